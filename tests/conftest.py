@@ -1,4 +1,4 @@
-"""Test layers, Hypothesis profiles, the network guard, and the directory of a test run.
+"""pytest configuration: test layers, Hypothesis profiles, network guard, temporary files.
 
 This file is imported before every test: it imports neither the database driver nor the
 application. Database fixtures are in `database_fixtures.py`.
@@ -35,7 +35,7 @@ DATABASE_FIXTURES = "database_fixtures"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Create the directory of this run, unless the process that started this one has created it."""
+    """Create the directory of this test run, unless the parent process has created it."""
     for name, meaning in MARKERS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
     if run_place.PLACE not in os.environ:
@@ -54,14 +54,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> None:
-    """Load the database fixtures before the first file that may use them."""
+    """Load the database fixtures before the first test file that may use them."""
     if isinstance(collector, pytest.Module) and layer_of(collector.path) not in WITHOUT_DATABASE:
         collector.config.pluginmanager.import_plugin(DATABASE_FIXTURES)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test with its layer, before `-m` selects by it."""
+    """Mark every test with its test layer, so that `-m` can select by layer."""
     for item in items:
         layer = layer_of(item.path)
         item.add_marker(layer)
@@ -95,7 +95,7 @@ def runs_on_fifteen(item: pytest.Item) -> bool:
 
 
 def limit_examples(item: pytest.Item) -> None:
-    """Apply the profile's number of examples to a test that asks for more.
+    """Reduce a test's number of Hypothesis examples to the maximum of the active profile.
 
     Hypothesis has no public way to change the settings of a decorated test.
     """
@@ -129,12 +129,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Run every asynchronous test on the event loop of the server."""
+    """Run every asynchronous test on the kind of event loop that the server uses."""
     return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(autouse=True)
 def loopback_only() -> Iterator[None]:
-    """Fail a test that connects to another machine, even if it ignores the refusal."""
+    """Fail a test that tries to connect to another machine, even if the test ignores the error."""
     yield
     fail_on_network_use(recorded_attempts())

@@ -1,4 +1,4 @@
-"""Test layers: the marker of each test file, by its folder."""
+"""Test layers: the pytest marker of each test file, determined by its folder."""
 
 from pathlib import Path
 
@@ -56,7 +56,7 @@ SAME_ON_EVERY_SERVER = ("app", "transport")
 
 
 def layer_of(path: Path) -> str:
-    """Return the marker of a test file.
+    """Return the pytest marker of a test file.
 
     Raises:
         LookupError: neither the file nor a folder above it is in `LAYERS`.
@@ -69,5 +69,5 @@ def layer_of(path: Path) -> str:
 
 
 def is_repetition(path: Path) -> bool:
-    """Return whether a run of this file on PostgreSQL 15 only repeats its run on 18."""
+    """Return whether running this file on PostgreSQL 15 adds nothing to its run on 18."""
     return path.relative_to(TESTS).parts[0] in SAME_ON_EVERY_SERVER

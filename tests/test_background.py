@@ -1,4 +1,4 @@
-"""Background loops survive every error, and end only when they are canceled."""
+"""Background loops continue after every error, and end only when they are canceled."""
 
 import asyncio
 import logging
@@ -23,13 +23,13 @@ Loop = Callable[[Services], Awaitable[None]]
 
 
 async def waiting(seconds: float) -> None:
-    """Replace a wait by a single turn of the event loop."""
+    """Replace a wait by one iteration of the event loop."""
     assert 0 <= seconds <= background.MAX_BACKOFF_SECONDS
     await asyncio.sleep(0)
 
 
 class Turns:
-    """Loop body that fails a given number of times, then signals the test."""
+    """Loop body that raises these errors, then signals the test."""
 
     def __init__(self, *errors: Exception) -> None:
         self.errors, self.ended = [*errors], asyncio.Event()

@@ -1,4 +1,4 @@
-"""Network guard: tests cannot connect beyond this machine."""
+"""Network guard: tests cannot connect to other machines."""
 
 import os
 import socket
@@ -19,7 +19,7 @@ CONNECTS = f"import socket; socket.create_connection(('{UNREACHABLE}', 9), 1)"
 
 @pytest.fixture
 def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a file that records the connection attempts that a test makes on purpose."""
+    """Return a file that records the connection attempts made on purpose by a test."""
     monkeypatch.setenv(NOTED, str(tmp_path / "noted"))
     return tmp_path / "noted"
 

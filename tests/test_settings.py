@@ -1,4 +1,4 @@
-"""Invalid settings are refused at the start, and secrets stay secret."""
+"""Invalid settings are refused at start-up, and secret settings are not shown."""
 
 from pathlib import Path
 

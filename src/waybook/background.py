@@ -46,7 +46,7 @@ async def repeat(
     turn: Callable[[], Awaitable[bool | None]],
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Run `turn` repeatedly, until it returns True or the task is canceled.
+    """Call `turn` repeatedly, until it returns True or the task is canceled.
 
     No exception ends the loop: a failure is logged, the first one in a row with its traceback
     unless it is a `WaybookError`, and the delay grows with each further failure.
@@ -69,7 +69,7 @@ async def repeat(
 
 
 def backoff_seconds(failures: int) -> float:
-    """Return the delay after this many consecutive failures, with jitter.
+    """Return the delay before a retry after this many consecutive failures, with jitter.
 
     >>> all(MAX_BACKOFF_SECONDS / 2 <= backoff_seconds(9_999) <= MAX_BACKOFF_SECONDS for _ in "abc")
     True
@@ -81,12 +81,12 @@ def backoff_seconds(failures: int) -> float:
 
 
 async def log_calls_for_ever(services: Services, calls: CallLog) -> None:
-    """Write the call log, until canceled."""
+    """Write the log of tool calls to the database, until canceled."""
     await repeat(services, "the log of calls", calls.write_next)
 
 
 async def stall_sweep_loop(services: Services, every_seconds: float) -> None:
-    """Sweep for stalls periodically, until canceled."""
+    """Check all plans for stalls periodically, until canceled."""
 
     async def turn() -> None:
         await asyncio.sleep(every_seconds)
@@ -96,14 +96,14 @@ async def stall_sweep_loop(services: Services, every_seconds: float) -> None:
 
 
 async def sweep_all_orgs(services: Services) -> int:
-    """Sweep every org for stalls, one after the other; return how many plans stalled."""
+    """Check the plans of every org for stalls; return how many were marked as stalled."""
     return await _in_every_org(services, sweep_stalls)
 
 
 async def _in_every_org(
     services: Services, work: Callable[[RequestContext], Awaitable[int]]
 ) -> int:
-    """Run the work for every org and return the sum; an org that fails does not stop the others.
+    """Run a function for every org, even if it fails for one; return the sum of the results.
 
     Raises:
         Exception: the first failure, after all orgs were processed.
@@ -120,7 +120,7 @@ async def _in_every_org(
 
 
 async def token_use_flush_loop(services: Services) -> None:
-    """Record in batches which tokens were used, until canceled."""
+    """Record in batches when API tokens were last used, until canceled."""
 
     async def turn() -> None:
         await services.last_used.wait_pending()
@@ -131,7 +131,7 @@ async def token_use_flush_loop(services: Services) -> None:
 
 
 async def render_loop(services: Services, every_seconds: float) -> None:
-    """Render pending documents, when requested and periodically, until canceled."""
+    """Render pending documents when signaled and periodically, until canceled."""
 
     async def turn() -> None:
         await _wait_and_clear(services.render_requested, every_seconds)
@@ -154,7 +154,7 @@ async def render_all_orgs(services: Services) -> int:
 
 
 async def index_loop(services: Services, every_seconds: float) -> None:
-    """Warm up search, then index pending research periodically, until canceled."""
+    """Load the data for search, then index pending research periodically, until canceled."""
 
     async def warm() -> bool:
         await asyncio.sleep(WARMUP_DELAY_SECONDS)
@@ -187,7 +187,7 @@ async def retention_loop(services: Services, owner_dsn: str, settings: Settings)
 
 
 async def delivery_loop(services: Services, every_seconds: float) -> None:
-    """Deliver pending notifications, when requested and periodically, until canceled."""
+    """Deliver pending notifications when signaled and periodically, until canceled."""
 
     async def turn() -> None:
         await _wait_and_clear(services.delivery_requested, every_seconds)
@@ -198,12 +198,12 @@ async def delivery_loop(services: Services, every_seconds: float) -> None:
 
 
 async def deliver_all_orgs(services: Services) -> int:
-    """Deliver a batch of due notifications in every org; return how many were attempted."""
+    """Deliver a batch of due notifications in every org; return the number of attempts."""
     return await _in_every_org(services, deliver_notifications)
 
 
 async def event_publish_loop(services: Services) -> None:
-    """Send local change events to other processes in batches, until canceled."""
+    """Send change events of this process to other processes in batches, until canceled."""
 
     async def turn() -> None:
         await services.bus.has_outgoing.wait()
@@ -214,7 +214,7 @@ async def event_publish_loop(services: Services) -> None:
 
 
 async def event_listen_loop(services: Services) -> None:
-    """Listen for change events of other processes, from the first subscriber on, until canceled.
+    """Once there is a subscriber, listen for change events of other processes, until canceled.
 
     Behind a connection pooler no notifications arrive, and `change_poll_loop` is the fallback.
     """
@@ -228,7 +228,7 @@ async def event_listen_loop(services: Services) -> None:
 
 
 async def change_poll_loop(services: Services, every_seconds: float) -> None:
-    """Poll for unannounced changes periodically and whenever there is a new subscriber."""
+    """Check for unannounced changes periodically and whenever there is a new subscriber."""
     bus, lookout = services.bus, pg_notify.ChangePoller()
 
     async def turn() -> None:

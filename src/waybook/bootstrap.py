@@ -66,7 +66,7 @@ FLUSH_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """A running application: its dispatcher, and the caller in local mode."""
+    """A running application: its dispatcher, settings, and the owner of its token, if any."""
 
     dispatcher: Dispatcher
     settings: Settings
@@ -87,7 +87,7 @@ class Application:
         )
 
     async def caller_resolver(self, channel: Channel) -> Caller:
-        """Return the same caller for a long-lived connection: the token is looked up again.
+        """Return the caller of a long-lived connection; check its token again.
 
         Raises:
             Unauthenticated: the token has expired or was revoked.
@@ -98,7 +98,7 @@ class Application:
         return await authenticate_token(self.dispatcher.services, token, channel)
 
     async def create_org(self, slug: str) -> UUID:
-        """Create an org, as the owner of the database.
+        """Create an org, with the database owner's role.
 
         Raises:
             InvalidInput: the slug is in use, or not valid.
@@ -113,7 +113,7 @@ class Application:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseServer:
-    """The PostgreSQL to use: connection strings for serving and migrating, and the serving role."""
+    """PostgreSQL connection strings for serving and migrating, and the serving role."""
 
     app_dsn: str
     owner_dsn: str
@@ -191,13 +191,13 @@ def _rate_limit(settings: Settings) -> TokenBuckets | None:
 
 
 async def run_migrations(settings: Settings) -> list[str]:
-    """Migrate the database and start nothing else; return the names of the migrations that ran."""
+    """Migrate the database without starting the server; return the names of new migrations."""
     async with database_server(settings) as postgres:
         return await asyncio.to_thread(migrate, postgres.owner_dsn, postgres.vectors)
 
 
 async def examined_owner(postgres: DatabaseServer) -> CheckResult:
-    """Check the role in the database owner's URL, and return the result."""
+    """Check the database role in the owner's connection URL, and return the result."""
     return about_owner(await asyncio.to_thread(examine_owner, postgres.owner_dsn))
 
 
@@ -214,7 +214,7 @@ async def pending_migrations(postgres: DatabaseServer) -> list[str]:
 
 @asynccontextmanager
 async def database_server(settings: Settings) -> AsyncIterator[DatabaseServer]:
-    """Yield the configured PostgreSQL, or the embedded one, which is released afterward."""
+    """Yield the configured PostgreSQL or the embedded one, which is released afterward."""
     check_search(settings)
     if settings.database_url:
         owner = settings.owner_url or settings.database_url
@@ -239,7 +239,7 @@ async def database_server(settings: Settings) -> AsyncIterator[DatabaseServer]:
 async def open_database(
     postgres: DatabaseServer, settings: Settings, *, serving: bool = False
 ) -> AsyncIterator[Database]:
-    """Yield a connection pool with the serving role; with short deadlines if `serving`.
+    """Yield a connection pool with the server's database role; `serving` shortens deadlines.
 
     Raises:
         Misconfigured: the user of the database URL cannot assume that role.
@@ -292,7 +292,7 @@ async def _working(
 
 
 def freeze_gc() -> None:
-    """Exclude the startup objects from garbage collection; call this once everything is running.
+    """Exclude the objects created at startup from garbage collection. Call this after startup.
 
     A call makes a few thousand objects that are freed by reference counting, so the collection
     thresholds are raised.

@@ -82,7 +82,7 @@ class Client:
         return reply
 
     async def tools(self) -> list[dict[str, Any]]:
-        """Return the tools the server offers, as the protocol describes them."""
+        """Return the tools that the server offers, as described by the MCP protocol."""
         listed: list[dict[str, Any]] = (await self._ask("tools/list", {}))["tools"]
         return listed
 
@@ -103,7 +103,7 @@ class Client:
 
 
 def _refused(error: dict[str, Any]) -> WaybookError:
-    """Return an error of the HTTP layer, or of the protocol, as an exception."""
+    """Convert an HTTP or JSON-RPC error to an exception."""
     if isinstance(error.get("code"), str):
         return error_from(error)
     kind = errors.InvalidInput if error.get("code") == BAD_PARAMS else errors.Unavailable
@@ -115,7 +115,7 @@ def _error_in(result: dict[str, Any]) -> WaybookError:
 
 
 def error_from(payload: Mapping[str, Any]) -> WaybookError:
-    """Return the error in a reply as the exception raised by the server.
+    """Convert the error in a tool's reply to the exception that the server raised.
 
     >>> error_from({"code": "STALE_ATTEMPT", "message": "attempt 2 runs", "details": {"now": 2}})
     StaleAttempt('attempt 2 runs')

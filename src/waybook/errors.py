@@ -1,4 +1,4 @@
-"""Hierarchy of all errors raised by Waybook, each with its code on the wire.
+"""Hierarchy of all errors raised by Waybook, each with the error code that clients receive.
 
 A class docstring is also the default message of its error, so callers read it.
 
@@ -43,7 +43,7 @@ SAME_CALL: Final = "retry the same call"
 
 @dataclass(frozen=True, slots=True)
 class NextCall:
-    """The suggested next call: never a destructive one, unless it is the one just made."""
+    """Suggested next tool call, which is destructive only if it repeats the call just made."""
 
     tool: str
     args: Mapping[str, object]
@@ -51,7 +51,7 @@ class NextCall:
 
     @property
     def is_retry(self) -> bool:
-        """True if the suggestion repeats the call just made; `args` has only changed arguments."""
+        """True if this repeats the last call; `args` then has only the changed arguments."""
         return self.why.startswith(SAME_CALL)
 
 
@@ -66,7 +66,7 @@ class WaybookError(Exception):
     def __init__(
         self, message: str = "", *, next_call: NextCall | None = None, **details: object
     ) -> None:
-        """Use the message, or the class docstring if the message is empty.
+        """Store the error message; an empty message is replaced by the class docstring.
 
         Secrets in the message are redacted, so that neither the reply nor a log repeats them.
         """
@@ -78,7 +78,7 @@ class WaybookError(Exception):
         super().__init__(self.message)
 
     def as_json(self) -> dict[str, object]:
-        """Return the error as every channel sends it."""
+        """Return the error as a JSON object, in the form that clients receive."""
         call = self.next_call
         following = call and {"tool": call.tool, "args": dict(call.args), "why": call.why}
         return {
@@ -141,7 +141,7 @@ class InvalidTransition(Refused):
         next_call: NextCall | None = None,
         **details: object,
     ) -> None:
-        """Record the rejected transition, as `from` and `to`."""
+        """Store the old and new status of the rejected transition as `from` and `to`."""
         super().__init__(message, next_call=next_call, **details)
         self.details.update({"from": str(old), "to": str(new)})
 

@@ -1,4 +1,4 @@
-"""JSON values and timestamps of the wire format."""
+"""JSON value types, and timestamps in RFC 3339 format."""
 
 from datetime import UTC, datetime
 from functools import lru_cache

@@ -84,7 +84,7 @@ def redact(text: str) -> str:
 
 
 def redact_json(value: object) -> object:
-    """Return a JSON value with every text in it redacted, keys included."""
+    """Return a JSON value with secrets masked in every text, including keys."""
     match value:
         case str():
             return redact(value)
@@ -97,7 +97,7 @@ def redact_json(value: object) -> object:
 
 
 def redactor(known: Iterable[str]) -> Callable[[str], str]:
-    """Return a function that redacts these values and everything that looks like a secret.
+    """Return a function that masks these values and everything that looks like a secret.
 
     >>> redactor(["correct horse"])("it is: correct horse")
     'it is: …'
@@ -114,7 +114,7 @@ def redactor(known: Iterable[str]) -> Callable[[str], str]:
 
 
 def mask_password(text: str) -> str:
-    """Return a database URL or conninfo with its password masked.
+    """Return a database URL or connection string with its password masked.
 
     >>> mask_password("postgresql://ann:s3cret@db/plans")
     'postgresql://ann:…@db/plans'

@@ -1,4 +1,4 @@
-"""Settings: names, types, defaults, and derived values."""
+"""Settings of Waybook: names, types, defaults, and derived values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -113,13 +113,13 @@ class Settings:
 
     @property
     def listen_url(self) -> str:
-        """URL of the listen address."""
+        """URL of the address on which the server listens."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
     @property
     def host_names(self) -> frozenset[str]:
-        """Accepted Host header values besides those of this machine."""
+        """Accepted values of the Host header, in addition to local host names."""
         named = {name.strip() for name in self.allowed_hosts.split(",")}
         if self.public_url or self.host not in WILDCARD_HOSTS:
             named.add(host_header(self.base_url))
@@ -139,7 +139,7 @@ class Settings:
 
 
 def host_header(url: str) -> str:
-    """Return the Host header that a client sends for this URL.
+    """Return the Host header that an HTTP client sends for this URL.
 
     >>> host_header("https://plans.example:443/x"), host_header("http://[::1]:8750")
     ('plans.example', '[::1]:8750')
@@ -153,7 +153,7 @@ def host_header(url: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """The effective settings, and the source of each."""
+    """Effective settings, with the source of each value."""
 
     settings: Settings
     sources: Mapping[str, str]

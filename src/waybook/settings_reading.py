@@ -1,4 +1,4 @@
-"""Loading of settings: flags, then environment, then a file, then defaults; once, at startup.
+"""Loading of settings at startup: flags override the environment, then a file, then defaults.
 
 The source of each value is recorded, so that `waybook doctor` can show it.
 """
@@ -201,7 +201,7 @@ def _check_webhook(settings: Settings) -> None:
 
 
 def _check_url(name: str, url: str | None) -> None:
-    """Raise if this is not an HTTP URL; the URL may be a secret, so the message omits it."""
+    """Raise if this is not an HTTP URL. The message omits the URL, which may be a secret."""
     if url is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""Processes that stop at a chosen point, report it, and are killed there."""
+"""Test processes that stop at a chosen point, report it, and are killed there."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ PATIENCE = 30.0
 
 @contextmanager
 def crashing_process(program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Start a separate Python process and kill it at the end, at any point of its work."""
+    """Start a separate Python process, and kill it at the end of the block."""
     process = subprocess.Popen(
         [sys.executable, "-c", program, *arguments],
         stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""The built-in skills, with their instructions followed literally.
+"""Built-in skills, tested by an agent that follows their instructions literally.
 
 The plan each skill describes is created exactly as written, and scripted agents complete it, with a
 person where the skill requires one.
@@ -99,7 +99,7 @@ class Worker:
         self.plan = await self.agent.call("create_research_plan", **args, sessionId=SESSION)
 
     async def work(self) -> Body:
-        """Work until the plan is complete or waits for a person; return the last reply."""
+        """Work until the plan is complete or waits for a person, and return the last reply."""
         while (step := await self.next())["status"] == "step_ready":
             self.did.append(step["title"])
             if step["stepType"] == "checkpoint":
@@ -130,7 +130,7 @@ class Worker:
         return await self.agent.call("request_user_review", **args)
 
     async def deliver(self, complete: Body) -> Body:
-        """Make the call that each answer suggests next, until the output is delivered."""
+        """Make the call that each reply suggests next, until the output is delivered."""
         args = {"title": "The answer", "content": "# The Nile"}
         stored = await self.agent.call(complete["next"]["tool"], **complete["next"]["args"], **args)
         return await self.agent.call(stored["next"]["tool"], **stored["next"]["args"])
@@ -138,7 +138,7 @@ class Worker:
 
 @pytest.fixture
 def skilled(world: OrgEnv) -> AgentClient:
-    """Return Ann's agent, in a test world with the built-in skills."""
+    """Return the agent of user Ann, in a test environment with the built-in skills."""
     services = replace(world.dispatcher.services, skills=tuple(SKILLS.values()))
     return AgentClient(Dispatcher(services, world.dispatcher.calls), world.agent.caller)
 

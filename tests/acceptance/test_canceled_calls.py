@@ -1,4 +1,4 @@
-"""Calls canceled while they run: no transaction stays open, and no partial write remains."""
+"""Tool calls canceled while they run: no transaction stays open, no partial write remains."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
 
 
 def transactions(world: OrgEnv) -> list[tuple[str, str]]:
-    """Return the connections to our database that are not idle."""
+    """Return the connections to the test database that are not idle."""
     with psycopg.connect(world.place.admin_dsn, autocommit=True) as admin:
         return admin.execute(
             """select state, query from pg_stat_activity
@@ -88,7 +88,7 @@ async def test_call_canceled_before_commit_writes_nothing(
 async def test_canceled_tool_call_commits_completely_or_not_at_all(
     own_world: OrgEnv,
 ) -> None:
-    """Each canceled call takes effect completely or not at all; the fixture verifies the audit."""
+    """Cancel calls: each commits completely or not at all; the fixture verifies the audit."""
     agent = own_world.agent
     plan = await agent.plan(100)
     for turns in range(60):
@@ -104,7 +104,7 @@ async def test_canceled_tool_call_commits_completely_or_not_at_all(
 
 
 async def _end(agent: AgentClient, world: OrgEnv, plan_id: str) -> None:
-    """Complete every step, in as many calls as there are steps."""
+    """Complete every step of the plan, with one call per step."""
     rows = await world.stored(agent.org_id, plan_id)
     for step_id in rows["step"]:
         await agent.call("submit_step_result", stepId=step_id, resultSummary="done")

@@ -1,4 +1,4 @@
-"""Complete runs, from the first job to the last page: actual counts equal expected counts."""
+"""Complete runs, from the first job to the last document, with the expected job counts."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from waybook.dag.progress.invariants import check
 
 
 def promised(n: int) -> list[int]:
-    """Return the expected units of the five dialectic stages if every stage uses n models."""
+    """Return the expected job counts of the five dialectic stages, each with `n` models."""
     return [4 * n + 1, 7 * n**2, 4 * n**3 + 4 * n + 5, 3 * n + 1, 3 * n + 1]
 
 
@@ -21,14 +21,14 @@ async def expected(agent: AgentClient, **named: object) -> list[int]:
 
 
 async def jobs_made(world: OrgEnv, run: Body) -> dict[str, int]:
-    """Return the number of jobs for clients in each stage."""
+    """Return the number of jobs in each stage, without rendering jobs."""
     query = f"""select stage_slug, count(*) from job
                  where run_id = '{run["runId"]}' and job_type <> 'RENDER' group by 1"""  # noqa: S608 - an id of ours
     return dict((await world.database.read_org(world.agent.org_id, query))[0])
 
 
 async def what_was_cut(agent: AgentClient, job: Any) -> list[str]:  # noqa: ANN401 - a reply
-    """Return the job's step if its inputs were cut, after fetching each missing input once."""
+    """Fetch the inputs cut from a job, each once; return the job's step if any were cut."""
     if "cut" not in job:
         return []
     assert set(job["cut"]) == {"inputs"}
@@ -47,7 +47,7 @@ async def what_was_cut(agent: AgentClient, job: Any) -> list[str]:  # noqa: ANN4
 
 
 async def worked_through(agent: AgentClient, run: Body) -> tuple[list[str], list[str]]:
-    """Claim and submit every available job, checking every report.
+    """Claim and submit every available job, and check each progress report.
 
     Returns the stages in order, and the steps whose inputs were too many for one reply.
     """
@@ -124,7 +124,7 @@ async def test_dialectic_workflow_with_four_models_creates_expected_jobs(alone: 
 async def test_run_with_models_changed_by_feedback_creates_jobs_expected_by_map(
     world: OrgEnv, agent: AgentClient
 ) -> None:
-    """Use fewer, other and more models; the created jobs match the counts in the map."""
+    """Change the models between stages; the job counts must match the counts in the map."""
     run = await agent.run("dialectic", ["a", "b"], input="Build a lighthouse.")
     chosen = iter([["c"], ["a", "c", "d"], ["d"], ["e", "a"]])
     while True:

@@ -1,4 +1,4 @@
-"""Processes killed during a call: acknowledged writes are durable, others never happened."""
+"""Processes killed during a call: acknowledged writes survive, others leave no trace."""
 
 import json
 import subprocess
@@ -68,7 +68,7 @@ def open_worker(
 
 
 async def resumed(agent: AgentClient, plan: Body, session: str) -> Body:
-    """Return the next step for a new conversation that uses the same session name."""
+    """Return the next step for a new agent that continues with the same session name."""
     await agent.call("get_research_context", planId=plan["planId"], sessionId=session)
     return await agent.take(plan, sessionId=session)
 

@@ -25,7 +25,7 @@ JOBS = len(MODELS) ** 3
 
 @pytest.fixture
 async def crowded(eighteen: Server) -> AsyncIterator[OrgEnv]:
-    """Yield a test world with half as many database connections as workers."""
+    """Yield a test environment with half as many database connections as workers."""
     with new_database(eighteen) as place:
         async with make_env(place, pool_size=POOL) as world:
             yield world
@@ -62,14 +62,14 @@ async def work(agent: AgentClient, run: Body, name: str, done: Counter[str]) -> 
 
 
 async def answered(agent: AgentClient, tool: str, **arguments: object) -> Body:
-    """Return the reply; fail if a call was rejected."""
+    """Call a tool and return its reply; fail the test if the call was rejected."""
     answer: Answer = await agent.ask(tool, arguments)
     assert not answer.is_error, answer.body
     return answer.body
 
 
 async def looked_at(agent: AgentClient, run: Body, over: asyncio.Event) -> int:
-    """Poll the run until it is over, checking every report; return the number of polls."""
+    """Poll the run until it is over and check each report; return the number of polls."""
     before: Any = None
     looks = 0
     while not over.is_set():
@@ -117,7 +117,7 @@ async def test_run_with_2000_jobs_and_many_workers_completes_each_job_once(crowd
 
 
 async def dabble(agent: AgentClient, run: Body, name: str, chance: Random) -> None:
-    """Act as a worker that reads, fails, continues in parts, requests revisions, and retries."""
+    """Act as a worker that reads, fails, continues in parts, regenerates, and retries jobs."""
     made: list[str] = []
     while True:
         reply = await answered(agent, "get_next_job", runId=run["runId"], sessionId=name)
@@ -137,7 +137,7 @@ async def dabble(agent: AgentClient, run: Body, name: str, chance: Random) -> No
 
 
 async def handle(agent: AgentClient, job: Body, chance: Random) -> list[str]:
-    """Work on a job in one of several ways; return the documents it produced."""
+    """Submit, continue or fail a job at random; return the documents it produced."""
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
     await answered(agent, "get_job_input", jobId=job["jobId"])
     mood = chance.random()
@@ -149,7 +149,7 @@ async def handle(agent: AgentClient, job: Body, chance: Random) -> list[str]:
 
 
 async def rendering(world: OrgEnv, over: asyncio.Event) -> None:
-    """Render continuously, as one of several processes."""
+    """Render documents continuously, like one of several server processes."""
     while not over.is_set():
         await render_all_orgs(world.dispatcher.services)
 

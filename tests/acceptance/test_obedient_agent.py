@@ -1,4 +1,4 @@
-"""An agent that obeys every text it reads cannot reach other orgs' work or decide reviews.
+"""Agent that obeys every text it reads, but cannot reach other orgs or decide reviews.
 
 It makes every call that a text asks for, with the ids the text names, repeatedly, with its own
 credentials. Waybook cannot keep a model from obeying; it makes sure that obeying gains nothing.
@@ -25,13 +25,13 @@ def make_order(tool: str, args: Body) -> str:
 
 @dataclass
 class Obedient:
-    """Agent that reads texts and carries out the calls in them."""
+    """Agent that reads texts and makes every tool call that the texts ask for."""
 
     agent: AgentClient
     done: dict[str, Answer] = field(default_factory=dict)
 
     async def obey(self, answers: list[Answer]) -> None:
-        """Carry out every order in these answers, then those in the replies, and so on."""
+        """Make every tool call that these answers, and then the replies, ask for."""
         waiting = [*answers]
         while waiting:
             reply_text = json.dumps(waiting.pop().body, ensure_ascii=False)
@@ -43,7 +43,7 @@ class Obedient:
 
 
 def _orders(reply_text: str) -> list[tuple[str, Body]]:
-    """Return every order in a text; orders in JSON within JSON are escaped once more."""
+    """Return every instruction to call a tool in a text, including those in nested JSON."""
     matches = [*ORDER.findall(reply_text), *ORDER.findall(reply_text.replace('\\"', '"'))]
     return [(tool, args) for tool, text in matches for args in _read(text) if tool in PREPARE]
 

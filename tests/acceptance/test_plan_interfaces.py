@@ -1,4 +1,4 @@
-"""One plan in tool reply, lists, page, terminal and exports: all show the same figures."""
+"""A plan's figures are equal in tool replies, lists, the page, the terminal and exports."""
 
 import io
 import re
@@ -23,7 +23,7 @@ NAMES = ("Find the gauges", "Compare.", "Weigh both", "Write it", "Last one")
 
 @dataclass(frozen=True)
 class Shown:
-    """Figures that an interface shows; the defaults are those that every interface must show."""
+    """Figures that an interface shows; the default values are the expected figures."""
 
     status: str = "stalled"
     done: int = 1
@@ -43,7 +43,7 @@ EXPECTED = Shown()
 
 @pytest.fixture
 async def plan(world: OrgEnv) -> Body:
-    """Return a plan with a step done, one failed, one stalled and two pending."""
+    """Return a plan with one completed, one failed, one stalled and two pending steps."""
     agent = world.agent
     steps = [make_step(title=name) for name in NAMES]
     steps[1] = make_step("Compare.\nAll of them.")

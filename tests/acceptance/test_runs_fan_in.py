@@ -1,4 +1,4 @@
-"""The last two jobs of a step end concurrently: the step closes once, and its successor opens.
+"""Concurrent end of the last two jobs of a step: the step closes once and its successor opens.
 
 Two hundred tries here; WAYBOOK_WALK=wide makes it ten thousand (`make fan-in`).
 """
@@ -24,7 +24,7 @@ AT_A_TIME = 100
 
 @pytest.fixture
 async def two_lines(eighteen: Server) -> AsyncIterator[OrgEnv]:
-    """Yield a test world in a separate database, with exactly two connections."""
+    """Yield a test environment in a separate database, with exactly two database connections."""
     with new_database(eighteen) as place:
         async with make_env(place, pool_size=2) as world:
             await world.agent.call("add_dag", definition=fan_in())
@@ -88,7 +88,7 @@ async def test_two_last_jobs_ending_concurrently_close_step_once(
 
 
 async def all_as_it_should(world: OrgEnv, *, closed: int) -> None:
-    """Check that every step whose jobs are done is closed and has opened its successor once."""
+    """Check that every step whose jobs are done is closed and has opened the next step once."""
     queries = (
         """select count(*) from stage_step
             where step_key = 'both' and closed_at is not null and done = 2 and failed = 0""",

@@ -1,4 +1,4 @@
-"""Connections lost between any two statements, and processes killed during a call.
+"""Database connections lost between two SQL statements, and processes killed during a tool call.
 
 Nothing is lost or duplicated, and the next caller can continue.
 """
@@ -39,7 +39,7 @@ TABLES = (
 
 
 class Cut:
-    """Sender of single statements that closes the connection before a chosen statement.
+    """Wrapper that sends SQL statements singly and closes the connection before a chosen one.
 
     An index past the last statement means: everything is committed, but the answer was not
     received.
@@ -72,7 +72,7 @@ def end_backend(world: OrgEnv, pid: int) -> None:
 
 @asynccontextmanager
 async def elsewhere(world: OrgEnv) -> AsyncIterator[AgentClient]:
-    """Yield Ann's agent, served by a separate dispatcher as in another process."""
+    """Yield an agent with a separate tool dispatcher and database pool, as in another process."""
     async with open_test_database(world.place) as database:
         database.frozen_now = world.clock.now
         yield AgentClient(
@@ -89,7 +89,7 @@ async def counts(world: OrgEnv) -> list[int]:
 
 
 async def make_last_result(agent: AgentClient) -> tuple[Body, str, Body]:
-    """Prepare the last job of a step; its end closes the step, opens the next, renders a page."""
+    """Prepare the last job of a step, whose result closes the step and opens the next step."""
     run = await make_run_of_three_steps(agent)
     await agent.submit_documents(await agent.job(run))
     await agent.submit_documents(await agent.job(run))
@@ -141,7 +141,7 @@ Act = Callable[[AgentClient], Awaitable[tuple[Body, str, Body]]]
 
 
 async def once(world: OrgEnv, act: Act) -> tuple[list[int], int]:
-    """Make the call on intact connections; return the numbers of added rows and sent statements."""
+    """Make the tool call undisturbed; return the counts of added rows and sent SQL statements."""
     _, tool, args = await act(world.agent)
     await world.agent.ask(tool, args)  # this call caches the definition
     _, tool, args = await act(world.agent)
@@ -183,7 +183,7 @@ async def test_tool_call_aborted_at_any_statement_and_retried_is_applied_once(
 
 
 async def goes_on(agent: AgentClient, world: OrgEnv, run: Body) -> None:
-    """Check that the run completes, every document is rendered, and all counts add up."""
+    """Check that the run completes, every document is rendered, and the row counts are right."""
     while (reply := await agent.call("get_next_job", runId=run["runId"]))[
         "status"
     ] != "run_complete":
@@ -205,7 +205,7 @@ async def goes_on(agent: AgentClient, world: OrgEnv, run: Body) -> None:
 
 
 async def to_render(agent: AgentClient) -> Body:
-    """Prepare a run with three documents that wait to be rendered."""
+    """Prepare a run with three documents that are not rendered yet."""
     run = await make_run_of_three_steps(agent)
     assert (await agent.work_off(run))["status"] == "run_complete"
     return run
@@ -246,7 +246,7 @@ async def cut_short(agent: AgentClient) -> None:
 
 
 async def eventually_rendered(agent: AgentClient, run: Body) -> None:
-    """Render until nothing is pending; the server may first have to detect a lost connection."""
+    """Render documents repeatedly until all three documents of the run are available."""
     async with asyncio.timeout(PATIENCE):
         while len(await available(agent, run)) < 3:
             await render_all(agent)
@@ -301,7 +301,7 @@ asyncio.run(main())
 
 @contextmanager
 def open_renderer(world: OrgEnv, moment: str) -> Iterator[subprocess.Popen[str]]:
-    """Run a process that renders, stops at this point, and is killed."""
+    """Run a process that renders documents, stops at the given point, and is killed there."""
     place = world.place
     with crashing_process(WORKER, place.app_dsn, place.server.role or "", moment) as process:
         yield process

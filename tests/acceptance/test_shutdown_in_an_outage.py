@@ -30,7 +30,7 @@ async def call_for_ever(address: str) -> None:
 
 @contextmanager
 def serving(database_url: str, owner_url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Start a server process; yield it and its address."""
+    """Start a Waybook server process; yield the process and its address."""
     urls = {"WAYBOOK_DATABASE_URL": database_url, "WAYBOOK_OWNER_URL": owner_url}
     command = [sys.executable, "-m", "waybook", "serve", "--port", "0"]
     environment = {**os.environ, **urls}

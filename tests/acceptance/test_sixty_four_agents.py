@@ -45,7 +45,7 @@ async def call(client: Client, tool: str, **arguments: Json) -> dict[str, Json]:
 
 
 async def work(url: str, plan_id: Json, name: str, barrier: asyncio.Barrier) -> tuple[Json, Json]:
-    """Work as one agent: claim a step, wait until all agents have one, submit it."""
+    """Work as one agent: claim a step, wait until every agent has a step, submit the result."""
     async with Client(url) as client:
         await barrier.wait()
         ready = await call(client, "get_next_step", planId=plan_id, sessionId=name)

@@ -1,4 +1,4 @@
-"""A plan and a run through `waybook mcp`, as a client uses it, on the embedded database."""
+"""A plan and a run through `waybook mcp`, called by an MCP client, on the embedded database."""
 
 import asyncio
 import os
@@ -17,13 +17,13 @@ SECONDS = 120
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
-    """Yield an empty data directory; its server stops with the test."""
+    """Yield an empty data directory, and stop its database server after the test."""
     with make_data_directory() as place:
         yield place / "data"
 
 
 def waybook_mcp(data_dir: Path) -> StdioServerParameters:
-    """Return the command that starts `waybook mcp` with every tool."""
+    """Return the command line that starts `waybook mcp` with all tools enabled."""
     arguments = ["-m", "waybook", "mcp", "--data-dir", str(data_dir), "--tools", "all"]
     environment = {**os.environ, "WAYBOOK_CONFIG": str(data_dir / "none.toml")}
     return StdioServerParameters(command=sys.executable, args=arguments, env=environment)
@@ -67,7 +67,7 @@ async def work_on_a_plan(client: Client) -> None:
 
 
 async def work_on_a_run(client: Client) -> None:
-    """Start a run, submit one job, and read its report."""
+    """Start a run, submit the result of one job, and read the report of the run."""
     question = {"name": "Rivers", "input": "Which river is longest?"}
     run = await call(client, "start_run", dagSlug="deep-research", models=["a"], **question)
     job = await call(client, "get_next_job", runId=run["runId"])

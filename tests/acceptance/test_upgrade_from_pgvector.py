@@ -43,7 +43,7 @@ select org_id, subject_id, part, 'static-1', array_fill(0.05, array[288])::halfv
 
 @pytest.fixture
 def old_data_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Yield a data directory as the earlier version left it, its server still running."""
+    """Yield a data directory of the earlier version, with its database server still running."""
     with make_data_directory() as place:
         data_dir = place / "data"
         with attach(data_dir) as attachment:
@@ -64,7 +64,7 @@ def old_data_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def left_behind(admin: psycopg.Connection) -> tuple[bool, bool]:
-    """Return whether the extension and its table exist."""
+    """Return whether the pgvector extension exists, and whether its table exists."""
     query = """select exists (select from pg_extension where extname = 'vector'),
                       to_regclass('passage_vector') is not null"""
     return tuple(admin.execute(query.encode()).fetchall()[0])

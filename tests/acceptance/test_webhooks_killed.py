@@ -1,4 +1,4 @@
-"""Processes killed between a change and its notification: none is lost or sent without a change."""
+"""Processes killed around a webhook message: none is lost, and none is sent without a change."""
 
 import json
 import subprocess
@@ -80,7 +80,7 @@ asyncio.run(main())
 def open_process(
     world: OrgEnv, url: str, moment: str, **arguments: object
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a separate process that stops at this point and is killed."""
+    """Run a separate process that stops at the given point and is killed there."""
     place = world.place
     named = [place.app_dsn, place.server.role or "", str(world.agent.org_id)]
     rest = [world.clock.now.isoformat(), url, SECRET, moment, json.dumps(arguments)]
@@ -89,7 +89,7 @@ def open_process(
 
 
 async def last_step(world: OrgEnv) -> Body:
-    """Return the submission that completes a plan."""
+    """Return the arguments of the tool call that completes a plan."""
     step = await world.agent.take(await world.agent.plan(1))
     return {"stepId": step["stepId"], "attempt": 1, "resultSummary": "found"}
 

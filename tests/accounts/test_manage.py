@@ -1,4 +1,4 @@
-"""Changes of users and tokens, and replay of their audit entries."""
+"""Changes to users and tokens, and replay of the audit entries about them."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Tokens as text."""
+"""Format of API tokens."""
 
 import secrets
 

@@ -1,4 +1,4 @@
-"""Helpers for extract_data: an agent on a server with a model, and the model's answers."""
+"""Helpers for tests of extract_data: a server with a fake language model, and its answers."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -50,7 +50,7 @@ def message(text: str) -> Play:
 
 
 def tool_use_reply(text: str) -> Play:
-    """Return this text as an endpoint's answer that calls the required tool."""
+    """Return a language model's HTTP response that passes this text to the required tool."""
     usage = {"input_tokens": 12, "output_tokens": 3}
     block = {"type": "tool_use", "id": "1", "name": "hand_in", "input": {"data": json.loads(text)}}
     payload = {"model": "m-2030", "content": [block], "stop_reason": "tool_use", "usage": usage}
@@ -70,7 +70,7 @@ each_way = pytest.mark.parametrize("way", WAYS)
 async def model_requests(
     world: OrgEnv, url: str, api: str = "openai", seconds: float = SECONDS
 ) -> AsyncIterator[AgentClient]:
-    """Yield Ann's agent, on a server with a model."""
+    """Yield an agent on a server that has a language model configured."""
     model = ModelClient(url=f"{url}/v1", api=api, model="m", key=KEY)
     services = replace(world.dispatcher.services, model=model, model_seconds=seconds)
     try:
@@ -80,7 +80,7 @@ async def model_requests(
 
 
 async def extracted(world: OrgEnv, way: str, *texts: str) -> tuple[Body, EndpointServer]:
-    """Return the reply if the model gives these answers in order."""
+    """Return the reply of extract_data when the language model gives these answers in order."""
     api, make_play = WAYS[way]
     async with (
         fake_endpoint(*map(make_play, texts)) as other,
@@ -92,7 +92,7 @@ async def extracted(world: OrgEnv, way: str, *texts: str) -> tuple[Body, Endpoin
 async def unavailable(
     world: OrgEnv, *plays: Play, api: str = "openai", seconds: float = SECONDS
 ) -> tuple[Body, EndpointServer]:
-    """Return the error of extract_data for a model endpoint that fails."""
+    """Return the error of extract_data when the language model endpoint fails."""
     async with (
         fake_endpoint(*plays) as other,
         model_requests(world, other.url, api, seconds) as agent,
@@ -109,7 +109,7 @@ USED_ONCE = Totals(input_tokens=12, output_tokens=3, results=1)
 
 
 async def recorded_usage(agent: AgentClient) -> Totals:
-    """Return the org's usage, after checking that all of it comes from extract_data."""
+    """Return the org's usage totals; check that extract_data caused all of it."""
     org_usage = await count_usage(
         RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     )

@@ -1,4 +1,4 @@
-"""A run in which every step is skipped: complete as soon as it is started."""
+"""A run in which every step is skipped completes as soon as it is started."""
 
 from decision_proofs import decision
 from org_env import AgentClient

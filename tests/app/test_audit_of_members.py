@@ -1,4 +1,4 @@
-"""Audit of users and tokens: visible to administrators only."""
+"""Audit entries about users and tokens are visible to administrators only."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from waybook.core.decision_context import Scope, expand_scopes
 
 
 async def subjects(ctx: RequestContext, subject_id: str | None = None) -> set[str]:
-    """Return the subjects of the entries found, after checking that both ways to read agree."""
+    """Return the subjects of the audit entries; check that browsing and listing return the same."""
     page = await browse_audit(ctx, AuditFilter(subject_id=subject_id))
     listed = await list_audit(ctx, subject_id)
     entry_subjects = {entry.subject for entry in page.entries}

@@ -1,4 +1,4 @@
-"""Invalid input changes and breaks nothing, and gets an error with a code and the fix."""
+"""Invalid input changes nothing, and is answered with an error code and advice."""
 
 import json
 import logging
@@ -88,13 +88,13 @@ BAD: dict[str, Any] = {
 
 @pytest.fixture
 def admin(alone: OrgEnv) -> Iterator[psycopg.Connection]:
-    """Yield a connection that sees all rows."""
+    """Yield a database connection that sees the rows of all orgs."""
     with psycopg.connect(alone.place.admin_dsn, autocommit=True) as connection:
         yield connection
 
 
 def digest(admin: psycopg.Connection) -> list[tuple[str, str]]:
-    """Return a hash of all tables except the call log, which is telemetry."""
+    """Return a hash of each table except the tool-call log."""
     tables = admin.execute(
         """select relname from pg_class
             where relnamespace = 'public'::regnamespace and relkind = 'r'
@@ -140,7 +140,7 @@ async def test_invalid_argument_values_are_rejected_without_writes_or_warnings(
 
 
 def is_stored_refusal(answer: Answer) -> bool:
-    """Return whether the answer refuses a late result: the only refusal that stores data."""
+    """Return whether the answer refuses a late result, the only refusal that stores data."""
     error: Any = answer.body["error"]
     return answer.is_error and error["code"] == "STALE_ATTEMPT"
 

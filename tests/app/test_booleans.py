@@ -1,4 +1,4 @@
-"""A boolean is not a number: every numeric argument of every tool refuses it, even if nested."""
+"""Every numeric argument of every tool refuses a boolean, also inside nested arguments."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ Path = tuple[str | int, ...]
 
 
 def numeric_paths(kind: type[BaseModel]) -> Iterator[Path]:
-    """Yield every path in the arguments that takes a number."""
+    """Yield the path of every numeric field in the tool's arguments."""
     for field in kind.model_fields.values():
         for rest in _paths(field.annotation):
             yield (str(field.alias), *rest)
@@ -46,7 +46,7 @@ PLACES = sorted(
 
 
 def holding(path: Path, value: object) -> Any:  # noqa: ANN401 - JSON of any shape
-    """Return a structure with the value at this path."""
+    """Return nested dictionaries and lists that contain the value at this path."""
     if not path:
         return value
     inner = holding(path[1:], value)
@@ -54,7 +54,7 @@ def holding(path: Path, value: object) -> Any:  # noqa: ANN401 - JSON of any sha
 
 
 def refused_places(tool: str, arguments: Mapping[str, object]) -> dict[str, str]:
-    """Return the paths at which the arguments are refused, and the reasons."""
+    """Return the error message for each path at which the arguments are refused."""
     with pytest.raises(InvalidInput) as refusal:
         parse_arguments(TOOLS[tool].arguments, arguments)
     faults = refusal.value.details["faults"]

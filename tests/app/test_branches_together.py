@@ -1,4 +1,4 @@
-"""Combinations of branch actions in one decision: the database accepts the rules' decisions."""
+"""Combinations of branch actions in one decision: the database stores what the rules decide."""
 
 import asyncio
 
@@ -50,7 +50,7 @@ async def test_submit_with_add_steps_and_skip_to_branches_is_accepted(
 
 
 async def work_through(agent: AgentClient, plan: Body, *, reviewed: bool) -> None:
-    """Complete every step, by its result or by a person's approval."""
+    """Complete every step, by submitting its result or by approving its review."""
     while (taken := await agent.call("get_next_step", planId=plan["planId"]))[
         "status"
     ] == "step_ready":
@@ -68,7 +68,7 @@ async def work_through(agent: AgentClient, plan: Body, *, reviewed: bool) -> Non
 def test_plan_with_any_combination_of_branches_matches_replayed_audit(
     shared_place: ServerDatabase, conditions: list[Body], data: st.DataObject
 ) -> None:
-    """At its end, the world fixture compares the replayed audit with the rows."""
+    """The `world` fixture compares the replayed audit with the rows after the test."""
     reviewed, fails = data.draw(st.booleans()), data.draw(st.booleans())
 
     async def story() -> None:

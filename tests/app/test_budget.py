@@ -1,4 +1,4 @@
-"""Plan budgets: usage is reported, and nothing is refused."""
+"""Plan budgets: usage over the budget is reported, and no call is refused."""
 
 import json
 

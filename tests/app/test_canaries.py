@@ -1,4 +1,4 @@
-"""Written texts are found in their own fields, and nowhere else."""
+"""Submitted texts appear only in the reply fields that they were submitted for."""
 
 import re
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ KEY = "a key"
 
 
 def marks_in(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield every mark in an answer, with the keys on the path to it."""
+    """Yield every marker text in an answer, with the keys on the path to the marker."""
     if isinstance(value, str):
         yield from ((mark, path) for mark in MARK.findall(value))
     elif isinstance(value, dict):
@@ -66,7 +66,7 @@ def marks_in(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, t
 
 
 def is_astray(leaf: Leaf, path: tuple[str, ...]) -> bool:
-    """Return whether a canary was found in a field that it was not written to."""
+    """Return whether a marker text appears in a field that it was not submitted for."""
     return bool(OURS & {*path}) or not PLACES[leaf[-1]] & {*path}
 
 

@@ -1,4 +1,4 @@
-"""Exact limits of arguments; arguments beyond a limit are refused before any other check."""
+"""Exact size limits of tool arguments, which are checked before anything else."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Expensive work of tool calls runs outside the event loop."""
+"""Expensive work of tool calls runs outside of the event loop."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Steps with dependencies, through the dispatcher."""
+"""Steps with dependencies, tested through the tool dispatcher."""
 
 from org_env import OrgEnv
 

@@ -1,4 +1,4 @@
-"""draw_map: the content of the map app in a chat."""
+"""draw_map: the drawing shown by the map app in a chat."""
 
 import json
 from html import escape

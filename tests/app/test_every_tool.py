@@ -1,4 +1,4 @@
-"""Properties of every tool: one test per tool prepares a valid call and checks all of them."""
+"""Properties that every tool has, checked by one test per tool with a valid call."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -27,7 +27,7 @@ def test_read_only_tools_are_those_without_idempotency_key() -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """A tool, and arguments for a valid call of the tool that has not been made yet."""
+    """A tool with the arguments of a valid call, which the test has not made yet."""
 
     world: OrgEnv
     tool: str
@@ -38,7 +38,7 @@ class Case:
         return self.world.agent
 
     async def logged(self) -> int:
-        """Return the number of calls in the log."""
+        """Return the number of entries in the tool-call log."""
         await self.world.dispatcher.calls.flush()
         counting = "select count(*) as calls from mcp_tool_call_log"
         (rows,) = await self.world.database.read_org(self.agent.org_id, counting)
@@ -82,7 +82,7 @@ async def advice_repeats_nothing_that_was_sent(case: Case) -> None:
 
 
 async def valid_call_succeeds_and_every_call_is_logged(case: Case) -> None:
-    """Make the prepared call: its reply matches the output schema and contains the next call."""
+    """Check the reply to a valid call, and check that valid and refused calls are logged."""
     before = await case.logged()
     reply = await case.agent.call(case.tool, **case.arguments)
     await case.agent.refused(case.tool, nonsense=1)
@@ -106,7 +106,7 @@ async def structures_may_arrive_as_json_text(case: Case) -> None:
 
 
 async def calls_in_other_words_work(case: Case) -> None:
-    """Make a valid call for each argument that can be passed instead of other arguments."""
+    """Make a valid call with each argument that can replace other arguments of the tool."""
     for tool, name in INSTEAD:
         if tool == case.tool:
             arguments = await valid_call(case.agent, tool, using=name)

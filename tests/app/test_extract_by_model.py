@@ -1,4 +1,4 @@
-"""extract_data with a model endpoint that works."""
+"""extract_data with a language model endpoint that works."""
 
 import json
 from collections.abc import AsyncIterator
@@ -78,7 +78,7 @@ async def test_extract_data_anthropic_sends_messages_request(world: OrgEnv) -> N
 
 
 def check_instructions(instructions: str, text: str) -> None:
-    """Check that the instructions contain the delimiter of the text, but not the text itself."""
+    """Check that the instructions contain the delimiter of the user's text, but not the text."""
     assert text == fence_text(TEXT)
     assert unused_delimiter(TEXT) in instructions
     assert TEXT not in instructions

@@ -1,4 +1,4 @@
-"""extract_data without a server-side model: its instructions, and its checks of the result."""
+"""extract_data without a language model on the server: its instructions and result checks."""
 
 import json
 from typing import Any

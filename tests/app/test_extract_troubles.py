@@ -1,4 +1,4 @@
-"""extract_data with a model endpoint that misbehaves."""
+"""extract_data with a language model endpoint that misbehaves."""
 
 import asyncio
 import json
@@ -120,7 +120,7 @@ async def test_extract_data_unreachable_endpoint_advises_prompt_only(world: OrgE
 
 
 class Fading:
-    """A model that first answers with nonsense and then not at all, and records its timeouts."""
+    """Fake language model that answers with nonsense, then stops answering; records timeouts."""
 
     def __init__(self) -> None:
         self.given: list[float] = []

@@ -1,4 +1,4 @@
-"""Replies report hidden characters in their texts."""
+"""Replies that report the hidden characters in their texts."""
 
 import orjson
 

@@ -1,4 +1,4 @@
-"""Another org's id is answered exactly like one that never existed."""
+"""The id of another org's record gets the same answer as an id that does not exist."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -44,7 +44,7 @@ WITHIN_OURS = {
 
 @pytest.fixture(params=["with conditions", "without"])
 def conditions(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run each test twice: with the original queries, and without their org conditions."""
+    """Run each test with the original SQL queries, and with queries that do not filter by org."""
     with nullcontext() if request.param == "with conditions" else stripping():
         yield
 

@@ -1,4 +1,4 @@
-"""Names used by another org are free for ours: sessions, keys, workflows, cursors."""
+"""Names used in one org are still free in another: sessions, keys, workflows, cursors."""
 
 import json
 

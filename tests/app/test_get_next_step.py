@@ -1,4 +1,4 @@
-"""get_next_step: returns a step for the caller, or the reason for returning no step."""
+"""get_next_step: returns a step, or the reason why it returns none."""
 
 from org_env import AgentClient, FakeClock, make_step
 from waybook.core.decision_context import Channel

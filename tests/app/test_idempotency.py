@@ -43,7 +43,7 @@ UNAUDITED = {"add_dag", "start_stage"}
 
 
 async def counts(world: OrgEnv, org_id: UUID) -> list[int]:
-    """Return the number of rows of each kind in the org."""
+    """Return the number of rows in each table of the org."""
     queries = [f"select count(*) from {table}" for table in TABLES]  # noqa: S608 - names from above
     return [rows[0][0] for rows in await world.database.read_org(org_id, *queries)]
 
@@ -53,7 +53,7 @@ def difference(before: list[int], after: list[int]) -> dict[str, int]:
 
 
 async def effect(world: OrgEnv, agent: AgentClient, *calls: Callable[[], object]) -> dict[str, int]:
-    """Return the number of rows added by these calls, all made at once."""
+    """Return the number of rows that these concurrent calls add."""
     before = await counts(world, agent.org_id)
     await asyncio.gather(*[call() for call in calls])  # type: ignore[call-overload]  # coroutines
     return difference(before, await counts(world, agent.org_id))
@@ -89,7 +89,7 @@ async def test_a11_concurrent_calls_with_same_key_have_one_effect_and_one_answer
 async def test_a11_concurrent_calls_at_commit_with_same_key_have_one_effect(
     world: OrgEnv, agent: AgentClient, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If there is no row to lock, both calls reach the commit, and the idempotency key decides.
+    """Without a row to lock, both calls reach the commit; the idempotency key admits only one.
 
     If a row is locked, only one gets that far; the barrier then opens for it alone.
     """
@@ -177,7 +177,7 @@ async def test_repeated_late_result_is_stored_once(world: OrgEnv, agent: AgentCl
 
 
 async def test_refused_call_does_not_use_up_idempotency_key(agent: AgentClient) -> None:
-    """The key of a refused call is free: the reason for the refusal may be gone later."""
+    """A refused call may succeed later with the same idempotency key."""
     plan = await agent.plan(1)
     step = plan["stepIds"][0]
     args = {"stepId": step, "summary": "Look.", "idempotencyKey": "k"}

@@ -1,4 +1,4 @@
-"""Large maps are drawn in a worker process, one of each org at a time."""
+"""Large maps are drawn in a worker process, one map per org at a time."""
 
 import asyncio
 import threading

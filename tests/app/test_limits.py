@@ -1,4 +1,4 @@
-"""Every limit: the maximum is accepted; one more is refused with an error code and not written."""
+"""Limits of tool arguments: the maximum is accepted, and one more is refused."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from typing import NamedTuple
@@ -20,7 +20,7 @@ PROMISED = {MAX_BODY: 2**20, MAX_STEPS: 200, MAX_CONDITIONS: 50, MAX_RESULT: 256
 
 
 class Limit(NamedTuple):
-    """A limit: its maximum, its error code, its tool, and arguments of a given size."""
+    """A limit: its maximum, its error code, its tool, and a function that returns arguments."""
 
     most: int
     code: str
@@ -71,7 +71,7 @@ async def expression(_: AgentClient, length: int) -> Body:
 
 
 async def body(_: AgentClient, size: int) -> Body:
-    """Return a plan whose arguments take this many bytes as JSON."""
+    """Return plan arguments that take this many bytes as JSON."""
     args = make_plan(steps=[*(make_step(make_text(17_000)) for _ in range(61)), make_step()])
     last = args["steps"][-1]
     last["instructions"] += make_text(size - check_json(args))
@@ -99,7 +99,7 @@ async def required(_: AgentClient, count: int) -> Body:
 
 
 async def result(agent: AgentClient, size: int) -> Body:
-    """Return arguments with a result that takes this many bytes as JSON."""
+    """Return arguments with a step result that takes this many bytes as JSON."""
     step = await agent.take(await agent.plan())
     return {"stepId": step["stepId"], "resultSummary": make_text(size - 2)}
 

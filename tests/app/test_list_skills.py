@@ -12,7 +12,7 @@ from waybook.app.skills.skill import Skill, SkillFile
 
 
 def knowing(world: OrgEnv, *skills: Skill) -> AgentClient:
-    """Return Ann's agent, in an application with these skills."""
+    """Return an agent of an application that has these skills."""
     services = replace(world.dispatcher.services, skills=skills)
     return AgentClient(Dispatcher(services, world.dispatcher.calls), world.agent.caller)
 

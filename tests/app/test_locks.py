@@ -1,4 +1,4 @@
-"""The plan's row is locked first; a call that waits too long gets an error."""
+"""Locks on a plan's row: the row is locked first, and a call that waits too long fails."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ LOCKING = [tool for tool in MUTATING if tool not in MAKING]
 
 @pytest.fixture
 async def hasty(shared_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    """Yield a test world whose callers wait a twentieth of a second for a lock."""
+    """Yield a test environment in which a call waits at most 50 ms for a lock."""
     async with make_env(shared_place, lock_timeout="50ms") as world:
         yield world
 
@@ -79,7 +79,7 @@ async def test_call_waiting_for_lock_reads_changes_committed_meanwhile(
 
 
 async def until_waiting(world: OrgEnv, number: int) -> None:
-    """Wait until this many transactions wait for a lock."""
+    """Wait until this many transactions are waiting for a lock."""
     counting = "select count(*) from pg_locks where not granted"
     async with asyncio.timeout(10):
         while (await world.database.read_org(world.agent.org_id, counting))[0][0][0] < number:  # noqa: ASYNC110 - nothing rings when somebody waits

@@ -39,7 +39,7 @@ async def verdicts(world: OrgEnv) -> list[AuditVerdict]:
 
 
 def tamper(world: OrgEnv, statement: str) -> None:
-    """Change rows without an audit entry, as only the owner of the server could."""
+    """Change rows as a database superuser, without an audit entry."""
     with psycopg.connect(world.place.admin_dsn) as admin:
         admin.execute(statement.encode(), {"org": world.agent.org_id})
 

@@ -1,4 +1,4 @@
-"""modify_plan: atomic, audited, and refused for a plan that awaits review or is closed."""
+"""modify_plan: atomic, audited, and refused for a plan that is under review or closed."""
 
 import json
 from typing import Any

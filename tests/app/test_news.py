@@ -1,4 +1,4 @@
-"""Changes of a plan or a run are published, and nothing else is."""
+"""Change events are published for changes of plans and runs only."""
 
 from collections.abc import AsyncIterator
 
@@ -10,7 +10,7 @@ from waybook.core.events import ChangeEvent
 
 
 class Ear:
-    """A subscriber that records every change event."""
+    """Subscriber that records every change event."""
 
     def __init__(self) -> None:
         self.heard: list[ChangeEvent] = []

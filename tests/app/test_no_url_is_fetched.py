@@ -1,4 +1,4 @@
-"""Addresses in texts are never fetched: they stay text."""
+"""URLs in stored texts are never fetched."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from waybook.background import deliver_all_orgs, index_all_orgs, render_all_orgs
 
 @dataclass
 class Trap:
-    """A listener on loopback that counts connections."""
+    """Listener on the loopback interface that counts the connections made to it."""
 
     address: str = ""
     visits: int = 0
@@ -37,7 +37,7 @@ async def open_trap() -> AsyncIterator[Trap]:
 
 
 def texts(where: str) -> str:
-    """Return a text with every kind of address that a program might fetch."""
+    """Return a text with every kind of URL that a program might fetch."""
     return "\n\n".join(
         [
             f"http://{where}/plain",
@@ -57,7 +57,7 @@ def texts(where: str) -> str:
 
 
 def laden(value: object, text: str, name: str = "") -> object:
-    """Return the same arguments with this text in every text field."""
+    """Return a copy of the tool arguments with this text in every text field."""
     if isinstance(value, dict):
         return {key: laden(inner, text, key) for key, inner in value.items()}
     if isinstance(value, list):
@@ -93,7 +93,7 @@ async def test_urls_in_any_text_are_never_requested(world: OrgEnv, tmp_path: Pat
 
 
 async def written(agent: AgentClient, text: str) -> int:
-    """Call every tool with this text in every text field; return how many calls were accepted."""
+    """Call every tool with this text in its text fields; return the number of accepted calls."""
     taken = 0
     for tool in PREPARE:
         args = await valid_call(agent, tool)
@@ -106,7 +106,7 @@ async def written(agent: AgentClient, text: str) -> int:
 
 
 async def looked_at(agent: AgentClient, plan: Body) -> None:
-    """Run all background work, and load pages."""
+    """Run all background tasks, and load the dashboard pages."""
     for at_work in (render_all_orgs, index_all_orgs, sweep_all_orgs, deliver_all_orgs):
         await at_work(agent.dispatcher.services)
     async with make_client(full_app(agent)) as client:
@@ -115,7 +115,7 @@ async def looked_at(agent: AgentClient, plan: Body) -> None:
 
 
 async def visit(trap: Trap) -> None:
-    """Connect to the trap, and wait until it has counted the connection."""
+    """Connect to the listener, and wait until it has counted the connection."""
     host, _, port = trap.address.partition(":")
     _, writer = await asyncio.open_connection(host, int(port))
     writer.close()
@@ -125,7 +125,7 @@ async def visit(trap: Trap) -> None:
 
 
 def each_in_turn(args: Body, text: str) -> list[Body]:
-    """Return copies of the arguments, each with the text in one field only."""
+    """Return copies of the tool arguments, each with the text in one argument only."""
     return [
         {**args, name: laden(value, text, name)}
         for name, value in args.items()
@@ -134,7 +134,7 @@ def each_in_turn(args: Body, text: str) -> list[Body]:
 
 
 def with_skill(agent: AgentClient, folder: Path, text: str) -> AgentClient:
-    """Return the agent in an application that has a skill full of addresses."""
+    """Return an agent of an application that has a skill with URLs in its text."""
     (folder / "survey").mkdir()
     head = f"---\nname: survey\ndescription: See {text.split(maxsplit=1)[0]}\n---\n"
     (folder / "survey" / "SKILL.md").write_text(head + text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Users with the same session name get their own steps and jobs, in PostgreSQL."""
+"""Users with the same session name get separate steps and jobs, tested in PostgreSQL."""
 
 import asyncio
 from random import Random
@@ -71,7 +71,7 @@ async def test_create_plan_same_session_of_other_user_links_no_skill_execution(
 
 
 class Office:
-    """Several users who work on one plan and one run; every reply is checked."""
+    """Several users who work on one plan and one run; checks every reply."""
 
     def __init__(self, world: OrgEnv, plan: Body, run: Body, chance: Random) -> None:
         self.world, self.chance = world, chance

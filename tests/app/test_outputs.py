@@ -1,4 +1,4 @@
-"""store_research_output, and the deliverable in the reply of a completed plan."""
+"""store_research_output, and the outputs in the reply about a completed plan."""
 
 import asyncio
 import json
@@ -238,7 +238,7 @@ async def test_verify_subject_reports_tampered_output_text(own_world: OrgEnv) ->
 
 
 def rewrite(world: OrgEnv, text: str) -> None:
-    """Rewrite rows directly, as an attacker not bound by our rules could."""
+    """Change output rows directly in the database, as an attacker with full access could."""
     with psycopg.connect(world.place.admin_dsn, autocommit=True) as owner:
         params = (json.dumps(text),)
         owner.execute("update artifact set content = %s::json where kind = 'output'", params)

@@ -1,4 +1,4 @@
-"""Packets through the dispatcher: within budget, with few database messages and no lost text."""
+"""Context packets through the dispatcher: within budget, few database messages, no lost text."""
 
 from random import Random
 from typing import Any
@@ -59,7 +59,7 @@ async def make_random_plan(agent: AgentClient, random: Random) -> tuple[Body, di
 
 
 async def make_setback(agent: AgentClient, plan: Body, taken: Body, random: Random) -> None:
-    """Fail the step and retry it; its first holder submits too late."""
+    """Fail the step and retry it, then submit a late result for the first attempt."""
     failing = {
         "action": "fail_step",
         "stepId": taken["stepId"],
@@ -89,7 +89,7 @@ async def test_context_reply_fits_budget_and_cut_parts_can_be_fetched(
 
 
 def check_complete(plan: Body, packet: Body, last: Body, results: dict[str, Json]) -> None:
-    """Check that no text of the plan is missing and that each is as submitted."""
+    """Check that the context packet contains every text of the plan as it was submitted."""
     if "earlierResults" in packet:
         assert packet["instructions"] == last["instructions"]
         summaries = {e["stepId"]: e.get("resultSummary") for e in packet["earlierResults"]}
@@ -121,7 +121,7 @@ async def test_context_tools_with_500_artifacts_send_at_most_three_messages(
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Return a list to which every later message to the database is added."""
+    """Return a list that records every later message to the database."""
     sent: list[object] = []
     really = DbConnection.send
 

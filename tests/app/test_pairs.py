@@ -1,4 +1,4 @@
-"""Concurrent pairs of calls: in any order, both get a valid answer and no plan is stuck (A12).
+"""Any two concurrent calls both get a valid answer and leave no plan stuck (A12).
 
 Both calls are held at the plan's lock until both are there, then released.
 """
@@ -215,7 +215,7 @@ async def test_a12_two_concurrent_calls_leave_plan_consistent(world: OrgEnv, nam
 
 
 async def both(world: OrgEnv, scene: Scene, left: Party, right: Party) -> list[Answer]:
-    """Make both calls concurrently: both wait for the plan's lock, which is then released."""
+    """Hold the plan's lock until both calls wait for it, then release the lock."""
     async with world.database.org_transaction(world.agent.org_id) as tx:
         results = await tx.send(
             f"select pg_backend_pid() from plan where id = '{scene.plan_id}' for update"  # noqa: S608 - our own id
@@ -228,7 +228,7 @@ async def both(world: OrgEnv, scene: Scene, left: Party, right: Party) -> list[A
 
 
 async def until_held_up(world: OrgEnv, holder: int, tasks: list[Any]) -> None:
-    """Wait until each of these tasks waits for the lock holder, or is done."""
+    """Wait until each of these tasks is done or waits for the holder of the lock."""
     counting = (
         f"select count(*) from pg_stat_activity where {holder} = any (pg_blocking_pids(pid))"  # noqa: S608 - a number
         f" or cardinality(pg_blocking_pids(pid)) > 0 and datname = current_database()"
@@ -247,7 +247,7 @@ def _code(answer: Answer) -> str:
 
 
 async def check_steps(agent: AgentClient, plan: Body) -> None:
-    """Check that the orders are 1 to n, and the stored status is one the steps allow."""
+    """Check that the steps are numbered 1 to n, and that their statuses allow the plan's status."""
     context = await agent.call("get_research_context", planId=plan["planId"])
     steps = context["steps"]
     assert [step["stepOrder"] for step in steps] == list(range(1, len(steps) + 1))
@@ -256,7 +256,7 @@ async def check_steps(agent: AgentClient, plan: Body) -> None:
 
 
 async def drive_to_its_end(agent: AgentClient, plan: Body) -> None:
-    """Work on the plan until it is closed, as any new agent could."""
+    """Work on the plan with a new agent until the plan is closed."""
     for _ in range(30):
         reply = await agent.call("get_next_step", planId=plan["planId"])
         if reply["status"] in ENDED:

@@ -25,7 +25,7 @@ S = StepStatus
 
 
 def checked_report(*statuses: StepStatus) -> Report:
-    """Return the report of a plan whose steps have these statuses; check the invariants."""
+    """Return the report of a plan with these step statuses; check the report for consistency."""
     plan = make_plan(*map(make_step, statuses))
     progress_report = report(plan_structure(plan), {STAGE: plan_evidence(plan)})
     assert check(progress_report) == []

@@ -1,4 +1,4 @@
-"""Passages whose indexing breaks the connection are quarantined, reported, and retried later."""
+"""Passages that crash the connection during indexing: quarantined, reported, retried later."""
 
 import logging
 
@@ -40,7 +40,7 @@ def run(place: ServerDatabase, text: str, values: tuple[object, ...] = ()) -> No
 
 @pytest.fixture
 async def deadly(own_world: OrgEnv) -> OrgEnv:
-    """Return a test world with a passage without a vector; storing its vector crashes."""
+    """Return a test environment with a passage; storing an embedding for the passage crashes."""
     run(own_world.place, PASSAGE, (own_world.agent.org_id, NOON))
     run(own_world.place, DEADLY)
     return own_world

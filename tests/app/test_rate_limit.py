@@ -1,4 +1,4 @@
-"""Rate limit per org: a burst at once, then a steady rate, independent of other orgs."""
+"""Rate limit per org: a burst, then a steady rate, independent of other orgs."""
 
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -96,7 +96,7 @@ ON_POSTGRES_18 = pytest.mark.parametrize("server", ["18"], indirect=True, scope=
 
 @dataclass
 class Limited(AgentClient):
-    """An agent in an org limited to two calls a second, and a burst of three."""
+    """Agent in an org that is limited to two calls per second with a burst of three."""
 
     #: Time on the dispatcher's clock, in nanoseconds.
     now: int = 100 * NANOSECONDS

@@ -1,4 +1,4 @@
-"""Replies of the read tools: status, list, and the context of a step and of a plan."""
+"""Replies of the read tools: plan status, plan list, step context and plan context."""
 
 import json
 

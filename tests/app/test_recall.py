@@ -1,4 +1,4 @@
-"""Calls that rely on this process's plan cache, while other processes change the plan."""
+"""Decisions on a cached plan while another process changes the plan."""
 
 import asyncio
 from typing import Any
@@ -11,7 +11,7 @@ from waybook.store.driver.connection import DbConnection, Message, Results
 
 @pytest.fixture
 def messages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that records the number of statements in each message to the database."""
+    """Return a list that records the number of SQL statements in each database message."""
     sent: list[int] = []
     send = DbConnection.send
 

@@ -1,4 +1,4 @@
-"""No reply exceeds the maximum size, with stored data at its limits, for any request."""
+"""No reply exceeds the maximum size, even if the stored data is as large as allowed."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -21,7 +21,7 @@ RESULT = WIDE * 40_000
 
 
 async def make_full_plan(agent: AgentClient) -> Body:
-    """Create a plan with the maximum of steps, dependencies, results and questions."""
+    """Create a plan with the maximum number of steps, dependencies, results and questions."""
     steps: list[Body] = [
         {
             "stepType": "search",
@@ -50,7 +50,7 @@ async def make_full_plan(agent: AgentClient) -> Body:
 
 
 async def make_full_dag(agent: AgentClient) -> str:
-    """Add a definition so large that neither its map nor its drawing fits into a reply."""
+    """Add a workflow definition whose map and drawing are too large for one reply."""
     stages = []
     for stage in range(3):
         keys = [f"step_{stage}_{number:03}_{'n' * 80}" for number in range(450)]
@@ -74,7 +74,7 @@ async def make_full_artifact(agent: AgentClient) -> Body:
 
 
 async def calls_of(agent: AgentClient) -> AsyncIterator[tuple[str, Body]]:
-    """Yield calls of every read tool that request the maximum."""
+    """Yield calls of every read tool that ask for as much data as possible."""
     plan, dag, stored = (
         await make_full_plan(agent),
         await make_full_dag(agent),

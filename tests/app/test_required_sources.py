@@ -1,4 +1,4 @@
-"""Steps that require sources: their instructions, and the check of their result."""
+"""Steps that require sources: their instructions, and the checks of their results."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from org_env import AgentClient, Body, OrgEnv, make_step
 
 
 async def make_demanding_step(agent: AgentClient, schema: Body | None = None) -> tuple[Body, Body]:
-    """Create a plan whose first step requires two sources; return it with that step, claimed."""
+    """Create a plan whose first step requires two sources; return the plan and the claimed step."""
     plan = await agent.plan([make_step(requiredSources=2, resultSchema=schema), make_step()])
     return plan, await agent.take(plan)
 
@@ -81,7 +81,7 @@ async def test_create_research_plan_invalid_required_sources_is_refused(
 
 
 async def stored(agent: AgentClient, taken: Body, *titles: str) -> Body:
-    """Store research for a step, from sources with these titles."""
+    """Store research for a step, with sources that have these titles."""
     sources = [{"title": title, "url": f"https://example.org/{title}"} for title in titles]
     named = {"stepId": taken["stepId"], "kind": "note", "title": f"On {', '.join(titles)}"}
     return await agent.call("store_research", **named, content="Found.", sources=sources)

@@ -1,4 +1,4 @@
-"""Research through the dispatcher: stored, found at once, read completely, private to the org."""
+"""Research through the dispatcher: searchable at once, complete, and private to the org."""
 
 import asyncio
 import json
@@ -187,7 +187,7 @@ async def test_store_research_invalid_arguments_store_nothing(
 
 
 async def test_standalone_research_has_verified_audit_chain(world: OrgEnv) -> None:
-    """Check that an audit entry exists; the world fixture later verifies all chains."""
+    """Check that an audit entry exists; the `world` fixture verifies all audit chains later."""
     stored = await world.agent.call("store_research", **NOTE, sources=[PAGE], metadata={"a": 1})
     (entry,) = await world.entries(world.agent.org_id, stored["artifactId"])
     details = json.loads(entry.details)
@@ -335,7 +335,7 @@ async def test_index_sweep_indexes_rows_added_after_earlier_sweep(world: OrgEnv)
 
 
 def embeddings(texts: Sequence[str], width: int) -> Body:
-    """Return an endpoint's answer with vectors of this width, which may exceed the stored width."""
+    """Return an embedding endpoint's answer with vectors of this width."""
     made = [(*builtin_embedder().embed(text), *[0.0] * (width - 256)) for text in texts]
     return {"data": [{"index": n, "embedding": vector} for n, vector in enumerate(made)]}
 

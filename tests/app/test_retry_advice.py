@@ -1,4 +1,4 @@
-"""Default advice of an error: repeat the same call, with a hint about what to change."""
+"""Default advice in errors: retry the same call, with a hint about what to change."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""request_user_review and submit_user_decision: the plan pauses for a person, who decides once."""
+"""request_user_review and submit_user_decision: the plan pauses until a person decides."""
 
 import json
 
@@ -9,7 +9,7 @@ from waybook.core.decision_context import Channel
 
 
 async def under_review(agent: AgentClient, steps: int = 2, **more: object) -> tuple[Body, Body]:
-    """Create a plan whose first step waits for a person; return both."""
+    """Create a plan whose first step awaits review; return the plan and the step."""
     plan = await agent.plan(steps)
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?", **more)

@@ -1,4 +1,4 @@
-"""Any DAG, with unreliable agents, completes with the expected jobs.
+"""Random workflows with unreliable agents complete with the expected number of jobs.
 
 Definitions, models and failures are drawn; every report on the way is checked, and at the end the
 audit is compared with the rows, as always.
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.pg15
 
 
 class Crew:
-    """Agents that usually complete their jobs, and sometimes fail, submit parts, or go inactive."""
+    """Agents that usually complete jobs, but may fail, submit partial results, or stop working."""
 
     def __init__(self, world: OrgEnv, run: Body, chance: Random) -> None:
         self.agent: AgentClient = world.agent
@@ -35,7 +35,7 @@ class Crew:
         self.documents: list[str] = []
 
     async def work(self) -> None:
-        """Work until the run is complete."""
+        """Work on jobs until the run is complete."""
         while True:
             reply = await self.agent.call("get_next_job", runId=self.run["runId"])
             match reply["status"]:
@@ -70,14 +70,14 @@ class Crew:
             await self.agent.ask("regenerate_document", named)
 
     async def look(self) -> None:
-        """Check the current report, and compare it with the one before."""
+        """Check the current report of the run, and compare it with the previous report."""
         report: Any = await self.agent.progress(self.run, detail=True)
         assert check(report, self.before) == []
         self.before = report
 
 
 async def promised(agent: AgentClient, run: Body) -> dict[tuple[str, str], int]:
-    """Return the expected number of units of each step, from the map."""
+    """Return the expected number of units of work of each step, as shown on the map."""
     dag_map = await agent.call("get_dag_map", runId=run["runId"], detail=True)
     return {
         (stage["stageSlug"], key): count

@@ -1,4 +1,4 @@
-"""Custom definitions: versions, the version a run uses, and refusals."""
+"""Custom workflow definitions: versions, the version that a run uses, and refusals."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from waybook.dag.progress.invariants import check
 
 
 def views(prompt: str = "Look.") -> Body:
-    """Return a definition of one stage in which every model writes a view."""
+    """Return a workflow definition of one stage with one step, called `view`."""
     return make_definition("views", make_stage("views", make_recipe_step("view", prompt=prompt)))
 
 
@@ -101,7 +101,7 @@ async def test_custom_definition_overrides_builtin_before_first_run(agent: Agent
 async def test_new_builtin_version_applies_to_new_runs_only(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Runs of the older version keep it; new runs and the lists use the shipped version."""
+    """Existing runs keep the older version; new runs and lists use the built-in version."""
     older = definition_cache.compile_definition(
         {**views(prompt="As it was."), "slug": "dialectic"}, 1
     )
@@ -120,7 +120,7 @@ async def test_new_builtin_version_applies_to_new_runs_only(
 
 
 async def test_definition_added_by_user_named_waybook_overrides_builtin(agent: AgentClient) -> None:
-    """A user may have the same name as the server; definitions they add belong to the user."""
+    """A user may be named `waybook`, like the server; definitions that they add are theirs."""
     waybook = agent.acting_as("waybook")
     await waybook.call("add_dag", definition={**views(), "slug": "dialectic"})
     assert (await agent.run("dialectic"))["stages"][0]["stageSlug"] == "views"
@@ -151,7 +151,7 @@ async def test_concurrent_first_runs_store_builtin_definition_once(
 
 
 def faulty() -> Body:
-    """Return a definition with a different kind of error in each of its fields."""
+    """Return a workflow definition with a different kind of error in each field."""
     round_ = make_stage(
         "round", make_recipe_step("a"), make_recipe_step("b"), edges=[("a", "b"), ("b", "a")]
     )
@@ -219,7 +219,7 @@ def _start(slug: str) -> Body:
 
 
 async def test_slugs_and_step_keys_accept_any_characters(agent: AgentClient) -> None:
-    """Use stages and steps whose names would be identical if joined with a slash."""
+    """Use stages and steps whose names are equal when joined with a slash."""
     names = [("a", "b/c"), ("a/b", "c"), ("~1", "'; drop table job; --"), ("☃ %s", "{{ x }}")]
     stages = [make_stage(slug, make_recipe_step(key)) for slug, key in names]
     await agent.call("add_dag", definition=make_definition("names / 100%", *stages))

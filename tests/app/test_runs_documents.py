@@ -1,4 +1,4 @@
-"""Documents of jobs: whole and in parts, one or several, and regenerated."""
+"""Documents of jobs: submitted whole or in parts, one or several, and regenerated."""
 
 import json
 from typing import Any

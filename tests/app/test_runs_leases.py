@@ -1,4 +1,4 @@
-"""Job leases: renewal, late results, retries, sessions, and filters."""
+"""Job leases: renewal, late results, retries, sessions, and job filters."""
 
 import json
 
@@ -138,7 +138,7 @@ async def test_job_with_max_expired_leases_fails_stage(
 async def test_get_next_job_many_expired_leases_still_returns_job(
     agent: AgentClient, clock: FakeClock
 ) -> None:
-    """More jobs have to be abandoned than one call processes; the next call continues."""
+    """More leases have expired than one call processes; the next call processes the rest."""
     models = [f"m{n}" for n in range(12)]
     stages = [
         make_stage("one", make_recipe_step("one")),

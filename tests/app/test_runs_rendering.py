@@ -1,4 +1,4 @@
-"""Rendered documents: the server itself creates them, without blocking other work."""
+"""Rendered documents: created by the server without blocking other work."""
 
 import asyncio
 import threading
@@ -72,7 +72,7 @@ async def test_stage_without_render_settings_renders_documents_unchanged(
 async def test_slow_rendering_does_not_block_agents_or_other_renderers(
     world: OrgEnv, agent: AgentClient, run: Body, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While a page is rendered, agents work on the same run, and other workers render the rest."""
+    """While one page is rendered, agents work on the run, and other workers render other pages."""
     await agent.submit_documents(await agent.job(run))
     await agent.submit_documents(await agent.job(run))
     at_work, go_on = threading.Event(), threading.Event()
@@ -97,7 +97,7 @@ async def test_slow_rendering_does_not_block_agents_or_other_renderers(
 async def test_render_all_locked_run_does_not_block_other_runs(
     hasty: OrgEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """While the first run is locked, the second is rendered; the first is rendered later."""
+    """While the first run is locked, the second run is rendered; the first is rendered later."""
     agent = hasty.agent
     views = make_definition("views", make_stage("views", make_recipe_step("view")))
     await agent.call("add_dag", definition=views)
@@ -113,7 +113,7 @@ async def test_render_all_locked_run_does_not_block_other_runs(
 
 @pytest.fixture
 async def hasty(shared_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    """Yield a test world whose callers wait a twentieth of a second for a lock."""
+    """Yield a test environment in which a call waits at most 50 ms for a lock."""
     async with make_env(shared_place, lock_timeout="50ms") as world:
         yield world
 

@@ -1,4 +1,4 @@
-"""Job replies: complete prompts, inputs within any client's limit, nothing lost."""
+"""Replies about jobs: complete prompts, and inputs in pages that every MCP client accepts."""
 
 import json
 from typing import Any
@@ -27,14 +27,14 @@ def size(body: Body) -> int:
 
 
 async def small(agent: AgentClient, tool: str, **arguments: object) -> Body:
-    """Return the reply, after checking that any client accepts its size."""
+    """Return the reply, after checking that every MCP client accepts its size."""
     reply = await agent.call(tool, **arguments)
     assert size(reply) < MAX_TOKENS
     return reply
 
 
 async def followed(agent: AgentClient, cut: Body) -> str:
-    """Return the rest of a cut text, by following the calls that fetch it."""
+    """Return the rest of a truncated text, by making the calls that fetch it."""
     text, following = "", cut["get"]
     while following["tool"] == "get_job_input":
         piece = await small(agent, "get_job_input", **following["args"])
@@ -45,7 +45,7 @@ async def followed(agent: AgentClient, cut: Body) -> str:
 
 
 async def complete_text(agent: AgentClient, job_input: Body) -> str:
-    """Return the complete text of an input, including the part that was cut."""
+    """Return the complete text of an input, including a truncated part."""
     rest = await followed(agent, job_input["cut"]) if "cut" in job_input else ""
     return str(job_input["content"]) + rest
 
@@ -133,7 +133,7 @@ TEXTS = {
 
 
 async def reading(agent: AgentClient, prompt: str = "Read.", **more: object) -> Body:
-    """Create a run in whose second step one job reads four texts, most of them long."""
+    """Create a run in which one job of the second step reads four texts, most of them long."""
     wanted = [{"documentKey": "text"}, {"documentKey": "brief"}]
     read = make_recipe_step("read", "all_to_one", inputsRequired=wanted, prompt=prompt)
     stage = make_stage("work", make_recipe_step("text"), read, edges=[("text", "read")])
@@ -206,7 +206,7 @@ async def test_get_next_job_long_previous_version_is_cut_and_can_be_fetched(
 async def test_get_next_job_feedback_of_two_stages_is_returned_per_stage(
     agent: AgentClient,
 ) -> None:
-    """The feedback on two stages is input of one step; each text is cut and read to its end."""
+    """The feedback on two stages is input of one step; each text is truncated and then fetched."""
     wanted = [{"documentKey": "feedback", "stage": stage} for stage in ("one", "two")]
     last = make_recipe_step("last", inputsRequired=[*wanted, {"documentKey": "brief"}])
     stages = [make_stage(slug, make_recipe_step(slug)) for slug in ("one", "two")]
@@ -345,7 +345,7 @@ async def test_reply_about_large_definition_is_shortened_unless_detail_is_set(
 
 
 async def test_get_next_job_many_open_jobs_reply_is_shortened(agent: AgentClient) -> None:
-    """The run has many claimed jobs in forty groups, all with long names."""
+    """The run has many claimed jobs in forty groups, and all names are long."""
     steps = [make_recipe_step(f"{'步' * 190}{n}") for n in range(4)]
     await agent.call("add_dag", definition=make_definition("wide", make_stage("段" * 200, *steps)))
     run = await agent.run("wide", LONG)

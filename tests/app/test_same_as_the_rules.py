@@ -1,4 +1,4 @@
-"""The dispatcher does what the rules decide, call after call, in any order of calls.
+"""The tool dispatcher stores what the plan rules decide, for calls in any order.
 
 The same calls go through the dispatcher and through the pure rules, at the same time and with the
 same fresh ids; after each the answers agree and the rows equal the plan the rules made.
@@ -94,7 +94,7 @@ class SameAsTheRules(RuleBasedStateMachine):
     # Methods that make each call on both paths.
 
     def agent(self, user: str, channel: Channel = Channel.MCP) -> AgentClient:
-        """Return an agent of this user; the user Bob is served by a separate process."""
+        """Return an agent of this user; the user Bob is served by a separate dispatcher."""
         at = self.elsewhere if user == "bob" else self.world.agent
         return at.acting_as(user, channel)
 
@@ -110,7 +110,7 @@ class SameAsTheRules(RuleBasedStateMachine):
         tool_call: tuple[str, Body],
         decided: Callable[[DecisionContext], Decision[Any]],
     ) -> tuple[Body, Any]:
-        """Make the call and apply the rule; return both replies. Refusals must be equal."""
+        """Make the call and apply the plan rule; return both replies. Refusals must be equal."""
         user, session, channel = who
         tool, arguments = tool_call
         self.fresh.clear()
@@ -129,7 +129,7 @@ class SameAsTheRules(RuleBasedStateMachine):
         return answer.body, decision.reply if decision and not code else None
 
     def keep(self, decision: Decision[Any]) -> None:
-        """Store the decided plan in memory as the database would load it, with its heartbeats."""
+        """Store the decided plan as the database would load it, including heartbeat times."""
         now = self.world.clock.now
         seen = set(decision.touched)
         self.plan = decision.plan._replace(

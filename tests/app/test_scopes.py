@@ -1,4 +1,4 @@
-"""Permissions of a credential, tool by tool; and who may decide a review."""
+"""Scopes that each tool requires, and permission to decide a review."""
 
 import json
 from dataclasses import replace
@@ -53,7 +53,7 @@ NEEDS = {
 
 
 def with_scopes(agent: AgentClient, *scopes: Scope, **more: object) -> AgentClient:
-    """Return the same user with another credential."""
+    """Return an agent of the same user with a credential that has these scopes."""
     caller = replace(agent.caller, scopes=expand_scopes(scopes), **more)  # type: ignore[arg-type]
     return AgentClient(agent.dispatcher, caller)
 

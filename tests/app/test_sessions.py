@@ -1,4 +1,4 @@
-"""Sessions: a session finds its step again (A10); its return to a plan is recorded once (A27)."""
+"""Sessions: a session gets its step back (A10), and its return to a plan is recorded once (A27)."""
 
 import asyncio
 

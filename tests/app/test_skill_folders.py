@@ -1,4 +1,4 @@
-"""Skills in folders: valid ones are read, invalid ones are skipped and reported."""
+"""Skill folders: valid skills are read, and invalid skills are skipped and reported."""
 
 import contextlib
 import json
@@ -26,7 +26,7 @@ HEAD = {"name": "a-skill", "description": "Does it."}
 
 
 def make_text(body: str = "Do it.", **head: Any) -> str:  # noqa: ANN401 - whatever somebody may write there
-    """Return the text of a `SKILL.md`; its fields are written as JSON, which is valid YAML."""
+    """Return the text of a `SKILL.md` file with these metadata fields, written as JSON."""
     fields = {name: value for name, value in {**HEAD, **head}.items() if value is not None}
     lines = "\n".join(f"{name}: {json.dumps(value)}" for name, value in fields.items())
     return f"---\n{lines}\n---\n\n{body}\n"
@@ -40,7 +40,7 @@ def make_folder(place: Path, text: str | None = None, name: str = "a-skill") -> 
 
 
 def fault_of(place: Path) -> str:
-    """Return the error of the only skill in this folder."""
+    """Return the error message for the only skill in this folder."""
     (error,) = find_skills(str(place)).errors
     assert error.path.startswith(str(place))
     return error.message

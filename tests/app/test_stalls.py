@@ -1,4 +1,4 @@
-"""Stalled steps: recorded once, resumed by the next worker; the time of a review is excluded."""
+"""Stalled steps: recorded once, and resumed by the next worker; review time is excluded."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from waybook.errors import Busy
 
 
 async def noted(world: OrgEnv, plan: Body) -> list[str]:
-    """Return the stall and resume events of the plan's audit, in order."""
+    """Return the stall and resume events in the plan's audit, in order."""
     entries = await world.entries(world.agent.org_id, plan["planId"])
     actions = [json.loads(entry.details).get("action") for entry in entries]
     return [action for action in actions if action in {"stall_detected", "resumed"}]

@@ -1,4 +1,4 @@
-"""Results in get_plan_status: read and returned only as far as they fit into a reply."""
+"""Results in get_plan_status: limited to what fits into a reply."""
 
 import json
 

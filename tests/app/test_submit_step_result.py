@@ -1,4 +1,4 @@
-"""submit_step_result: the step completes, its conditions are evaluated, the plan settles."""
+"""submit_step_result: completes the step, evaluates its conditions, and settles the plan."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Usage: the reported totals are the sums of accepted results, after any sequence of calls."""
+"""Usage: the totals equal the sums of the accepted results, after any sequence of calls."""
 
 import asyncio
 import json
@@ -178,7 +178,7 @@ ACTS = st.tuples(
 
 @dataclass
 class Worker:
-    """Worker on a plan and a run that keeps its own count of its reported usage."""
+    """Worker on a plan and a run that adds up the usage it has reported."""
 
     agent: AgentClient
     plan: Body
@@ -190,7 +190,7 @@ class Worker:
     keys: int = 0
 
     async def act(self, act: str, usage: Body, *, twice: bool) -> None:
-        """Perform one action; if `twice`, repeat the call, which must change nothing."""
+        """Perform one action; if `twice`, repeat the call and check that nothing changes."""
         if act in {"submit", "late step", "closed step"}:
             await self.act_on_plan(act, usage, twice=twice)
         else:
@@ -221,7 +221,7 @@ class Worker:
         self.count("run", accepted, usage)
 
     async def send(self, tool: str, args: Body, usage: Body, *, twice: bool) -> bool:
-        """Send a call; return True if it was accepted, or refused as late but stored."""
+        """Send a call; return whether its result was stored: accepted, or refused as late."""
         self.keys += 1
         call = {**args, "usage": usage, "idempotencyKey": f"key {self.keys}"}
         answer = await self.agent.ask(tool, call)

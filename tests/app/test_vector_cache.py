@@ -1,4 +1,4 @@
-"""Embeddings in memory: as current as the database, bounded, and used by several processes."""
+"""Cache of embeddings: as current as the database, bounded, and correct with several processes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -39,17 +39,17 @@ async def library(database: Database, shared_place: ServerDatabase) -> SearchCor
 
 
 def another_process(library: SearchCorpus) -> SearchCorpus:
-    """Return the same org's content as seen by a process with its own cache."""
+    """Return the same org's search index as seen by a process with a separate cache."""
     return replace(library, cache=VectorCache())
 
 
 async def near(library: SearchCorpus, text: str, **scope: Any) -> list[str]:  # noqa: ANN401 - of a scope
-    """Return the subjects found by semantic search alone."""
+    """Return the ids of the subjects found by semantic search alone."""
     return [hit.subject_id for hit in (await library.lists(text, **scope))["meaning"]]
 
 
 def count_reads(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
-    """Return a list to which the name is added each time the statement of that name is used."""
+    """Return a list that records each use of the SQL query with this name."""
     made: list[str] = []
     query = embeddings.SQL[name]
 
@@ -91,7 +91,7 @@ async def test_vector_cache_refresh_reads_only_changes(
 async def test_vector_cache_refresh_includes_transaction_committed_out_of_order(
     library: SearchCorpus,
 ) -> None:
-    """Transactions may commit in another order than they begin; the cache must not miss any."""
+    """Transactions may commit in a different order than they began; the cache must not miss any."""
     subject = artifacts.index_artifact(
         artifact_id="00000000-0000-7000-8000-00000000beef",
         plan_id=None,

@@ -1,4 +1,4 @@
-"""Web sessions: their lifetime, and what ends them at once."""
+"""Web sessions: their lifetime, and the events that end them at once."""
 
 from collections.abc import AsyncIterator
 from hashlib import sha256
@@ -34,7 +34,7 @@ async def secret(world: OrgEnv, given: IssuedToken) -> str:
 
 @pytest.fixture
 async def persons(world: OrgEnv) -> AsyncIterator[str]:
-    """Yield the session of a user who signed in at their issuer."""
+    """Yield the session secret of a user who signed in through an OpenID Connect issuer."""
     async with make_team(world) as team:
         assert team.issuer is not None
         claims = {**CLAIMS, "org": team.there.person["org"]}

@@ -1,4 +1,4 @@
-"""Undelivered notifications: retried, by one process at a time, until they arrive."""
+"""Undelivered webhook messages: retried by one process at a time until they arrive."""
 
 import asyncio
 import logging
@@ -176,7 +176,7 @@ async def test_concurrent_processes_deliver_each_webhook_message_once(world: Org
     both = asyncio.Event()
 
     async def meet(writer: Writer) -> None:
-        """Answer no request until both processes have requests in progress."""
+        """Hold back every answer until both processes have a request in progress."""
         nonlocal in_flight
         in_flight += 1
         if in_flight > MAX_CONCURRENT:

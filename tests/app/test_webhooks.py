@@ -1,4 +1,4 @@
-"""Notifications: their kinds, recipients, and texts."""
+"""Notifications: their kinds, recipients and texts."""
 
 from pathlib import Path
 

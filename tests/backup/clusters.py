@@ -1,4 +1,4 @@
-"""PostgreSQL 15 clusters for one test: with archive, copies, recovery, standby and crash.
+"""PostgreSQL 15 clusters for one test: WAL archive, copies, recovery, standby and crash.
 
 Each cluster ends with the test run, even if that crashes: it lives only while the controller holds
 a pipe open.
@@ -33,7 +33,7 @@ def _user() -> str | None:
 
 
 def run(program: str, *words: str | Path) -> None:
-    """Run one of PostgreSQL's programs as the user who owns the clusters."""
+    """Run a PostgreSQL program as the operating-system user that owns the clusters."""
     command: list[str | Path] = [FIFTEEN / program, *words]
     done = subprocess.run(
         command, check=False, user=_user(), capture_output=True, text=True, cwd="/"
@@ -43,7 +43,7 @@ def run(program: str, *words: str | Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster in its own directory, reached by a socket there."""
+    """PostgreSQL cluster in a separate directory, which also contains its socket."""
 
     home: Path
 
@@ -57,7 +57,7 @@ class Cluster:
 
     @property
     def place(self) -> ServerDatabase:
-        """Return the database of this cluster in the form other tests use."""
+        """Return the database of this cluster as a `ServerDatabase`, which other tests use."""
         url = f"host={self.home} user={BUILDER} dbname=postgres"
         server = Server(
             name="15", admin_dsn=self.admin_dsn, owner_dsn=url, app_dsn=url, role=APP_ROLE
@@ -94,21 +94,21 @@ class Cluster:
         return int((self.data / "postmaster.pid").read_text().split()[0])
 
     def kill(self) -> None:
-        """Kill the server as a power cut would, and wait until it stops answering."""
+        """Kill the PostgreSQL server as a power cut would, and wait until it stops answering."""
         kill_processes(self.postmaster)
         eventually(lambda: not _answers(self.admin_dsn), "the server is gone")
         # Remove the PID file, because another process may reuse the process id.
         (self.data / "postmaster.pid").unlink()
 
     def ask(self, question: str, *values: object) -> object:
-        """Return the single value of a query run by an administrator."""
+        """Return the single value that a query returns when an administrator runs it."""
         with psycopg.connect(self.admin_dsn, autocommit=True) as admin:
             row = admin.execute(question.encode(), values).fetchone()
         assert row is not None
         return row[0]
 
     def base_backup(self, *options: str) -> "Cluster":
-        """Make a physical copy of this cluster while it runs, configured to run elsewhere."""
+        """Make a physical copy of the running cluster, configured to run in its own directory."""
         copy = Cluster(_new_home())
         source = ("-h", self.home, "-U", "postgres", "-D", copy.data)
         run("pg_basebackup", *source, "--checkpoint=fast", "--no-sync", *options)
@@ -127,7 +127,7 @@ def _new_home() -> Path:
 
 @contextmanager
 def own_cluster(**settings: str) -> Iterator[Cluster]:
-    """Yield a durable cluster with a migrated database; remove every copy of it at the end."""
+    """Yield a durable cluster with a migrated database; remove it and its copies afterwards."""
     if not FIFTEEN.exists():
         pytest.skip(NO_FIFTEEN)
     before = {*Path(os.environ[PLACE]).glob("own-*")}

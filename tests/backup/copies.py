@@ -26,7 +26,7 @@ LEFT_OUT = {"web_session", "passage_embedding", "passage_deletion", "passage_qua
 
 
 async def fill(world: OrgEnv) -> None:
-    """Insert rows into every table: two active orgs, an erased user, tokens, notifications."""
+    """Insert rows into every table: two active orgs, an erased user, tokens, and notifications."""
     await all_foreign_records(world.agent)
     await create_foreign_records(world)
     await add_user(world.place, world.agent, "eve")
@@ -56,7 +56,7 @@ def restore_into(place: ServerDatabase, path: Path) -> None:
 
 @contextmanager
 def empty_database(server: Server) -> Iterator[ServerDatabase]:
-    """Yield a database that was never migrated."""
+    """Yield an empty database without any migration applied."""
     with new_database(server, template="template0") as place:
         yield place
 
@@ -86,6 +86,6 @@ def orgs_of(place: ServerDatabase) -> list[UUID]:
 
 
 async def check_audit_of(place: ServerDatabase) -> None:
-    """Verify every chain of every org of a database."""
+    """Verify every audit chain of every org in a database."""
     async with open_test_database(place) as database:
         await check_audit(Services(database=database, skills=()), *orgs_of(place))

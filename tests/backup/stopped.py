@@ -1,4 +1,4 @@
-"""A backup or restore that stops in the middle, reports that, and waits to be killed.
+"""Script that stops in the middle of a backup or restore and waits until the test kills it.
 
 Run as `python stopped.py backup|restore DSN FILE`.
 """

@@ -1,4 +1,4 @@
-"""Anchors reveal deletions that leave a database consistent with itself."""
+"""Audit anchors: reveal deletions that leave a database internally consistent."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def judge(world: OrgEnv) -> RequestContext:
 
 
 async def taken(world: OrgEnv, tmp_path: Path) -> Path:
-    """Return the file of an anchor of the test world's current state."""
+    """Write an audit anchor of the current state; return its file."""
     file = tmp_path / "anchor.jsonl"
     await write_anchor(judge(world), file)
     return file

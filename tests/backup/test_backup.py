@@ -1,4 +1,4 @@
-"""A backup of a database in use, restored elsewhere: the same rows, the same audit."""
+"""Backup of a database in use, restored into another database with the same rows and audit."""
 
 import asyncio
 import stat
@@ -231,7 +231,7 @@ def test_backup_leaves_out_tables_with_extension_types(fifteen: Server, tmp_path
 
 
 async def test_canceled_backup_leaves_no_file(own_world: OrgEnv, tmp_path: Path) -> None:
-    """The backup waits in its first block until it is canceled, so it never reaches the second."""
+    """The backup waits in its first block until it is canceled, and never writes a second block."""
     await fill(own_world)
     reached, canceled = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()

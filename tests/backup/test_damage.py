@@ -1,4 +1,4 @@
-"""Damaged archives and killed processes: nothing is changed, nothing is left behind."""
+"""Damaged archives and killed processes: the database is unchanged and no files remain."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ FLIPS = 60
 
 @pytest.fixture(scope="module")
 def original(eighteen: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an archive of a small database with rows of most kinds."""
+    """Return the backup archive of a small database with rows in most tables."""
     file = tmp_path_factory.mktemp("archives") / "backup.zip"
 
     async def fill(place: ServerDatabase) -> None:
@@ -47,7 +47,7 @@ def copy(eighteen: Server) -> Iterator[ServerDatabase]:
 
 
 def contents(file: Path) -> tuple[object, list[list[bytes]]]:
-    """Return everything readable in an archive, skipping damaged parts."""
+    """Return the manifest and the blocks of a backup archive, after verifying the archive."""
     with open_archive(file) as archive:
         archive.verify(lambda *_: None)
         return archive.manifest, [[*archive.blocks(member)] for member in archive.manifest.members]
@@ -113,7 +113,7 @@ def test_restore_damage_found_while_loading_rolls_back(
 
 
 def test_archive_with_replaced_member_is_rejected(original: Path, tmp_path: Path) -> None:
-    """The archive is a zip file with valid checksums, but one row is missing."""
+    """The archive is a zip file with valid checksums, in which one row is missing."""
     file = tmp_path / "replaced.zip"
     with zipfile.ZipFile(original) as source, zipfile.ZipFile(file, "w") as target:
         for name in source.namelist():
@@ -157,7 +157,7 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def is_left_alone(place: ServerDatabase) -> bool:
-    """Return whether no other connection to this database exists."""
+    """Return whether no other connection to this database is open."""
     with psycopg.connect(place.admin_dsn) as admin:
         ((others,),) = admin.execute(
             """select count(*) from pg_stat_activity

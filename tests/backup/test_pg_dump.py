@@ -25,7 +25,7 @@ from waybook.store.driver.queries import new_id
 
 
 def program(place: ServerDatabase, name: str) -> Path:
-    """Return the path of a PostgreSQL program of the server's version."""
+    """Return the path of the PostgreSQL program that matches the server's version."""
     directory = FIFTEEN if place.server.name == "15" else cluster._carried() / "bin"
     return directory / name
 
@@ -37,7 +37,7 @@ def run(place: ServerDatabase, name: str, *words: str | Path) -> subprocess.Comp
 
 @contextmanager
 def reader(place: ServerDatabase) -> Iterator[str]:
-    """Yield the connection of a role that may read everything, and nothing else."""
+    """Yield the connection string of a role that may read all rows and change nothing."""
     name, password = f"reader_{new_id()[-12:]}", new_id()
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         admin.execute(f"create role {name} login bypassrls password '{password}'".encode())

@@ -1,4 +1,4 @@
-"""Point-in-time recovery and failover, on an operator's own PostgreSQL 15."""
+"""Point-in-time recovery and failover on a PostgreSQL 15 that an operator runs."""
 
 import asyncio
 import contextlib
@@ -92,7 +92,7 @@ async def test_check_anchor_after_failover_to_lagging_standby_reports_lost_plan(
 
 
 async def killed_at_work(world: OrgEnv, kill: Callable[[], None]) -> list[str]:
-    """Kill the server while agents write; return the ids of acknowledged plans."""
+    """Kill the server while agents create plans; return the ids of the acknowledged plans."""
     acknowledged: list[str] = []
     enough = asyncio.Event()
 

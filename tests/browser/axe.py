@@ -1,4 +1,4 @@
-"""Accessibility checks with axe-core, pinned by its lock file, in both themes."""
+"""Accessibility checks with axe-core in the light and dark themes."""
 
 import os
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ COLORS_ONLY: Final = {
 
 @cache
 def axe() -> str:
-    """Return the source of axe-core; skip the test if it is not available."""
+    """Return the JavaScript source of axe-core; skip the test if it is not installed."""
     try:
         folder = install(PACKAGES, "axe")
     except Unreachable as error:
@@ -36,7 +36,7 @@ def axe() -> str:
 
 
 async def accessible(page: Page) -> None:
-    """Check the current page against every rule of axe-core, and its colors in both themes."""
+    """Check the current page against every axe-core rule, and its colors in both themes."""
     await page.evaluate(axe())
     for theme in THEMES:
         await page.emulate_media(color_scheme=theme)

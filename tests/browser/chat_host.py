@@ -1,4 +1,4 @@
-"""A chat host for tests: the official bridge between a chat and its apps, on our real server."""
+"""Chat host for tests: connects the chat apps to a real server through the official bridge."""
 
 import os
 from collections.abc import AsyncIterator
@@ -35,7 +35,7 @@ HOST_HEADERS: Final = {
 
 
 def packages() -> Path:
-    """Return the directory of the bridge and its dependencies; skip the test if not available."""
+    """Return the directory of the chat bridge and its packages; skip the test if it is missing."""
     try:
         return install(HERE, "chat") / "node_modules"
     except Unreachable as error:
@@ -46,7 +46,7 @@ def packages() -> Path:
 
 @asynccontextmanager
 async def open_chat(world: OrgEnv, user: str, profile: str = "all") -> AsyncIterator[str]:
-    """Serve MCP to a chat as this user, and serve the chat page; yield the address of the page."""
+    """Serve MCP and a chat page as this user; yield the address of the chat page."""
     package_directory = packages()
 
     async def dispatcher() -> Dispatcher:
@@ -71,7 +71,7 @@ async def open_chat(world: OrgEnv, user: str, profile: str = "all") -> AsyncIter
 async def call_in_chat(
     page: Page, tool: str, arguments: dict[str, object], theme: str = "light"
 ) -> tuple[dict[str, Any], FrameLocator]:
-    """Have the chat's agent call a tool; return the host's record of the app, and its frame."""
+    """Make the chat call a tool; return the host's record of the app, and the app's iframe."""
     await page.wait_for_function("document.title === 'Ready'")
     record = await page.evaluate(
         "([tool, args, theme]) => chat(tool, args, theme)", [tool, arguments, theme]

@@ -1,4 +1,4 @@
-"""Fixtures for a real browser on real pages, over a real database.
+"""Fixtures for tests with a real browser, served pages and a real database.
 
 All tests here run on one event loop, so that each worker starts Chromium once: that takes longer
 than most of the tests. A test has its own browser context, with its own cookies, and its own org.
@@ -32,7 +32,7 @@ QUIET = (
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
-    """Run every test of this folder on the event loop of the browser."""
+    """Run every test of this folder on the event loop that the browser uses."""
     module: pytest.Module = pytest.Module.from_parent(parent, path=module_path)
     module.add_marker(pytest.mark.asyncio(loop_scope="session"))
     return module
@@ -52,7 +52,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture(scope="session")
 def place(eighteen: Server) -> Iterator[ServerDatabase]:
-    """Yield a database on one server only: pages do not depend on the server version."""
+    """Yield a database on one PostgreSQL version: pages do not depend on the version."""
     with new_database(eighteen) as made, open_owner(made):
         yield made
 
@@ -78,7 +78,7 @@ async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def page(context: BrowserContext, site: Site) -> AsyncIterator[Page]:
-    """Yield a tab; any error in it fails the test."""
+    """Yield a browser tab; any JavaScript or page error in it fails the test."""
     tab = await context.new_page()
     site.watch(tab)
     yield tab

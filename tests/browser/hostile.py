@@ -1,4 +1,4 @@
-"""An org in which every writable text contains an attack on the page."""
+"""An org in which every text field contains a script injection attack."""
 
 from itertools import cycle
 from typing import Any
@@ -13,7 +13,7 @@ SHORT = [payload.replace("\n", " ").replace("\t", " ")[:180] for payload in PAYL
 
 
 async def hostile_pages(agent: AgentClient) -> list[str]:
-    """Write hostile texts into every field; return the pages that show them."""
+    """Write hostile texts into every field; return the addresses of the pages that show them."""
     pages = ["/", "/?state=all", "/inbox", "/runs", "/dags", "/outputs", "/audit", "/calls"]
     for piece in payloads(180):
         pages += await _plan(agent, piece)

@@ -1,4 +1,4 @@
-"""Screenshots of pages, taken for a person to look at."""
+"""Screenshots of pages, to be inspected by a person."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A populated org, so that every page has content."""
+"""An org with sample data, so that every page has content."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -40,7 +40,7 @@ def sample_steps() -> list[Body]:
 
 
 async def create_sample_org(world: OrgEnv) -> SampleOrg:
-    """Create a plan that waits for a person, a completed plan, and a run in its first stage."""
+    """Create a plan that awaits review, a completed plan, and a run in its first stage."""
     work = SampleOrg(
         await _half_way(world), await _a_run(world.agent), await _delivered(world.agent)
     )
@@ -86,7 +86,7 @@ async def _half_way(world: OrgEnv) -> Body:
 
 
 async def _called(world: OrgEnv, work: SampleOrg) -> None:
-    """Record sample calls on a fixed day; actual calls would be recorded with the current time."""
+    """Insert sample entries into the tool-call log, all on a fixed day."""
     fourth = work.plan["stepIds"][3]
     made = (
         ("get_next_step", 2.1, None),

@@ -1,4 +1,4 @@
-"""The dashboard, served for a test."""
+"""Server for the dashboard in browser tests."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,7 +24,7 @@ from waybook.transport.mcp.server import build_server
 
 @dataclass
 class Site:
-    """Address of the pages, and the errors in the tabs that show them."""
+    """Address of the served dashboard, and the errors that browser tabs reported."""
 
     address: str
     world: OrgEnv
@@ -37,7 +37,7 @@ class Site:
         return replace(self.world.agent.caller, user=self.user, channel=Channel.DASHBOARD)
 
     def watch(self, page: Page) -> None:
-        """Record errors and violations of the content security policy."""
+        """Record the tab's errors and violations of the content security policy."""
 
         def heard(message: ConsoleMessage) -> None:
             if message.type == "error":
@@ -50,7 +50,7 @@ class Site:
 
 @asynccontextmanager
 async def serve_site(world: OrgEnv, port: int = 0) -> AsyncIterator[Site]:
-    """Serve the pages of the test world's first org, as a freshly started process."""
+    """Serve the dashboard of the first org in the test environment, as a new process would."""
     world.dispatcher.services = replace(world.dispatcher.services, bus=Bus())
     site = Site("", world)
 

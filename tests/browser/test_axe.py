@@ -1,4 +1,4 @@
-"""Tests of the accessibility check."""
+"""Tests of the accessibility check itself."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Every page: it opens, is small and is accessible.
+"""Every dashboard page opens, is small and is accessible.
 
 With WAYBOOK_PICTURES=FOLDER screenshots of all pages are kept there for inspection. The clock is
 fixed, so two screenshots differ only if the page does.

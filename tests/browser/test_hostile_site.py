@@ -66,7 +66,7 @@ TRIES = """async ({site, plan, forms, planted}) => {
 
 @asynccontextmanager
 async def foreign_site() -> AsyncIterator[str]:
-    """Serve a site with one page, which sets a cookie named like ours."""
+    """Serve a site with one page, which sets a cookie with the name of our session cookie."""
     page = b"<!doctype html><title>Prizes</title><body>You have won."
     planted = f"set-cookie: {COOKIE}={PLANTED}; path=/; httponly; samesite=strict"
     head = f"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n{planted}\r\nconnection: close\r\n\r\n"
@@ -104,7 +104,7 @@ async def test_cross_origin_page_requests_are_refused_and_change_nothing(
 
 
 async def _framed(page: Page, site: str) -> None:
-    """Check that our pages are not shown in a foreign frame."""
+    """Check that the browser does not show our pages in a frame of another site."""
     await page.evaluate(
         """(address) => new Promise((done) => {
           const frame = document.createElement("iframe");
@@ -119,7 +119,7 @@ async def _framed(page: Page, site: str) -> None:
 
 
 async def _opened(page: Page, site: str) -> None:
-    """Check that a window the site opens on our pages is isolated from its opener."""
+    """Check that the opener cannot access our page in a window that another site opens."""
     async with page.context.expect_page() as opening:
         await page.evaluate("address => { window.theirs = window.open(address); }", site)
     ours = await opening.value
@@ -133,7 +133,7 @@ async def _opened(page: Page, site: str) -> None:
 
 
 async def _sent(page: Page, where: str, fields: dict[str, str]) -> str:
-    """Return the result of a forged form submission from a page that has already set the cookie."""
+    """Submit a forged form from a page that has set the cookie; return the result."""
     async with page.context.expect_page() as opening:
         await page.evaluate(
             """([where, fields]) => {

@@ -1,4 +1,4 @@
-"""Hostile texts in every field: no page executes them."""
+"""Hostile texts in every field: no page executes their scripts."""
 
 from urllib.parse import quote
 

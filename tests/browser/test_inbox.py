@@ -14,7 +14,7 @@ RESULT = {"rivers": [{"name": "Nile", "km": 6650}, {"name": "Amazon", "km": 6400
 
 
 async def ask(site: Site, plan: Body, **more: object) -> None:
-    """Have the agent claim its step and request a review of it."""
+    """Make the agent claim a step and request a review of the step."""
     agent = site.world.agent
     taken = await agent.take(plan)
     args = {"summary": "Nile or Amazon?", "questions": ["Which source counts?"], **more}
@@ -25,7 +25,7 @@ async def ask(site: Site, plan: Body, **more: object) -> None:
     loop_scope="session", params=[True, False], ids=["scripted", "without JavaScript"]
 )
 async def tab(browser: Browser, site: Site, request: pytest.FixtureRequest) -> AsyncIterator[Page]:
-    """Yield a tab of a browser with JavaScript, and of one without."""
+    """Yield a browser tab, once with JavaScript and once without."""
     context = await browser.new_context(java_script_enabled=bool(request.param))
     page = await context.new_page()
     site.watch(page)

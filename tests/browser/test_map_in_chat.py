@@ -1,4 +1,4 @@
-"""The map in a chat: drawn by our page, through the official bridge, over the real server."""
+"""The map app in a chat: uses the official bridge and a real server."""
 
 import json
 
@@ -14,7 +14,7 @@ SOON = 15_000
 
 
 def no_stream(site: Site) -> None:
-    """Drop the 405 errors: clients of older revisions ask for a stream, which we do not offer."""
+    """Remove 405 errors: older MCP clients request an event stream, which the server lacks."""
     site.faults[:] = [fault for fault in site.faults if "405" not in fault]
 
 

@@ -8,7 +8,7 @@ from org_env import AgentClient, Body
 
 
 async def some_plans(agent: AgentClient) -> list[Body]:
-    """Create three plans: one in progress, one that waits for a person, one completed."""
+    """Create three plans: one in progress, one that awaits review, and one completed."""
     plans = [await agent.plan(3, name=f"{name} of the north") for name in ("Rivers", "Lakes")]
     for plan in plans:
         await agent.submit(await agent.take(plan))

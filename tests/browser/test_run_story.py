@@ -1,4 +1,4 @@
-"""A run in a browser: a user watches it, gives feedback and reads it; all pages are accessible."""
+"""A run in a browser: a user follows it, gives feedback, and reads its documents."""
 
 import re
 
@@ -11,7 +11,7 @@ from waybook.background import render_all_orgs
 
 
 async def make_waiting_run(agent: AgentClient) -> Body:
-    """Create a run that waits for a person, with documents to read."""
+    """Create a run that awaits feedback, with documents to read."""
     run = await agent.run("dialectic", ["opus", "sonnet"], name="Rivers of the north")
     await agent.work_off(run)
     while await render_all_orgs(agent.dispatcher.services):

@@ -1,4 +1,4 @@
-"""Sign-in, with and without JavaScript: with a token, and with the org's identity provider."""
+"""Sign-in with a token and with an identity provider, with and without JavaScript."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ REFUSED = "Failed to load resource"
 
 @dataclass
 class Door:
-    """A server without a signed-in user, and its address."""
+    """Server without a signed-in user, and its address."""
 
     team: Team
     address: str
@@ -92,7 +92,7 @@ async def test_sign_out_then_browser_back_shows_sign_in_page(tab: Page, door: Do
 
 
 async def test_sign_in_with_org_issuer_returns_to_requested_page(tab: Page, door: Door) -> None:
-    """The user is signed in after the callback, although cross-site requests omit the cookie."""
+    """The sign-in must succeed although browsers omit the cookie in cross-site requests."""
     known = {"email": "ann@example.org", "email_verified": True}
     door.team.there.person |= known
     plan = await door.world.agent.plan(1, name="Rivers of the south")

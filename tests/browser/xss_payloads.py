@@ -77,7 +77,7 @@ ALL: Final = "\n\n".join(PAYLOADS)
 
 
 def payloads(length: int) -> list[str]:
-    """Return all payloads, in texts of at most this many characters."""
+    """Return texts of at most this many characters that together contain all payloads."""
     texts = [""]
     for payload in PAYLOADS:
         if len(texts[-1]) + len(payload) >= length:

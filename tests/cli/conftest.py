@@ -1,4 +1,4 @@
-"""Embedded database for command tests, shared by all tests of a worker."""
+"""Embedded database for tests of commands, shared by all tests of a pytest worker."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Runs for command tests, processed up to a given point."""
+"""Sample runs for tests of commands, each in a given state."""
 
 from dataclasses import dataclass
 
@@ -57,7 +57,7 @@ class Worker:
 
 
 def run_in_progress(terminal: Terminal, name: str) -> str:
-    """Return a dialectic run in its second stage; ada holds one job, one failed permanently."""
+    """Return a dialectic run in its second stage, with a job held by ada and a failed job."""
 
     async def act(here: AppSession) -> str:
         worker = Worker(here)
@@ -89,7 +89,7 @@ def run_awaiting_feedback(terminal: Terminal, name: str) -> str:
 
 
 def completed_run(terminal: Terminal, name: str, models: int = 1) -> str:
-    """Return a completed run of which some documents are not rendered."""
+    """Return a completed run in which some documents are not rendered."""
 
     async def act(here: AppSession) -> str:
         worker = Worker(here)

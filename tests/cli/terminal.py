@@ -1,4 +1,4 @@
-"""Test terminal: runs commands in this process on an embedded database."""
+"""Test terminal that runs commands in this process, on an embedded database."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ class Terminal:
     def run(
         self, *words: str, columns: int = 80, lines: int = 24, typed: str | None = None
     ) -> Result:
-        """Run a command line."""
+        """Run a command line and return its result."""
         environment = {
             "WAYBOOK_DATA_DIR": str(self.data_dir),
             "WAYBOOK_CONFIG": str(self.data_dir / "no-config.toml"),
@@ -47,7 +47,7 @@ class Terminal:
         return json.loads(self.say(*words, "--json"))
 
     def inside(self, act: Callable[[AppSession], Awaitable[T]]) -> T:
-        """Run a function with the application."""
+        """Open the application on the data directory and pass it to this function."""
 
         async def acted() -> T:
             settings = read_settings({"data_dir": self.data_dir}, {}).settings
@@ -57,7 +57,7 @@ class Terminal:
         return asyncio.run(acted())
 
     def call(self, tool: str, *, ago: timedelta | None = None, **arguments: object) -> Body:
-        """Call a tool as an agent; `ago` sets the database clock back for the call."""
+        """Call a tool as an agent; with `ago`, as if the call were made that long ago."""
 
         async def act(here: AppSession) -> Body:
             services = here.app

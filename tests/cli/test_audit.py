@@ -15,7 +15,7 @@ from waybook.embedded_postgres.supervisor import Attachment
 
 @pytest.fixture(scope="module")
 def worked_on(terminal: Terminal) -> str:
-    """Return a plan with four entries: created, started, completed, started."""
+    """Return a plan with four audit entries: created, started, completed, started."""
     plan_id = terminal.plan("Worked on")
     step = terminal.take(plan_id)
     terminal.call("submit_step_result", stepId=step["stepId"], resultSummary={"river": "Nile"})
@@ -81,7 +81,7 @@ TAMPERINGS = {
 
 @contextmanager
 def tampered(attachment: Attachment, there: str, back: str, plan_id: str) -> Iterator[None]:
-    """Change the database as a superuser, bypassing the audit, for the length of a block."""
+    """Change the database as a superuser, bypassing the audit; revert the change afterwards."""
     with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
         admin.execute(there, {"id": plan_id})
         yield

@@ -14,7 +14,7 @@ from waybook.embedded_postgres.supervisor import attach
 
 @pytest.fixture(scope="module")
 def elsewhere() -> Iterator[Terminal]:
-    """Provide a second, empty data directory."""
+    """Return a second, empty data directory."""
     with make_data_directory() as place, attach(place / "data") as attached:
         yield Terminal(attached.data_dir)
 

@@ -1,4 +1,4 @@
-"""`waybook mcp`, `waybook serve`, and the client of `import waybook`, as real processes."""
+"""`waybook mcp`, `waybook serve`, and the Python client of `import waybook`, as real processes."""
 
 import ast
 import asyncio

@@ -1,4 +1,4 @@
-"""`waybook demo`: its events, simulated clock and audit proof."""
+"""`waybook demo`: its events, its simulated clock, and its verification of the audit."""
 
 import asyncio
 import subprocess
@@ -153,7 +153,7 @@ def make_clock() -> SimulatedClock:
 
 
 async def nothing() -> None:
-    """Do nothing; there is no live display."""
+    """Do nothing, in place of updating a live display."""
 
 
 async def test_simulated_clock_wakes_actors_in_time_order() -> None:

@@ -1,4 +1,4 @@
-"""`waybook documents`: list, and write into a folder without overwriting files."""
+"""`waybook documents`: lists documents, and writes them to a folder without overwriting files."""
 
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath

@@ -1,4 +1,4 @@
-"""`waybook org erase` and `waybook user erase`: confirmation, report and verification."""
+"""`waybook org erase` and `waybook user erase`: their confirmation, report and verification."""
 
 from uuid import UUID
 

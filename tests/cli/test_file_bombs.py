@@ -1,4 +1,4 @@
-"""Hostile input files: commands answer or fail cleanly within limits of memory and time."""
+"""Hostile input files: commands succeed or fail cleanly within limits of memory and time."""
 
 import json
 import subprocess
@@ -47,7 +47,7 @@ def here(*words: str, typed: bytes = b"") -> Result:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a file of fifty megabytes that would take a gigabyte once parsed."""
+    """Return a file of 50 MB that would take 1 GB of memory once parsed."""
     file = tmp_path_factory.mktemp("large") / "lists"
     with file.open("wb") as written:
         written.write(b"[")

@@ -1,4 +1,4 @@
-"""Stored control characters are displayed by commands and never interpreted by the terminal."""
+"""Control characters in stored texts are shown by commands, not interpreted by the terminal."""
 
 import json
 import sys

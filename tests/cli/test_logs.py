@@ -23,7 +23,7 @@ def _missing() -> None:
 
 
 def broken() -> Exception:
-    """Return an exception with another one as its cause."""
+    """Return an exception that has another exception as its cause."""
     try:
         try:
             _missing()

@@ -22,7 +22,7 @@ def org(terminal: Terminal) -> str:
 
 
 def make_token(terminal: Terminal, org: str, user: str = "ann", *more: str) -> Any:  # noqa: ANN401 - JSON
-    """Add a user with all permissions to the org, and return a token for it."""
+    """Add a user with all scopes to the org; return a token of that user."""
     terminal.say("user", "add", user, "--org", org, "--scope", "admin")
     return terminal.json_output("token", "add", user, "--label", "laptop", "--org", org, *more)
 

@@ -118,7 +118,7 @@ def test_commands_by_database_user_without_role_print_required_grant(
 
 
 async def _first_words_of_mcp(terminal: Terminal) -> str:
-    """Return the first line that `waybook mcp` logs to stderr, before any call."""
+    """Return the first line that `waybook mcp` logs to stderr, before any tool call."""
     command = (sys.executable, "-m", "waybook", "mcp", "--data-dir", str(terminal.data_dir))
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     assert process.stderr is not None

@@ -15,7 +15,7 @@ def deliver(terminal: Terminal, plan_id: str, **more: str) -> str:
 
 @pytest.fixture(scope="module")
 def delivered(terminal: Terminal) -> str:
-    """Return a plan with a report in two versions, and a table."""
+    """Return a plan with two outputs: a report in two versions, and a table."""
     plan_id = terminal.plan("Plan with outputs")
     deliver(terminal, plan_id)
     deliver(terminal, plan_id, content="# More\r\n")

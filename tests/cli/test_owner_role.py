@@ -1,4 +1,4 @@
-"""`waybook doctor`, `migrate` and `serve` report an owner that bypasses row-level security."""
+"""`waybook doctor`, `migrate` and `serve` if the database owner bypasses row-level security."""
 
 import json
 import logging
@@ -28,7 +28,7 @@ def terminal(tmp_path: Path) -> Terminal:
 def exempt_place(
     request: pytest.FixtureRequest, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ServerDatabase]:
-    """Set the environment to a database whose owner bypasses row-level security; yield it."""
+    """Select a database whose owner bypasses row-level security; yield the database."""
     with place_owned_by(request.param, server) as place:
         use(place, monkeypatch)
         yield place
@@ -120,7 +120,7 @@ def test_org_erase_by_owner_bypassing_rls_does_not_delete_other_orgs(
 
 
 def test_migrate_by_owner_with_createrole_creates_maintenance_role(attachment: Attachment) -> None:
-    """Since PostgreSQL 16 the creator of a role may not assume it without a grant."""
+    """Since PostgreSQL 16, the creator of a role needs a grant before assuming the role."""
     server = Server(
         name="18",
         admin_dsn=attachment.admin_dsn,

@@ -1,4 +1,4 @@
-"""Progress bars that sum to their width, and timelines that fit."""
+"""Progress bars with segments that add up to the width, and timelines that fit."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""`waybook report` and `waybook map`: input from any system, without a database."""
+"""`waybook report` and `waybook map`: read snapshots of any system, without a database."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ NO_SNAPSHOT: Body = {"jobs": []}
 
 
 def run(*words: str, typed: object = None) -> Result:
-    """Run a command line; the input is encoded as JSON unless it is a text."""
+    """Run a command line; send the input as JSON unless it is a string."""
     text = typed if isinstance(typed, str) else json.dumps(typed)
     return CliRunner().invoke(app, words, input=text)
 

@@ -9,7 +9,7 @@ FLOOD = "When an avalanche falls into a glacial lake the wave cuts the dam of lo
 
 @pytest.fixture(scope="module")
 def stored(terminal: Terminal) -> Body:
-    """Store a finding with an overlong title, terminal colors in its text, and sources."""
+    """Store research with an overlong title, terminal color codes in its text, and sources."""
     plan_id = terminal.plan("Where research is stored", 1)
     pages = [{"title": f"Page {n}", "url": f"https://example.org/{n}"} for n in range(5)]
     return terminal.call(

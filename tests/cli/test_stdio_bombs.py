@@ -1,4 +1,4 @@
-"""Hostile input to `waybook mcp`: each line gets an answer, and the session keeps working."""
+"""Hostile input to `waybook mcp`: each line gets an answer, and the session stays usable."""
 
 import json
 from collections.abc import Iterator
@@ -28,12 +28,12 @@ PLAN = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"create_r
 
 
 def in_a_plan(value: str) -> bytes:
-    """Return a plan request that is valid except for its research question."""
+    """Return a request that creates a plan and is valid except for its research question."""
     return f'{PLAN}"arguments":{{"name":"a","researchQuestion":{value},{STEPS}}}}}}}'.encode()
 
 
 def stored(attachment: Attachment) -> dict[str, int]:
-    """Return the row counts of the tables that a plan request writes.
+    """Return the row counts of the tables that a request to create a plan writes to.
 
     Other tables may grow meanwhile: a session also finishes background work that others left.
     """
@@ -44,7 +44,7 @@ def stored(attachment: Attachment) -> dict[str, int]:
 
 
 def so_much(size: int, before: bytes, after: bytes) -> Iterator[bytes]:
-    """Yield a request whose parameters have `size` bytes."""
+    """Yield the bytes of a request that contains a string of about `size` bytes."""
     yield before + b'"'
     for _ in range(size // MEBIBYTE):
         yield b"x" * MEBIBYTE
@@ -52,7 +52,7 @@ def so_much(size: int, before: bytes, after: bytes) -> Iterator[bytes]:
 
 
 def refusals(session: Session) -> list[tuple[object, object]]:
-    """Return the ids and error codes of the messages rejected so far, and clear the record."""
+    """Return the ids and error codes of the requests rejected since the last call."""
     rejected = [(message["id"], message["error"]["code"]) for message in session.said]
     session.said.clear()
     return rejected

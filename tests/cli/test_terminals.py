@@ -1,4 +1,4 @@
-"""`waybook watch` and `waybook review` in a real terminal: a pty whose size changes."""
+"""`waybook watch` and `waybook review` in a pseudo-terminal that changes its size."""
 
 import contextlib
 import fcntl
@@ -36,7 +36,7 @@ class Screen:
         self.sizes.append((columns, lines))
 
     def until(self, enough: Callable[[str], bool]) -> str:
-        """Read until the condition holds, or the program ends."""
+        """Read the program's output until the condition is true or the program ends."""
         while not enough(self.text):
             ready, _, _ = select.select([self.pty], [], [], PATIENCE)
             assert ready, self.text
@@ -51,7 +51,7 @@ class Screen:
         return self.text
 
     def to_the_end(self) -> int:
-        """Read the remaining output and return the exit code."""
+        """Read the program's remaining output; return its exit code."""
         with contextlib.suppress(AssertionError):
             self.until(lambda _: False)
         return self.process.wait(PATIENCE)
@@ -62,7 +62,7 @@ class Screen:
 
     @property
     def frames(self) -> list[list[str]]:
-        """Return each frame on the alternate screen, as lines without colors."""
+        """Return each screen drawn on the terminal's alternate screen, as lines without colors."""
         _, _, live = self.text.partition("\x1b[?1049h")
         live = live.partition("\x1b[?1049l")[0]
         return [ESCAPE.sub("", frame).splitlines() for frame in live.split(HOME)[1:]]

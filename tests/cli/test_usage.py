@@ -1,4 +1,4 @@
-"""`waybook usage`, and the usage lines of `status` and `run`."""
+"""`waybook usage`, and the usage shown by `waybook status` and `waybook run`."""
 
 import pytest
 

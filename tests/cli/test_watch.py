@@ -1,4 +1,4 @@
-"""Two agents with separate `waybook mcp` processes: each is notified of the other's changes."""
+"""Two agents with separate `waybook mcp` processes get change events from each other."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""`waybook webhooks` and the webhook checks of `waybook doctor`, with a receiver on loopback."""
+"""`waybook webhooks`, and the webhook checks of `waybook doctor`, with a local receiver."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""Evaluation of one expression twice: by Waybook, and by a real CEL implementation."""
+"""Evaluation of conditions by Waybook and by a reference implementation of CEL."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ def _written(value: object) -> str:
 
 
 def _read_back(result: cel.Value) -> object:
-    """Return the CEL result as a Python value, read item by item to avoid a reference bug.
+    """Convert a CEL result to a Python value, item by item to avoid a reference-counting bug.
 
     The binding does not count that reference, and some thousand nulls later Python aborts.
     """
@@ -57,7 +57,7 @@ def ours() -> Reading:
 
 @pytest.fixture(scope="session")
 def real() -> Reading:
-    """Return a real CEL without static checks: types in JSON are known only at run time."""
+    """Return an evaluator of the reference CEL implementation, with static type checks disabled."""
     env = cel.NewEnv(variables=dict.fromkeys(VARIABLES, cel.Type.DYN))
 
     def read(source: str, values: Mapping[str, Json]) -> str:

@@ -1,4 +1,4 @@
-"""No condition or result makes an evaluation expensive: these tests count cost, not time."""
+"""No condition makes its evaluation expensive: tests measure evaluation cost, not time."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Evaluation cost: charged before each operation, and never beyond the budget."""
+"""Evaluation cost of conditions: charged before each operation, never beyond the budget."""
 
 from contextlib import suppress
 

@@ -1,4 +1,4 @@
-"""CEL corner cases, each checked against a real CEL: escapes, signs, brackets, ranges, errors."""
+"""Corner cases of conditions, compared with a reference implementation of CEL."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias

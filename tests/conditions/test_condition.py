@@ -1,4 +1,4 @@
-"""Results visible to a caller: outcomes, refusals, and their messages."""
+"""Public interface of conditions: outcomes, refusals, and their messages."""
 
 from collections.abc import Mapping
 from dataclasses import FrozenInstanceError

@@ -1,4 +1,4 @@
-"""Arbitrary text compiles or is refused; a compiled condition fires or does not, on any values."""
+"""Any text compiles to a condition or is refused; a compiled condition accepts any values."""
 
 import re
 import string

@@ -1,4 +1,4 @@
-"""Closures of the expression tree, one for each kind of node."""
+"""Evaluation of each kind of node in an expression tree."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Within the subset, the language behaves exactly like a real CEL.
+"""The condition language is a subset of CEL, and behaves exactly like a CEL implementation.
 
 Expressions are written from a grammar of templates: mostly well typed, sometimes not, with
 brackets left out at random so that precedence and refusals are compared as well.
@@ -175,7 +175,7 @@ def expressions(draw: Draw) -> str:
 
 
 def _turned(value: Json) -> Json:
-    """Return the same value with the keys of every map in reverse order."""
+    """Return the same value with the keys of every dictionary in reverse order."""
     if isinstance(value, dict):
         return {key: _turned(value[key]) for key in reversed(value)}
     return [_turned(item) for item in value] if isinstance(value, list) else value

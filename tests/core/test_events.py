@@ -1,4 +1,4 @@
-"""Change events between processes."""
+"""Change events passed between processes."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Hidden characters are found, reported and escaped; ordinary text is not."""
+"""Hidden characters are found, reported and escaped; ordinary text is left unchanged."""
 
 import orjson
 import pytest

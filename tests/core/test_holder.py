@@ -1,4 +1,4 @@
-"""One attempt has one holder, in plans and in runs, also where users share session names."""
+"""Every attempt at a step or job has one holder, even if users share session names."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -40,14 +40,14 @@ MOVES = st.lists(st.tuples(CALLS, ACTORS, st.integers(0, 99)), max_size=40)
 
 @dataclass(slots=True)
 class Holdings:
-    """The holder of each attempt, as recorded from the replies."""
+    """Holders of the attempts at steps or jobs, as recorded from replies."""
 
     holders: dict[Attempt, Holder] = field(default_factory=dict)
 
     def check(
         self, claimed: Attempt, actor: Actor, held_before: list[Attempt], *, another: bool
     ) -> None:
-        """Check one reply: its attempt is new, or was already held by the caller's conversation."""
+        """Check one reply: the attempt is new, or the caller's conversation already held it."""
         before = self.holders.setdefault(claimed, actor.holder)
         assert before == actor.holder
         mine = [
@@ -62,7 +62,7 @@ class Holdings:
 
 
 class PlanDesk:
-    """A plan of five steps."""
+    """A plan of five steps, as a subject of the holder tests."""
 
     def __init__(self) -> None:
         self.minutes, self.new_id = 0, numbered_ids()
@@ -103,7 +103,7 @@ class PlanDesk:
 
 
 class RunDesk:
-    """A run of two models with three jobs for each."""
+    """A run with two models and three jobs for each, as a subject of the holder tests."""
 
     def __init__(self) -> None:
         steps = [a_recipe_step(name, Strategy.ALL_TO_ONE) for name in "abc"]
@@ -131,7 +131,7 @@ class RunDesk:
 
 
 def check_moves(page_context: PlanDesk | RunDesk, moves: list[tuple[str, Actor, int]]) -> None:
-    """Make the calls; after each call, check that all work is still held by its assignee."""
+    """Make the calls; check after each call that every attempt still has its holder."""
     holdings = Holdings()
     for name, actor, number in moves:
         held = [*page_context.held()]
@@ -165,7 +165,7 @@ def test_job_any_call_order_has_single_user_and_session_as_holder(
 
 
 def test_next_job_when_held_job_belongs_to_other_user_returns_free_job() -> None:
-    """The rule checks the holder itself, even if the store returns a job of another user."""
+    """The rule checks the holder of a job, even if the store returns another user's job."""
     ann, bob = (Actor(user, Channel.MCP, "main") for user in ("ann", "bob"))
     world = RunDesk().world
     held = world.claim(ann)

@@ -1,4 +1,4 @@
-"""The drawn part of a too large map: steps near a given step, and their edges, bounded."""
+"""Excerpt of a map that is too large to draw: the steps near a given step, and their edges."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ from waybook.dag.diagram.model import DiagramStep, Lane
 
 @st.composite
 def lanes(draw: st.DrawFn) -> Lane:
-    """Generate a random lane in which every edge leads from an earlier step to a later step."""
+    """Generate a random lane of steps in which every edge leads to a later step."""
     count = draw(st.integers(1, 40))
     kinds = draw(st.lists(st.sampled_from("ab"), min_size=count, max_size=count))
     steps = tuple(DiagramStep(f"s{n}", "", kind) for n, kind in enumerate(kinds))

@@ -1,4 +1,4 @@
-"""The built-in definitions and the definition among the examples are valid and readable."""
+"""The built-in workflow definitions and the example definition are valid and readable."""
 
 import re
 from collections.abc import Mapping
@@ -124,7 +124,7 @@ def test_built_in_definition_has_expected_document_counts_per_stage(
 def prompt_context(
     dag: Dag, stage: Stage, step: RecipeStep, *, models: list[str], feedback: str | None
 ) -> Mapping[str, Json]:
-    """Return the context of a prompt for a job of this step."""
+    """Return the template variables of a prompt for a job of this step."""
     inputs: list[Json] = [
         {
             "documentKey": wanted.document_key,

@@ -1,4 +1,4 @@
-"""Coverage of the decisions about runs: every decision that rules can prove has a marked test."""
+"""Every decision about runs that the rules can prove has a test marked with it."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Definitions: parsed, refused with every error and its location, and serialized again."""
+"""Workflow definitions: parsing, errors with their locations, and serialization."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -38,7 +38,7 @@ STEPS_AT = "stages[0].recipe.steps"
 
 
 def make_definition(*steps: Raw, **more: object) -> Raw:
-    """Return a minimal definition of one stage."""
+    """Return a minimal workflow definition with one stage."""
     recipe: Raw = {"steps": [*(steps or (STEP,))]}
     return {"slug": "d", "stages": [{"slug": "one", "recipe": recipe}], **more}
 
@@ -60,7 +60,7 @@ def faults_in(dag: Dag) -> Faults:
 
 
 def faults_among(*steps: RecipeStep, edges: Edges = ()) -> Faults:
-    """Return the errors of a DAG of one stage, called `one`."""
+    """Return the errors in a DAG with one stage, called `one`."""
     return faults_in(make_dag(make_stage("one", *steps, edges=edges)))
 
 

@@ -1,4 +1,4 @@
-"""Semantic errors in definitions that match the schema."""
+"""Semantic errors in workflow definitions that match the schema."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -34,7 +34,7 @@ def faults_in(dag: Dag) -> Faults:
 
 
 def faults_among(*steps: RecipeStep, edges: Edges = ()) -> Faults:
-    """Return the errors of a DAG of one stage, called `one`."""
+    """Return the errors in a DAG with one stage, called `one`."""
     return faults_in(make_dag(make_stage("one", *steps, edges=edges)))
 
 
@@ -243,7 +243,7 @@ def _with(*steps: RecipeStep) -> Callable[[Recipe], Recipe]:
 
 
 def _with_edges(make: Callable[[str], Edges]) -> Callable[[Recipe], Recipe]:
-    """Return a function that adds edges to a recipe; `make` gets the key of its first step."""
+    """Return a function that adds edges to a recipe; `make` receives the recipe's first key."""
     return lambda recipe: replace(recipe, edges=(*recipe.edges, *make(recipe.steps[0].key)))
 
 

@@ -1,4 +1,4 @@
-"""The text of a definition: valid, invalid and hostile."""
+"""Parsing of workflow definitions: valid, invalid and hostile texts."""
 
 import json
 

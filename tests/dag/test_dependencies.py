@@ -1,4 +1,4 @@
-"""Hidden dependencies: a step needs a document, but no edges lead to it from the producer."""
+"""Hidden dependencies: a step needs a document, but no path of edges leads from its producer."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -88,7 +88,7 @@ def test_hidden_dependencies_input_with_own_stage_slug_is_checked() -> None:
 
 
 def _before(key: str, graph: Graph) -> set[str]:
-    """Return all predecessors of a step with a simple and slow algorithm."""
+    """Return all predecessors of a step, computed with a simple and slow algorithm."""
     predecessors: set[str] = set()
     waiting = [*graph.predecessors[key]]
     while waiting:

@@ -1,4 +1,4 @@
-"""Reports of runs in progress: a completed step stays completed, and reading has no effect."""
+"""Reports of runs in progress: completed steps stay completed, and reading changes nothing."""
 
 from random import Random
 

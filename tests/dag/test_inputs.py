@@ -24,7 +24,7 @@ class ResolvedDag:
     """A DAG with all documents that its runs produce, and the inputs of each unit."""
 
     def __init__(self, dag: Dag, models_of: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Use two models in each stage unless `models_of` is given."""
+        """Create the DAG with two models in each stage, unless `models_of` is given."""
         self.made = produced_documents(dag)
         self.runs = stage_runs(dag, models_of or {stage.slug: MODELS for stage in dag.stages})
         self.documents = [

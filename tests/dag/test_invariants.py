@@ -1,4 +1,4 @@
-"""The seven invariants hold for every report, and each detects its violation."""
+"""Every report satisfies the seven invariants, and each invariant detects its violation."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -24,7 +24,7 @@ DAG = make_dag(
 
 
 def make_report(**steps: Evidence) -> Report:
-    """Return the report of a DAG whose first stage has this evidence about its steps."""
+    """Return the report of a DAG with this evidence about the steps of its first stage."""
     seen = {"first": StageEvidence(models=("m",), steps=steps)}
     return report(valid_structure(DAG, graphs_of(DAG)), seen)
 
@@ -44,14 +44,14 @@ def test_check_report_of_any_evidence_returns_no_violations(dag: Dag, data: st.D
 
 
 def broken(change: Callable[[Report], object]) -> list[str]:
-    """Return the invariants that the report of a completed stage violates after this change."""
+    """Apply this change to the report of a completed stage; return the violated invariants."""
     changed = deepcopy(make_report(a=DONE, b=DONE))
     change(changed)
     return check(changed)
 
 
 def first(result: Report) -> tuple[dict[str, int], list[dict[str, object]]]:
-    """Return the progress counts and the steps of the first stage, for a test to change."""
+    """Return the progress counts and the steps of the report's first stage, to be modified."""
     stage = result["stages"][0]
     return stage["progress"], stage["steps"]  # type: ignore[return-value]  # they are not null
 

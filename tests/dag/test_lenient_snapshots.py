@@ -1,4 +1,4 @@
-"""Definitions of other systems: an error removes as little as possible from a report."""
+"""Workflow definitions of other systems: an error removes as little as possible from a report."""
 
 import pytest
 from hypothesis import given, settings

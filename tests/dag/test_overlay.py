@@ -1,4 +1,4 @@
-"""Status of each step, by every rule and over any graph."""
+"""Progress status of each step, for every rule and for random graphs."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -36,7 +36,7 @@ ROW = graph_of(
 
 
 def standings(**evidence: Evidence) -> list[ProgressStatus]:
-    """Return the statuses of the four steps in a sequence, first to last."""
+    """Return the statuses of the four steps of a sequence, first to last."""
     statuses = overlay(ROW, evidence)
     return [statuses[key] for key in ("first", "second", "third", "last")]
 
@@ -130,7 +130,7 @@ def test_overlay_any_graph_matches_reference_rules(recipe: Recipe, data: st.Data
 
 
 def by_the_rules(graph: Graph, evidence: Mapping[str, Evidence], key: str) -> ProgressStatus:
-    """Return a step's status by the literal rules, regardless of cost."""
+    """Return a step's status, computed by the literal rules without regard to cost."""
     own = evidence.get(key, Evidence())
     if own.closed:
         return S.COMPLETED
@@ -146,7 +146,7 @@ def by_the_rules(graph: Graph, evidence: Mapping[str, Evidence], key: str) -> Pr
 
 
 def behind(graph: Graph, key: str) -> set[str]:
-    """Return every step that depends on this one, directly or indirectly."""
+    """Return every step that depends on this step, directly or indirectly."""
     successors: set[str] = set()
     pending = [*graph.successors[key]]
     while pending:

@@ -1,4 +1,4 @@
-"""A recipe as a graph."""
+"""Recipes as graphs of steps."""
 
 from dataclasses import replace
 

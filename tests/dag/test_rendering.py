@@ -157,7 +157,7 @@ def test_render_context_without_content_returns_error_text() -> None:
 
 
 class Impossible(dict[str, Json]):
-    """Data that is not valid JSON: it raises when it is read."""
+    """Data that cannot be serialized: it raises an error when it is read."""
 
     def values(self) -> None:  # type: ignore[override] # that is the point
         raise LookupError
@@ -176,7 +176,7 @@ def test_render_content_that_raises_falls_back_to_plain_text() -> None:
 
 
 class Reader(HTMLParser):
-    """Parser that records everything a page must not contain."""
+    """HTML parser that records every forbidden element or attribute of a page."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Snapshots of other systems: their content, their anomalies, and invalid ones."""
+"""Snapshots of other systems: their content, anomalies, and invalid snapshots."""
 
 import json
 from contextlib import suppress
@@ -28,14 +28,14 @@ RUNS = {"thesis": MODELS}
 
 
 def checked_report(snapshot: Body) -> Report:
-    """Return the report of a snapshot, after checking the invariants."""
+    """Return the report of a snapshot, after checking the report's invariants."""
     report = report_from_snapshot(snapshot)
     assert check(report) == []
     return report
 
 
 def thesis(*jobs: Body, **more: object) -> StageReport:
-    """Return the first stage of the report of a snapshot with these jobs."""
+    """Return the report of the first stage of a snapshot with these jobs."""
     return checked_report({**make_snapshot(DAG, *jobs, runs=RUNS), **more})["stages"][0]
 
 
@@ -256,7 +256,7 @@ JUNK: list[object] = [
 
 
 def spoiled(value: Any, chance: Random, most: int) -> Any:  # noqa: ANN401 - JSON
-    """Return a copy of some JSON with up to this many parts replaced by junk or removed."""
+    """Return a copy of JSON data with up to this many parts removed or replaced by junk."""
     copy = json.loads(json.dumps(value))
     for _ in range(chance.randint(1, most)):
         inner, last = copy, None

@@ -1,4 +1,4 @@
-"""Sources of a step's documents."""
+"""Documents of a step: their keys, their producers, and the primary source of the step."""
 
 from hypothesis import given
 

@@ -1,4 +1,4 @@
-"""Order of the stages, the models in effect, and the counts expected of a stage."""
+"""Order of the stages, the models that apply, and the expected counts of a stage."""
 
 import pytest
 from hypothesis import given, settings

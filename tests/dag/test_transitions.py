@@ -1,4 +1,4 @@
-"""Transitions between the stages."""
+"""Transitions between the stages of a DAG."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Thinning of maps with too many lines: which edges are left out, and which are kept."""
+"""Removal of edges from maps that would have too many lines."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -42,7 +42,7 @@ class Job:
 
 @dataclass(slots=True)
 class Workshop:
-    """A stage in progress, its jobs in memory: applies the walker's decisions and checks each."""
+    """A simulated stage that applies the walker's decisions to jobs in memory and checks them."""
 
     run: StageRun
     jobs: dict[str, list[Job]] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Workshop:
         return len(self.run.units(key))
 
     def state(self, key: str) -> StepState:
-        """Return the step's state; a unit is done when no job of its chain is left to do."""
+        """Return the step's state; a unit of work is done when all its jobs are completed."""
         jobs = self.jobs[key]
         left = {job.unit.number for job in jobs if job.status is not JobStatus.COMPLETED}
         total = len({job.unit.number for job in jobs})
@@ -69,7 +69,7 @@ class Workshop:
         return walk(self.run.graph, states, self.count_of)
 
     def happen(self, event: Event, choice: int) -> None:
-        """Apply one event to a job and run the walker, as one transaction."""
+        """Apply one event to a job and run the walker, as one transaction would."""
         if event is Event.RETRY:
             for job in self.failed:
                 self.offer(job)
@@ -102,7 +102,7 @@ class Workshop:
         self.open.append(job)
 
     def follow(self, step_changes: Walk) -> None:
-        """Apply the walker's decision; create the jobs for all units of an opened step at once."""
+        """Apply the walker's decision; create the jobs for every unit of an opened step."""
         place = {key: number for number, key in enumerate(self.run.graph.order)}
         for keys in (step_changes.closed, step_changes.opened):
             assert list(keys) == sorted(keys, key=place.__getitem__)
@@ -121,7 +121,7 @@ class Workshop:
             assert self.walk() == Walk((), ())
 
     def work(self, events: Events) -> None:
-        """Apply these events, then complete all that is left."""
+        """Apply these events, then complete all remaining jobs."""
         self.follow(start(self.run.graph, self.count_of))
         for event, choice in events:
             self.happen(event, choice)

@@ -1,4 +1,4 @@
-"""Fixtures: an unused data directory, and one that has a finished cluster."""
+"""Fixtures: an unused data directory, and one with an initialized PostgreSQL cluster."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ def used_place() -> Iterator[Path]:
 
 @pytest.fixture
 def used(used_place: Path) -> Iterator[Path]:
-    """Yield a data directory with a finished cluster and no server running, before and after."""
+    """Yield a data directory with an initialized cluster and no running server."""
     eventually(lambda: not keepers(used_place), "the keeper before has ended")
     yield used_place
     eventually(lambda: not keepers(used_place), "the keeper has ended")

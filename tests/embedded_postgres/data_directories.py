@@ -1,4 +1,4 @@
-"""Locations for a data directory, and snapshots of permissions."""
+"""Directories for embedded PostgreSQL data, and snapshots of file permissions."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
 
 @contextmanager
 def make_data_directory(mode: int = 0o755) -> Iterator[Path]:
-    """Yield a directory with this mode; remove it and its server afterwards."""
+    """Yield a directory with this mode; remove it and its database server afterwards."""
     place = Path(tempfile.mkdtemp(prefix="waybook-test-")).resolve()
     place.chmod(mode)
     try:
@@ -27,7 +27,7 @@ def make_data_directory(mode: int = 0o755) -> Iterator[Path]:
 
 
 def remove_data_directory(data_dir: Path) -> None:
-    """Stop the supervisor process of this data directory and remove its files outside of it."""
+    """Stop the data directory's supervisor process and remove its files in other directories."""
     for keeper in keepers(data_dir):
         with suppress(ProcessLookupError):
             os.kill(keeper, signal.SIGTERM)
@@ -40,7 +40,7 @@ def remove_data_directory(data_dir: Path) -> None:
 
 
 def server_home(data_dir: Path) -> ServerDirectory:
-    """Return the home directory of this data directory's server."""
+    """Return the home directory of the database server that this data directory uses."""
     elsewhere = ControlDirectory(data_dir).home
     if elsewhere.exists():
         return ServerDirectory(Path(os.fsdecode(elsewhere.read_bytes())))
@@ -48,7 +48,7 @@ def server_home(data_dir: Path) -> ServerDirectory:
 
 
 def permissions(*paths: Path) -> dict[Path, tuple[int, int, int]]:
-    """Return mode, owner and group of these paths and of every directory above them."""
+    """Return the mode, owner and group of these paths and of all their parent directories."""
     every = {above for path in paths for above in (path, *path.parents)}
     stats = {path: path.lstat() for path in every}
     return {path: (stat.S_IMODE(s.st_mode), s.st_uid, s.st_gid) for path, s in stats.items()}

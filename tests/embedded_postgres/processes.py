@@ -1,4 +1,4 @@
-"""Real clients in separate processes, and the running servers and supervisor processes."""
+"""Processes that use the embedded PostgreSQL, its servers, and its supervisor processes."""
 
 import json
 import os
@@ -37,7 +37,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """User, interpreter and environment variables of a client."""
+    """Operating-system user, interpreter and environment variables of a client process."""
 
     python: str = sys.executable
     variables: dict[str, str] = field(default_factory=dict)
@@ -49,23 +49,23 @@ OURS = Surroundings()
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A process that attaches, reports it, and stays until its input ends or it is killed."""
+    """Process that attaches to the embedded PostgreSQL until its stdin ends or it is killed."""
 
     process: subprocess.Popen[str]
 
     def complete(self) -> dict[str, str]:
-        """Return the result of attaching."""
+        """Wait until the client process has attached; return the result it reports."""
         assert self.process.stdout is not None
         reply: dict[str, str] = json.loads(self.process.stdout.readline())
         return reply
 
     def kill(self) -> None:
-        """Kill the client, as the system would when memory is short."""
+        """Kill the client process, as the system would when memory runs out."""
         self.process.kill()
         self.end()
 
     def end(self) -> None:
-        """Close the client's input, and wait until the client has exited."""
+        """Close the client process's stdin, and wait until the process has exited."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         with suppress(OSError):
@@ -77,7 +77,7 @@ class Client:
 def start_client(
     data_dir: Path, *, durable: bool = False, grace: float = 0.0, around: Surroundings = OURS
 ) -> Client:
-    """Start a client without waiting."""
+    """Start a client process without waiting for it to attach."""
     durability = "durable" if durable else "fleeting"
     process = subprocess.Popen(
         [around.python, "-c", CLIENT, data_dir, durability, str(grace)],
@@ -97,7 +97,7 @@ def start_client(
 def open_client(
     data_dir: Path, *, durable: bool = False, grace: float = 0.0, around: Surroundings = OURS
 ) -> Iterator[Client]:
-    """Run a client within a block."""
+    """Run a client process until the `with` block ends."""
     client = start_client(data_dir, durable=durable, grace=grace, around=around)
     try:
         yield client
@@ -106,7 +106,7 @@ def open_client(
 
 
 def eventually(condition: Callable[[], T], what: str) -> T:
-    """Return the condition's value as soon as it is truthy."""
+    """Wait until the condition returns a truthy value; return the value."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not (value := condition()):
         assert time.monotonic() < deadline, f"waited in vain until {what}"
@@ -115,7 +115,7 @@ def eventually(condition: Callable[[], T], what: str) -> T:
 
 
 def postmasters(cluster: Path) -> list[int]:
-    """Return the servers of this cluster, each without its children.
+    """Return the process ids of the cluster's PostgreSQL servers, without their children.
 
     A child that exits during the scan has no parent any more; it is not a server.
     """
@@ -124,7 +124,7 @@ def postmasters(cluster: Path) -> list[int]:
 
 
 def keepers(data_dir: Path) -> list[int]:
-    """Return the supervisor processes of this data directory."""
+    """Return the process ids of this data directory's supervisor processes."""
     words = (b"waybook.embedded_postgres.keeper", os.fsencode(data_dir))
     return [pid for pid in _processes() if all(word in _command(pid) for word in words)]
 

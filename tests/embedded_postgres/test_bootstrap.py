@@ -1,4 +1,4 @@
-"""The three roles and the database, read from the system catalog of a durable server."""
+"""The three roles and the database, as shown by the system catalog of the embedded server."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""kill -9 of any process, at any time: nothing is lost, and nothing is left behind."""
+"""kill -9 of any process at any time: no data is lost, and no process or file is left behind."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ from waybook.embedded_postgres.supervisor import attach
 
 
 def reached(dsn: str) -> bool:
-    """Return whether a connection succeeds."""
+    """Return whether a connection to the database succeeds."""
     try:
         psycopg.connect(dsn).close()
     except psycopg.OperationalError:
@@ -96,7 +96,7 @@ def test_supervisor_sigterm_stops_server_and_clients_restart_both(used: Path) ->
 
 
 def make_orphan(used: Path) -> int:
-    """Kill a supervisor and its client, so that the server is orphaned; return the server's pid."""
+    """Kill a supervisor and its client process; return the pid of the orphaned server."""
     client = start_client(used)
     client.complete()
     client.process.send_signal(signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""The log is bounded, and its end can be shown."""
+"""The log of the embedded PostgreSQL is bounded, and its last lines can be shown."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A stale pid file with the pid of an unrelated process: the process lives, the server starts."""
+"""A stale pid file with the pid of an unrelated process: the process survives."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from waybook.embedded_postgres.supervisor import attach
 
 @contextmanager
 def open_innocent_process() -> Iterator[subprocess.Popen[bytes]]:
-    """Run a process as the server's user that could be mistaken for the server."""
+    """Run a process as the server's OS user, which could be mistaken for the server."""
     account = server_account()
     user = account.uid if account.is_other_user else None
     process = subprocess.Popen(["sleep", "300"], user=user, cwd="/")
@@ -32,7 +32,7 @@ RECORDS = ("cluster/postmaster.pid", f"socket/{SOCKET_NAME}.lock")
 
 
 def write_record(data_dir: Path, record: str, content: str) -> None:
-    """Write the pid file as PostgreSQL would."""
+    """Write a pid file in PostgreSQL's format."""
     home = server_home(data_dir)
     path = home.directory / record
     path.write_text(content)

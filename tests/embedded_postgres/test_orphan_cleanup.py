@@ -1,4 +1,4 @@
-"""A cluster outside of its data directory is removed with it, and no other is touched."""
+"""A cluster outside of its data directory is removed along with the data directory."""
 
 import json
 import os
@@ -30,14 +30,14 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def hidden() -> Iterator[Path]:
-    """Yield a data directory that the server's user cannot reach."""
+    """Yield a data directory that the server's OS user cannot access."""
     with make_data_directory(0o700) as place:
         yield place / "data"
 
 
 @pytest.fixture
 def base() -> Iterator[Path]:
-    """Yield a directory for clusters, with space for data directories next to it."""
+    """Yield a directory for clusters, whose parent directory has space for data directories."""
     with make_data_directory(0o700) as place:
         (place / "clusters").mkdir()
         yield place / "clusters"
@@ -48,7 +48,7 @@ def record_of(home: ServerDirectory) -> Path:
 
 
 def make_cluster(base: Path, name: str) -> tuple[ControlDirectory, ServerDirectory]:
-    """Create a cluster as a supervisor process leaves it; return its control and server paths."""
+    """Create a cluster as a supervisor leaves it; return its control and server directories."""
     control_dir, home = ControlDirectory(base.parent / name), ServerDirectory(base / name)
     control_dir.directory.mkdir(parents=True)
     home.cluster.mkdir(parents=True)
@@ -58,7 +58,7 @@ def make_cluster(base: Path, name: str) -> tuple[ControlDirectory, ServerDirecto
 
 
 def removed_after_a_month(base: Path) -> list[Path]:
-    """Return the clusters that two scans remove; the second scan takes place much later."""
+    """Return the clusters that two cleanup scans remove, the second one much later."""
     return [*remove_orphans([base]), *remove_orphans([base], time.time() + LATER)]
 
 

@@ -1,4 +1,4 @@
-"""File locations: short sockets, private directories, and files that root leaves unchanged."""
+"""File locations: short socket paths, private directories, and files left unchanged by root."""
 
 import importlib.util
 import os
@@ -32,7 +32,7 @@ root_only = pytest.mark.skipif(
 
 @pytest.fixture
 def short_socket(data_dir: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield a data directory whose path is too long for a socket, and its socket directory."""
+    """Yield a data directory whose path is too long for a socket, and the socket's directory."""
     deep = data_dir / ("deep" * 20) / ("deeper" * 10)
     directory = socket_directory(ServerDirectory(deep / "server"))
     yield deep, directory

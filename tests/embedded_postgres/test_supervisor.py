@@ -1,4 +1,4 @@
-"""Attaching: the connection a client gets, and the number of servers."""
+"""Attaching to the embedded PostgreSQL: the connection, and the number of servers."""
 
 import os
 import stat

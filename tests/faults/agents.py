@@ -1,4 +1,4 @@
-"""Agents that work, die and return; each is a lightweight task over raw connections."""
+"""Simulated agents that work, crash and return; each is an asyncio task."""
 
 import asyncio
 import itertools
@@ -29,7 +29,7 @@ SERVER_ERROR: Final = 500
 
 @dataclass(slots=True)
 class Workload:
-    """State shared by all agents: server addresses, call history, and behavior settings."""
+    """State shared by all agents: server addresses, call history, and settings."""
 
     addresses: Mapping[str, Address]
     history: History
@@ -50,16 +50,16 @@ class Workload:
     keys: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def new_key(self) -> str:
-        """Return a key that no call has used; it also marks the data that the call writes."""
+        """Return an unused idempotency key, which also marks the data that the call writes."""
         return f"k-{next(self.keys):07d}"
 
     def chance(self, share: float) -> bool:
-        """Return true with this probability, while agents may misbehave."""
+        """Return true with this probability; always return false once agents must behave."""
         return self.misbehaves and self.rng.random() < share
 
 
 class Agent:
-    """One conversation of a user, which calls tools and repeats unanswered calls."""
+    """One conversation of a user, which calls tools and retries unanswered calls."""
 
     def __init__(self, work: Workload, tenant: Tenant, user: str, session: str) -> None:
         self.work = work
@@ -73,7 +73,7 @@ class Agent:
         self.body: Body = {}
 
     async def call(self, tool: str, args: Body, key: str | None = None) -> Call:
-        """Repeat a call with the same key until it is answered, and record it."""
+        """Retry a tool call with the same idempotency key until it is answered; record the call."""
         arguments = {**args, "sessionId": self.session}
         if key is not None:
             arguments["idempotencyKey"] = key
@@ -141,7 +141,7 @@ class Agent:
         return True
 
     async def live(self) -> None:
-        """Do pieces of work until the run is over; die now and then."""
+        """Work until the test run is over, with occasional crashes."""
         try:
             while not self.work.is_over:
                 if self.work.chance(0.01):
@@ -152,11 +152,11 @@ class Agent:
             self.wire.close()
 
     async def turn(self) -> None:
-        """Do one piece of work."""
+        """Perform one unit of work."""
         raise NotImplementedError
 
     async def die(self) -> None:
-        """Lose all state; return after a pause, in the same conversation or in a new one."""
+        """Simulate a crash: lose all state; return later in the same or in a new conversation."""
         self.wire.close()
         await asyncio.sleep(self.rng.uniform(0.1, 1.5))
         if self.rng.random() < 0.3:
@@ -164,7 +164,7 @@ class Agent:
         self.server = self.rng.choice(sorted(self.work.addresses))
 
     async def doze(self, seconds: float) -> None:
-        """Send no heartbeat for a while during work."""
+        """Send no heartbeat for this many seconds."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and not self.work.is_over:
             await asyncio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""The twelve properties, each a pure function of the history and the rows."""
+"""The twelve checked properties, each a pure function of the call history and database rows."""
 
 import heapq
 from collections import defaultdict
@@ -24,7 +24,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Everything that a run leaves for the checkers to examine."""
+    """Data that a test run leaves for the checkers: call history, rows and logs."""
 
     history: History
     rows: Rows
@@ -42,7 +42,7 @@ Violations = Iterator[str]
 
 
 def acknowledged_effects(evidence: Evidence) -> Violations:
-    """Every acknowledged call has its effect in the rows."""
+    """Check that every acknowledged call has its effect in the rows."""
     rows = evidence.rows
     marked = {tool for tool, _ in rows.effects} | MARKED_TOOLS
     for call in evidence.history.calls:
@@ -76,7 +76,7 @@ MARKED_TOOLS: Final = frozenset(
 
 
 def single_effect_per_key(evidence: Evidence) -> Violations:
-    """A key has at most one effect, and has a stored answer if its call was acknowledged."""
+    """Check that an idempotency key has one effect at most, and a stored answer if acknowledged."""
     rows = evidence.rows
     for call in evidence.history.calls:
         if call.key is None:
@@ -91,7 +91,7 @@ def single_effect_per_key(evidence: Evidence) -> Violations:
 
 
 def single_holder(evidence: Evidence) -> Violations:
-    """An attempt is handed to one conversation, and a conversation holds one piece of work."""
+    """Check that an attempt has one holder, and that a conversation holds one step or job."""
     holders: dict[tuple[str, int], Call] = {}
     for call in _claims(evidence.history):
         first = holders.setdefault(_work_of(call), call)
@@ -102,7 +102,7 @@ def single_holder(evidence: Evidence) -> Violations:
 
 
 def _early_takeovers(history: History) -> Violations:
-    """Yield a violation for each job that was reassigned before its holder's lease expired."""
+    """Yield a violation for each job that was reassigned before its lease expired."""
     claims: dict[str, dict[int, Call]] = defaultdict(dict)
     released_attempts = {
         (call.args["jobId"], call.args["attempt"])
@@ -127,7 +127,7 @@ def _early_takeovers(history: History) -> Violations:
 
 
 def no_stale_result(evidence: Evidence) -> Violations:
-    """A result is accepted only for the attempt in which it was produced."""
+    """Check that results were accepted only for the attempt that produced them."""
     completed = {
         (entry.details.get("stepId") or entry.details.get("jobId")): entry.details.get("attempt")
         for entry in evidence.rows.audit
@@ -141,7 +141,7 @@ def no_stale_result(evidence: Evidence) -> Violations:
 
 
 def audit_is_sealed(evidence: Evidence) -> Violations:
-    """The audit has no gap, and every seal fits."""
+    """Check that the audit has no gap and that every seal is valid."""
     yield from evidence.rows.broken_chains
     last: dict[str, int] = {}
     for entry in evidence.rows.audit:
@@ -151,12 +151,12 @@ def audit_is_sealed(evidence: Evidence) -> Violations:
 
 
 def replay_equals_rows(evidence: Evidence) -> Violations:
-    """The rows equal the replayed audit."""
+    """Check that the rows equal the rows rebuilt from the audit."""
     yield from evidence.rows.replay_differences
 
 
 def counts_never_fall(evidence: Evidence) -> Violations:
-    """Progress in replies never decreases: later requests report at least as much work done."""
+    """Check that the progress in successive replies never decreases."""
     replies: dict[str, list[tuple[float, float, int]]] = defaultdict(list)
     for call in evidence.history.calls:
         done = _done(call)
@@ -187,7 +187,7 @@ def _done(call: Call) -> int | None:
 
 
 def fan_in_is_exact(evidence: Evidence) -> Violations:
-    """The successor of a fan-in opens exactly when the last unit of the fan-in ends."""
+    """Check that a step closes, and its successor opens, exactly when its last job ends."""
     rows = evidence.rows
     ended: dict[tuple[str, str], list[Any]] = defaultdict(list)
     for job in rows.jobs.values():
@@ -235,13 +235,13 @@ def _replayed(evidence: Evidence, kind: type[Started | Opening]) -> Violations:
 
 
 def tenants_apart(evidence: Evidence) -> Violations:
-    """No data of an org is in a reply to another, or visible to a transaction without an org."""
+    """Check that no reply shows another org's data, and that rows are hidden without an org."""
     yield from evidence.history.leaks
     yield from evidence.unnamed_sees
 
 
 def nothing_stuck(evidence: Evidence) -> Violations:
-    """After healing, every plan and every run ends."""
+    """Check that every plan and every run ends after all faults are healed."""
     rows = evidence.rows
     if not evidence.was_drained:
         yield "the agents could not finish within their bounds after the faults had been healed"
@@ -254,13 +254,13 @@ def nothing_stuck(evidence: Evidence) -> Violations:
 
 
 def no_hung_call(evidence: Evidence) -> Violations:
-    """No request outlives its deadline."""
+    """Check that no request outlives its deadline."""
     for hung in evidence.history.hung:
         yield f"{hung.tool} on {hung.server}, sent at {hung.sent:.3f}: {hung.seconds:.1f} s"
 
 
 def few_internal_errors(evidence: Evidence) -> Violations:
-    """The servers' logs have at most a few internal errors."""
+    """Check that the servers' logs contain at most a few internal errors."""
     lines = evidence.internal_errors
     if len(lines) > MAX_INTERNAL_ERRORS:
         yield f"{len(lines)} internal errors, at most {MAX_INTERNAL_ERRORS}; the first: {lines[0]}"
@@ -273,7 +273,7 @@ def describe(call: Call) -> str:
 
 
 def _claims(history: History) -> Iterable[Call]:
-    """Yield the acknowledged calls that were handed work."""
+    """Yield the acknowledged calls that returned a step or job."""
     ready = {"step_ready", "job_ready"}
     for call in history.of("get_next_step", "get_next_job", "submit_user_decision"):
         if call.reply.get("status") in ready or "attempt" in call.reply:
@@ -301,7 +301,7 @@ CHECKERS: Final[tuple[Callable[[Evidence], Violations], ...]] = (
 
 
 def check(evidence: Evidence) -> list[Violation]:
-    """Run every checker; return the violations."""
+    """Run every checker; return all violations."""
     return [
         Violation(checker.__name__, message)
         for checker in CHECKERS

@@ -1,4 +1,4 @@
-"""The system under test: PostgreSQL, pgbouncer, two servers, and a fault proxy on every hop."""
+"""System under test: PostgreSQL, pgbouncer, two servers, and a fault proxy on each connection."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ FAKETIME: Final = tuple(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options that may differ between two runs of the system."""
+    """Options in which two test systems may differ."""
 
     #: Folder of the Waybook package that the servers run.
     source: Path = SOURCE
@@ -56,7 +56,7 @@ class Options:
 
 @dataclass(slots=True)
 class Cluster:
-    """All running processes, and the handles by which faults reach them."""
+    """All processes of the system under test, and the methods that inject faults."""
 
     home: Path
     options: Options
@@ -83,31 +83,31 @@ class Cluster:
 
     @property
     def disk(self) -> Path:
-        """Return the mount point of PostgreSQL's data."""
+        """Return the mount point of PostgreSQL's data directory."""
         return self.home / "disk"
 
     @property
     def user(self) -> str | None:
-        """Return the user that PostgreSQL and pgbouncer run as; they refuse to be run by root."""
+        """Return the OS user for PostgreSQL and pgbouncer, which refuse to run as root."""
         return unprivileged_user()
 
     @property
     def admin_dsn(self) -> str:
-        """Return the superuser's DSN, past every proxy."""
+        """Return the superuser's DSN, which bypasses every proxy."""
         return f"host={HOST} port={self.ports['postgres']} user=postgres dbname={DBNAME}"
 
     @property
     def owner_url(self) -> str:
-        """Return the URL of the owner of the database, past every proxy."""
+        """Return the URL for the database owner, which bypasses every proxy."""
         return f"postgresql://{OWNER}@{HOST}:{self.ports['postgres']}/{DBNAME}"
 
     @property
     def pooled_dsn(self) -> str:
-        """Return the serving user's DSN, through pgbouncer."""
+        """Return the DSN for the serving user, which goes through pgbouncer."""
         return f"host={HOST} port={self.ports['pgbouncer']} user={OWNER} dbname={DBNAME}"
 
     def addresses(self) -> dict[str, Address]:
-        """Return the servers as agents reach them: through the proxy."""
+        """Return the addresses at which agents reach the servers: those of the proxy."""
         return {
             name: Address(self.ports[f"http-{name}"], f"{HOST}:{self.ports[name]}")
             for name in SERVERS
@@ -115,7 +115,7 @@ class Cluster:
 
     @property
     def can_shift_clocks(self) -> bool:
-        """Return whether the servers' clocks can be shifted."""
+        """Return whether the clocks of the servers can be shifted."""
         return bool(FAKETIME)
 
     # Commands
@@ -158,7 +158,7 @@ class Cluster:
     # Methods that cause network faults.
 
     async def network(self, hop: str, server: str, do: str, **more: object) -> None:
-        """Send the proxy a command for one hop of one server, and wait until it is carried out."""
+        """Send the proxy a command for one connection of a server; wait until it is carried out."""
         assert self.proxy is not None
         assert self.proxy.stdin is not None
         assert self.proxy.stdout is not None
@@ -171,7 +171,7 @@ class Cluster:
     # Inspection
 
     async def sql(self, text: str, *values: object) -> list[tuple[Any, ...]]:
-        """Run a statement as the superuser, past every proxy."""
+        """Run an SQL statement as the superuser, bypassing every proxy."""
         return await asyncio.to_thread(query, self.admin_dsn, text, values)
 
     async def postgres_is_ready(self) -> bool:
@@ -193,7 +193,7 @@ class Cluster:
 
 
 def query(dsn: str, text: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
-    """Run one statement on a separate connection."""
+    """Run one SQL statement on a separate connection."""
     with psycopg.connect(dsn, autocommit=True, connect_timeout=5) as connection:
         cursor = connection.execute(text.encode(), values or None)
         return cursor.fetchall() if cursor.description else []
@@ -242,7 +242,7 @@ def _new_home() -> Path:
 
 @asynccontextmanager
 async def running_cluster(options: Options) -> AsyncIterator[Cluster]:
-    """Start all processes, and end them by process id; leave the files for the caller to remove."""
+    """Start all processes, and stop them at the end; leave their files to the caller."""
     home = _new_home()
     hops = [f"{hop}-{name}" for hop in (HTTP, DATABASE) for name in SERVERS]
     cluster = Cluster(home, options, free_ports(["postgres", "pgbouncer", *SERVERS, *hops]))
@@ -282,7 +282,7 @@ async def _start(cluster: Cluster) -> None:
 
 
 def _configure_pooler(cluster: Cluster) -> None:
-    """Write pgbouncer's settings: transaction pooling, and a retry every second."""
+    """Write pgbouncer's settings: transaction pooling, and a reconnect attempt every second."""
     ports = cluster.ports
     target = f"host={HOST} port={ports[f'{DATABASE}-{POOLED}']} user={OWNER} dbname={DBNAME}"
     settings = {

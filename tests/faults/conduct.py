@@ -1,4 +1,4 @@
-"""One complete run: start the system, break it, heal it, drain it, and read the remaining data."""
+"""One complete test run: start the system, inject faults, heal them, finish all work, read data."""
 
 import asyncio
 import contextlib
@@ -39,7 +39,7 @@ UNNAMED: Final = "select coalesce(current_setting('app.org_id', true), ''), coun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Parameters of a run."""
+    """Parameters of a test run of the fault harness."""
 
     seed: int
     counts: Mapping[Kind, int]
@@ -55,7 +55,7 @@ class Assignment:
 
 @dataclass(slots=True, kw_only=True)
 class Result:
-    """Result of a run."""
+    """Result of a test run of the fault harness."""
 
     assignment: Assignment
     home: Path
@@ -69,7 +69,7 @@ class Result:
 
 
 async def conduct(assignment: Assignment) -> Result:
-    """Carry out one run, and return its result."""
+    """Carry out one test run of the fault harness, and return its result."""
     begun, rng = time.monotonic(), random.Random(assignment.seed)
     async with running_cluster(assignment.options) as cluster:
         tenants = await make_tenants(cluster, rng)
@@ -114,7 +114,7 @@ async def conduct(assignment: Assignment) -> Result:
 
 
 def make_agents(work: Workload) -> list[Agent]:
-    """Return two agents of each user for plans and one for runs; users share session names."""
+    """Return, for each user, two agents that work on plans and one that works on runs."""
     agents: list[Agent] = []
     for tenant in work.tenants:
         for user in tenant.tokens:
@@ -125,7 +125,7 @@ def make_agents(work: Workload) -> list[Agent]:
 
 @asynccontextmanager
 async def working(agents: list[Agent]) -> AsyncIterator[None]:
-    """Run the agents; at the end each finishes its current call."""
+    """Run the agents until the block ends; then let each finish its current call."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(agent.live()) for agent in agents]
         yield
@@ -135,7 +135,7 @@ async def working(agents: list[Agent]) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def peeking(cluster: Cluster) -> AsyncIterator[list[str]]:
-    """Check repeatedly through the pooler what a transaction without an org sees."""
+    """Check repeatedly, through pgbouncer, that a transaction without an org sees no rows."""
     seen: list[str] = []
 
     async def peek() -> None:
@@ -169,7 +169,7 @@ async def _break(
 
 
 async def _drain(cluster: Cluster, work: Workload) -> float:
-    """Complete all open plans and runs; return how many seconds it took."""
+    """Complete all open plans and runs; return how many seconds this took."""
     work.misbehaves = work.makes_new = False
     work.patience_seconds = 1.0
     begun = time.monotonic()
@@ -182,7 +182,7 @@ async def _drain(cluster: Cluster, work: Workload) -> float:
 
 
 async def _adopt(cluster: Cluster, tenants: list[Tenant]) -> None:
-    """Give the agents all open plans and runs, even if the creating call got no answer."""
+    """Give the agents all open plans and runs, including those whose creation was not answered."""
     for tenant in tenants:
         for statement, known in ((OPEN_PLANS, tenant.plans), (OPEN_RUNS, tenant.runs)):
             rows = await cluster.sql(statement, tenant.org_id)
@@ -191,7 +191,7 @@ async def _adopt(cluster: Cluster, tenants: list[Tenant]) -> None:
 
 
 async def verify(cluster: Cluster, rows: Rows) -> None:
-    """Verify the audit as an operator does, with the code of the harness, not of the servers."""
+    """Verify the audit with the harness's own code, not the code of the tested servers."""
     await until(cluster.postgres_is_ready, "PostgreSQL accepts connections")
     async with inside(cluster) as here:
         for org_id, verdict in await verify_all(AppSession(here).call, bar=False):
@@ -223,5 +223,5 @@ def _is_error(line: str) -> bool:
 
 
 def remove_home(home: Path) -> None:
-    """Remove the files of a run that went well."""
+    """Delete the files of a successful test run."""
     shutil.rmtree(home, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The file system and the files of the PostgreSQL under test."""
+"""File system and data files of the PostgreSQL server under test."""
 
 import os
 import pwd
@@ -15,7 +15,7 @@ MAX_FILLS: Final = 50
 
 
 def unprivileged_user() -> str | None:
-    """Return the user to run PostgreSQL as, or None if the harness is not run by root."""
+    """Return the OS user that PostgreSQL runs as, or None if the harness is not run as root."""
     if os.getuid() != 0:
         return None
     known = {entry.pw_name for entry in pwd.getpwall()}
@@ -23,7 +23,7 @@ def unprivileged_user() -> str | None:
 
 
 def make_disk(disk: Path, megabytes: int | None) -> None:
-    """Create the data folder; as root, mount a file system of this size for it alone."""
+    """Create the data directory; if run as root, mount a file system of this size on it."""
     disk.mkdir(mode=0o755)
     if megabytes is not None and os.getuid() == 0:
         options = f"size={megabytes}m,mode=0755"
@@ -35,18 +35,18 @@ def make_disk(disk: Path, megabytes: int | None) -> None:
 
 
 def remove_disk(disk: Path) -> None:
-    """Unmount the file system, if there is one; the data are not needed any more."""
+    """Unmount the file system, if one is mounted."""
     if os.path.ismount(disk):
         subprocess.run(["umount", "--lazy", disk], check=False)
 
 
 def can_be_filled(disk: Path) -> bool:
-    """Return whether the data have a file system of their own."""
+    """Return whether the data directory is on a separate file system."""
     return os.path.ismount(disk)
 
 
 def fill(disk: Path) -> None:
-    """Fill the file system with ballast until hardly any space is left."""
+    """Fill the file system with a dummy file until hardly any space is left."""
     with (disk / BALLAST).open("wb") as ballast:
         for _ in range(MAX_FILLS):
             room = shutil.disk_usage(disk).free - ROOM_BYTES
@@ -57,12 +57,12 @@ def fill(disk: Path) -> None:
 
 
 def free(disk: Path) -> None:
-    """Remove the ballast."""
+    """Delete the dummy file that fills the file system."""
     (disk / BALLAST).unlink(missing_ok=True)
 
 
 def initialize(disk: Path, binaries: Path, port: int) -> None:
-    """Create the cluster: durable, on the loopback interface only."""
+    """Create a durable PostgreSQL cluster that listens on the loopback interface only."""
     cluster = disk / "cluster"
     made = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
     command = [str(binaries / "initdb"), "-D", str(cluster), *made]

@@ -1,4 +1,4 @@
-"""The record of every call the agents made, and of everything that came back."""
+"""Record of every tool call that agents made, and of every answer."""
 
 import json
 import re
@@ -39,7 +39,7 @@ KEPT_FIELDS: Final = (
 
 
 class Outcome(StrEnum):
-    """The result of a call as its caller knows it."""
+    """Outcome of a tool call, as far as its caller knows."""
 
     #: The server answered with success.
     ACKNOWLEDGED = "acknowledged"
@@ -51,7 +51,7 @@ class Outcome(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """One logical call: the same request with the same key, sent once or several times."""
+    """One logical tool call: a request with one idempotency key, sent once or several times."""
 
     org: str
     user: str
@@ -72,7 +72,7 @@ class Call:
 
     @property
     def holder(self) -> tuple[str, str]:
-        """Return the user and session that hold the work of this call."""
+        """Return the user and session that hold the step or job of this call."""
         return self.user, self.session
 
     @property
@@ -81,7 +81,7 @@ class Call:
 
     @property
     def is_replayed(self) -> bool:
-        """Return whether the answer is the stored answer of an earlier try."""
+        """Return whether the answer is the stored answer to an earlier attempt at the same call."""
         return bool(self.reply.get("replayed"))
 
 
@@ -96,10 +96,10 @@ class Hung:
 
 
 class History:
-    """All calls of a run, in the order they ended; written to a file as well."""
+    """All tool calls of a test run in the order they ended, also written to a file."""
 
     def __init__(self, canaries: Mapping[str, str], file: Path | None = None) -> None:
-        """Create an empty history; each org has a canary, a text that only its data contain."""
+        """Create an empty history; each org has a canary, a text that only its data contains."""
         self.calls: list[Call] = []
         self.hung: list[Hung] = []
         #: Texts or ids of one org that were found in replies to another org.
@@ -112,7 +112,7 @@ class History:
         self._file: TextIO | None = file.open("w") if file else None
 
     def add(self, call: Call) -> None:
-        """Record a call that is over."""
+        """Record a finished tool call."""
         call.reply = {name: call.reply[name] for name in KEPT_FIELDS if name in call.reply}
         self.calls.append(call)
         self.counts[call.outcome] += 1
@@ -127,7 +127,7 @@ class History:
         return self.counts[Outcome.ACKNOWLEDGED]
 
     def inspect(self, org: str, raw: str) -> None:
-        """Look for data of other orgs in a reply to this org, and record leaks."""
+        """Search a reply to this org for data of other orgs, and record leaks."""
         for other, canary in self._canaries.items():
             if other != org and canary in raw:
                 self.leaks.append(f"a reply to {org} contains the canary of {other}: {raw[:300]}")
@@ -141,7 +141,7 @@ class History:
         return (call for call in self.calls if call.tool in tools and call.is_acknowledged)
 
     def close(self) -> None:
-        """Finish the file."""
+        """Close the history file."""
         if self._file is not None:
             self._file.close()
             self._file = None

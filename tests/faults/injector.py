@@ -1,4 +1,4 @@
-"""Injector that causes and heals faults, and measures how long the system takes to serve again."""
+"""Injector that causes and ends faults, and measures how soon the system serves again."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ class Injector:
     skipped: set[str] = field(default_factory=set)
 
     async def inject(self, error: Fault) -> None:
-        """Cause a fault, heal it, and wait for the first success after it."""
+        """Cause a fault, end it, and wait for the first successful call after it."""
         action = self._actions()[error.kind]
         healed = await action(error)
         if healed is None:
@@ -166,7 +166,7 @@ class Injector:
         return time.monotonic()
 
     async def heal_everything(self) -> None:
-        """End every fault that may still be active, and set the clocks right."""
+        """End every fault that may still be active, and reset the clocks."""
         cluster = self.cluster
         for server in SERVERS:
             for hop in (HTTP, DATABASE):
@@ -184,7 +184,7 @@ class Injector:
     # Recovery
 
     async def first_success(self, server: str, healed: float) -> float:
-        """Call a server repeatedly; return the seconds from the heal to its first success."""
+        """Call a server repeatedly; return the seconds from the end of the fault to a success."""
         end, probes = healed + MAX_RECOVERY_SECONDS, set[asyncio.Task[float | None]]()
         try:
             while time.monotonic() < end:

@@ -14,13 +14,13 @@ DOZE_SECONDS: Final = 4.0
 
 
 def step(mark: str, number: int, *depends_on: int) -> Body:
-    """Return a step as callers write it."""
+    """Return a step in the form that tool arguments use."""
     text = f"Look up {number} ({mark})."
     return {"stepType": "search", "instructions": text, "dependsOn": [*depends_on]}
 
 
 def chain(mark: str) -> Body:
-    """Return a plan whose steps come one after the other, with two branches."""
+    """Return a plan of four steps in sequence, with two conditions."""
     steps = [step(mark, number) for number in range(1, 5)]
     more = [{"stepType": "search", "instructions": f"Look closer ({mark})."}]
     conditions = [
@@ -41,16 +41,16 @@ def chain(mark: str) -> Body:
 
 
 def fan(mark: str) -> Body:
-    """Return a plan that fans out and in again, twice."""
+    """Return a plan with two fan-outs, each followed by a fan-in."""
     depends = {1: (), 2: (), 3: (), 4: (1, 2, 3), 5: (4,), 6: (4,), 7: (5, 6)}
     return {"steps": [step(mark, number, *before) for number, before in depends.items()]}
 
 
 class PlanAgent(Agent):
-    """Agent that takes steps, submits results, requests reviews and decides those of others."""
+    """Agent that claims steps, submits results, and requests and decides reviews."""
 
     async def turn(self) -> None:
-        """Work on a plan of the org, or create one."""
+        """Work on one of the org's plans, or create a plan."""
         tenant, work = self.tenant, self.work
         if len(tenant.plans) < work.open_plans and work.makes_new:
             await self._create()
@@ -79,7 +79,7 @@ class PlanAgent(Agent):
         await self.call("get_plan_status", {"planId": plan_id})
 
     async def _trespass(self) -> None:
-        """Request a plan of another org by its id."""
+        """Request a plan of another org by the plan's id."""
         others = [
             tenant for tenant in self.work.tenants if tenant is not self.tenant and tenant.plans
         ]
@@ -143,7 +143,7 @@ class PlanAgent(Agent):
         await self.call("request_user_review", args, key)
 
     async def _decide(self, plan_id: str, review: Body) -> None:
-        """Decide a review that another user asked for."""
+        """Decide a review that another user requested."""
         if not review or (review.get("requestedBy") == self.user and self.work.misbehaves):
             return
         key = self.work.new_key()
@@ -152,7 +152,7 @@ class PlanAgent(Agent):
         await self.call("submit_user_decision", {**args, "stepId": review["stepId"]}, key)
 
     async def _take_back(self, plan_id: str, steps: list[Body]) -> None:
-        """Release a step whose holder was inactive too long; retry one that failed."""
+        """Retry every step that has been in progress or failed for too long."""
         held, now = self.tenant.held_since, time.monotonic()
         for plan_step in steps:
             if plan_step["status"] not in {"in_progress", "failed"}:

@@ -1,4 +1,4 @@
-"""Bugs planted in a copy of the source, one at a time: the checkers must catch each of them."""
+"""Bugs planted in a copy of the source, one at a time; the checkers must detect each."""
 
 import shutil
 import tempfile
@@ -16,7 +16,7 @@ PACKAGE: Final = Path("src/waybook")
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A text that occurs once in a file, and its replacement."""
+    """Replacement of a text that occurs exactly once in a source file."""
 
     file: str
     old: str
@@ -25,7 +25,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """A bug, the checkers that may catch it, and the edits that plant it."""
+    """A bug, the checkers that may detect it, and the source edits that plant it."""
 
     name: str
     caught_by: frozenset[str]
@@ -34,7 +34,7 @@ class Bug:
     shows: str = ""
 
     def is_shown_by(self, violations: Iterable[Violation]) -> bool:
-        """Return whether one of the violations is due to this bug."""
+        """Return whether one of the violations is caused by this bug."""
         return any(
             violation.checker in self.caught_by and self.shows in violation.message
             for violation in violations
@@ -167,7 +167,7 @@ BUGS: Final = (
 
 
 def edited(bug: Bug, package: Path) -> dict[str, str]:
-    """Return the files that a bug changes, with the bug applied.
+    """Return the source files that a bug changes, with the bug applied.
 
     Raises:
         ValueError: a text is not there exactly once; update the bug to the current source.
@@ -183,7 +183,7 @@ def edited(bug: Bug, package: Path) -> dict[str, str]:
 
 @contextmanager
 def planted(bug: Bug | None) -> Iterator[Path]:
-    """Yield the folder of a copy that has the bug, if any, and remove it afterwards."""
+    """Yield a copy of the source with the bug planted, if one is given; delete the copy later."""
     with tempfile.TemporaryDirectory(prefix="waybook-planted-") as folder:
         source = Path(folder)
         shutil.copytree(ROOT / PACKAGE, source / "waybook")

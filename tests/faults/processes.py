@@ -1,4 +1,4 @@
-"""Processes that a supervisor keeps alive, as an init system would."""
+"""Processes that are restarted when they end, as an init system would do."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ EXIT_SECONDS: Final = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """Command line, environment and user of a process."""
+    """Command line, environment variables and OS user of a process."""
 
     words: Sequence[str]
     log: Path
@@ -29,7 +29,7 @@ class Command:
 
 @dataclass(slots=True)
 class Supervised:
-    """A process that is started again whenever it ends, until it is stopped."""
+    """Process that is restarted whenever it ends, until it is stopped."""
 
     name: str
     command: Callable[[], Command]
@@ -42,7 +42,7 @@ class Supervised:
     _task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start the process and keep it alive."""
+        """Start the process, and restart it whenever it ends."""
         self.may_run.set()
         self._task = asyncio.create_task(self._keep_alive())
 
@@ -95,7 +95,7 @@ class Supervised:
                 os.kill(member, signal.SIGKILL)
 
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> float:
-        """Stop the process for good; return how many seconds it took."""
+        """Stop the process permanently; return how many seconds this took."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -129,5 +129,5 @@ def resident_bytes(pid: int) -> int:
 
 
 def open_descriptors(pid: int) -> int:
-    """Return how many descriptors a process has open."""
+    """Return the number of file descriptors that a process has open."""
     return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())

@@ -1,4 +1,4 @@
-"""A TCP proxy that injects network faults, in a separate process.
+"""TCP proxy in a separate process that injects network faults.
 
 Each link forwards one port of the loopback interface to another. Commands arrive on stdin, one JSON
 object per line, and name a link and an action. The process ends when stdin is closed.
@@ -24,7 +24,7 @@ ORDER_SECONDS: Final = 1e-6
 
 @dataclass(slots=True)
 class Link:
-    """One forwarded port and the faults that are active on it."""
+    """A port that the proxy forwards, and the faults active on it."""
 
     name: str
     listen_port: int
@@ -41,7 +41,7 @@ class Link:
 
 
 class Pair:
-    """A connection of a client, and the connection to the target that belongs to it."""
+    """A client's connection to the proxy, and the proxy's connection to the target."""
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -55,7 +55,7 @@ class Pair:
         self.is_over = False
 
     def forward(self, data: bytes, *, to_target: bool) -> None:
-        """Forward data, now or later, according to the active faults of the link."""
+        """Forward data at once or later, depending on the active faults."""
         link = self.link
         if to_target and link.answers_to_lose and all(marker in data for marker in link.markers):
             link.answers_to_lose -= 1
@@ -75,17 +75,17 @@ class Pair:
             self._release_later(data, to_target=to_target)
 
     def cut(self) -> None:
-        """Reset both connections."""
+        """Reset the client's connection and the connection to the target."""
         self.end()
 
     def half_close(self, *, to_target: bool) -> None:
-        """Close one direction in an orderly way; the other direction stays open."""
+        """Close one direction of the connection; the other direction stays open."""
         transport = self.target if to_target else self.client
         if transport is not None and not transport.is_closing() and transport.can_write_eof():
             transport.write_eof()
 
     def end(self) -> None:
-        """End both connections."""
+        """Close the client's connection and the connection to the target."""
         if self.is_over:
             return
         self.is_over = True
@@ -116,7 +116,7 @@ class Pair:
 
 
 class Side(asyncio.Protocol):
-    """One of the two connections of a pair."""
+    """One of the proxy's two connections: to the client or to the target."""
 
     def __init__(self, pair: Pair, *, is_client: bool) -> None:
         self.pair = pair
@@ -144,16 +144,16 @@ class Side(asyncio.Protocol):
         connecting.add_done_callback(TASKS.discard)
 
     def data_received(self, data: bytes) -> None:
-        """Forward the data to the other side."""
+        """Forward the data to the other connection of the pair."""
         self.pair.forward(data, to_target=self.is_client)
 
     def eof_received(self) -> bool:
-        """Forward the end of the stream; the pair ends when both sides have ended theirs."""
+        """Forward the end of the stream; close both connections once both streams have ended."""
         self.pair.half_close(to_target=self.is_client)
         return False
 
     def connection_lost(self, _: Exception | None) -> None:
-        """End both connections of the pair."""
+        """Close both connections of the pair."""
         self.pair.end()
 
 
@@ -170,7 +170,7 @@ async def _connect(pair: Pair) -> None:
 
 
 def obey(link: Link, command: dict[str, Any]) -> None:
-    """Carry out one command on a link."""
+    """Carry out one command on a forwarded port."""
     match command["do"]:
         case "cut" | "half_close" as action:
             for pair in list(link.pairs):
@@ -202,7 +202,7 @@ def _accept(link: Link) -> Side:
 
 
 async def main(links: dict[str, Link]) -> None:
-    """Serve all links until stdin is closed."""
+    """Forward all ports until stdin is closed."""
     loop = asyncio.get_running_loop()
     for link in links.values():
         await loop.create_server(partial(_accept, link), HOST, link.listen_port)

@@ -1,4 +1,4 @@
-"""Recovery times: the same faults many times over, under a light load."""
+"""Recovery times: the same faults many times, under a light load."""
 
 import asyncio
 import random
@@ -50,7 +50,7 @@ class Measured:
 async def light_load(
     cluster: Cluster, tenants: list[Tenant], seed: int, *, pause_seconds: float
 ) -> AsyncIterator[Workload]:
-    """Run agents that do not misbehave and that make pauses."""
+    """Run agents that never misbehave and that pause between calls."""
     canaries = {tenant.slug: tenant.canary for tenant in tenants}
     history = History(canaries, cluster.home / "history.jsonl")
     work = Workload(cluster.addresses(), history, random.Random(seed), tenants)
@@ -64,7 +64,7 @@ async def light_load(
 
 
 async def measure(seed: int, source: Path) -> Measured:
-    """Run every round of faults, and compare the recovery times with the limits."""
+    """Cause all faults repeatedly, and compare the recovery times with their limits."""
     async with running_cluster(Options(source=source, disk_megabytes=None)) as cluster:
         tenants = await make_tenants(cluster, random.Random(seed))
         await start_servers(cluster)
@@ -81,7 +81,7 @@ async def measure(seed: int, source: Path) -> Measured:
 
 
 async def _warm_up(injector: Injector) -> None:
-    """Let both servers serve for a while, because the first calls of a process take longer."""
+    """Send calls to both servers for a while, because the first calls of a process are slower."""
     for server in SERVERS:
         await injector.first_success(server, time.monotonic())
     await asyncio.sleep(WARM_UP_SECONDS)

@@ -1,4 +1,4 @@
-"""A small replay of the audit that tracks who held which work when other work was started."""
+"""Replay of the audit that checks who held which step or job when another one was started."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,28 +15,28 @@ WHOLE_ROW: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Violation: a conversation got work while it held other work of the same plan or run."""
+    """Violation: a conversation got a step or job while it held another of the same plan or run."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Violation: a step was started before everything it depends on had ended."""
+    """Violation: a step was started before all its dependencies had ended."""
 
     message: str
 
 
 @dataclass(slots=True)
 class Board:
-    """Status of the steps and jobs of each plan and run, entry by entry."""
+    """Statuses of the steps and jobs of each plan and run, updated with each audit entry."""
 
     depends_on: Mapping[str, tuple[str, ...]]
     #: Fields of each step or job, by the plan or run that contains it.
     work: dict[str, dict[str, Body]] = field(default_factory=dict)
 
     def take(self, entry: Entry) -> Iterator[Started | Opening]:
-        """Apply an entry, and yield its violations."""
+        """Apply an audit entry, and yield its violations."""
         known = self.work.setdefault(entry.subject_id, {})
         before = {key: dict(value) for key, value in known.items()} if _starts(entry) else {}
         for change in entry.details.get("changes", ()):

@@ -1,4 +1,4 @@
-"""The summary of a run of the fault harness, for people."""
+"""Summary of a fault harness test run, as text."""
 
 from collections import Counter
 from statistics import median
@@ -13,7 +13,7 @@ MAX_LINE: Final = 400
 
 
 def summary(result: Result) -> str:
-    """Return the whole summary."""
+    """Return the complete summary."""
     parts = [_calls(result), _faults(result), _recoveries(result), _violations(result)]
     return "\n\n".join(part for part in parts if part)
 

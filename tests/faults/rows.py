@@ -1,4 +1,4 @@
-"""The rows of the database at the end of a run, as plain values for the checkers."""
+"""Database rows at the end of a test run, as plain values for the checkers."""
 
 import json
 import re
@@ -19,7 +19,7 @@ MARK: Final = re.compile(r"k-\d{7,}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A step of a plan."""
+    """Database row of a plan step."""
 
     plan_id: str
     status: str
@@ -29,7 +29,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job of a run, with the times that the database wrote."""
+    """Database row of a job, with the times that the database wrote."""
 
     run_id: str
     step_key: str
@@ -40,7 +40,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStep:
-    """A step of a run, which ends when all its jobs have ended."""
+    """Database row of a run's step, which ends when all its jobs have ended."""
 
     total: int
     done: int
@@ -50,7 +50,7 @@ class StageStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """An entry of the audit."""
+    """Database row of an audit entry."""
 
     subject_id: str
     seq: int
@@ -62,7 +62,7 @@ class Entry:
 
 @dataclass(slots=True, kw_only=True)
 class Rows:
-    """Everything the checkers read."""
+    """All database rows that the checkers read."""
 
     #: The status of each plan, and whether each run is complete.
     plans: dict[str, str] = field(default_factory=dict)
@@ -104,7 +104,7 @@ AUDIT: Final = """select subject_id::text, seq, event, actor, session, details::
 
 
 async def read_rows(cluster: Cluster) -> Rows:
-    """Read everything, as the superuser."""
+    """Read all rows that the checkers need, as the superuser."""
     sql = cluster.sql
     rows = Rows(
         plans=dict(await sql("select id::text, status from plan")),
@@ -144,7 +144,7 @@ async def read_rows(cluster: Cluster) -> Rows:
 
 
 def slim(details: Body) -> Body:
-    """Return the details without the fields that no checker reads, to save memory."""
+    """Return the entry's details without the fields that no checker reads, to save memory."""
     changes = [
         {**change, "from": None, "to": _slim_row(change["to"])}
         for change in details.get("changes", ())
@@ -170,7 +170,7 @@ def _rationales(audit: Iterable[Entry]) -> Iterable[object]:
 
 
 def _job_errors(audit: Iterable[Entry]) -> Iterable[object]:
-    """Yield the errors of failed jobs, from the entries of their failures."""
+    """Yield the errors of failed jobs, as recorded in audit entries."""
     for entry in audit:
         if entry.event == "step_failed" and "jobId" in entry.details:
             yield entry.details.get("error")

@@ -1,4 +1,4 @@
-"""Run the fault harness: `python -m faults.run short`, with PYTHONPATH=tests:tests/support."""
+"""Fault harness: `python -m faults.run short`, with PYTHONPATH=tests:tests/support."""
 
 import argparse
 import asyncio
@@ -31,18 +31,18 @@ PLANTED_ROUNDS: Final = 3
 
 
 def say(text: str) -> None:
-    """Print with an immediate flush."""
+    """Print a text and flush stdout at once."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 async def short(seed: int, source: Path) -> int:
-    """Break everything for about two minutes."""
+    """Inject every kind of fault for about two minutes."""
     return await _reported(Assignment(seed=seed, counts=SHORT, options=Options(source=source)))
 
 
 async def long(seed: int, source: Path) -> int:
-    """Break everything until hundreds of faults and a hundred thousand calls are reached."""
+    """Inject faults until hundreds of faults and a hundred thousand calls are reached."""
     assignment = Assignment(
         seed=seed,
         counts=LONG,
@@ -55,7 +55,7 @@ async def long(seed: int, source: Path) -> int:
 
 
 async def _reported(assignment: Assignment, least: Mapping[Kind, int] | None = None) -> int:
-    """Conduct a run, print its result, and return how many violations and missed targets it had."""
+    """Carry out a test run, print its result; return its count of violations and missed targets."""
     result = await conduct(assignment)
     say(report.summary(result))
     if not result.violations:
@@ -74,7 +74,7 @@ async def _reported(assignment: Assignment, least: Mapping[Kind, int] | None = N
 
 
 async def planted_bugs(seed: int, only: str) -> int:
-    """Plant one bug at a time: each must be caught, and without a bug no violation may be found."""
+    """Plant one bug at a time: each must be detected, and without a bug nothing may be detected."""
     chosen = [bug for bug in BUGS if only in bug.name]
     missed = []
     sound = await _look_for(None, seed)
@@ -121,7 +121,7 @@ def _say_of_bug(name: str, result: Result, *, caught: bool) -> None:
 
 
 async def recovery(seed: int, source: Path) -> int:
-    """Measure how soon the system serves again."""
+    """Measure how soon the system serves again after faults."""
     measured = await measure(seed, source)
     say(f"{'first success after healing, s':<34}{'server':<8}{'p50':>7}{'max':>7}{'n':>5}")
     for (kind, server), seconds in measured.injector.recoveries.items():
@@ -135,7 +135,7 @@ async def recovery(seed: int, source: Path) -> int:
 
 
 async def soaking(seed: int, minutes: float, source: Path) -> int:
-    """Check whether memory, descriptors and connections stay flat."""
+    """Check that memory, file descriptors and connections do not grow in a long test run."""
     soaked = await soak(seed, minutes, source)
     say(f"{minutes:g} minutes, {soaked.history.acknowledged} calls acknowledged")
     say(f"{'median of a quarter':<28}{'second':>10}{'last':>10}{'max':>10}")
@@ -156,7 +156,7 @@ def _report_violations(violations: list[str]) -> int:
 
 
 def main() -> int:
-    """Read the arguments, and run the selected mode."""
+    """Read the command-line arguments, and run the selected mode."""
     parser = argparse.ArgumentParser(description="break the system, and check what is left")
     parser.add_argument("mode", choices=["short", "long", "planted", "recovery", "soak"])
     parser.add_argument("--seed", type=int, default=None)

@@ -1,4 +1,4 @@
-"""Agents that start runs of a workflow and work on their jobs."""
+"""Agents that start workflow runs and work on the jobs."""
 
 from typing import Final
 
@@ -10,14 +10,14 @@ DONE: Final = "run_complete"
 
 
 class RunAgent(Agent):
-    """Agent that takes jobs, submits their documents, returns some, and retries failed ones."""
+    """Agent that claims jobs, submits documents, releases some jobs, and retries failed jobs."""
 
     #: Pause longer than the lease: another agent gets the job, and the result of the first agent is
     #: late.
     doze_seconds = 8.0
 
     async def turn(self) -> None:
-        """Work on a run of the org, or start one."""
+        """Work on one of the org's runs, or start a run."""
         tenant, work = self.tenant, self.work
         if len(tenant.runs) < work.open_runs and work.makes_new:
             await self._start()

@@ -1,4 +1,4 @@
-"""Schedule of faults: drawn from a seed, bounded in number."""
+"""Schedule of faults: random with a fixed seed, and limited in number."""
 
 import random
 from collections import Counter
@@ -34,7 +34,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One fault: its kind, its server, its duration, and the pause after it."""
+    """One fault: its kind, the affected server, its duration, and the pause after it."""
 
     kind: Kind
     server: str
@@ -114,7 +114,7 @@ PLANTED: Final = Counter(
 
 
 def draw(counts: Mapping[Kind, int], rng: random.Random, pause_seconds: float) -> list[Fault]:
-    """Return these faults in a random order, each with its parameters."""
+    """Return these faults in random order, each with random parameters."""
     kinds = [kind for kind, count in counts.items() for _ in range(count)]
     rng.shuffle(kinds)
     return [

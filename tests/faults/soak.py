@@ -1,4 +1,4 @@
-"""A long run without faults: memory, descriptors and connections must stay flat."""
+"""A long test run without faults: memory, file descriptors and connections must not grow."""
 
 import asyncio
 import random
@@ -26,7 +26,7 @@ CONNECTIONS: Final = """select count(*) from pg_stat_activity
 
 @dataclass(slots=True)
 class Soaked:
-    """The sampled series, and those that are not flat."""
+    """Sampled measurements over time, and the measurements that grew."""
 
     seconds: float
     history: History
@@ -36,12 +36,12 @@ class Soaked:
     )
 
     def growth(self, name: tuple[str, str]) -> tuple[float, float]:
-        """Return the median of the second quarter of a series, and of its last quarter."""
+        """Return the medians of the second and the last quarter of a series of measurements."""
         return quarters(self.series[name])
 
     @property
     def violations(self) -> list[str]:
-        """Return the series that grew."""
+        """Return a message for each series of measurements that grew."""
         grown = []
         for name in self.series:
             second, last = self.growth(name)
@@ -52,7 +52,7 @@ class Soaked:
 
 
 def quarters(values: list[float]) -> tuple[float, float]:
-    """Return the median of the second quarter of the values, and of the last quarter.
+    """Return the medians of the second and the last quarter of the values.
 
     >>> quarters([9, 9, 1, 2, 3, 4, 5, 6])
     (1.5, 5.5)
@@ -62,7 +62,7 @@ def quarters(values: list[float]) -> tuple[float, float]:
 
 
 async def soak(seed: int, minutes: float, source: Path) -> Soaked:
-    """Let agents work for this many minutes, and sample the servers."""
+    """Let agents work for this many minutes, and sample the servers' resource use."""
     async with running_cluster(Options(source=source, disk_megabytes=None)) as cluster:
         tenants = await make_tenants(cluster, random.Random(seed))
         await start_servers(cluster)

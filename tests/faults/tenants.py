@@ -1,4 +1,4 @@
-"""The orgs under test: their users, their tokens, and the workflow they run."""
+"""Orgs for the fault harness: their users, tokens, and workflow."""
 
 import random
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ RECIPE: Final = {
 
 @dataclass(slots=True)
 class Tenant:
-    """An org: its identity, its users, and its open work."""
+    """An org: its id, its users, and its open plans and runs."""
 
     slug: str
     org_id: str
@@ -51,7 +51,7 @@ class Tenant:
 
 
 def definition() -> Body:
-    """Return the workflow as users write it: two fan-outs, each with its fan-in."""
+    """Return the workflow definition: two fan-outs, each followed by a fan-in."""
     steps = [
         {
             "stepKey": key,
@@ -69,7 +69,7 @@ def definition() -> Body:
 
 @asynccontextmanager
 async def inside(cluster: Cluster) -> AsyncIterator[Application]:
-    """Open the system as its operator, bypassing every proxy."""
+    """Open the application as an operator, bypassing every proxy."""
     flags = {"database_url": cluster.owner_url, "data_dir": cluster.home}
     settings = read_settings(flags, {}, Path("/nonexistent")).settings
     async with start_application(settings, sweeping=False) as here:
@@ -77,7 +77,7 @@ async def inside(cluster: Cluster) -> AsyncIterator[Application]:
 
 
 async def make_tenants(cluster: Cluster, rng: random.Random) -> list[Tenant]:
-    """Create the orgs, with a token for each user, and add the workflow to each."""
+    """Create the orgs with a token for each user and with the workflow definition."""
     tenants = []
     async with inside(cluster) as here:
         for slug in ORGS:

@@ -1,4 +1,4 @@
-"""Each checker passes a valid history and fails an invalid one."""
+"""Each checker accepts a valid history and rejects an invalid history."""
 
 from dataclasses import replace
 
@@ -204,7 +204,7 @@ def test_checker_accepts_older_done_count_in_replayed_answer() -> None:
 
 
 def make_run(*ended: int | None, closed: int | None, join_opened: int | None) -> Rows:
-    """Return the rows of a run whose units ended at these times."""
+    """Return the rows of a run whose jobs ended at these times."""
     rows = Rows(runs={RUN: True})
     for number, at in enumerate(ended):
         status = "processing" if at is None else "completed"

@@ -1,4 +1,4 @@
-"""Calls of tools over raw HTTP connections that are kept open."""
+"""Tool calls over persistent HTTP connections."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ class Overdue(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One server: the port to connect to, and the value of the `Host` header."""
+    """One server: its port, and the value of the `Host` header."""
 
     port: int
     host_header: str
@@ -44,7 +44,7 @@ class Answer:
 
 
 class Wire:
-    """The connections of one client, one for each server it has used."""
+    """HTTP connections of one agent, one for each server it has used."""
 
     def __init__(self, addresses: Mapping[str, Address], token: str) -> None:
         self._addresses = addresses
@@ -74,7 +74,7 @@ class Wire:
             raise
 
     async def send_and_leave(self, server: str, tool: str, arguments: Mapping[str, object]) -> None:
-        """Send a tool call and end the connection without waiting for the answer."""
+        """Send a tool call and close the connection without waiting for the answer."""
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(5):
                 _, writer = await self._connection(server)
@@ -83,12 +83,12 @@ class Wire:
         self.drop(server)
 
     def drop(self, server: str) -> None:
-        """End the connection to a server."""
+        """Close the connection to a server."""
         if server in self._open:
             self._open.pop(server)[1].transport.abort()
 
     def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         for server in list(self._open):
             self.drop(server)
 

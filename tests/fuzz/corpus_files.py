@@ -12,12 +12,12 @@ MAX_TOTAL_BYTES = 200_000
 
 
 def read_corpus(target: str) -> list[bytes]:
-    """Return the saved inputs of a target."""
+    """Return the saved inputs of a fuzzing target."""
     return [text.encode("latin-1") for text in json.loads(_file(target).read_text("utf-8"))]
 
 
 def write_corpus(target: str, inputs: Iterable[bytes]) -> None:
-    """Save the first of these inputs, without duplicates."""
+    """Save the first of these fuzzer inputs, without duplicates."""
     chosen = dict.fromkeys(data for data in inputs if len(data) <= MAX_INPUT_LENGTH)
     texts = [data.decode("latin-1") for data in [*chosen][:MAX_INPUTS]]
     _file(target).write_text(json.dumps(texts, indent=0) + "\n", "utf-8")

@@ -1,4 +1,4 @@
-"""Fuzzing targets, and the properties that hold for any input.
+"""Fuzzing targets, and the properties that must hold for any input.
 
 Each target takes bytes and returns; any exception it raises is a finding. `make fuzz` looks for
 such bytes, and `test_corpus` repeats the inputs worth keeping.
@@ -55,13 +55,13 @@ def condition(data: bytes) -> None:
 
 
 def definition(data: bytes) -> None:
-    """Fuzz the parser of definitions, YAML or JSON."""
+    """Fuzz the parser of workflow definitions in YAML or JSON."""
     with suppress(WaybookError):
         read_definition(parse_definition(data.decode("utf-8", "replace")))
 
 
 def message(data: bytes) -> None:
-    """Fuzz the envelope of a message, and the arguments in it."""
+    """Fuzz the parsing of a JSON-RPC message and of its arguments."""
     read = read_message(data)
     if isinstance(read, InvalidMessage):
         return

@@ -1,4 +1,4 @@
-"""Regression test of the saved fuzzer inputs."""
+"""Regression tests that run the saved fuzzer inputs."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_fuzz_corpus_every_target_has_inputs_within_size_limits() -> None:
 def test_fuzz_target_unexpected_exception_propagates(
     target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An unexpected exception inside the target propagates, so that a fuzzer sees it."""
+    """An unexpected exception inside a fuzzing target propagates, so that the fuzzer detects it."""
 
     def broken(*_: object, **__: object) -> object:
         raise KeyError(target)

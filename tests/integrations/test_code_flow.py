@@ -1,4 +1,4 @@
-"""State that a browser keeps during an external sign-in: returned unchanged, or rejected."""
+"""Sign-in state kept by the browser during an external sign-in: unchanged or rejected."""
 
 from base64 import urlsafe_b64encode
 

@@ -1,4 +1,4 @@
-"""Vectors from an external service, in OpenAI's embeddings format, over real sockets."""
+"""Embeddings from an external service in OpenAI's format, over real sockets."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ KEY = "sk-of-the-operator"
 
 
 def embeddings_reply(*vectors: list[Any]) -> dict[str, Any]:
-    """Return an answer with these vectors in reverse order: an answer need not keep the order."""
+    """Return an answer with these embeddings in reverse order, which the format allows."""
     data = [{"object": "embedding", "index": n, "embedding": v} for n, v in enumerate(vectors)]
     return {"object": "list", "model": "m", "data": data[::-1]}
 

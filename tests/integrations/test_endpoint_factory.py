@@ -1,4 +1,4 @@
-"""Clients of external endpoints exist only where configured, and cost nothing elsewhere."""
+"""Clients for external endpoints are created only if configured."""
 
 import subprocess
 import sys

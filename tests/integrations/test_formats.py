@@ -1,4 +1,4 @@
-"""The two model API formats, as values: requests sent, and responses read."""
+"""The two language model API formats: requests built, and responses parsed."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""An exchange ends, regardless of the other side's behavior."""
+"""An HTTP exchange ends, regardless of how the other side behaves."""
 
 import asyncio
 import logging
@@ -41,7 +41,7 @@ async def open_exchange(*plays: Play) -> AsyncIterator[tuple[EndpointServer, Bou
 
 
 async def failure(*plays: Play, seconds: float = SECONDS) -> tuple[EndpointFailed, int]:
-    """Return the error of an exchange, and the number of requests it made."""
+    """Return the error of an HTTP exchange, and the number of requests it sent."""
     async with open_exchange(*plays) as (other, exchange):
         with pytest.raises(EndpointFailed) as failed:
             await exchange.post({"a": 1}, seconds=seconds)

@@ -1,4 +1,4 @@
-"""Tokens of an issuer: which are accepted, and how often its keys are requested."""
+"""Tokens of an OpenID Connect issuer: acceptance, and requests for the issuer's keys."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ AUDIENCE = "http://localhost/mcp"
 
 
 class Watch:
-    """A clock that advances on demand."""
+    """Clock that the test advances."""
 
     def __init__(self) -> None:
         self.at = 0.0
@@ -78,7 +78,7 @@ async def test_claims_every_supported_algorithm_is_accepted(
 
 
 def forged(there: FakeIssuer, header: Body) -> str:
-    """Return a token with a changed header and its original signature."""
+    """Return a token with a changed header and the original signature."""
     _, payload, signature = there.token().split(".")
     return f"{encoded(header)}.{payload}.{signature}"
 

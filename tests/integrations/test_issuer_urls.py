@@ -1,4 +1,4 @@
-"""Endpoints in an issuer's metadata: accepted only if nothing on the way can replace them."""
+"""Endpoints in an issuer's metadata: accepted only if an attacker cannot redirect them."""
 
 from collections.abc import AsyncIterator
 
@@ -32,7 +32,7 @@ async def issuer(there: FakeIssuer) -> AsyncIterator[Issuer]:
 
 
 def unsafe(there: FakeIssuer, path: str) -> list[str]:
-    """Return variants of an endpoint's address that another server may answer."""
+    """Return variants of an endpoint's URL that another server might answer."""
     return [
         "",
         path,

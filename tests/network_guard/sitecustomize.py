@@ -1,4 +1,4 @@
-"""Network guard of every Python process of a test run: records and refuses outside connections.
+"""Network guard for every Python process of a test run: refuses and records outside connections.
 
 Python imports a module of this name automatically if its folder is on the path, so programs that
 tests start are guarded too. Code that bypasses Python's sockets, such as libuv, is covered by `make
@@ -41,7 +41,7 @@ def is_local_address(address: object) -> bool:
 
 
 def watch(event: str, args: tuple[object, ...]) -> None:
-    """Refuse connections beyond this machine."""
+    """Refuse network connections to other machines."""
     place, noted = EVENTS.get(event), os.environ.get(NOTED)
     if place is None or noted is None or is_local_address(args[place]):
         return
@@ -51,7 +51,7 @@ def watch(event: str, args: tuple[object, ...]) -> None:
 
 
 def install() -> None:
-    """Install the guard, once for each process; it cannot be undone."""
+    """Install the network guard once per process; it cannot be removed."""
     if not hasattr(sys, "is_guarded"):
         setattr(sys, "is_guarded", True)  # noqa: B010 - it has no such attribute
         sys.addaudithook(watch)

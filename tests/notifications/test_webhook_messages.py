@@ -1,4 +1,4 @@
-"""Webhook messages: their content, their signatures, and their retries."""
+"""Webhook messages: content, signatures, and retries."""
 
 import base64
 import hashlib
@@ -127,7 +127,7 @@ def test_slack_message_any_name_contains_no_angle_brackets(
 
 
 def odd_in_all(value: Json) -> Json:
-    """Return a copy of the value with a hidden character in every text."""
+    """Return a copy of the value with a hidden character in every string."""
     match value:
         case str():
             return f"{value}\u202e"

@@ -70,7 +70,7 @@ def new_plans(draw: st.DrawFn) -> NewPlan:
 
 @dataclass(slots=True)
 class Story:
-    """A plan, its complete audit, and its submitted results."""
+    """A plan with its complete audit and its submitted results."""
 
     plan: Plan
     minutes: int = 0
@@ -83,7 +83,7 @@ class Story:
         return DecisionContext(now=now, actor=ACTORS[number % len(ACTORS)], new_id=self.new_id)
 
     def take(self, decided: Decision[object], who: str) -> None:
-        """Check a decision and apply it, as the store would."""
+        """Check a decision of the plan rules, and apply it as the store would."""
         check_decision(self.plan, decided, who)
         self.changes += [change for entry in decided.entries for change in entry.changes]
         seen = NOON + timedelta(minutes=self.minutes)
@@ -124,7 +124,7 @@ moves = st.lists(st.tuples(st.sampled_from(CALLS), st.integers(0, 2**12)), max_s
 
 
 def play(story: Story, move: Move) -> None:
-    """Make one call: it gets an answer, or a defined refusal that changes nothing."""
+    """Make one call: it must be answered, or refused with a defined error and without changes."""
     name, number = move
     if name == "wait":
         story.minutes += number % 45

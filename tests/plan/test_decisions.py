@@ -1,4 +1,4 @@
-"""Coverage of the decisions about plans: each decision has a test marked with it."""
+"""Every decision about plans has a test marked with it."""
 
 import re
 from pathlib import Path

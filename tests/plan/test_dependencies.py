@@ -26,7 +26,7 @@ def make_plan_of(*steps: NewStep) -> Plan:
 
 
 def taken(plan: Plan) -> tuple[Plan, int | None]:
-    """Hand out the next step; return the changed plan, and the order of that step."""
+    """Claim the next step; return the changed plan and the step's number."""
     decision = next_step(plan, make_context(), another=True)
     reply = decision.reply
     return decision.plan, reply.step.order if isinstance(reply, StepReady) else None
@@ -105,7 +105,7 @@ def test_add_steps_branch_with_dependency_orders_raises_invalid_input() -> None:
 
 @st.composite
 def waits(draw: st.DrawFn) -> list[tuple[int, ...]]:
-    """Generate the dependencies of each step, without a cycle, in any order of the list."""
+    """Generate acyclic dependencies for each step, listed in any order."""
     count = draw(st.integers(1, 8))
     rank = draw(st.permutations(range(count)))
     return [

@@ -1,4 +1,4 @@
-"""Media types: text types, and their file names."""
+"""Media types: recognition of text types, and file name extensions."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Model check of the plan rules: every state within the bounds, every call in every state.
+"""Model check of the plan rules: every call in every reachable state within the bounds.
 
 `WAYBOOK_WALK=wide` also permutes the steps, which takes some minutes more.
 """

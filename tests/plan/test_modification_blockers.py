@@ -1,4 +1,4 @@
-"""The blocker reported for a change is the rule that refuses the change."""
+"""The blocker reported for a modification is the rule that refuses the modification."""
 
 import pytest
 from hypothesis import given

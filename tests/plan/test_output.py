@@ -1,4 +1,4 @@
-"""Outputs: versions of a deliverable, also of a completed plan."""
+"""Outputs: versions of a deliverable, also of completed plans."""
 
 from dataclasses import replace
 
@@ -124,7 +124,7 @@ def test_store_output_new_session_is_recorded_on_open_plan_only() -> None:
 
 
 def stored(*handed_in: NewOutput) -> list[Output]:
-    """Submit these outputs in order; return the stored ones."""
+    """Submit these outputs in order; return the stored outputs."""
     there: list[Output] = []
     for minutes, new in enumerate(handed_in):
         reply = store_output(COMPLETE, new, there, make_context(minutes=minutes)).reply

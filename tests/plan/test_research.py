@@ -1,4 +1,4 @@
-"""Storing research: versions, deduplicated sources, and the reply of a closed plan."""
+"""Stored research: versions, deduplicated sources, and the reply about a closed plan."""
 
 from dataclasses import replace
 

@@ -29,7 +29,7 @@ REVIEW_REQUEST = ReviewRequest(
 
 
 def make_waiting_plan(*others: StepStatus) -> Plan:
-    """Return a plan whose first step waits for a person."""
+    """Return a plan whose first step awaits review."""
     return make_plan(make_step(S.AWAITING_INPUT), *map(make_step, others), review=make_review(1))
 
 

@@ -135,7 +135,7 @@ def test_resume_plan_not_stalled_writes_nothing() -> None:
 
 @decision("A36")
 def test_submit_on_stalled_plan_never_moves_from_stalled_to_failed() -> None:
-    """A branch that fails a stalled plan moves it from stalled via executing to failed."""
+    """A failing condition moves a stalled plan from stalled to executing, and then to failed."""
     plan = make_stalled_plan()
     done = submit(plan, step_id(2), Submission(result_summary=1), make_context(minutes=60))
     assert ("stalled", "failed") not in moves_of(done, "p")

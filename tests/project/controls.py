@@ -1,4 +1,4 @@
-"""Table of security controls: the threat, how to remove the control, and the tests that fail."""
+"""Security controls: the threat, the edit that removes the control, and the tests that fail."""
 
 import tomllib
 from collections.abc import Iterator
@@ -12,21 +12,21 @@ TABLES = ROOT / "tools" / "controls"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutation:
-    """Code of a control in a file, and its replacement when the control is removed."""
+    """Source text of a security control, and the replacement that removes the control."""
 
     file: str
     text: str
     without: str
 
     def applied(self, root: Path) -> None:
-        """Remove the control in the source tree at `root`."""
+        """Remove the security control in the source tree at `root`."""
         path = root / self.file
         path.write_text(path.read_text("utf-8").replace(self.text, self.without), "utf-8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """Protection against a threat."""
+    """Security control: protection against one threat."""
 
     #: Sentence that is false once the control is removed.
     name: str
@@ -40,7 +40,7 @@ class Control:
 
 
 def controls() -> Iterator[Control]:
-    """Yield every control in the order of the tables."""
+    """Yield every security control, in the order of the tables."""
     for table in sorted(TABLES.glob("*.toml")):
         for threat, rows in tomllib.loads(table.read_text("utf-8")).items():
             for row in rows:

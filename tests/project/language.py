@@ -1,4 +1,4 @@
-"""Measures of plain language over the source, the tests, the templates and the docs."""
+"""Measures of plain language in the source, tests, templates and docs."""
 
 import ast
 import gc
@@ -71,7 +71,7 @@ BINDINGS: Final[Mapping[type[ast.AST], str]] = {
 
 
 class Text(NamedTuple):
-    """Text or name with its position."""
+    """Text or name with its location in a file."""
 
     file: str
     line: int
@@ -80,7 +80,7 @@ class Text(NamedTuple):
 
 @dataclass(slots=True)
 class Corpus:
-    """Texts and names to be measured, by kind."""
+    """Texts and names to be measured, grouped by kind."""
 
     docstrings: list[Text] = field(default_factory=list)
     comments: list[Text] = field(default_factory=list)
@@ -97,7 +97,7 @@ class Corpus:
 
 
 class Allowed(NamedTuple):
-    """Permitted hit of a language measure, with the reason."""
+    """Permitted match of a language measure, with the reason."""
 
     file: str
     text: str
@@ -106,7 +106,7 @@ class Allowed(NamedTuple):
 
 @cache
 def corpus(root: Path = ROOT) -> Corpus:
-    """Read the repository."""
+    """Read all texts and names of the repository."""
     # Reading creates a million syntax nodes and no garbage, so garbage collection would only double
     # the time.
     was_enabled = gc.isenabled()
@@ -136,7 +136,7 @@ def _read(root: Path) -> Corpus:
 
 
 def _query_comments(root: Path) -> Iterator[Text]:
-    """Yield the comments of all queries; consecutive lines are one comment."""
+    """Yield the comments in all SQL queries, with consecutive lines as one comment."""
     for path in sorted((root / SOURCE).rglob("*.sql")):
         # Skip migrations, because published migrations never change.
         if path.parent.name != "migrations":
@@ -179,7 +179,7 @@ def _read_module(read: Corpus, path: Path, file: str) -> None:
 
 
 def _nodes(tree: ast.Module) -> Iterator[Any]:
-    """Yield every node, parents first; `ast.walk` takes 50 % longer."""
+    """Yield every syntax tree node, parents first; `ast.walk` would take 50 % longer."""
     open_nodes: list[ast.AST] = [tree]
     while open_nodes:
         node = open_nodes.pop()
@@ -210,7 +210,7 @@ def _read_docstring(
     node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef,
     file: str,
 ) -> set[int]:
-    """Record the docstring of a node; return the id of its constant, for later exclusion."""
+    """Record a node's docstring; return the id of its constant, so that it is not read again."""
     match node.body:
         case [ast.Expr(value=ast.Constant(value=str(text)) as constant), *_]:
             read.docstrings.append(Text(file, constant.lineno, text.strip()))
@@ -248,7 +248,7 @@ def _is_test(name: str, file: str) -> bool:
 
 
 def _comments(text: str, strings: list[Span], file: str) -> Iterator[Text]:
-    """Yield the comments; consecutive comment-only lines are one comment.
+    """Yield the Python comments, with consecutive comment lines as one comment.
 
     A comment is the text after a # outside strings: the tokenizer would take longer than all else.
     """
@@ -298,7 +298,7 @@ def _lines(file: str, text: str) -> Iterator[Text]:
 
 
 def _sentences(path: Path, file: str) -> Iterator[Text]:
-    """Yield the prose of a page, one sentence per line as in the source."""
+    """Yield the sentences of a documentation page."""
     text = _CODE.sub(_blanked, path.read_text(encoding="utf-8"))
     text = _INLINE.sub(_shortened, text)
     yield from (line for line in _lines(file, text) if not set(line.text) <= set("|-: "))
@@ -313,7 +313,7 @@ def _shortened(match: re.Match[str]) -> str:
 
 
 class Measure(NamedTuple):
-    """Result of one measure: the number of texts measured, and its hits."""
+    """Result of one language measure: the number of measured texts, and the matches."""
 
     name: str
     total: int
@@ -322,7 +322,7 @@ class Measure(NamedTuple):
 
 @cache
 def measures(root: Path = ROOT, allowed: tuple[Allowed, ...] = ()) -> list[Measure]:
-    """Return every measure with its hits, except allowed ones."""
+    """Return every language measure with its matches, except permitted matches."""
     read = corpus(root)
 
     def measure(name: str, texts: list[Text], hits: Iterable[Text]) -> Measure:
@@ -376,12 +376,12 @@ def measures(root: Path = ROOT, allowed: tuple[Allowed, ...] = ()) -> list[Measu
 
 
 def is_allowed(hit: Text, allowed: Iterable[Allowed]) -> bool:
-    """Return whether the hit of a language measure is on the allow-list."""
+    """Return whether a match of a language measure is on the allow-list."""
     return any(hit.file == entry.file and entry.text in hit.text for entry in allowed)
 
 
 def words_of(name: str) -> set[str]:
-    """Return the words of an identifier, in lower case.
+    """Return the words of an identifier in lower case.
 
     >>> sorted(words_of("_HeldRun_found"))
     ['found', 'held', 'run']

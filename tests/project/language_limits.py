@@ -1,4 +1,4 @@
-"""Maximum hits of each language measure, and the permitted hits."""
+"""Maximum number of matches for each language measure, and the permitted matches."""
 
 from typing import Final
 

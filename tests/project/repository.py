@@ -1,4 +1,4 @@
-"""The repository as read by tests of its structure: files, modules and pages."""
+"""Files, modules and pages of the repository, for tests of its structure."""
 
 import ast
 import re
@@ -42,7 +42,7 @@ def modules() -> tuple[Module, ...]:
 
 @cache
 def tracked() -> tuple[Path, ...]:
-    """Return every file under version control, or new and not ignored."""
+    """Return every file that is tracked by git, or new and not ignored."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     paths = (ROOT / name for name in listed.split("\0") if name)
@@ -61,7 +61,7 @@ def read(*parts: str) -> str:
 
 
 def headings(text: str, level: int | None = None) -> list[str]:
-    """Return the headings of a page without backticks, ignoring code blocks."""
+    """Return the headings of a page, without backticks and without those in code blocks."""
     matches = (_HEADING.match(line) for line in prose_lines(text))
     return [
         matched[2].replace("`", "")
@@ -71,7 +71,7 @@ def headings(text: str, level: int | None = None) -> list[str]:
 
 
 def sections(text: str, level: int) -> dict[str, str]:
-    """Return the text below each heading of a level, by heading."""
+    """Return the text below each heading of this level, by heading."""
     mark = re.compile(rf"^{'#' * level} +(.+?) *$", re.MULTILINE)
     pieces = mark.split(text)[1:]
     return {
@@ -90,6 +90,6 @@ def prose_lines(text: str) -> Iterator[str]:
 
 
 def code_blocks(text: str, *languages: str) -> list[str]:
-    """Return the code blocks of a page in one of these languages."""
+    """Return the page's code blocks that are in one of these languages."""
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return [body for language, body in blocks if language in languages]

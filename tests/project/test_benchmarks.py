@@ -1,4 +1,4 @@
-"""The page benchmark still runs against the current rendering code."""
+"""The benchmark of page rendering runs with the current code."""
 
 import subprocess
 import sys

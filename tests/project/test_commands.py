@@ -1,4 +1,4 @@
-"""Commands and calls on documentation pages: each exists and accepts the arguments shown."""
+"""Commands and tool calls in the documentation exist and accept the arguments shown."""
 
 import ast
 import importlib
@@ -89,7 +89,7 @@ READERS: dict[str, Callable[[str], object]] = {
 
 
 def syntax_error(language: str, block: str) -> Exception | None:
-    """Return the error of parsing a code block in its language, or None."""
+    """Return the syntax error of a code block in its language, or None."""
     try:
         READERS[language](block)
     except (SyntaxError, ValueError, yaml.YAMLError) as error:

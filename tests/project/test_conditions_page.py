@@ -1,4 +1,4 @@
-"""The page about conditions: every example evaluates as documented."""
+"""Documentation page about conditions: every example evaluates as documented."""
 
 import json
 import re
@@ -16,7 +16,7 @@ LINES = [line for block in code_blocks(PAGE, "text") for line in block.splitline
 
 
 def outcome(expression: str) -> tuple[str, str]:
-    """Return the outcome of an expression in the page's terms, and its error message."""
+    """Return an expression's outcome as the documentation page writes it, and its error message."""
     try:
         condition = compile_condition(expression)
     except BadExpression as refused:

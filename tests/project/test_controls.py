@@ -1,4 +1,4 @@
-"""The table of controls matches the source; `make test-controls` removes each control in turn."""
+"""The table of security controls matches the source."""
 
 import ast
 from collections import Counter
@@ -21,7 +21,7 @@ def named_in(file: str) -> frozenset[str]:
 
 
 def faults(control: Control) -> Iterator[str]:
-    """Yield the errors in the table entry of a control."""
+    """Yield the errors in the table entry of a security control."""
     for place in control.breaks:
         if (ROOT / place.file).read_text("utf-8").count(place.text) != 1:
             yield f"{control.name}: this must stand once in {place.file}: {place.text}"

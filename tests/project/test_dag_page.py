@@ -1,4 +1,4 @@
-"""The guide to writing a DAG covers everything a definition and its templates may contain."""
+"""The guide to writing a DAG covers every field of definitions and templates."""
 
 import re
 

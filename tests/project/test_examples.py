@@ -45,7 +45,7 @@ def address() -> Iterator[str]:
 
 
 def ready(server: "subprocess.Popen[bytes]") -> str:
-    """Return the server's address once its database is reachable."""
+    """Return the server's address once the server can reach its database."""
     assert server.stdout is not None
     announced = ADDRESS.search(server.stdout.readline())
     assert announced is not None, "the server did not start"
@@ -57,7 +57,7 @@ def ready(server: "subprocess.Popen[bytes]") -> str:
 
 
 def output_of(example: str, address: str) -> list[str]:
-    """Return the output lines of an example."""
+    """Run an example; return the lines of its output."""
     command = [sys.executable, str(ROOT / "examples" / example), address]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=Path("/")

@@ -1,4 +1,4 @@
-"""Forbidden text in tracked files: machine paths, package indexes, and notes on authorship."""
+"""Forbidden text in tracked files: local paths, package index URLs, and authorship notes."""
 
 import re
 from pathlib import Path

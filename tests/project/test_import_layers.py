@@ -1,4 +1,4 @@
-"""Layers of the architecture: imports only go downward, and none is hidden."""
+"""Layers of the architecture: modules import from lower layers only, and no import is hidden."""
 
 import ast
 import subprocess

@@ -1,4 +1,4 @@
-"""Limits on private idiom, vague names and British spellings; the counts only go down."""
+"""Limits on private idiom, vague names and British spellings, which may only decrease."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Test layers: every test has one, and unit tests start without the application."""
+"""Test layers: every test has one, and unit tests do not load the application."""
 
 import re
 import shutil
@@ -50,7 +50,7 @@ print([name for name in {HEAVY} if name in sys.modules])
 
 
 def test_unit_test_with_a_database_fixture_is_refused(tmp_path: Path) -> None:
-    """Run a copy of the root conftest on a unit test that requests a database."""
+    """Run a copy of the root conftest on a unit test that requests a database fixture."""
     for name in ("plan", "store"):
         (tmp_path / name).mkdir()
         test = "def test_x(shared_place): pass\n"

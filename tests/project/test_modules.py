@@ -1,4 +1,4 @@
-"""Modules of the source: small, well named, each with a docstring that says what it is."""
+"""Source modules are small and well named, and each has a docstring."""
 
 import ast
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Rows of queries are read by name outside the store: no index, no slice, no unpacking."""
+"""Database rows are read by field name outside the store, never by position."""
 
 import ast
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ RESULTS, ROWS, ROW, OTHER = 3, 2, 1, 0
 
 
 class PositionalReads(ast.NodeVisitor):
-    """Visitor that finds positional reads of rows in one function, in the order of the text."""
+    """Visitor that finds the lines in a function that read a database row by position."""
 
     def __init__(self, function: ast.FunctionDef | ast.AsyncFunctionDef, *, named: bool) -> None:
         self.lines: list[int] = []
@@ -119,7 +119,7 @@ def _is_position(index: ast.expr) -> bool:
 
 
 def positional_reads(tree: ast.Module, *, named: bool) -> Iterator[int]:
-    """Yield the lines that read a row by position; if `named`, treat a parameter `row` as a row."""
+    """Yield the lines that read a database row by position; `named` includes parameters `row`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from PositionalReads(node, named=named).lines

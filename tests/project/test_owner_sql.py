@@ -1,4 +1,4 @@
-"""SQL run by the owner specifies the org, since policies may not bind the owner: decision 0045."""
+"""SQL run by the database owner filters by org, as policies may not bind it: decision 0045."""
 
 import re
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ RETURNING = re.compile(r"\breturning (?:\w+\.)?org_id$")
 
 
 def owner_modules() -> list[Module]:
-    """Return every module that uses transactions of the owner."""
+    """Return every module that opens transactions as the database owner."""
     return [
         module
         for module in modules()
@@ -41,20 +41,20 @@ def owner_modules() -> list[Module]:
 
 
 def owner_queries() -> Iterator[tuple[str, Query]]:
-    """Yield every query of the modules that use owner transactions, with its file name."""
+    """Yield every query of the modules that open owner transactions, with its file name."""
     for module in owner_modules():
         for file in LOADED.findall(module.text):
             yield from ((file, query) for query in load(file).values())
 
 
 def org_tables() -> set[str]:
-    """Return the names of all tables that contain rows of orgs."""
+    """Return the names of all tables whose rows belong to an org."""
     schema = (SOURCE / "store" / "schema.sql").read_text("utf-8")
     return {name for name, columns in TABLE.findall(schema) if re.search(r"\borg_id\b", columns)}
 
 
 def forgotten(query: Query) -> str | None:
-    """Return what a statement lacks to be safe without row-level security, or None."""
+    """Return the clause that a query lacks to be safe without row-level security, or None."""
     ours = {"{table}", *org_tables(), "mcp_tool_call_log_default"}
     if query.name in COPIES:
         ours.remove("{table}")

@@ -1,4 +1,4 @@
-"""Documentation pages: current, linked, one sentence per line, and consistent with the source."""
+"""Documentation pages: up to date, linked, one sentence per line, consistent with the source."""
 
 import re
 import subprocess
@@ -17,7 +17,7 @@ TWO_SENTENCES = re.compile(r"(?<![\d.…])[.!?] +[A-Z][a-z]+ \w+ \w+ \w+")
 
 
 def test_generated_files_are_current() -> None:
-    """Run in a new process: click caches help options of commands that other tests called."""
+    """Run in a new process, because click caches help options of commands called in other tests."""
     command = [sys.executable, "-m", "tools.generate", "--check", "--keep-schema"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"run `make generate`\n{done.stdout}{done.stderr}"
@@ -44,7 +44,7 @@ def test_docs_relative_links_have_existing_targets() -> None:
 
 
 def leads_somewhere(page: Path, link: str) -> bool:
-    """Return whether a link points to an existing file, and its anchor to an existing heading."""
+    """Return whether a link's file exists and, if the link has an anchor, its heading exists."""
     path, _, anchor = link.partition("#")
     target = (page.parent / path).resolve() if path else page
     if not target.exists():
@@ -53,7 +53,7 @@ def leads_somewhere(page: Path, link: str) -> bool:
 
 
 def anchor_of(heading: str) -> str:
-    """Return the anchor of a heading on rendered pages."""
+    """Return the anchor that a heading has on the rendered page."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 

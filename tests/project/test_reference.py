@@ -51,7 +51,7 @@ def test_command_line_reference_headings_match_commands() -> None:
 
 
 def commands(group: click.Group, above: str = "") -> Iterator[str]:
-    """Yield every command by its full name, in the order of `--help`."""
+    """Yield every CLI command by its full name, in the order of `--help`."""
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
@@ -87,13 +87,13 @@ def test_audit_reference_lists_audited_fields_of_every_entity() -> None:
 
 
 def listed(section: str) -> set[str]:
-    """Return the names a section lists: those in backticks before the colon of each item."""
+    """Return the names that a section lists in backticks, before the colon of each item."""
     items = re.findall(r"^- (.+?):", section, re.MULTILINE)
     return {name for item in items for name in TICKED.findall(item)}
 
 
 def audited_fields() -> dict[str, set[str]]:
-    """Return the fields of each kind of row, read from the queries that verify the replay."""
+    """Return the audited fields of each kind of row, as read from the SQL queries."""
     plans, runs, orgs, skills = (
         (SOURCE / "store" / f"{name}.sql").read_text("utf-8")
         for name in ("plans/load", "runs/load", "accounts/accounts", "skill_executions")

@@ -1,4 +1,4 @@
-"""Replies on the tools page: exactly the fields that can occur are documented."""
+"""The tools page documents exactly the fields that occur in replies."""
 
 import re
 from collections import defaultdict
@@ -28,7 +28,7 @@ async def a_place_to_act(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
 
 
 class Listening(AgentClient):
-    """Agent that records which fields the replies of each tool had."""
+    """Agent that records the fields in the replies of each tool."""
 
     seen: dict[str, set[str]]
 
@@ -40,7 +40,7 @@ class Listening(AgentClient):
 
 
 def documented() -> dict[str, set[str]]:
-    """Return the documented reply fields of each tool: in backticks before an item's colon."""
+    """Return the reply fields of each tool that are documented in backticks before a colon."""
     page = sections(read("reference", "tools.md"), 2)
     return {name: fields_in(sections(page[name], 3)["Reply"]) for name in TOOLS}
 
@@ -77,7 +77,7 @@ async def test_tools_page_documents_exactly_observed_reply_fields(a_place_to_act
 
 
 async def make_plan_that_ends_well(agent: AgentClient) -> None:
-    """Complete a plan with a skill, a result schema, a failing condition and a retried step."""
+    """Complete a plan with a skill, a result schema, a condition that has an error, and a retry."""
     await agent.call("start_skill", name="survey", sessionId="s")
     missing = {
         "afterStepOrder": 1,
@@ -106,7 +106,7 @@ async def make_plan_that_ends_well(agent: AgentClient) -> None:
 
 
 async def research_that_grows(agent: AgentClient) -> None:
-    """Store research in three versions, one with too many sources to show, and a late result."""
+    """Store several versions of research, some with too many sources to show, and a late result."""
     args = await valid_call(agent, "store_research")
     stored = [await agent.call("store_research", **args) for _ in range(2)]
     args["sources"] = [{"title": f"Page {n}", "quote": "x" * 2_000} for n in range(20)]
@@ -165,7 +165,7 @@ async def make_plan_that_is_reviewed(agent: AgentClient) -> None:
 
 
 async def make_long_read(agent: AgentClient) -> None:
-    """Read the instructions of a failed step, which do not fit into a small token budget."""
+    """Read the context of a failed step whose instructions exceed a small token budget."""
     plan = await agent.plan(steps=[make_step("Read on. " * 1_000), make_step()])
     step_id = plan["stepIds"][0]
     failed = {"action": "fail_step", "stepId": step_id, "reason": "Too long."}
@@ -178,7 +178,7 @@ async def make_long_read(agent: AgentClient) -> None:
 
 
 async def make_step_with_a_past(agent: AgentClient) -> None:
-    """Create a dependent step with a failure, a late result, and a review that sent it back."""
+    """Create a step with a dependency, a failure, a late result, and a review that returned it."""
     plan = await agent.plan(steps=[make_step(), make_step(dependsOn=[1])])
     await agent.submit(await agent.take(plan))
     taken = await agent.take(plan)
@@ -197,7 +197,7 @@ async def make_step_with_a_past(agent: AgentClient) -> None:
 
 
 async def make_run_that_ends_well(agent: AgentClient) -> None:
-    """Complete a run with a partial result, feedback, a regenerated document and idle polls."""
+    """Complete a run with a partial result, feedback, a regenerated document, and empty polls."""
     run = await agent.run()
     job = await agent.job(run, sessionId="s")
     await agent.job(run, sessionId="s")
@@ -229,7 +229,7 @@ async def make_run_that_fails(agent: AgentClient) -> None:
 
 
 class Forgetful:
-    """Model that always gives the same reply."""
+    """Fake language model that always gives the same reply."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -241,7 +241,7 @@ class Forgetful:
 
 
 async def extracts(agent: Listening) -> None:
-    """Extract data without a model, and with models that reply validly and invalidly."""
+    """Extract data without a language model, and with valid and invalid replies of one."""
     args: Body = {"text": "The Nile.", "schema": {"type": "object"}}
     await agent.call("extract_data", **args)
     for text in ("{}", "[]"):
@@ -260,7 +260,7 @@ async def looks_at_plans_and_runs(agent: AgentClient) -> None:
 
 
 async def maps_in_a_chat(agent: AgentClient) -> None:
-    """Draw maps of plans: too large, unchanged since the last call, awaiting review, and failed."""
+    """Draw maps of plans: too large, unchanged since the last call, under review, and failed."""
     await agent.call("draw_map", planId=(await agent.plan(150))["planId"])
     plan = await agent.plan(1)
     named = {"planId": plan["planId"]}

@@ -1,4 +1,4 @@
-"""The documentation site: complete navigation, staged files, and a link check that can fail."""
+"""Documentation site: its navigation is complete, and its link check detects broken links."""
 
 import tomllib
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ stage = run_path(str(ROOT / "tools" / "site" / "stage.py"))["stage"]
 
 
 def listed_pages(nav: list[Any]) -> Iterator[str]:
-    """Return the pages of a navigation tree."""
+    """Return the pages listed in a navigation tree."""
     for entry in nav:
         if isinstance(entry, str):
             yield entry

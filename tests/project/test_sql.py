@@ -1,4 +1,4 @@
-"""SQL is kept in `.sql` files, where `psql` can run it and a diff shows it."""
+"""SQL is kept in `.sql` files, so that `psql` can run it and diffs show it."""
 
 import ast
 import re

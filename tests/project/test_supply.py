@@ -32,7 +32,7 @@ def test_lock_file_pins_every_package_by_hash(lock: Path) -> None:
 
 
 def test_makefile_pip_installs_require_hashes_except_own_package() -> None:
-    """Everything the Makefile installs is locked, except the package itself."""
+    """All packages that the Makefile installs are pinned by hash, except Waybook itself."""
     lines = (ROOT / "Makefile").read_text().splitlines()
     installs = [line.strip() for line in lines if re.search(r"pip (install|sync)", line)]
     loose = [line for line in installs if "--require-hashes" not in line]
@@ -56,7 +56,7 @@ def test_sbom_matches_lock_file_and_bundled_htmx_hash() -> None:
 
 
 def too_much(workflow: str) -> list[str]:
-    """Return the violations of a CI workflow: rights beyond reading, and unpinned actions."""
+    """Return the violations in a CI workflow: write permissions, and unpinned actions."""
     read = yaml.safe_load(workflow)
     scopes = [("all", read.get("permissions"))]
     jobs = read.get("jobs", {})

@@ -1,4 +1,4 @@
-"""Texts as vectors: deterministic, of unit length, close for similar meaning."""
+"""Embeddings of texts: deterministic, of unit length, and close for similar meanings."""
 
 import struct
 from importlib.resources import files
@@ -104,7 +104,7 @@ def test_cosine_similarity_is_higher_for_related_than_unrelated_texts(
 
 
 def test_embed_packed_integer_sums_equal_separately_computed_sums() -> None:
-    """Sums computed in packed long integers equal sums computed one by one, even for many words."""
+    """Sums computed in packed integers equal sums computed one by one, even for many words."""
     table = builtin_word_vectors()
     names = [name for name in table.numbers if name.isalpha()][:3_000]
     text = " ".join(names + names[:40] * 9)

@@ -1,4 +1,4 @@
-"""Source texts of an extraction are data, and cannot pass for anything else."""
+"""Source texts in an extraction prompt are data that cannot imitate instructions."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Rank fusion: agreement is rewarded, order within a list is kept, no entry is dropped."""
+"""Rank fusion of search results: agreement is rewarded, and no entry is dropped."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Packets: never too long, fairly divided, in order, deterministic, and exact about cuts."""
+"""Context packets: within the size limit, fairly divided, ordered, exact about omissions."""
 
 from dataclasses import replace
 from random import Random
@@ -86,7 +86,7 @@ def some_parts(random: Random) -> list[Part]:
 
 
 def make_thousand() -> list[tuple[list[Part], int]]:
-    """Generate a thousand random lists of parts, each with a random byte budget."""
+    """Generate a thousand random lists of packet parts, each with a random byte budget."""
     chances = [Random(seed) for seed in range(1_000)]  # noqa: S311 - by chance, no secret
     return [
         (some_parts(c), c.choice([2_000, 2_500, c.randint(2_000, 48_000), 48_000])) for c in chances
@@ -99,7 +99,7 @@ def thousand() -> list[tuple[list[Part], int, Body]]:
 
 
 def packed(parts: list[Part], room: int) -> Body:
-    """Return a packet that consists of these parts in the frame of a step."""
+    """Return a context packet for a step that consists of these parts."""
     return build_packet(FRAME, parts, ending=ENDING, room=room, again=AGAIN)
 
 
@@ -159,7 +159,7 @@ def test_build_packet_every_cut_is_reported_with_fetch_call(thousand: Thousand) 
 
 
 def check_part(part: Part, value: Any, note: Body | None) -> int:  # noqa: ANN401 - any JSON
-    """Check that the shown part and the reported rest are complete; return how much was cut."""
+    """Check that the shown and omitted sizes of a part add up; return the omitted size."""
     match part:
         case TextField():
             return check_text(part, value, note)

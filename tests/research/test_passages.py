@@ -1,4 +1,4 @@
-"""Passages and sources: nothing within the bounds is lost, and equal sources are treated as one."""
+"""Passages and sources: no text within the limits is lost, and equal sources are merged."""
 
 from uuid import UUID
 

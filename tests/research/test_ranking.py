@@ -1,4 +1,4 @@
-"""Exact ranking of quantized vectors, against floats and through every kind of change."""
+"""Exact ranking of quantized vectors, compared with floats, after every kind of change."""
 
 from collections.abc import Sequence
 from threading import Thread

@@ -1,4 +1,4 @@
-"""Snippets: bounded, verbatim, around the matching words."""
+"""Search snippets: bounded, verbatim excerpts around the matching words."""
 
 import pytest
 from hypothesis import given, settings

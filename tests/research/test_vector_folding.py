@@ -1,4 +1,4 @@
-"""Vectors of any width, folded to the width of our vectors."""
+"""Embeddings of any width are folded to the stored width."""
 
 from math import sqrt
 from random import Random

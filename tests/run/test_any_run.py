@@ -1,4 +1,4 @@
-"""Any run ends after any sequence of events, and keeps every invariant on the way.
+"""Any run ends after any sequence of events, and satisfies every invariant on the way.
 
 The invariants are checked after every single decision: see `run_invariants`. `WAYBOOK_WALK=wide`
 walks many more of them.

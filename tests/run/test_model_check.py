@@ -1,4 +1,4 @@
-"""Model check of the run rules: every state of a small stage, every call in every state.
+"""Model check of the run rules: every call in every state of a small stage.
 
 `WAYBOOK_WALK=wide` gives every job all its tries, which takes some minutes more.
 """
@@ -21,20 +21,20 @@ MET = {"INVALID_TRANSITION", "STALE_ATTEMPT"}
 
 
 def sequential_stages() -> Stage:
-    """Return a stage of two steps in sequence, each with one job per model."""
+    """Return a stage of two steps in sequence, with one job per model in each."""
     steps = [make_plan_step(key, Strategy.PER_MODEL) for key in ("a", "b")]
     return make_stage_run(*steps, edges=make_chain("a", "b"))
 
 
 def joining_stages() -> Stage:
-    """Return a stage: a step with a job per model, a step with one job, and a step after both."""
+    """Return a stage in which one step depends on two others: one job per model, and one job."""
     steps = [make_plan_step("b", Strategy.PER_MODEL), make_plan_step("a"), make_plan_step("c")]
     return make_stage_run(*steps, edges=[("a", "c"), ("b", "c")])
 
 
 @pytest.fixture(autouse=True)
 def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limit jobs to two tries: they cover the same cases as four, with far fewer states."""
+    """Limit jobs to two attempts, which cover the same cases as four with far fewer states."""
     if not WIDE:
         monkeypatch.setattr(failure, "MAX_ATTEMPTS", 2)
         monkeypatch.setattr(next_job, "MAX_ATTEMPTS", 2)

@@ -26,7 +26,7 @@ def single_job() -> RunEnv:
 
 
 def details(world: RunEnv) -> dict[str, object]:
-    """Return the details of the single audit entry that the last decision wrote."""
+    """Return the details of the only audit entry that the last decision wrote."""
     assert world.decision is not None
     (entry,) = world.decision.entries
     return dict(entry.details)

@@ -1,4 +1,4 @@
-"""An org's stored and indexed content, written without a complete tool call."""
+"""Stored and indexed content of an org, inserted without tool calls."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ EMBEDDER = builtin_embedder()
 
 @dataclass
 class SearchCorpus:
-    """Stored content of one org, and its search."""
+    """Stored content of one org, with search functions."""
 
     database: Database
     org_id: UUID
@@ -49,7 +49,7 @@ class SearchCorpus:
         await self.write(*artifacts.index_statements(pieces, meanings, self.org_id))
 
     async def link(self, artifact_id: str, source: ResearchSource) -> None:
-        """Store a source, and link this artifact to it."""
+        """Store a source, and link the artifact to the source."""
         fields = (source.id, source.url, source.title, source.quote, source.content_hash)
         link = (artifact_id, source.id, 1, source.retrieved_at)
         await self.write(
@@ -77,7 +77,7 @@ class SearchCorpus:
         return {**ranked, "meaning": await portable.finish(results[len(statements) :])}
 
     async def search(self, text: str, **scope: Any) -> list[str]:  # noqa: ANN401 - of a scope
-        """Return the titles of the hits, best first."""
+        """Return the titles of the search hits, best first."""
         hits = fuse(await self.lists(text, **scope))
         if not hits:
             return []

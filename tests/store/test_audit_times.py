@@ -1,4 +1,4 @@
-"""Times within one audit chain never decrease, for any clocks of the servers."""
+"""Times in an audit chain never decrease, even if the servers' clocks differ."""
 
 import asyncio
 from random import Random
@@ -21,7 +21,7 @@ APART_MS = 2_000
 
 
 async def work(world: OrgEnv, chance: Random, calls: int) -> None:
-    """Write every kind of chain, each call with its own clock."""
+    """Write entries to every kind of audit chain, each call with a different clock."""
     here = world.agent
     there = here.elsewhere()
     stage = make_stage("only", make_recipe_step("one"), make_recipe_step("two"))
@@ -49,7 +49,7 @@ async def work(world: OrgEnv, chance: Random, calls: int) -> None:
 
 
 async def check_times(world: OrgEnv) -> int:
-    """Check that times never decrease in any chain of our org; return the number of chain kinds."""
+    """Check the order of times in every audit chain; return the number of chain kinds."""
     subjects = await audited_subjects(at(world.agent))
     for subject in subjects:
         entries = await world.entries(world.agent.org_id, subject.id)

@@ -1,4 +1,4 @@
-"""Connections that are reset, cut in the middle of an answer, or lost in the network."""
+"""Database connections that are reset, cut in the middle of an answer, or lost."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -34,7 +34,7 @@ def place(eighteen: Server) -> Iterator[ServerDatabase]:
 
 @pytest.fixture
 async def linked(place: ServerDatabase) -> AsyncIterator[tuple[FaultLink, Database]]:
-    """Yield a database behind a link that a test can break."""
+    """Yield a database, and the proxy through which a test can break its connections."""
     with fault_link(place.app_dsn) as (link, dsn):
         pool = ConnectionPool(dsn, size=SIZE)
         # Use a timeout longer than the deadline of the tests: resets must be noticed without the
@@ -45,7 +45,7 @@ async def linked(place: ServerDatabase) -> AsyncIterator[tuple[FaultLink, Databa
 
 
 async def call(database: Database) -> bool:
-    """Make one call; return whether it succeeded, and fail if it hangs."""
+    """Run one database query; return whether it succeeded, and raise an error if it hangs."""
     async with asyncio.timeout(DEADLINE_SECONDS):
         try:
             await database.read_org(LOCAL_ORG, SELECT_1(), LONG(length=100_000))
@@ -220,7 +220,7 @@ async def test_pool_at_server_connection_limit_shares_open_connections(
 async def test_pool_at_server_connection_limit_uses_returned_connection(
     linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A connection returned while another call is connecting is free at once."""
+    """A connection that is returned while another call is connecting can be used at once."""
     _, database = linked
     connecting, refused = asyncio.Event(), asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""Event bus: subscribers, their events, and process boundaries."""
+"""Event bus: subscribers, their events, and events of other processes."""
 
 import asyncio
 from collections.abc import Iterator

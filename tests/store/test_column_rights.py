@@ -1,4 +1,4 @@
-"""Tables with columns that the serving role may change, in its own org only."""
+"""Columns that the serving role may change, in the rows of its own org only."""
 
 import psycopg
 from psycopg import sql

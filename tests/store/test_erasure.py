@@ -1,4 +1,4 @@
-"""Erasure of an org: none of its data is left, no other row is touched, and it is recorded."""
+"""Erasure of an org: all its data is deleted, no other row changes, and it is recorded."""
 
 import json
 import signal
@@ -28,12 +28,12 @@ from waybook.store.maintenance import owner
 
 @pytest.fixture
 def canary() -> str:
-    """Return a word that occurs nowhere else."""
+    """Return a unique word, which occurs in no other data."""
     return f"canary{new_id().replace('-', '')}"
 
 
 async def filled(world: OrgEnv, canary: str) -> None:
-    """Fill every table for both orgs; in ours, write the word into every writable text."""
+    """Fill every table for both orgs; write the unique word into every text of our org."""
     world.other_org_may_change = True
     await all_foreign_records(world.agent)
     await all_foreign_records(world.other_org)
@@ -55,7 +55,7 @@ LEFT_OUT = """insert into passage_quarantine
 
 
 def plant(admin: psycopg.Connection, org_id: UUID, canary: str) -> None:
-    """Write the word into every text or JSON column that accepts it, in every row of the org."""
+    """Write the unique word into every text or JSON column of every row of the org."""
     columns = admin.execute(
         """select c.relname, a.attname, format_type(a.atttypid, -1)
              from pg_attribute a join pg_class c on c.oid = a.attrelid
@@ -173,7 +173,7 @@ async def test_erase_org_local_org_is_emptied_and_remains_usable(own_world: OrgE
 
 
 async def test_erase_org_local_org_starts_new_user_audit_chain(own_world: OrgEnv) -> None:
-    """The old chain leaves two tombstones; the new chain is not compared with either of them."""
+    """The old audit chain leaves two tombstones; the new chain is not compared with them."""
     place = own_world.place
     local = AgentClient(
         own_world.dispatcher, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP)

@@ -1,4 +1,4 @@
-"""Fair queue over orgs: the org that holds least is served first, and a flood delays itself."""
+"""Fair queue over orgs: the org that holds the fewest connections is served first."""
 
 from collections import Counter, defaultdict, deque
 
@@ -16,7 +16,7 @@ EVENTS = st.lists(st.tuples(st.sampled_from(["come", "give", "leave"]), ORGS), m
 
 
 class Room:
-    """Test pool that hands out a fixed number of items like connections, and accounts for all."""
+    """Test pool that hands out a fixed number of items, and records who holds them."""
 
     def __init__(self, size: int) -> None:
         self.turns: FairQueue[int] = FairQueue(size)

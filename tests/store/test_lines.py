@@ -1,4 +1,4 @@
-"""Connection pool: one connection per transaction, used in turn, and never a broken one."""
+"""Connection pool: one connection per transaction, used in turn; broken ones are discarded."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -19,19 +19,19 @@ ECHO = Query("echo", "select %(text)s::text")
 
 
 async def backend(tx: Transaction) -> int:
-    """Return the server process of a transaction."""
+    """Return the process id of the database backend that runs a transaction."""
     ((row,),) = await tx.send("select pg_backend_pid()")
     return int(row[0])
 
 
 async def used(database: Database) -> int:
-    """Return the server process of the next transaction."""
+    """Return the process id of the database backend that runs the next transaction."""
     async with database.org_transaction(LOCAL_ORG) as tx:
         return await backend(tx)
 
 
 def end(place: ServerDatabase, process: int) -> None:
-    """Close a connection from the server's side, and wait until it is gone."""
+    """Terminate a database backend, and wait until its connection is closed."""
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         admin.execute("select pg_terminate_backend(%s, 5000)", (process,))
 

@@ -1,4 +1,4 @@
-"""The lock finds its row again after a wait, with any query plan."""
+"""Locking a row: the row is found again after a wait, with any query plan."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +28,7 @@ analyze;
 
 @contextmanager
 def open_transaction(place: ServerDatabase) -> Iterator[psycopg.Connection]:
-    """Open a transaction of the local org, as the serving role."""
+    """Open a transaction for the local org, as the serving role."""
     with psycopg.connect(place.app_dsn, autocommit=True) as connection, connection.transaction():
         if place.server.role:
             connection.execute(f"set local role {place.server.role}".encode())

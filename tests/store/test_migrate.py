@@ -1,4 +1,4 @@
-"""Migrations: each runs once, in order, in one process at a time; and the resulting schema."""
+"""Migrations: each runs once, in order, in one process at a time; checks the schema."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,14 +19,14 @@ from waybook.store.maintenance.migrate import Migration, bundled_migrations, mig
 
 @pytest.fixture
 def empty(server: Server) -> Iterator[ServerDatabase]:
-    """Yield a database that was never migrated."""
+    """Yield an empty database without any migration applied."""
     with new_database(server, template="template0") as place:
         yield place
 
 
 @pytest.fixture
 def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Return a function that replaces the migrations this program ships."""
+    """Return a function that replaces the list of bundled migrations."""
 
     def shipping(*bundle: Migration) -> None:
         monkeypatch.setattr(migrations, "bundled_migrations", lambda: list(bundle))
@@ -109,7 +109,7 @@ def test_migrate_failing_migration_rolls_back_and_is_repeatable(
 def test_migrate_failure_of_later_migration_leaves_local_org_in_place(
     empty: ServerDatabase, ship: Callable[..., None]
 ) -> None:
-    """The org is created in the same transaction as the tables, so no crash can separate them."""
+    """The org and the tables are created in one transaction, so that no crash separates them."""
     ours = bundled_migrations()
     ship(*ours, Migration(ours[-1].number + 1, "broken", "select 1/0"))
     with pytest.raises(psycopg.errors.DivisionByZero):

@@ -1,4 +1,4 @@
-"""Web sessions are deleted some days after they ended in any way, and not before."""
+"""Web sessions are deleted some days after they ended, for any reason, and not before."""
 
 import psycopg
 import pytest

@@ -1,4 +1,4 @@
-"""Roles of database sessions: the serving role, in every kind of transaction."""
+"""Every kind of transaction runs with the serving role."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,4 +1,4 @@
-"""Owners exempt from row-level security change the rows of one org only.
+"""Database owners that bypass row-level security change the rows of one org only.
 
 A twin org has every id of the first, so a statement without its org condition is detected anywhere.
 """
@@ -52,7 +52,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def filled(kind: str, server: Server) -> AsyncIterator[OrgEnv]:
-    """Yield a test world whose database owner is of this kind, with rows in every table."""
+    """Yield a test environment with this kind of database owner, and rows in every table."""
     with place_owned_by(kind, server) as place:
         async with make_env(place) as world:
             await fill(world, NAME)
@@ -120,7 +120,7 @@ def exempt(request: pytest.FixtureRequest) -> str:
 
 @contextmanager
 def without_policies() -> Iterator[None]:
-    """Let an exempt owner work without row-level security, as no policy applies to it."""
+    """Let a database owner that bypasses row-level security work without that protection."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(owners, "confine", lambda _: None)
         yield
@@ -243,7 +243,7 @@ def has_weekly_partitions(place: ServerDatabase) -> bool:
 
 
 def follow(place: ServerDatabase) -> None:
-    """Run the statement that the refusal recommends, and check that no refusal remains."""
+    """Run the SQL statement that the error recommends, and check that the error is gone."""
     advice = ADVICE.search(examine_owner(place.owner_dsn).refusal or "")
     assert advice
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:

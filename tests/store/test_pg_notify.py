@@ -1,4 +1,4 @@
-"""Change events between processes, over a real database; each process has its own services."""
+"""Change events between processes, through a real database."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -39,7 +39,7 @@ async def at_work(*tasks: asyncio.Task[None]) -> AsyncIterator[None]:
 
 
 async def heard(feed: ChangeFeed, topic: str) -> set[str]:
-    """Return every topic received until this topic is received."""
+    """Return every topic received, up to and including this topic."""
     so_far: set[str] = set()
     async with asyncio.timeout(PATIENCE):
         while topic not in so_far:
@@ -48,7 +48,7 @@ async def heard(feed: ChangeFeed, topic: str) -> set[str]:
 
 
 async def listens(world: OrgEnv, count: int = 1) -> None:
-    """Wait until this many database connections listen for notifications."""
+    """Wait until this many database connections listen for change events."""
     with psycopg.connect(world.place.server.admin_dsn, autocommit=True) as connection:
         async with asyncio.timeout(PATIENCE):
             while True:
@@ -81,7 +81,7 @@ async def test_pg_notify_event_reaches_other_process_but_not_other_org(
 
 
 async def test_change_poller_detects_change_without_published_event(own_world: OrgEnv) -> None:
-    """No event was sent for the change, as if the process was killed first or uses a pooler."""
+    """No event was sent for the change, as if the process had been killed or used a pooler."""
     there, feed = another_process(own_world), ChangeFeed()
     plan = await own_world.agent.plan(2)
     run = await own_world.agent.run()

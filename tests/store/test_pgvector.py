@@ -1,4 +1,4 @@
-"""Semantic search with pgvector, on a server whose extension runs on this processor."""
+"""Semantic search with pgvector, on a server where the extension works on this CPU."""
 
 import psycopg
 import pytest
@@ -26,7 +26,7 @@ def has_vectors(place: ServerDatabase) -> bool:
 async def make_filled_library(
     database: Database, place: ServerDatabase, backend: Backend
 ) -> SearchCorpus:
-    """Return a search over our notes; another org has notes with the same texts."""
+    """Return a search over our org's texts; another org has the same texts."""
     mine = await make_search_corpus(database, place, backend)
     theirs = await make_search_corpus(database, place, backend)
     for name, text in NOTES.items():
@@ -115,7 +115,7 @@ def test_migrate_vector_table_option_creates_leaves_or_drops_table(pgvector_serv
 
 
 def test_migrate_with_old_pgvector_version_creates_no_vector_table(pgvector_server: Server) -> None:
-    """The index of pgvector before 0.8 loses rows under row-level security."""
+    """Before version 0.8, the index of pgvector loses rows under row-level security."""
     with new_database(pgvector_server, "template1") as place:
         with psycopg.connect(place.admin_dsn) as admin:
             admin.execute("create extension vector")

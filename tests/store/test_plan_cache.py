@@ -1,4 +1,4 @@
-"""The plan cache: its content, and its use."""
+"""Plan cache: its content and its use."""
 
 from uuid import UUID
 
@@ -35,7 +35,7 @@ def make_cache(plan: Plan, *, all_sessions: bool = False) -> PlanCache:
 
 
 def recalled(memory: PlanCache, plan: Plan, session: str | None = None) -> LoadedPlan | None:
-    """Return the cached plan for the only call on this plan."""
+    """Return the cached plan, as for the only call in progress on this plan."""
     memory.begin_use(which(plan))
     try:
         return memory.get(which(plan), session)

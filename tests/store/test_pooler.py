@@ -1,4 +1,4 @@
-"""A real pgbouncer in transaction mode with four connections: no state is tied to one of them."""
+"""A real pgbouncer with four server connections: no state is left on any of them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -42,7 +42,7 @@ def pooled_place(own_place: ServerDatabase) -> Iterator[ServerDatabase]:
 
 @pytest.fixture
 async def pooled(pooled_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    """Yield two orgs, with more client connections than the pooler has to the server."""
+    """Yield two orgs with more client connections than pgbouncer has server connections."""
     async with make_env(pooled_place, pool_size=2 * WORKERS) as world:
         world.other_org_may_change = True
         yield world
@@ -52,7 +52,7 @@ async def pooled(pooled_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
 
 
 async def hammer(agent: AgentClient, mark: str, others: list[str], name: str) -> None:
-    """Work on plans and runs, read and search; check that only the org's own data is visible."""
+    """Work on plans and runs, and search; check that only the org's own data is visible."""
     for number in range(ROUNDS):
         plan = await agent.plan(2, name=f"{mark} {name} {number}", idempotencyKey=f"{name}{number}")
         content = f"The {mark} river {name} {number} is long."
@@ -96,7 +96,7 @@ async def test_pooler_concurrent_orgs_get_no_errors_and_stay_isolated(
 
 
 async def retitled(agent: AgentClient, plan: Body) -> None:
-    """Complete the initial plan of a test world, because its name does not contain the mark."""
+    """Complete the initial plan of a test environment, whose name does not contain the marker."""
     await agent.work_through(plan)
 
 
@@ -120,7 +120,7 @@ async def test_pooler_every_transaction_has_required_settings(
 
 
 async def left_behind(place: ServerDatabase) -> list[tuple[Any, ...]]:
-    """Return the settings that remain on each connection of the pooler, as another client sees."""
+    """Return the settings that remain on each server connection of pgbouncer."""
     async with AsyncExitStack() as stack:
         rows = []
         for _ in range(POOL):  # uses every connection, because a transaction holds each one
@@ -174,7 +174,7 @@ async def test_database_without_pooler_is_not_marked_pooled(own_place: ServerDat
 
 
 async def test_change_poller_behind_pooler_delivers_events_of_other_process(pooled: OrgEnv) -> None:
-    """A process cannot listen for events through a pooler, but open pages are still updated."""
+    """A process cannot listen for events through pgbouncer, but open pages are still updated."""
     here, feed = Services(database=pooled.database), ChangeFeed()
     lookout = pg_notify.ChangePoller()
     with here.bus.subscription(pooled.agent.org_id, feed):

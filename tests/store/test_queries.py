@@ -1,4 +1,4 @@
-"""Every named query fits the migrated schema, and is run in one place."""
+"""Every named SQL query matches the migrated schema, and is run in one place."""
 
 import re
 from collections import Counter
@@ -61,7 +61,7 @@ _PLACE = re.compile(r"%\((\w+)\)s")
 
 
 def prepared(file: str, name: str) -> str:
-    """Return the query with its parameters filled in; a list of rows becomes one row."""
+    """Return the SQL query with its parameters filled in, using one row for a list of rows."""
     text = load(file)[name].text
     columns = _COLUMNS.search(text)
     numbers = count(1)
@@ -89,7 +89,7 @@ def test_every_named_query_prepares_against_the_migrated_schema(
 
 
 def row_class(file: str, name: str) -> Any:  # noqa: ANN401 - a named tuple
-    """Return the class of the rows that a query returns, if it has one."""
+    """Return the class of the rows that a query returns, or None."""
     module = import_module(f"waybook.store.{file.replace('/', '.')}")
     queries: Mapping[str, Query] = getattr(module, "SQL", {})
     return queries[name].row if name in queries else None
@@ -103,12 +103,12 @@ def columns_of(connection: psycopg.Connection, prepared_name: str) -> tuple[str,
 
 @cache
 def mentions() -> Counter[tuple[str, str]]:
-    """Count the mentions of each query in the source, by its file and its name."""
+    """Return how often each query is mentioned in the source, by file and name."""
     return Counter(uses())
 
 
 def uses() -> Iterator[tuple[str, str]]:
-    """Yield every mention of a query in the source: its file and its name."""
+    """Yield the file and name of every query mentioned in the source."""
     mention = re.compile(r'(?:(\w+)\.)?SQL\[\s*"(\w+)"\s*\]')
     for path in SOURCE.rglob("*.py"):
         own = path.relative_to(STORE).with_suffix("").as_posix() if STORE in path.parents else ""

@@ -1,4 +1,4 @@
-"""Retention: expired rows are deleted, no others, and partitions are created in advance."""
+"""Retention: deletes only expired rows, and creates partitions in advance."""
 
 import re
 from collections.abc import Iterator
@@ -103,7 +103,7 @@ def test_retention_partition_is_dropped_when_all_rows_are_expired(
 async def test_retention_deletes_only_expired_calls_in_default_partition(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
-    """The week of these calls has no partition, as when no server ran at its start."""
+    """The week of these logged calls has no partition, as if no server ran at its start."""
     for agent in (own_world.agent, own_world.other_org):
         await agent.status(await agent.plan())
     await own_world.dispatcher.calls.flush()
@@ -131,7 +131,7 @@ select o.org_id, now() + n * interval '1 hour', gen_random_uuid(), 'ping', 'ann'
 def test_retention_moves_default_partition_calls_to_weekly_partition(
     own_world: OrgEnv, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The calls were logged before their week's partition existed, as in a demo that was kept."""
+    """The calls were logged before their week's partition existed."""
     monkeypatch.setattr(retention, "MAX_ROWS", 50)
     admin.execute(CALLS)
     query = "select org_id, id, at from mcp_tool_call_log order by id"
@@ -226,7 +226,7 @@ async def test_retention_many_idempotency_answers_are_deleted_in_batches(
 
 
 async def worked_through(agent: AgentClient, word: str) -> Body:
-    """Return a closed plan with research, a source used only by it, and a shared source."""
+    """Return a closed plan with research, a source that only it uses, and a shared source."""
     plan = await agent.plan([make_step(f"Look for {word}.")], name=f"Plan {word}")
     taken = await agent.take(plan, sessionId=f"session {word}")
     shared = {"title": "A shared book", "quote": "Everybody says so."}

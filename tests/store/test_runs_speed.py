@@ -1,4 +1,4 @@
-"""Hot queries of runs use their index with any number of jobs; hot updates touch no index."""
+"""Frequent queries on runs use an index, and frequent updates change no index."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -67,7 +67,7 @@ analyze;
 
 @pytest.fixture(scope="module")
 def full(server: Server) -> Iterator[ServerDatabase]:
-    """Yield a database with many jobs of two orgs."""
+    """Yield a database with many jobs in two orgs."""
     with new_database(server) as place:
         add_org(place.owner_dsn, UUID(new_id()), "other_org")
         with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
@@ -76,7 +76,7 @@ def full(server: Server) -> Iterator[ServerDatabase]:
 
 
 class Node(NamedTuple):
-    """A node of a query plan: its operation, table and index."""
+    """Node of a query plan: its operation, table and index."""
 
     kind: str
     table: str | None
@@ -84,7 +84,7 @@ class Node(NamedTuple):
 
 
 def plan(place: ServerDatabase, statement: Statement) -> list[Node]:
-    """Return the generic plan of a statement."""
+    """Return the generic query plan of an SQL statement."""
     with psycopg.connect(place.app_dsn, autocommit=True) as connection, connection.transaction():
         if place.server.role:
             connection.execute(f"set local role {place.server.role}".encode())
@@ -105,7 +105,7 @@ def _nodes(node: Any) -> Iterator[Node]:  # noqa: ANN401 - a plan as PostgreSQL 
 
 @pytest.fixture(scope="module")
 def named(full: ServerDatabase) -> tuple[str, str, str]:
-    """Return a run, a job and a document."""
+    """Return the ids of a run, a job and a document."""
     with psycopg.connect(full.admin_dsn) as admin:
         query = (
             "select run_id::text, job_id::text, id::text from document where org_id = %s limit 1"
@@ -197,7 +197,7 @@ def test_run_queries_use_no_sequential_scan(
 async def test_run_and_stage_step_updates_are_mostly_heap_only_tuple_updates(
     own_place: ServerDatabase,
 ) -> None:
-    """In a complete run, 90 % of the updates of the run and of its steps touch no index."""
+    """In a complete run, 90 % of the updates of the run and its steps change no index."""
     async with make_env(own_place) as world:
         for _ in range(3):
             run = await world.agent.run("dialectic")

@@ -1,4 +1,4 @@
-"""The system catalog: permissions, and keys that begin with the org."""
+"""System catalog: permissions, and keys that start with the org id."""
 
 import re
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def catalog(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
 
 @pytest.fixture
 def serving(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
-    """Yield a connection as the serving user, with no org set."""
+    """Yield a database connection as the serving user, with no org set."""
     with psycopg.connect(shared_place.app_dsn, autocommit=True) as connection:
         if shared_place.server.role:
             connection.execute(f"set role {shared_place.server.role}".encode())
@@ -45,7 +45,7 @@ TABLES = "c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')"
 
 
 def ask(connection: psycopg.Connection, question: str, **words: str) -> list[tuple[object, ...]]:
-    """Return the rows of a query, with its `$name` placeholders replaced by these words."""
+    """Return the rows of an SQL query, after replacing its `$name` placeholders."""
     query = Template(question).substitute(tables=TABLES, app=APP_ROLE, **words)
     return connection.execute(query.encode()).fetchall()
 

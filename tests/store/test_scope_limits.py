@@ -1,4 +1,4 @@
-"""Permissions of a credential: the intersection of its own scopes and its user's."""
+"""Permissions of a credential: the intersection of its scopes and its user's scopes."""
 
 from uuid import UUID
 

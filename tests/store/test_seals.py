@@ -1,4 +1,4 @@
-"""The input of a seal: every field of an entry, in its position, and the previous seal."""
+"""Input of a seal's hash: every field of the audit entry, and the previous seal."""
 
 from datetime import UTC, datetime
 from itertools import product

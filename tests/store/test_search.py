@@ -1,4 +1,4 @@
-"""Search on every server: full-text and semantic, and in one org only."""
+"""Full-text and semantic search, limited to one org, on every server version."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -47,7 +47,7 @@ async def database(shared_place: ServerDatabase) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def library(database: Database, shared_place: ServerDatabase) -> SearchCorpus:
-    """Return a search over our notes; another org has notes with the same texts."""
+    """Return a search over our org's texts; another org has the same texts."""
     mine = await make_search_corpus(database, shared_place)
     theirs = await make_search_corpus(database, shared_place)
     for name, text in NOTES.items():
@@ -57,7 +57,7 @@ async def library(database: Database, shared_place: ServerDatabase) -> SearchCor
 
 
 def plan_in(place: ServerDatabase, org_id: UUID) -> str:
-    """Insert a plan directly, without the use cases; return its id."""
+    """Insert a plan row directly into the database; return the plan's id."""
     plan_id = new_id()
     with psycopg.connect(place.admin_dsn) as admin:
         admin.execute(
@@ -289,7 +289,7 @@ async def test_search_without_index_scans_only_newest_documents(
 
 
 def test_full_text_search_with_row_level_security_uses_index(own_place: ServerDatabase) -> None:
-    """The server must regard the operator as leakproof, or it reads all rows of the org."""
+    """PostgreSQL must treat the operator as leakproof, or it reads all rows of the org."""
     if not own_place.server.is_embedded:
         pytest.skip("nobody could tell this server that comparing words leaks nothing")
     fill = """

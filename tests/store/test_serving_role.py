@@ -1,4 +1,4 @@
-"""The serving user must be able to take the serving role: checked at the start, with the fix."""
+"""Start-up check that the serving user can take the serving role, with advice if not."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ GRANT = re.compile(rf"as an administrator run: (grant {APP_ROLE} to .+)$")
 
 @contextmanager
 def open_stranger(place: ServerDatabase, name: str) -> Iterator[str]:
-    """Create a user who may only connect; yield the DSN of that user."""
+    """Create a database user that may only connect; yield its DSN."""
     named, password = sql.Identifier(name), sql.Literal("choose one")
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         admin.execute(sql.SQL("create role {} login password {}").format(named, password))
@@ -34,7 +34,7 @@ def open_stranger(place: ServerDatabase, name: str) -> Iterator[str]:
 
 
 async def serve(place: ServerDatabase, dsn: str) -> None:
-    """Open the pool as a server with separate URLs does, and run one query."""
+    """Open the connection pool with separate URLs, as a server does, and run one query."""
     server = DatabaseServer(app_dsn=dsn, owner_dsn=place.owner_dsn, role=APP_ROLE)
     async with open_database(server, Settings()) as database:
         await database.list_org_ids()

@@ -1,4 +1,4 @@
-"""Hot queries keep their index, and hot updates touch no index at all."""
+"""Frequent queries use an index, and frequent updates change no index."""
 
 import json
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ analyze;
 
 @pytest.fixture(scope="module")
 def full(server: Server) -> Iterator[ServerDatabase]:
-    """Yield a database with many plans of two orgs."""
+    """Yield a database with many plans in two orgs."""
     counted = FILL % {"plans": PLANS, "steps": STEPS}
     with new_database(server) as place:
         add_org(place.owner_dsn, UUID(new_id()), "other_org")
@@ -74,7 +74,7 @@ def full(server: Server) -> Iterator[ServerDatabase]:
 
 
 def explained(place: ServerDatabase, statement: Statement) -> Any:  # noqa: ANN401 - as PostgreSQL tells it
-    """Return the generic plan of a prepared statement."""
+    """Return the generic query plan of an SQL statement."""
     with psycopg.connect(place.app_dsn, autocommit=True) as connection, connection.transaction():
         if place.server.role:
             connection.execute(f"set local role {place.server.role}".encode())
@@ -88,7 +88,7 @@ def explained(place: ServerDatabase, statement: Statement) -> Any:  # noqa: ANN4
 
 
 def scans(place: ServerDatabase, statement: Statement) -> set[tuple[str, str]]:
-    """Return each table that the statement scans, with the type of the scan."""
+    """Return each table that the SQL statement scans, with the type of the scan."""
     return set(_reads(explained(place, statement)))
 
 
@@ -207,7 +207,7 @@ def test_waiting_reviews_query_does_not_scan_all_reviews(full: ServerDatabase) -
 async def test_plan_and_step_updates_are_mostly_heap_only_tuple_updates(
     own_place: ServerDatabase,
 ) -> None:
-    """Claim and submit three hundred steps; nine in ten updates touch no index."""
+    """Claim and submit three hundred steps: 90 % of the updates change no index."""
     async with make_env(own_place) as world:
         for _ in range(15):
             await world.agent.work_through(await world.agent.plan(20))

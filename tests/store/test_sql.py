@@ -1,4 +1,4 @@
-"""Values are sent separately from the SQL text, and return unchanged from a real server."""
+"""Values are sent separately from the SQL text, and the server returns them unchanged."""
 
 import json
 import math
@@ -46,13 +46,13 @@ def connection(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
 
 
 def returned(connection: psycopg.Connection, value: Value, kind: str) -> object:
-    """Return the value as the server returns it, sent between two other parameters."""
+    """Return the value as the server returns it when sent between two other parameters."""
     query = Query("q", f"select %(before)s, %(value)s::{kind}, %(after)s")
     return answered(connection, query(before="before", value=value, after="after"))[0][1]
 
 
 def answered(connection: psycopg.Connection, statement: Statement) -> list[tuple[object, ...]]:
-    """Return the rows that the server returns for a statement with separate parameters."""
+    """Return the rows for an SQL statement whose parameters are sent separately."""
     (_, text, _), parameters = statement
     result = connection.pgconn.exec_params(text, parameters, result_format=Format.BINARY)
     assert result.status == ExecStatus.TUPLES_OK, result.error_message

@@ -1,4 +1,4 @@
-"""Waiting at start-up for a database that is still starting."""
+"""Wait at start-up until the database is reachable."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from waybook.store.driver.startup import wait_until_reachable
 
 
 class Reports(list[str]):
-    """Callable list that records the obstacles reported during a wait."""
+    """Callable list that records the reasons reported while waiting for the database."""
 
     def __call__(self, obstacle: str, waited: float, limit: float) -> None:
         assert 0 <= waited <= limit

@@ -1,4 +1,4 @@
-"""The audit shows tampering by the owner of the database.
+"""The audit reveals tampering by the database owner.
 
 No other role can tamper: the serving role may add to the audit and read it, and nothing more.
 """
@@ -132,7 +132,7 @@ WORDS = {"ENTRIES": "audit_entry", "WHERE": "where subject_id = %(id)s and seq =
 
 
 class Owner:
-    """The owner of the database, tampering with one chain."""
+    """Database owner who tampers with one audit chain."""
 
     def __init__(self, connection: psycopg.Connection, chain: Chain) -> None:
         self._connection = connection
@@ -155,7 +155,7 @@ class Owner:
 
 @pytest.fixture(scope="module")
 def tampered_place(server: Server) -> Iterator[ServerDatabase]:
-    """Yield a private database: tampering with one org here would affect other tests."""
+    """Yield a separate database, because tampering would affect other tests."""
     with new_database(server) as place:
         yield place
 
@@ -168,7 +168,7 @@ async def world(tampered_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
 
 @pytest.fixture
 def owning(world: OrgEnv) -> Iterator[psycopg.Connection]:
-    """Yield the owner's connection; at the end all changes are rolled back."""
+    """Yield a connection as the database owner; roll back all changes at the end."""
     with psycopg.connect(world.place.owner_dsn, autocommit=True) as connection:
         connection.execute(f"set app.org_id = '{world.agent.org_id}'".encode())
         yield connection
@@ -189,7 +189,7 @@ def owner(owning: psycopg.Connection, chain: Chain) -> Owner:
 
 
 async def reported_damage(world: OrgEnv, chain: Chain) -> tuple[int | None, str]:
-    """Return the number of the first broken entry that verification reports, and its error."""
+    """Return the number and the error of the first broken entry that verification reports."""
     verdict = await verified(world, chain.kind, chain.id)
     assert verdict.subject.id == chain.id
     assert not verdict.ok, "the audit does not show it"
@@ -257,7 +257,7 @@ async def test_verify_added_entry_with_computed_seal_is_reported(
 async def test_verify_duplicate_entry_is_reported(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
-    """In the partitioned table, an entry number is unique only together with its time."""
+    """The partitioned table allows a duplicate entry number if the times differ."""
     owner.does(COPY, at=1, new=1)
     assert await reported_damage(world, chain) == (
         1,

@@ -1,4 +1,4 @@
-"""Isolation of orgs, by the system catalog: every way around row-level security is closed.
+"""Isolation of orgs, checked in the system catalog: row-level security has no loophole.
 
 `test_schema.py` checks the properties of every table; this file checks what must not exist, and
 tries it.
@@ -266,7 +266,7 @@ def test_serving_role_update_and_delete_privileges_are_minimal(
 
 @pytest.fixture
 async def both(world: OrgEnv) -> OrgEnv:
-    """Return a test world with rows of both orgs in every table."""
+    """Return a test environment with rows of both orgs in every table."""
     world.other_org_may_change = True
     for agent in (world.agent, world.other_org):
         await all_foreign_records(agent)
@@ -279,7 +279,7 @@ async def both(world: OrgEnv) -> OrgEnv:
 
 
 def make_delivery() -> Statement:
-    """Return the statement that inserts a pending notification."""
+    """Return the SQL statement that inserts a pending notification."""
     named = {"id": new_id(), "event": "plan.failed", "subject_id": new_id()}
     return deliveries.SQL["insert_delivery"](**named, data=AsJson({}), at=NOON, expires_at=NOON)
 
@@ -293,7 +293,7 @@ A_SESSION = Query(
 
 
 async def make_browser(agent: AgentClient) -> Statement:
-    """Create a user with a token, and return the statement that lets them sign in with it."""
+    """Create a user with a token; return the SQL statement that inserts a web session."""
     issued = await make_token(agent)
     return A_SESSION(user=issued.user.id, token=issued.token.id, id=new_id())
 
@@ -305,7 +305,7 @@ def as_serving(world: OrgEnv, connection: psycopg.Connection, org_id: UUID) -> N
 
 
 def counts(connection: psycopg.Connection, shown: set[str]) -> dict[str, dict[str, int]]:
-    """Return the number of rows of each org in each table, as the current role sees them."""
+    """Return the number of rows per org in each table, as seen by the current role."""
     count = sql.SQL("select org_id::text, count(*) from {} group by 1")
     return {
         table: dict(connection.execute(count.format(sql.Identifier(table))).fetchall())
@@ -363,7 +363,7 @@ async def test_serving_role_insert_for_other_org_raises_insufficient_privilege(
 
 
 def _tried(world: OrgEnv, connection: psycopg.Connection, statement: sql.Composed) -> int:
-    """Run a statement as our org and roll it back; return the number of affected rows."""
+    """Run an SQL statement as our org and roll it back; return the number of affected rows."""
     with connection.transaction(force_rollback=True):
         as_serving(world, connection, world.agent.org_id)
         return connection.execute(statement).rowcount

@@ -1,4 +1,4 @@
-"""Erasure of a user: the name is removed, the work stays, and the audit still verifies."""
+"""Erasure of a user: the name is removed, the work is kept, and the audit stays valid."""
 
 import json
 import re
@@ -24,12 +24,12 @@ PSEUDONYM = re.compile(r"erased-[0-9a-f]{8}")
 
 @pytest.fixture
 def name() -> str:
-    """Return a name that occurs nowhere else, and that JSON has to escape."""
+    """Return a unique name with characters that JSON has to escape."""
     return f'Zoë "Z" {new_id()}'
 
 
 async def make_days_work(agent: AgentClient) -> Body:
-    """Call every tool, and reject a plan; return a plan in progress."""
+    """Call every tool, and reject and approve reviews; return a plan in progress."""
     await all_foreign_records(agent)
     rejected = await agent.take(await agent.plan())
     await agent.call("request_user_review", stepId=rejected["stepId"], summary="Look.")
@@ -111,7 +111,7 @@ async def test_user_erase_does_not_rename_user_with_longer_name(world: OrgEnv, n
 async def test_user_erase_step_held_by_erased_user_can_still_be_submitted(
     world: OrgEnv, name: str
 ) -> None:
-    """The test also covers a process that cached the plan before the erasure."""
+    """The test also covers a process that cached the plan before the user was erased."""
     agent = world.agent.acting_as(name)
     plan = await agent.plan(2)
     taken = await agent.take(plan, sessionId="s")
@@ -152,7 +152,7 @@ def tampering(own_world: OrgEnv) -> Iterator[psycopg.Connection]:
 async def test_user_erase_broken_chain_is_refused_and_not_resealed(
     own_world: OrgEnv, tampering: psycopg.Connection, name: str
 ) -> None:
-    """Resealing a broken chain would hide that the chain is broken."""
+    """Computing new seals for a broken audit chain would hide that it is broken."""
     agent = own_world.agent.acting_as(name)
     plan = await agent.plan()
     tampering.execute(
@@ -165,7 +165,7 @@ async def test_user_erase_broken_chain_is_refused_and_not_resealed(
 
 
 def manually_sealed(admin: psycopg.Connection, plan_id: str) -> None:
-    """Change the past and recompute the seals, as an attacker who owns the database could."""
+    """Change old audit entries and recompute the seals, as an attacker could."""
     rows = admin.execute(
         """select subject_id::text, subject, seq, at, event, actor, channel, session,
                   details::text, hash from audit_entry where subject_id = %s order by seq""",

@@ -1,4 +1,4 @@
-"""Statement protocol: prepared once, replanned now and then, and the effects of a pooler."""
+"""Prepared SQL statements: prepared once, replanned at times, and used through a pooler."""
 
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ TWO = Query("two", "select 2")
 
 
 async def forget(tx: Transaction) -> None:
-    """Discard prepared statements, as if a pooler had switched the connection."""
+    """Discard prepared SQL statements, as if a pooler had switched the connection."""
     await tx.send("deallocate all")
 
 

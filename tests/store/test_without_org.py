@@ -1,4 +1,4 @@
-"""Row-level security alone isolates orgs: without every query's org condition, isolation holds.
+"""Row-level security alone isolates orgs, even if no query filters by org.
 
 These tests show that the switch removes something, and leaves no condition behind. The remaining
 isolation is tested with the switch on: in `usecases/test_foreign_ids.py` always, and everywhere

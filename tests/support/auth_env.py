@@ -1,4 +1,4 @@
-"""Server mode in a world: users with tokens, and the HTTP application behind its auth gate."""
+"""Server with authentication for tests: users with tokens, and the HTTP application."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,7 +29,7 @@ EVERYTHING = (Scope.ADMIN,)
 
 
 def at(agent: AgentClient) -> RequestContext:
-    """Return a request context of this agent, for operations that no tool offers."""
+    """Return a request context of this agent's user, for operations that no tool offers."""
     return RequestContext(services=agent.dispatcher.services, caller=agent.caller)
 
 
@@ -42,7 +42,7 @@ async def make_token(
     days: int | None = 90,
     email: str | None = None,
 ) -> IssuedToken:
-    """Add a user with these scopes to the agent's org; return a token of theirs."""
+    """Add a user with these scopes to the agent's org; return a token of that user."""
     await add_user(at(agent), NewUser(name=name, scopes=may, email=email))
     return await another_token(agent, name, scopes=scopes, days=days)
 
@@ -68,13 +68,13 @@ PIECE = 12
 
 
 def leaks(text: str, secret: str) -> bool:
-    """Return whether a text contains a piece of a secret, as plain text or as hex of its bytes."""
+    """Return whether a text contains part of a secret, as plain text or as hexadecimal bytes."""
     pieces = {secret[at : at + PIECE] for at in range(len(secret) - PIECE + 1)}
     return any(piece in text or piece.encode().hex() in text for piece in pieces)
 
 
 def authenticated_app(world: OrgEnv, **more: object) -> ASGIApp:
-    """Return the complete application over this world, which requires a token."""
+    """Return the complete HTTP application of this test environment, with tokens required."""
     settings = Settings(auth="required", tools="all", **more)  # type: ignore[arg-type]
     services = Application(dispatcher=world.dispatcher, settings=settings)
     return build_http_app(services, LoadedSettings(settings, {}))
@@ -82,7 +82,7 @@ def authenticated_app(world: OrgEnv, **more: object) -> ASGIApp:
 
 @asynccontextmanager
 async def open_visitor(world: OrgEnv, **more: object) -> AsyncIterator[httpx2.AsyncClient]:
-    """Yield an HTTP client that sends the credentials a test gives it."""
+    """Yield an HTTP client for the application, without credentials."""
     app = authenticated_app(world, **more)
     async with httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app), base_url="http://localhost"
@@ -92,7 +92,7 @@ async def open_visitor(world: OrgEnv, **more: object) -> AsyncIterator[httpx2.As
 
 @asynccontextmanager
 async def served(world: OrgEnv, **more: object) -> AsyncIterator[str]:
-    """Serve the complete application on a free port; yield its address."""
+    """Serve the complete HTTP application on a free port; yield its address."""
     app = authenticated_app(world, **more)
     async with serve_in_background(
         app, listen("127.0.0.1", 0), world.dispatcher.bus.close
@@ -105,7 +105,7 @@ DIGEST = "select md5(coalesce(string_agg(t::text, '|' order by t::text), '')) fr
 
 
 def everything_stored(place: ServerDatabase) -> dict[str, str]:
-    """Return a hash of each table, over the rows of all orgs."""
+    """Return a hash of the rows of all orgs, for each table."""
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         tables = admin.execute(
             "select c.relname from pg_class c where c.relnamespace = 'public'::regnamespace"

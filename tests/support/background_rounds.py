@@ -1,10 +1,10 @@
-"""Background work repeated until none is left."""
+"""Background tasks, repeated until no work is left."""
 
 from waybook.app.request.services import Services
 from waybook.background import index_all_orgs
 
 
 async def index_all(services: Services) -> None:
-    """Index everything that is pending."""
+    """Index all pending passages."""
     while await index_all_orgs(services):
         pass

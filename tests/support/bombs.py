@@ -1,4 +1,4 @@
-"""Small inputs with potentially high cost: bodies, snapshots, definitions, Markdown, forms.
+"""Small inputs that may be expensive to process: bodies, snapshots, definitions, Markdown.
 
 Each is at most as large as its channel accepts. The reply must be a result or a named error.
 """

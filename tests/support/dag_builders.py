@@ -1,4 +1,4 @@
-"""Builders for map tests: steps, recipes, stages, DAGs, and Hypothesis strategies for them."""
+"""Builders for DAG tests: steps, recipes, stages, DAGs, and Hypothesis strategies."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -45,7 +45,7 @@ def make_step(
     outputs: Iterable[str | Output] = (),
     **values: object,
 ) -> RecipeStep:
-    """Return a step that executes; inputs and outputs given as text are document keys."""
+    """Return an EXECUTE step; inputs and outputs given as strings are document keys."""
     step = RecipeStep(
         key=key,
         number=0,
@@ -62,7 +62,7 @@ def make_step(
 def make_plan_step(
     key: str, strategy: Strategy = Strategy.ALL_TO_ONE, **values: object
 ) -> RecipeStep:
-    """Return a step that plans."""
+    """Return a PLAN step."""
     return make_step(key, strategy, job_type=JobType.PLAN, **values)  # type: ignore[arg-type]  # as above
 
 
@@ -75,7 +75,7 @@ def _as_output(value: str | Output) -> Output:
 
 
 def make_recipe(*steps: RecipeStep, edges: Edges = ()) -> Recipe:
-    """Return a recipe of these steps, numbered by position where they have no number yet."""
+    """Return a recipe of these steps; steps without a number are numbered by position."""
     placed = (
         step if step.number else replace(step, number=place)
         for place, step in enumerate(steps, start=1)
@@ -89,7 +89,7 @@ def make_chain(*keys: str) -> Edges:
 
 
 def make_stage(slug: str, *steps: RecipeStep, edges: Edges = ()) -> Stage:
-    """Return a stage; with one step if none are given."""
+    """Return a stage with these steps, or with one default step."""
     return Stage(slug, slug, make_recipe(*(steps or (make_step(f"{slug}-work"),)), edges=edges))
 
 
@@ -112,7 +112,7 @@ def models(most: int = 4) -> st.SearchStrategy[list[str]]:
 
 @dataclass(slots=True)
 class _Dice:
-    """Random choices derived from one number; the number zero always selects the first choice."""
+    """Random choices derived from one number; zero always selects the first option."""
 
     number: int
 
@@ -135,7 +135,7 @@ class _Dice:
 
 @dataclass(slots=True)
 class _Draft:
-    """A recipe that is generated step by step, each step after its dependencies."""
+    """A recipe under construction: each step is added after its dependencies."""
 
     stage: str
     #: Documents produced by earlier stages.
@@ -146,11 +146,11 @@ class _Draft:
     ancestors: dict[str, set[str]] = field(default_factory=dict)
 
     def own_documents(self, keys: Iterable[str]) -> list[str]:
-        """Return the documents that these steps make, except the common document."""
+        """Return the documents that these steps produce, except the common document."""
         return sorted({doc for key in keys for doc in self.makes[key]} - {COMMON})
 
     def primaries(self, before: Sequence[str]) -> list[str]:
-        """Return the documents that exactly one of these steps makes."""
+        """Return the documents that exactly one of these steps produces."""
         made = [doc for key in before for doc in self.makes[key]]
         return sorted(doc for doc in set(made) if made.count(doc) == 1)
 
@@ -163,7 +163,7 @@ def recipes(
     stage: str = "stage",
     earlier: Mapping[str, Sequence[str]] | None = None,
 ) -> Recipe:
-    """Generate any valid recipe, its steps and edges declared in any order."""
+    """Generate any valid recipe, with steps and edges declared in any order."""
     draft = _Draft(stage, earlier or {})
     for place, number in enumerate(draw(st.lists(NUMBERS, min_size=1, max_size=max_steps))):
         _add_step(_Dice(number), draft, f"s{place}")
@@ -226,7 +226,7 @@ def _outputs(dice: _Dice, key: str) -> list[Output]:
 
 @st.composite
 def dags(draw: st.DrawFn, max_stages: int = 4, max_steps: int = 6) -> Dag:
-    """Generate any valid DAG: mostly a sequence of stages, sometimes a diamond."""
+    """Generate any valid DAG: usually a sequence of stages, sometimes with parallel stages."""
     slugs = [f"stage-{number}" for number in range(draw(st.integers(1, max_stages)))]
     dice = _Dice(draw(NUMBERS))
     ways = make_chain(*slugs)

@@ -1,4 +1,4 @@
-"""Evidence about a run: arbitrary, or from histories that an engine would produce."""
+"""Evidence about a run's progress: random, or from simulated histories."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,18 +25,18 @@ FAILED = ("failed", "retry_loop_failed")
 
 
 def any_evidence(graph: Graph) -> st.SearchStrategy[Mapping[str, Evidence]]:
-    """Generate arbitrary evidence about some of the steps."""
+    """Generate random evidence about some of the steps."""
     return st.dictionaries(st.sampled_from(graph.order), EVIDENCE)
 
 
 def make_job(stage: str, step: str | None, status: str, **more: object) -> Body:
-    """Return a job as in a snapshot, with a default id."""
+    """Return a job in the format of a snapshot, with a default id."""
     fields = {"id": f"{stage}/{step}/{status}", "jobType": "EXECUTE", "status": status}
     return {**fields, "stageSlug": stage, "stepKey": step, **more}
 
 
 def make_snapshot(dag: Dag, *jobs: Body, runs: Mapping[str, list[str]] | None = None) -> Body:
-    """Return a snapshot of stage runs with these models and jobs, and without resources."""
+    """Return a snapshot of stage runs with these models and jobs, without rendered documents."""
     stage_runs = [{"stageSlug": slug, "models": models} for slug, models in (runs or {}).items()]
     return {
         "dag": write_definition(dag),
@@ -56,7 +56,7 @@ def shuffled(snapshot: Body, chance: Random) -> Body:
 
 @dataclass
 class History:
-    """A run as an engine might process it, by legal status changes only.
+    """Simulated history of a run that contains only valid status changes.
 
     A step opens when all its predecessors are over, with all its jobs at once, or with none. A
     continuation is created at the moment its parent ends. Failed jobs may be retried. An engine may
@@ -77,7 +77,7 @@ class History:
         self.opened = {slug: set() for slug in self.graphs}
 
     def moments(self, most: int) -> Iterator[Body]:
-        """Yield the snapshot after each change; it is always the same object."""
+        """Yield the snapshot after each change; the same object is modified each time."""
         for _ in range(most):
             moves = [*self._on_the_map(), *self._on_jobs()]
             if not moves:
@@ -119,7 +119,7 @@ class History:
             yield self._redo, job
 
     def is_complete(self, slug: str) -> bool:
-        """Return whether every step of a stage is over."""
+        """Return whether every step of a stage has ended."""
         return self.over[slug] == set(self.graphs[slug].order)
 
     def _is_over(self, job: Body) -> bool:

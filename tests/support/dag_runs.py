@@ -1,4 +1,4 @@
-"""Runs for tests: any DAG with the models of each stage, and the documents its stages make."""
+"""Runs for tests: random DAGs with models for each stage, and the documents produced."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from waybook.dag.model import Dag, Stage
 
 
 def origins_of(made: Iterable[ProducedDocument]) -> Origins:
-    """Return the origins of these outputs, in order."""
+    """Return the lineages and authors of these documents, in order."""
     first_author: dict[str, str] = {}
     authors: dict[str, None] = {}
     for output in made:
@@ -33,7 +33,7 @@ def origins_of(made: Iterable[ProducedDocument]) -> Origins:
 def dag_counts(
     dag: Dag, graphs: Mapping[str, Graph], models_of: Mapping[str, Sequence[str]]
 ) -> Mapping[str, StageCounts]:
-    """Return the counts of every stage, in topological order.
+    """Return the expected counts of every stage, in topological order.
 
     A stage missing from `models_of` has no models.
     """
@@ -49,7 +49,7 @@ def dag_counts(
 
 
 def _before(dag: Dag) -> Mapping[str, Sequence[str]]:
-    """Return the predecessors of each stage, in declared order."""
+    """Return the predecessors of each stage, in the order of declaration."""
     place = {stage.slug: number for number, stage in enumerate(dag.stages)}
     before: dict[str, list[str]] = {stage.slug: [] for stage in dag.stages}
     for transition in sorted(dag.transitions, key=lambda way: place[way.source]):
@@ -68,12 +68,12 @@ class StageRun:
         return units_of(key, self.stage, self.graph, self.models, self.prior)
 
     def leaves(self) -> Origins:
-        """Return the origins of the documents that the units of the stage's leaf steps make."""
+        """Return the lineages and authors of the documents that the stage's last steps produce."""
         units = (unit for key in self.graph.leaves for unit in self.units(key))
         return origins_of(made for unit in units for made in unit.makes)
 
     def documents(self, unit: Unit) -> Iterator[Document]:
-        """Yield the documents that a unit of this stage makes."""
+        """Yield the documents that a unit of work in this stage produces."""
         for place, made in enumerate(unit.makes):
             for key in output_keys(self.graph.steps[unit.step_key]):
                 yield Document(
@@ -90,7 +90,7 @@ class StageRun:
 def make_stage_run(
     stage: Stage, models: Sequence[str] = ("a", "b", "c"), prior: Origins | None = None
 ) -> StageRun:
-    """Return a stage, by default with three models; without origins, it is the first stage."""
+    """Return a stage run, by default with three models and as the first stage."""
     origins = entry_origins(models) if prior is None else prior
     return StageRun(stage=stage, graph=graph_of(stage.recipe), models=models, prior=origins)
 
@@ -100,7 +100,7 @@ def graphs_of(dag: Dag) -> Mapping[str, Graph]:
 
 
 def stage_runs(dag: Dag, models_of: Mapping[str, Sequence[str]]) -> Mapping[str, StageRun]:
-    """Return the run of each stage, with the origins of the documents of earlier stages."""
+    """Return the run of each stage, with the lineages and authors from earlier stages."""
     runs: dict[str, StageRun] = {}
     stages = {stage.slug: stage for stage in dag.stages}
     for slug in TopologicalSorter({s: dag.before(s) for s in stages}).static_order():
@@ -112,6 +112,6 @@ def stage_runs(dag: Dag, models_of: Mapping[str, Sequence[str]]) -> Mapping[str,
 
 @st.composite
 def runs(draw: st.DrawFn) -> tuple[Dag, dict[str, list[str]]]:
-    """Generate any DAG, with any models for each of its stages."""
+    """Generate a random DAG with random models for each stage."""
     dag = draw(dags())
     return dag, {stage.slug: draw(models()) for stage in dag.stages}

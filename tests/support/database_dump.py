@@ -1,4 +1,4 @@
-"""A whole database as text, as an attacker with a copy of it would read it."""
+"""Text dump of a whole database, as an attacker with a copy would read it."""
 
 import subprocess
 
@@ -7,7 +7,7 @@ from waybook.embedded_postgres import cluster
 
 
 def dump(place: ServerDatabase) -> str:
-    """Return every row of every table, as `pg_dump` writes them."""
+    """Return every row of every table, in the format of `pg_dump`."""
     program = cluster._carried() / "bin" / "pg_dump"
     command = [str(program), "--data-only", "--dbname", place.admin_dsn]
     done = subprocess.run(command, check=True, capture_output=True, text=True)

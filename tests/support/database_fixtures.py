@@ -1,4 +1,4 @@
-"""Fixtures for PostgreSQL servers, databases and the application on them.
+"""Fixtures for PostgreSQL servers, databases, and the application that uses them.
 
 `conftest.py` loads this plugin with the first test file that is not a unit test, so that unit
 tests start without the database driver and the application.
@@ -21,21 +21,21 @@ from waybook.store.maintenance.migrate import migrate
 
 
 def pytest_configure() -> None:
-    """Run every query without its org conditions, if the environment variable asks for it."""
+    """Remove the org filter from every SQL query, if the environment variable is set."""
     if rls_only_queries.SWITCH in os.environ:
         assert rls_only_queries.strip() > 0
 
 
 @pytest.fixture(scope="session")
 def eighteen() -> Iterator[Server]:
-    """Yield the embedded PostgreSQL 18."""
+    """Yield the embedded PostgreSQL 18 server."""
     with postgres_servers.eighteen() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def fifteen() -> Iterator[Server]:
-    """Yield Debian's PostgreSQL 15."""
+    """Yield Debian's PostgreSQL 15 server."""
     if not FIFTEEN.exists():
         pytest.skip(NO_FIFTEEN)
     with postgres_servers.fifteen() as server:
@@ -44,26 +44,26 @@ def fifteen() -> Iterator[Server]:
 
 @pytest.fixture(scope="session", params=["18", "15"])
 def server(request: pytest.FixtureRequest) -> Server:
-    """Return each PostgreSQL server in turn."""
+    """Run the test on each PostgreSQL server in turn."""
     chosen: Server = request.getfixturevalue({"18": "eighteen", "15": "fifteen"}[request.param])
     return chosen
 
 
 @pytest.fixture(scope="session")
 def shared_databases(server: Server) -> Iterator["SharedDatabases"]:
-    """Yield the databases in which the tests of this worker create their own orgs."""
+    """Yield the databases that the tests of this pytest worker share."""
     with closing(SharedDatabases(server)) as databases:
         yield databases
 
 
 @pytest.fixture(scope="module")
 def shared_place(shared_databases: "SharedDatabases") -> ServerDatabase:
-    """Return a migrated database shared by the tests that create their own orgs."""
+    """Return a migrated database, shared by tests that create separate orgs."""
     return shared_databases.current()
 
 
 class SharedDatabases:
-    """A migrated database shared by test files, and replaced when it has many orgs.
+    """A migrated database shared by test files, replaced once it contains many orgs.
 
     Background work visits every org: in a database with the orgs of all tests so far, one round of
     it takes seconds.
@@ -77,7 +77,7 @@ class SharedDatabases:
         self._opened = ExitStack()
 
     def current(self) -> ServerDatabase:
-        """Return the database for the next file."""
+        """Return the database for the next test file."""
         if self._place is None or count_orgs(self._place) > self.MAX_ORGS:
             self.close()
             self._place = self._opened.enter_context(new_database(self.server))
@@ -105,14 +105,14 @@ def own_place(server: Server) -> Iterator[ServerDatabase]:
 
 @pytest.fixture(scope="module")
 def module_place(eighteen: Server) -> Iterator[ServerDatabase]:
-    """Yield a migrated database for the tests of one file, where one server is enough."""
+    """Yield a migrated database for the tests of one file, on one PostgreSQL version."""
     with new_database(eighteen) as place, open_owner(place):
         yield place
 
 
 @pytest.fixture(scope="session")
 def pgvector_server(request: pytest.FixtureRequest) -> Server:
-    """Return a server whose pgvector runs on this processor."""
+    """Return a PostgreSQL server on which pgvector works on this CPU."""
     name, why = usable_server()
     if name is None:
         pytest.skip(why)
@@ -132,21 +132,21 @@ def pgvector_place(pgvector_server: Server) -> Iterator[ServerDatabase]:
 
 @pytest.fixture
 async def world(shared_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    """Yield a test world: our org, another org, a dispatcher, and a clock fixed at noon."""
+    """Yield a test environment: two orgs, a tool dispatcher, and a clock fixed at noon."""
     async with make_env(shared_place) as made:
         yield made
 
 
 @pytest.fixture
 async def own_world(own_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    """Yield a test world in a separate database."""
+    """Yield a test environment in a separate database."""
     async with make_env(own_place) as made:
         yield made
 
 
 @pytest.fixture
 async def alone(eighteen: Server) -> AsyncIterator[OrgEnv]:
-    """Yield a test world on PostgreSQL 18 only."""
+    """Yield a test environment on PostgreSQL 18 only."""
     with new_database(eighteen) as place:
         async with make_env(place) as made:
             yield made
@@ -154,7 +154,7 @@ async def alone(eighteen: Server) -> AsyncIterator[OrgEnv]:
 
 @pytest.fixture
 def agent(world: OrgEnv) -> AgentClient:
-    """Return Ann, of our org: `await agent.call("get_next_step", planId=…)`."""
+    """Return the agent of Ann, a user of our org: `await agent.call("get_next_step", planId=…)`."""
     return world.agent
 
 

@@ -1,4 +1,4 @@
-"""Row hashes of a world's database, and its row-level security."""
+"""Row hashes of a test database, and a switch for its row-level security."""
 
 import psycopg
 from psycopg import sql
@@ -12,7 +12,7 @@ TABLES = b"select relname from pg_class where relrowsecurity and not relispartit
 
 
 def rows(world: OrgEnv) -> dict[str, str]:
-    """Return the rows of both orgs, as a hash for each table."""
+    """Return a hash of the rows of both orgs, for each table."""
     hashed = sql.SQL(
         "select md5(string_agg(t::text, ' ' order by t::text)) from {} t where org_id = any (%s)"
     )
@@ -26,7 +26,7 @@ def rows(world: OrgEnv) -> dict[str, str]:
 
 
 def without_row_level_security(place: ServerDatabase) -> None:
-    """Disable row-level security, so that a test can show what it protects."""
+    """Disable row-level security, so that a test can show its effect."""
     with psycopg.connect(place.owner_dsn, autocommit=True) as owner:
         for (table,) in owner.execute(
             b"select relname from pg_class where relrowsecurity"

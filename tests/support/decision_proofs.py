@@ -1,4 +1,4 @@
-"""Decisions on points that the specifications of plans and runs left open, each with its proof.
+"""Decisions on points that the specifications leave open, with the tests that prove them.
 
 A test names the decisions it proves with `@decision("A5")`, or in its name: `test_a05_…`.
 `tests/plan/test_decisions.py` checks that every decision about plans has such a test among the
@@ -83,7 +83,7 @@ RUN_DECISIONS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class ProofElsewhere:
-    """Part of a decision that the rules alone cannot prove, and the folder of its tests."""
+    """Part of a decision that tests of the rules cannot prove, and the folder of its tests."""
 
     what: str
     place: str
@@ -101,7 +101,7 @@ ELSEWHERE: Mapping[str, ProofElsewhere] = MappingProxyType(
 
 
 def decision(*names: str) -> Callable[[TestT], TestT]:
-    """Mark a test with the decisions it proves.
+    """Mark a test with the decisions that it proves.
 
     Raises:
         ValueError: there is no such decision.

@@ -1,4 +1,4 @@
-"""Builders for drawing tests: diagrams of any shape, and annotations on them."""
+"""Builders for tests of drawings: diagrams of any shape, and annotations."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -15,7 +15,7 @@ Edges = Sequence[tuple[str, str]]
 def make_lane(
     keys: Sequence[str], edges: Edges = (), *, slug: str = "plan", name: str = ""
 ) -> Lane:
-    """Return a lane of steps whose titles are their keys."""
+    """Return a lane of steps whose titles equal their keys."""
     return Lane(
         slug=slug,
         name=name,
@@ -25,19 +25,19 @@ def make_lane(
 
 
 def make_diagram(*lanes: Lane) -> Diagram:
-    """Return a diagram of lanes in sequence."""
+    """Return a diagram whose lanes are in sequence."""
     slugs = [lane.slug for lane in lanes]
     return Diagram(name="Rivers", lanes=lanes, transitions=tuple(pairwise(slugs)))
 
 
 def make_chain_of(count: int) -> Diagram:
-    """Return a plan with this many steps in sequence."""
+    """Return the diagram of a plan with this many steps in sequence."""
     keys = [f"step-{number}" for number in range(1, count + 1)]
     return make_diagram(make_lane(keys, list(pairwise(keys))))
 
 
 def dense_diagram(count: int, *, per_step: float = 2.5, reach: int = 40) -> Diagram:
-    """Return a plan with this many steps and short edges; equal arguments give equal plans."""
+    """Return the diagram of a plan with this many steps and short edges, always the same one."""
     chance = Random(count)  # noqa: S311 - nothing secret about it
     keys = [f"step-{number:04}" for number in range(count)]
     edges: set[tuple[str, str]] = set()
@@ -49,7 +49,7 @@ def dense_diagram(count: int, *, per_step: float = 2.5, reach: int = 40) -> Diag
 
 @st.composite
 def lanes(draw: st.DrawFn, slug: str = "plan", most: int = 24) -> Lane:
-    """Generate any lane: a chain, a fan, loose steps, a dense graph; declared in any order."""
+    """Generate a random lane: a chain, a fan, unconnected steps, or a dense graph."""
     count = draw(st.integers(1, most))
     chance = draw(st.integers(0, 2**32).map(Random))
     density = draw(st.sampled_from([0, 0.05, 0.15, 0.5, 1]))
@@ -74,7 +74,7 @@ def lanes(draw: st.DrawFn, slug: str = "plan", most: int = 24) -> Lane:
 
 @st.composite
 def sketches(draw: st.DrawFn) -> Diagram:
-    """Generate any diagram: mostly a plan, sometimes stages with transitions that skip stages."""
+    """Generate a random diagram: usually a plan, sometimes stages with transitions."""
     count = draw(st.sampled_from([1, 1, 2, 4]))
     stage_lanes = [draw(lanes(f"stage-{number}")) for number in range(count)]
     ways = draw(st.sets(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1))))
@@ -86,7 +86,7 @@ def sketches(draw: st.DrawFn) -> Diagram:
 
 
 def annotations(sketch: Diagram) -> st.SearchStrategy[Annotations]:
-    """Generate any statuses of some of the steps."""
+    """Generate random statuses for some of the steps."""
     places = [(lane.slug, step.key) for lane in sketch.lanes for step in lane.steps]
     mark = st.builds(
         Annotation, st.sampled_from([*STATUS_SYMBOLS, "strange"]), st.sampled_from(["", "3/9"])

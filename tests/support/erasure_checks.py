@@ -1,4 +1,4 @@
-"""Helpers for erasure tests: every row of an org as text, and verification results."""
+"""Helpers for erasure tests: an org's rows as text, and verification results."""
 
 from uuid import UUID
 
@@ -21,7 +21,7 @@ LEFT = {"erasure", "tombstone"}
 
 
 def ignore_progress(*_: int) -> None:
-    """Ignore progress."""
+    """Ignore a progress report."""
 
 
 def slug_of(agent: AgentClient) -> str:
@@ -39,7 +39,7 @@ def tables(place: ServerDatabase) -> list[str]:
 
 
 def rows_of(place: ServerDatabase, org_id: UUID) -> dict[str, list[str]]:
-    """Return every row of an org, as text, by table; empty tables are left out."""
+    """Return every row of an org as text, by table, without empty tables."""
     with psycopg.connect(place.admin_dsn) as admin:
         rows_by_table = {
             table: [
@@ -55,7 +55,7 @@ def rows_of(place: ServerDatabase, org_id: UUID) -> dict[str, list[str]]:
 
 
 async def add_user(place: ServerDatabase, agent: AgentClient, name: str) -> None:
-    """Add a user with a token and a web session to this org, and a user added by them."""
+    """Add to this org a user with a token and a web session, and a user that they added."""
     credential = await make_token(agent, name, email=f"{name}@example.org")
     await make_token(agent.acting_as(name), new_id())
     with psycopg.connect(place.admin_dsn) as admin:
@@ -73,7 +73,7 @@ async def verdicts(world: OrgEnv, org_id: UUID) -> list[AuditVerdict]:
 
 
 async def verified(world: OrgEnv, kind: str, subject_id: str) -> AuditVerdict:
-    """Return the result of verifying one chain of our org."""
+    """Return the result of verifying one audit chain of our org."""
     judge = RequestContext(services=world.dispatcher.services, caller=world.agent.caller)
     return await verify_subject(judge, Subject(kind, subject_id))
 

@@ -1,4 +1,4 @@
-"""A third-party endpoint on loopback: it plays scripted behavior over real sockets."""
+"""Fake third-party HTTP endpoint on loopback, with scripted behavior over real sockets."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ ACCEPT_ITERATIONS = 5
 
 @dataclass(frozen=True)
 class ReceivedRequest:
-    """One request, as received."""
+    """One HTTP request, as received."""
 
     path: str
     headers: Mapping[str, str]
@@ -29,7 +29,7 @@ class ReceivedRequest:
 
 @dataclass
 class EndpointServer:
-    """Server that plays one behavior per request, in order, and then repeats the last one."""
+    """HTTP server with one scripted behavior per request; the last one is repeated."""
 
     url: str = ""
     requests: list[ReceivedRequest] = field(default_factory=list)
@@ -38,7 +38,7 @@ class EndpointServer:
     heard: asyncio.Event = field(default_factory=asyncio.Event)
 
     def will(self, *plays: Play) -> None:
-        """Replace the behaviors for all requests from now on."""
+        """Replace the scripted behaviors for all later requests."""
         self.plays = deque(plays)
 
     async def serve(self, reader: asyncio.StreamReader, writer: Writer) -> None:
@@ -54,7 +54,7 @@ class EndpointServer:
 
 
 def answer(body: object, status: int = 200, **headers: str) -> Play:
-    """Answer with this body: send a text unchanged, and anything else as JSON."""
+    """Send this body as the answer: a string unchanged, any other value as JSON."""
     content = (body if isinstance(body, str) else json.dumps(body)).encode()
     header_fields = {"content-type": "application/json", "content-length": str(len(content))}
     header_fields |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -76,7 +76,7 @@ async def never_respond(_: Writer) -> None:
 
 
 async def endless_body(writer: Writer) -> None:
-    """Send an answer that never ends."""
+    """Send an HTTP response that never ends."""
     writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
     while not writer.is_closing():
         writer.write(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
@@ -84,26 +84,26 @@ async def endless_body(writer: Writer) -> None:
 
 
 async def slow_body(writer: Writer) -> None:
-    """Send the first chunk of a body, and nothing more."""
+    """Send the first chunk of a response body, and nothing more."""
     writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\n")
     await never_respond(writer)
 
 
 async def slow_headers(writer: Writer) -> None:
-    """Send the first header, and nothing more."""
+    """Send the first response header, and nothing more."""
     writer.write(b"HTTP/1.1 200 OK\r\nx: y\r\n")
     await never_respond(writer)
 
 
 async def truncated_body(writer: Writer) -> None:
-    """Close the connection in the middle of an answer."""
+    """Close the connection in the middle of the response."""
     writer.write(b'HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"a":')
     await writer.drain()
     writer.close()
 
 
 async def invalid_body(writer: Writer) -> None:
-    """Answer with bytes that are not HTTP."""
+    """Respond with bytes that are not HTTP."""
     writer.write(b"SSH-2.0-elsewhere\r\n\r\n")
     await writer.drain()
     writer.close()
@@ -115,7 +115,7 @@ async def close_early(writer: Writer) -> None:
 
 @asynccontextmanager
 async def fake_endpoint(*plays: Play) -> AsyncIterator[EndpointServer]:
-    """Listen on loopback and play these behaviors."""
+    """Run a loopback server with these scripted behaviors; yield the server."""
     endpoint = EndpointServer(plays=deque(plays))
     tasks: set[asyncio.Task[None]] = set()
     writers: set[Writer] = set()
@@ -152,6 +152,6 @@ async def fake_endpoint(*plays: Play) -> AsyncIterator[EndpointServer]:
 
 
 async def unused_url() -> str:
-    """Return an address on loopback without a listener."""
+    """Return a loopback URL on which no server listens."""
     async with fake_endpoint(never_respond) as gone:
         return gone.url

@@ -1,4 +1,4 @@
-"""An OpenID Connect issuer on loopback, over real sockets, which consents to every request.
+"""Fake OpenID Connect issuer on loopback that consents to every request.
 
 Its keys are generated when it starts, so none is stored anywhere.
 """
@@ -33,7 +33,7 @@ PRIVATE = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519Privat
 
 @dataclass
 class SigningKey:
-    """A key of an issuer, and the id under which it is published."""
+    """Signing key of an issuer, and the id under which the key is published."""
 
     name: str
     algorithm: str
@@ -53,7 +53,7 @@ class SigningKey:
 
 @cache
 def rsa_key(bits: int = 2048) -> rsa.RSAPrivateKey:
-    """Return an RSA key; slow to generate, so one for all tests of a process."""
+    """Return an RSA key, shared by all tests of a process because generation is slow."""
     return rsa.generate_private_key(public_exponent=65537, key_size=bits)
 
 
@@ -71,7 +71,7 @@ def make_key(algorithm: str = "ES256", name: str | None = None) -> SigningKey:
 
 @dataclass
 class FakeIssuer:
-    """Issuer that signs in the current `person`."""
+    """OpenID Connect issuer that signs in the user set as `person`."""
 
     url: str = ""
     keys: list[SigningKey] = field(default_factory=lambda: [make_key()])
@@ -96,7 +96,7 @@ class FakeIssuer:
     def token(
         self, *, header: Body | None = None, key: SigningKey | None = None, **more: object
     ) -> str:
-        """Return a token that is valid except for these claims; None removes a claim."""
+        """Return a valid token with these claims replaced; None removes a claim."""
         signing, at = key or self.keys[0], int(self.now.timestamp())
         claims = {
             "iss": self.url,
@@ -143,7 +143,7 @@ class FakeIssuer:
         return JSONResponse(key_set if self.published is None else self.published)
 
     async def authorize(self, request: Request) -> Response:
-        """Consent at once to any request."""
+        """Consent at once to any authorization request."""
         query = dict(request.query_params)
         code = secrets.token_urlsafe(16)
         self.codes[code] = query
@@ -151,7 +151,7 @@ class FakeIssuer:
         return RedirectResponse(f"{query['redirect_uri']}?{urlencode(back)}", 302)
 
     async def redeem(self, request: Request) -> Response:
-        """Redeem a code once, for a client that knows its verifier; return the tokens."""
+        """Exchange an authorization code for tokens, once, if the code's verifier is sent."""
         sent = {name: str(value) for name, value in (await request.form()).items()}
         self.redeemed.append({**sent, "authorization": request.headers.get("authorization", "")})
         query = self.codes.pop(sent.get("code", ""), None)
@@ -173,19 +173,19 @@ class FakeIssuer:
         )
 
     async def link(self, request: Request) -> Response:
-        """Return a page of another site that links to the requested address."""
+        """Return a page of another site with a link to the requested address."""
         where = escape(request.query_params["to"])
         return HTMLResponse(f'<!doctype html><title>Elsewhere</title><a href="{where}">There</a>')
 
     async def register(self, request: Request) -> Response:
-        """Register every client that asks."""
+        """Register every OAuth client that asks."""
         wanted = await request.json()
         return JSONResponse({**wanted, "client_id": secrets.token_hex(8)}, 201)
 
 
 @asynccontextmanager
 async def fake_issuer() -> AsyncIterator[FakeIssuer]:
-    """Run an issuer within a block."""
+    """Run a fake issuer until the `with` block ends; yield the issuer."""
     issuer = FakeIssuer()
     app = Starlette(
         routes=[

@@ -1,4 +1,4 @@
-"""A link to PostgreSQL that breaks on demand: a TCP proxy on loopback, in separate threads."""
+"""Proxy to PostgreSQL on loopback that breaks connections when a test asks for it."""
 
 import contextlib
 import socket
@@ -17,14 +17,14 @@ CHUNK_BYTES = 65_536
 
 @dataclass(eq=False)
 class Wire:
-    """One connection through the link."""
+    """One connection through the proxy."""
 
     client: socket.socket
     upstream: socket.socket
     pumps: list[threading.Thread] = field(default_factory=list)
 
     def reset(self) -> None:
-        """Reset the client's side, and end the other."""
+        """Reset the connection to the client, and close the connection to PostgreSQL."""
         # The kernel keeps a socket open while a thread reads from it, so wake up the threads first.
         for end, how in ((self.client, socket.SHUT_RD), (self.upstream, socket.SHUT_RDWR)):
             with contextlib.suppress(OSError):  # the other side has already closed it
@@ -39,7 +39,7 @@ class Wire:
 
 @dataclass
 class FaultLink:
-    """Link that forwards bytes both ways until a test breaks it."""
+    """Proxy that forwards bytes in both directions until a test breaks a connection."""
 
     target: str
     wires: set[Wire] = field(default_factory=set)
@@ -70,14 +70,14 @@ class FaultLink:
         return len(wires)
 
     def answer_and_reset(self) -> None:
-        """Forward the answer, and reset its connection before the caller's event loop reads it."""
+        """Forward the answer, then reset the connection before the caller reads the answer."""
         self.may_answer.set()
         assert self.was_reset.wait(5)
         for event in (self.holds_answer, self.may_answer, self.was_reset):
             event.clear()
 
     def accept(self, listening: socket.socket) -> None:
-        """Serve until the listening socket is closed."""
+        """Accept connections until the listening socket is closed."""
         while True:
             try:
                 client, _ = listening.accept()
@@ -131,7 +131,7 @@ class FaultLink:
 
 @contextmanager
 def fault_link(dsn: str) -> Iterator[tuple[FaultLink, str]]:
-    """Open a link to the server of this DSN; yield it and the DSN that leads through it."""
+    """Start a proxy to the server of this DSN; yield the proxy and the DSN that uses it."""
     params = conninfo_to_dict(dsn)
     link = FaultLink(f"{params['host']}/.s.PGSQL.{params.get('port') or 5432}")
     link.is_open.set()

@@ -1,4 +1,4 @@
-"""Foreign ids in every argument where a tool takes one: the answer must not reveal them."""
+"""Ids of another org in every tool argument that takes an id: no answer may reveal them."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ MODIFICATIONS: list[Body] = [
 
 
 class ForeignCaller(Protocol):
-    """A caller, through any channel."""
+    """Interface of a caller of tools, through any channel."""
 
     async def ask(self, tool: str, arguments: Mapping[str, object]) -> Answer:
         """Call a tool and return the reply or the error."""
@@ -39,7 +39,7 @@ class ForeignCaller(Protocol):
 
 @dataclass(frozen=True)
 class ForeignIdCall:
-    """A tool argument that takes an id, and otherwise valid calls of the tool."""
+    """A tool argument that takes an id, and calls of the tool that are otherwise valid."""
 
     tool: str
     path: Place
@@ -50,14 +50,14 @@ class ForeignIdCall:
         return ".".join((self.tool, *self.path))
 
     def with_id(self, row_id: str) -> Iterator[Body]:
-        """Yield every call with the id in this argument."""
+        """Yield every call of the tool, with this id in the argument."""
         for arguments in self.calls:
             yield from _with_id(arguments, self.path, row_id)
 
     async def answers(
         self, agent: ForeignCaller, row_id: str, id_text: str | None = None
     ) -> list[str]:
-        """Return the exact answers with the id masked, because the caller knows the id."""
+        """Return the exact answers to the calls, with the id masked."""
         texts = []
         for arguments in self.with_id(row_id):
             answer = await agent.ask(self.tool, arguments)
@@ -66,7 +66,7 @@ class ForeignIdCall:
         return texts
 
     async def betrayed(self, agent: ForeignCaller, theirs: Mapping[str, str]) -> list[str]:
-        """Return the kinds of ids that are answered differently from an id that never existed."""
+        """Return the kinds of records whose ids are answered differently from an unknown id."""
         expected = await self.answers(agent, new_id())
         assert expected, self.name
         return [kind for kind, row in theirs.items() if await self.answers(agent, row) != expected]
@@ -86,7 +86,7 @@ async def _asking(agent: AgentClient, tool: str, path: Place) -> ForeignIdCall:
 
 
 def _with_id(arguments: Body, path: Place, row_id: str) -> Iterator[Body]:
-    """Yield the arguments with this id at the path; within a list, at each index in turn."""
+    """Yield the tool arguments with this id at the path; in a list, at each index in turn."""
     name, *rest = path
     if name == "part":
         yield from ({**arguments, name: f"{kind}:{row_id}"} for kind in PARTS)

@@ -1,4 +1,4 @@
-"""Data of another org: one of every kind, for tests of access across orgs."""
+"""Records of another org, one of every kind, for tests of access across orgs."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from waybook.store.research import embeddings
 
 
 async def create_foreign_records(world: OrgEnv) -> Mapping[str, str]:
-    """Return ids of the other org's data, one of every kind."""
+    """Create records of every kind in the other org; return their ids."""
     world.other_org_may_change = True
     ned = world.other_org
     reviewed = await ned.take(world.other_org_plan)
@@ -54,7 +54,7 @@ async def _their_run(ned: AgentClient) -> dict[str, str]:
 
 
 async def all_foreign_records(agent: AgentClient) -> None:
-    """Fill every table an agent can fill: each tool once, and some failures."""
+    """Fill every table that an agent can fill, by calling every tool and causing failures."""
     for tool in PREPARE:
         args = await valid_call(agent, tool)
         if tool in MUTATING:
@@ -73,7 +73,7 @@ async def all_foreign_records(agent: AgentClient) -> None:
 
 
 async def _passages_of_every_kind(agent: AgentClient) -> None:
-    """Create a passage that a later version replaced, and a passage that is quarantined."""
+    """Create a passage that was replaced by a later version, and a quarantined passage."""
     args = await valid_call(agent, "store_research")
     await agent.call("store_research", **{**args, "content": "An earlier version."})
     stored = await agent.call("store_research", **{**args, "content": "A later version."})

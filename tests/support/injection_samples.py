@@ -1,4 +1,4 @@
-"""Prompt injections against agents, terminals and readers: seventy variants.
+"""Seventy prompt injections against agents, terminals and readers.
 
 All of it is text. None of it may appear anywhere but in the field it was written to.
 """
@@ -95,7 +95,7 @@ ALL: Final = "\n\n".join(CANARIES)
 
 
 def samples(length: int) -> Iterator[str]:
-    """Yield all injections on single lines, in texts of at most this many characters."""
+    """Yield all injections as one-line texts of at most this many characters."""
     piece = ""
     for canary in CANARIES:
         line = canary.replace("\n", " ").replace("\t", " ")

@@ -1,4 +1,4 @@
-"""Canaries written into every text field, each with its own mark."""
+"""Hostile texts for every text field, each with a unique marker."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -77,23 +77,23 @@ def _models(annotation: object) -> Iterator[type[BaseModel]]:
 
 @dataclass
 class MarkedWriter:
-    """Writer of canaries that records which canary was written where."""
+    """Writer of hostile texts that records which marker was written to which field."""
 
     #: Argument into which each mark was written, by mark.
     written: dict[str, Leaf] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 
     def long(self, *leaf: str) -> str:
-        """Return all canaries."""
+        """Return a text with a marker and all hostile texts."""
         return self._marked(leaf, ALL)
 
     def short(self, *leaf: str, room: int = 180) -> str:
-        """Return a text of one line with some canaries, different in each call."""
+        """Return one line with a marker and some hostile texts, different in each call."""
         choice = [*samples(room - 24)]
         return self._marked(leaf, choice[next(self._numbers) % len(choice)])
 
     def printable(self, *leaf: str, room: int = 180) -> str:
-        """Return a text from `short`, reduced to printable characters."""
+        """Return a text like `short`, without characters that are not printable."""
         text = self.short(*leaf, room=room)
         return "".join(character for character in text if character.isprintable())
 
@@ -104,7 +104,7 @@ class MarkedWriter:
 
 
 async def marked_plan(agent: AgentClient, ink: MarkedWriter) -> Body:
-    """Create a plan with a canary in every text, in progress, reviewed and changed."""
+    """Create a plan with a marker in every text: in progress, reviewed and modified."""
     made = "create_research_plan"
     step = {"stepType": "custom", "title": ink.short(made, "steps", "title")}
     branch = {"stepType": "search", "instructions": ink.long(made, *BRANCH, "instructions")}
@@ -187,7 +187,7 @@ async def _changed(agent: AgentClient, ink: MarkedWriter, plan: Body) -> None:
 
 
 async def _reviewed(agent: AgentClient, ink: MarkedWriter, taken: Body) -> None:
-    """Review the plan, reject it, and request a review again."""
+    """Request a review of the step, send the step back, and request a review again."""
     made = "request_user_review"
     args = {
         "stepId": taken["stepId"],
@@ -203,7 +203,7 @@ async def _reviewed(agent: AgentClient, ink: MarkedWriter, taken: Body) -> None:
 
 
 async def marked_output(agent: AgentClient, ink: MarkedWriter) -> Body:
-    """Create a plan with a deliverable, within a skill execution whose outcome is reported."""
+    """Create a plan with an output, during a skill execution whose outcome is reported."""
     made = "store_research_output"
     started = await agent.call("start_skill", name="survey", sessionId="ink")
     plan = await agent.plan(1, name=ink.short("create_research_plan", "name"), sessionId="ink")
@@ -216,7 +216,7 @@ async def marked_output(agent: AgentClient, ink: MarkedWriter) -> Body:
 
 
 async def marked_run(agent: AgentClient, ink: MarkedWriter) -> Body:
-    """Create a run with a failed job, documents, feedback, and a second stage to work on."""
+    """Create a run with a failed job, documents, feedback, and an open second stage."""
     slug = "inked"
     stages = (
         make_stage(

@@ -1,4 +1,4 @@
-"""Network guard: a test that connects beyond this machine fails, even if it passes otherwise."""
+"""Network guard: a test that tries to connect to another machine fails."""
 
 import os
 import tempfile
@@ -12,7 +12,7 @@ GUARD = Path(sitecustomize.__file__).parent
 
 
 def start_guard() -> None:
-    """Guard this process and every Python process that it starts."""
+    """Guard this process, and every Python process that it starts, against network use."""
     descriptor, place = tempfile.mkstemp(prefix="waybook-network-")
     os.close(descriptor)
     Path(place).chmod(0o666)  # PostgreSQL may run as another user
@@ -24,18 +24,18 @@ def start_guard() -> None:
 
 
 def stop_guard() -> None:
-    """Delete the recorded attempts."""
+    """Delete the record of connection attempts."""
     recorded_attempts().unlink(missing_ok=True)
     del os.environ[sitecustomize.NOTED]
 
 
 def recorded_attempts() -> Path:
-    """Return the file in which attempts are recorded."""
+    """Return the file that records connection attempts."""
     return Path(os.environ[sitecustomize.NOTED])
 
 
 def fail_on_network_use(place: Path) -> None:
-    """Fail if an attempt was recorded; each is reported once."""
+    """Fail if a connection attempt was recorded; report each attempt once."""
     if place.stat().st_size:
         tried = place.read_text("utf-8")
         place.write_text("")

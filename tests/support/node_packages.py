@@ -1,4 +1,4 @@
-"""Node packages for tests: pinned by a lock file, run by the Node of our wheels."""
+"""Node.js packages for tests, pinned by a lock file and run by Node.js from a Python wheel."""
 
 import fcntl
 import hashlib
@@ -16,11 +16,11 @@ PATIENCE: Final = 300.0  # timeout in seconds, enough for a busy machine
 
 
 class Unreachable(Exception):
-    """The packages cannot be installed on this machine."""
+    """The Node.js packages cannot be installed on this machine."""
 
 
 def install(wanted: Path, name: str) -> Path:
-    """Return the folder of a lock file's packages, installed once for each state of the file.
+    """Return the folder with a lock file's packages; install them if the file has changed.
 
     Raises:
         Unreachable: the package registry does not answer.
@@ -38,7 +38,7 @@ def install(wanted: Path, name: str) -> Path:
 
 
 def fetch(wanted: Path, folder: Path) -> None:
-    """Install exactly the packages of the lock file."""
+    """Install exactly the packages in the lock file."""
     for name in ("package.json", "package-lock.json"):
         shutil.copy(wanted / name, folder)
     command = [str(NODE / "bin/node"), str(NPM), "ci", "--ignore-scripts", "--no-audit"]
@@ -59,5 +59,5 @@ def fetch(wanted: Path, folder: Path) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return our environment variables, with our Node first in PATH."""
+    """Return the environment variables, with Node.js from the Python wheel first in PATH."""
     return {**os.environ, "PATH": f"{NODE / 'bin'}{os.pathsep}{os.environ['PATH']}"}

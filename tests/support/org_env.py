@@ -1,4 +1,4 @@
-"""A world for one test: our org, another org with its own plan, and an adjustable clock."""
+"""Environment for one test: our org, another org with a plan, and an adjustable clock."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, contextmanager
@@ -53,7 +53,7 @@ SKILLS = (
 
 @dataclass
 class FakeClock:
-    """The database's clock, which is fixed until a test advances it."""
+    """Clock of the test database, which is fixed until a test advances it."""
 
     database: Database
 
@@ -63,13 +63,13 @@ class FakeClock:
         return self.database.frozen_now
 
     def advance(self, **gap: float) -> None:
-        """Let time pass: `advance(minutes=31)`."""
+        """Advance the clock: `advance(minutes=31)`."""
         self.database.frozen_now = self.now + timedelta(**gap)
 
 
 @dataclass
 class AgentClient:
-    """A user of an org, calling tools through the dispatcher."""
+    """User of an org who calls tools through the dispatcher."""
 
     dispatcher: Dispatcher
     caller: Caller
@@ -83,38 +83,38 @@ class AgentClient:
         return await self.dispatcher.dispatch(self.caller, tool, arguments)
 
     async def call(self, tool: str, **arguments: object) -> Body:
-        """Call a tool and return the reply; it must succeed."""
+        """Call a tool that must succeed; return its reply."""
         answer = await self.ask(tool, arguments)
         assert not answer.is_error, answer.body
         return answer.body
 
     async def refused(self, tool: str, **arguments: object) -> Body:
-        """Call a tool and return its error, which must occur: code, message, details, next."""
+        """Call a tool that must fail; return its error."""
         answer = await self.ask(tool, arguments)
         assert answer.is_error, answer.body
         error: Body = answer.body["error"]  # type: ignore[assignment]  # an error is an object
         return error
 
     async def plan(self, steps: int | list[Body] = 3, **more: object) -> Body:
-        """Create a plan of these steps, or of this many."""
+        """Create a plan with these steps, or with this many default steps."""
         named = {"name": "Rivers", "researchQuestion": "Which river is longest?"}
         if isinstance(steps, int):
             steps = [make_step(f"Look up {n}.") for n in range(1, steps + 1)]
         return await self.call("create_research_plan", **{**named, "steps": steps, **more})
 
     async def take(self, plan: Body, **more: object) -> Body:
-        """Claim the next step; there must be one."""
+        """Claim the next step, which must exist."""
         taken = await self.call("get_next_step", planId=plan["planId"], **more)
         assert taken["status"] == "step_ready", taken
         return taken
 
     async def submit(self, taken: Body, result: object = "found", **more: object) -> Body:
-        """Submit a step's result."""
+        """Submit the result of a step."""
         held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
         return await self.call("submit_step_result", **{**held, "resultSummary": result, **more})
 
     async def work_through(self, plan: Body) -> Body:
-        """Claim and submit until there is nothing left."""
+        """Claim and submit steps until no step is ready; return the last reply."""
         while (taken := await self.call("get_next_step", planId=plan["planId"]))[
             "status"
         ] == "step_ready":
@@ -129,12 +129,12 @@ class AgentClient:
     async def run(
         self, dag: str = "deep-research", models: Iterable[str] = "ab", **more: object
     ) -> Body:
-        """Start a run of a DAG; if the models are a text, each letter is a model."""
+        """Start a run of a DAG; if `models` is a string, each letter is a model."""
         named = {"dagSlug": dag, "name": "Rivers", "input": "Which river is longest?"}
         return await self.call("start_run", **{**named, "models": [*models], **more})
 
     async def job(self, run: Body, **more: object) -> Body:
-        """Claim the next job; there must be one."""
+        """Claim the next job, which must exist."""
         taken = await self.call("get_next_job", runId=run["runId"], **more)
         assert taken["status"] == "job_ready", taken
         return taken
@@ -147,7 +147,7 @@ class AgentClient:
         return await self.call("submit_job_result", **{**held, **more})
 
     async def work_off(self, run: Body) -> Body:
-        """Claim and submit jobs until none is ready; return the last answer."""
+        """Claim and submit jobs until no job is ready; return the last reply."""
         while (job := await self.call("get_next_job", runId=run["runId"]))["status"] == "job_ready":
             await self.submit_documents(job)
         return job
@@ -161,11 +161,11 @@ class AgentClient:
         return await self.call("get_run_progress", runId=run["runId"], **more)
 
     def acting_as(self, user: str, channel: Channel = Channel.MCP) -> "AgentClient":
-        """Return another user of the same org."""
+        """Return an agent of another user in the same org."""
         return AgentClient(self.dispatcher, Caller(org_id=self.org_id, user=user, channel=channel))
 
     def elsewhere(self) -> "AgentClient":
-        """Return the same user, served by another process over the same database."""
+        """Return an agent of the same user with separate caches, as in another process."""
         services = replace(
             self.dispatcher.services, plan_cache=PlanCache(), step_parents=ParentCache()
         )
@@ -191,7 +191,7 @@ class OrgEnv:
     is_sound: bool = True
 
     async def stored(self, org_id: UUID, plan_id: str) -> Rows:
-        """Return the rows of a plan that its audit accounts for."""
+        """Return the audited rows of a plan."""
         statement = load.SQL["stored_rows"](plan_id=plan_id)
         return read_stored_rows((await self.database.read_org(org_id, statement))[0])
 
@@ -201,7 +201,7 @@ class OrgEnv:
             await tx.commit(SET_POLICY(policy=policy))
 
     async def entries(self, org_id: UUID, subject_id: str) -> list[audit.SealedEntry]:
-        """Return the audit of a plan or of a skill execution."""
+        """Return the audit entries of a plan or of a skill execution."""
         statement = audit.SQL["entries"](subject_id=subject_id, since=0, most=100_000)
         return audit.read_entries((await self.database.read_org(org_id, statement))[0])
 
@@ -213,7 +213,7 @@ OWNERS: dict[str, psycopg.Connection] = {}
 
 @contextmanager
 def open_owner(place: ServerDatabase) -> Iterator[ServerDatabase]:
-    """Keep a connection of the owner open for the test worlds in this database."""
+    """Keep a database owner's connection open for the test environments in this database."""
     with psycopg.connect(place.owner_dsn, prepare_threshold=None) as connection:
         OWNERS[place.dbname] = connection
         try:
@@ -223,7 +223,7 @@ def open_owner(place: ServerDatabase) -> Iterator[ServerDatabase]:
 
 
 def add_orgs(place: ServerDatabase, *org_ids: UUID) -> None:
-    """Create orgs as `add_org` does, over the owner's open connection if one exists."""
+    """Create orgs as `add_org` does, using the owner's open connection if there is one."""
     owner = OWNERS.get(place.dbname)
     for org_id in org_ids:
         slug = f"org-{org_id}"
@@ -240,7 +240,7 @@ def add_orgs(place: ServerDatabase, *org_ids: UUID) -> None:
 async def make_env(
     place: ServerDatabase, *, pool_size: int = 8, lock_timeout: str = LOCK_TIMEOUT
 ) -> AsyncIterator[OrgEnv]:
-    """Yield a test world in this database; at its end, verify both orgs' audit and rows."""
+    """Yield a test environment in this database; verify the audit of both orgs at the end."""
     ours, theirs = (UUID(new_id()) for _ in range(2))
     add_orgs(place, ours, theirs)
     async with open_test_database(
@@ -272,7 +272,7 @@ async def make_env(
 async def open_test_database(
     place: ServerDatabase, *, pool_size: int = 8, lock_timeout: str = LOCK_TIMEOUT
 ) -> AsyncIterator[Database]:
-    """Yield a pool of the serving role, its clock at noon."""
+    """Yield a database pool of the serving role, with its clock fixed at noon."""
     pool = ConnectionPool(place.app_dsn, size=pool_size, lock_timeout=lock_timeout)
     with closing(Database(pool, role=place.server.role)) as database:
         database.frozen_now = NOON
@@ -280,7 +280,7 @@ async def open_test_database(
 
 
 async def check_audit(services: Services, *org_ids: UUID) -> None:
-    """Check that the rows of these orgs equal the replayed audit, and that no entry was changed."""
+    """Check that the rows of these orgs equal the replayed audit, and that the audit is intact."""
     for org_id in org_ids:
         call = RequestContext(
             services=services, caller=Caller(org_id=org_id, user="judge", channel=Channel.CLI)

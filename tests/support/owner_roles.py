@@ -1,4 +1,4 @@
-"""Databases whose owner bypasses row-level security, and orgs that share every id."""
+"""Databases whose owner bypasses row-level security, and orgs whose rows have the same ids."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -27,7 +27,7 @@ LEAVING = "Lea Leaving"
 
 @contextmanager
 def place_owned_by(kind: str, server: Server) -> Iterator[ServerDatabase]:
-    """Yield a migrated database whose owner is of this kind."""
+    """Yield a migrated database with this kind of owner."""
     with ExitStack() as stack:
         dsn = server.owner_dsn if kind == "ordinary" else server.admin_dsn
         if kind == "bypassing":
@@ -41,7 +41,7 @@ def place_owned_by(kind: str, server: Server) -> Iterator[ServerDatabase]:
 
 
 def transfer_ownership(place: ServerDatabase) -> None:
-    """Make the user of the owner's DSN the owner of the database and of all its tables."""
+    """Make the user of the owner DSN the owner of the database and of all its tables."""
     owner = sql.Identifier(str(conninfo_to_dict(place.owner_dsn)["user"]))
     with psycopg.connect(place.admin_dsn) as admin:
         named = sql.Identifier(place.dbname)
@@ -57,7 +57,7 @@ def transfer_ownership(place: ServerDatabase) -> None:
 
 @contextmanager
 def open_role(server: Server, attributes: str, *, member: bool = False) -> Iterator[str]:
-    """Create a role with these attributes; yield its DSN.
+    """Create a database role with these attributes; yield its DSN.
 
     The maintenance role is global to the server, and another test may have created it: then only an
     administrator can grant it to a `member`.
@@ -77,7 +77,7 @@ def open_role(server: Server, attributes: str, *, member: bool = False) -> Itera
 
 @contextmanager
 def empty_place(server: Server, owner_dsn: str) -> Iterator[ServerDatabase]:
-    """Yield a database without a schema that belongs to the user of this DSN."""
+    """Yield a database without tables that belongs to the user of this DSN."""
     owner = sql.Identifier(str(conninfo_to_dict(owner_dsn)["user"]))
     dbname = f"test_{new_id().replace('-', '')}"
     with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
@@ -90,7 +90,7 @@ def empty_place(server: Server, owner_dsn: str) -> Iterator[ServerDatabase]:
 
 
 async def fill(world: OrgEnv, name: str) -> None:
-    """Insert rows of our org into every table with org rows; a user of this name creates some."""
+    """Insert rows of our org into every table that has an org; this user creates some."""
     world.is_sound = False  # the following statements bypass the audit
     agent = world.agent.acting_as(name)
     await all_foreign_records(agent)
@@ -105,7 +105,7 @@ async def fill(world: OrgEnv, name: str) -> None:
 
 
 def clone(place: ServerDatabase, agent: AgentClient) -> UUID:
-    """Copy every row of an org into a new org, with the same ids; return its id."""
+    """Copy every row of an org into a new org with the same ids; return the new org's id."""
     twin = UUID(new_id())
     with psycopg.connect(place.admin_dsn) as admin:
         admin.execute("set local session_replication_role = replica")  # skip foreign-key checks
@@ -132,7 +132,7 @@ def _clone_rows(admin: psycopg.Connection, table: str, org_id: UUID, twin: UUID)
 
 
 def make_everything_old(place: ServerDatabase, agent: AgentClient) -> None:
-    """End all plans and runs of an org, and age its data beyond their retention periods."""
+    """End all plans and runs of an org, and make its data older than the retention periods."""
     old, over = "now() - interval '100 days'", "status = 'completed'"
     with psycopg.connect(place.admin_dsn) as admin:
         for table, columns in {

@@ -1,4 +1,4 @@
-"""Packets completed by the calls that fetch each cut part."""
+"""Context packets, completed by the calls that fetch each truncated part."""
 
 from collections.abc import Iterable, Sequence
 from random import Random
@@ -23,7 +23,7 @@ ALPHABET = 'abc de\n"\\\t\x01\x1féß語🜂𝄞'
 
 
 def hostile_texts(random: Random, longest: int) -> str:
-    """Generate arbitrary text, in one line or many."""
+    """Generate random text with one or more lines."""
     length = random.choice([1, 7, random.randint(1, longest), longest])
     letters = random.choice([ALPHABET, "x", "\x01", "𝄞", "word "])
     some = "".join(random.choices(letters, k=min(length, 97)))
@@ -31,7 +31,7 @@ def hostile_texts(random: Random, longest: int) -> str:
 
 
 async def completed(agent: AgentClient, reply: Body) -> Body:
-    """Return the complete reply, in which each cut part is replaced by the full part."""
+    """Return the reply with each truncated part replaced by the full part."""
     body = dict(reply)
     cut = body.pop("cut", {})
     notes = {_only_text(body): cut} if "get" in cut else dict(cut)
@@ -54,7 +54,7 @@ async def completed(agent: AgentClient, reply: Body) -> Body:
 
 
 async def _absent(agent: AgentClient, note: Body) -> Body:
-    """Return the parts that were left out of a small packet."""
+    """Return the parts that were omitted from a small context packet."""
     larger = await completed(agent, await _carried_out(agent, note["get"]))
     return {name: larger[name] for name in note["left"]}
 
@@ -69,7 +69,7 @@ async def _carried_out(agent: AgentClient, get: Body) -> Body:
 
 
 async def _rest(agent: AgentClient, get: Body) -> str:
-    """Return a text, read to its end."""
+    """Return the complete text, by fetching all of its remaining parts."""
     pieces = []
     while True:
         piece = await _carried_out(agent, get)
@@ -83,7 +83,7 @@ async def _rest(agent: AgentClient, get: Body) -> str:
 async def _complete_list(
     agent: AgentClient, name: str, entries: Sequence[Any], note: Body
 ) -> list[Any]:
-    """Return a complete list, read page by page; entries returned twice are merged."""
+    """Return the complete list, fetched page by page, with repeated entries merged."""
     by_key = {_key(entry): entry for entry in entries}
     expected = len(by_key) + note["left"]
     cut = {name: note}
@@ -106,7 +106,7 @@ def _key(entry: Body) -> Any:  # noqa: ANN401 - an id or a number
 async def store_all(
     agent: AgentClient, plan: Body, stored: Iterable[tuple[str | None, str, object]]
 ) -> list[str]:
-    """Store these artifacts of a plan, each with step, title and content, audited and indexed.
+    """Store these artifacts of a plan, each with its step, title and content.
 
     Returns their ids.
     """

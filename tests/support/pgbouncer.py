@@ -1,4 +1,4 @@
-"""A real pgbouncer in front of a database, in transaction mode with a pool of four."""
+"""A real pgbouncer in front of a database: transaction mode, four server connections."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ POOL = 4
 
 @contextmanager
 def start_pgbouncer(place: ServerDatabase) -> Iterator[ServerDatabase]:
-    """Yield the same database, reached through pgbouncer by the serving user."""
+    """Yield the same database, which the serving user reaches through pgbouncer."""
     assert PGBOUNCER is not None, NO_PGBOUNCER
     home = Path(tempfile.mkdtemp(prefix="waybook-pooler-"))
     home.chmod(0o755)

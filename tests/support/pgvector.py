@@ -1,4 +1,4 @@
-"""Detection of a server whose pgvector runs on this processor, without risk to shared servers.
+"""Search for a PostgreSQL server whose pgvector works on this CPU, without crashing others.
 
 An extension built for another processor crashes the server at its first use. So it is tried in a
 single-user backend with a private data directory, never in a server that tests share.
@@ -39,7 +39,7 @@ vacuum t;
 
 
 def usable_server() -> tuple[str | None, str]:
-    """Return the name of a server with a working pgvector or None, and the errors of the others."""
+    """Return the name of a server with working pgvector, or None; and the other servers' errors."""
     tried = []
     for name in ("15", "18"):
         error = _fault(name)
@@ -50,7 +50,7 @@ def usable_server() -> tuple[str | None, str]:
 
 
 def _fault(name: str) -> str | None:
-    """Return the error of this server's pgvector, tried once for all workers of a run."""
+    """Return the error of this server's pgvector, tested once per test run."""
     verdict = Path(os.environ[PLACE]) / f"pgvector-{name}"
     with alone("pgvector.lock"):
         if not verdict.exists():
@@ -59,7 +59,7 @@ def _fault(name: str) -> str | None:
 
 
 def try_extension(name: str) -> str | None:
-    """Run the trial on a throwaway data directory; return the error, if there is one."""
+    """Test pgvector in a temporary data directory; return the error, or None."""
     account = server_account()
     programs = FIFTEEN if name == "15" else find_binaries(account).directory / "bin"
     if not (programs / "initdb").exists():

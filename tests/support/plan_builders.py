@@ -1,4 +1,4 @@
-"""Builders for plan tests: steps, conditions, plans and contexts, with defaults filled in."""
+"""Builders for plan tests: steps, conditions, plans and contexts with default values."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -35,7 +35,7 @@ PAT = Actor(user="pat", channel=Channel.DASHBOARD)
 
 
 def numbered_ids(prefix: str = "id") -> Callable[[], str]:
-    """Return a function that returns a new numbered id in each call."""
+    """Return a function that returns the next numbered id in each call."""
     numbers = count(1)
     return lambda: f"{prefix}{next(numbers)}"
 
@@ -44,7 +44,7 @@ _FRESH = numbered_ids("new")
 
 
 def make_context(actor: Actor = ANN, *, minutes: float = 0) -> DecisionContext:
-    """Return the time this many minutes after noon."""
+    """Return a decision context with the time this many minutes after noon."""
     return DecisionContext(now=NOON + timedelta(minutes=minutes), actor=actor, new_id=_FRESH)
 
 
@@ -53,7 +53,7 @@ def make_new_step(instructions: str = "Look it up.", **values: object) -> NewSte
 
 
 def make_step(status: StepStatus = StepStatus.PENDING, **values: object) -> Step:
-    """Return a step without a position. A step in progress is held by Ann since noon."""
+    """Return a step without a position; a step in progress is held by Ann since noon."""
     step = new_step(StepId(""), make_new_step(), 0)._replace(status=status)
     if status in {StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT}:
         step = step._replace(in_progress_since=NOON, held_by="ann", held_session="a")
@@ -63,7 +63,7 @@ def make_step(status: StepStatus = StepStatus.PENDING, **values: object) -> Step
 def make_condition(
     after: int, expression: str, action: BranchAction = BranchAction.CONTINUE, **values: object
 ) -> Condition:
-    """Return a condition on the step with this order; `make_plan` assigns the condition's id."""
+    """Return a condition after the step with this number; `make_plan` assigns its id."""
     condition = Condition(
         id=ConditionId(""),
         step_id=StepId(f"s{after}"),
@@ -90,7 +90,7 @@ def make_review(step: int, **values: object) -> Review:
 def make_plan(
     *steps: Step, status: PlanStatus | None = None, schema: Json = None, **values: object
 ) -> Plan:
-    """Return a plan of these steps with the ids `s1`, `s2` …; its status is derived from them."""
+    """Return a plan of steps with the ids `s1`, `s2` …; its status is derived from the steps."""
     placed = tuple(
         step._replace(id=StepId(f"s{order}"), order=order)
         for order, step in enumerate(steps, start=1)
@@ -131,7 +131,7 @@ def make_new_plan(*steps: NewStep, conditions: tuple[NewCondition, ...] = ()) ->
 
 
 def make_created_plan(steps: int = 3, *, actor: Actor = ANN) -> Plan:
-    """Return a plan as `create` makes it."""
+    """Return a plan as the rule `create` returns it."""
     return create(make_new_plan(*[make_new_step()] * steps), make_context(actor)).plan
 
 

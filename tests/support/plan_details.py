@@ -1,4 +1,4 @@
-"""Details of plans of any size, built directly: no tool makes a plan of 5,000 steps."""
+"""Details of large plans, built directly because no tool creates a plan of 5,000 steps."""
 
 from datetime import timedelta
 from random import Random
@@ -24,7 +24,7 @@ REACH = 40
 
 
 def make_large_plan(steps: int, *, tied: bool = True) -> Plan:
-    """Return a plan over half done: with about two edges per step if `tied`, else a sequence."""
+    """Return a plan more than half done; if `tied`, with about two dependencies per step."""
     chance = Random(steps)  # noqa: S311 - nothing secret about it
     ids = [StepId(str(UUID(int=chance.getrandbits(128), version=4))) for _ in range(steps)]
     at = steps * 11 // 20
@@ -49,7 +49,7 @@ def make_large_plan(steps: int, *, tied: bool = True) -> Plan:
 
 
 def make_plan_detail(plan: Plan, page: int | None = None) -> PlanDetail:
-    """Return the content of a plan's page, with the maximum of additional content."""
+    """Return the content of a plan's page, with as much additional content as possible."""
     window = step_window(plan, page)
     return PlanDetail(
         plan=plan,
@@ -118,7 +118,7 @@ def _happening(number: int) -> HistoryEntry:
 
 
 def _moves(steps: tuple[Step, ...]) -> list[StepStatusChange]:
-    """Return status changes minutes or hours apart; every ninth step took two attempts."""
+    """Return status changes of these steps; every ninth step has two attempts."""
     moves: list[StepStatusChange] = []
     at = NOON
     for place, step in enumerate(steps):

@@ -1,4 +1,4 @@
-"""Invariants of every plan, in every state and across every decision, as named checks."""
+"""Invariants of every plan: in every state, and for every decision."""
 
 from collections.abc import Collection
 from functools import lru_cache
@@ -41,7 +41,7 @@ CARRIED = ("plan", "step", "condition", "review")
 
 
 def check_state(plan: Plan) -> None:
-    """Check the invariants of a plan between decisions."""
+    """Check the invariants of a plan in one state."""
     the_status_is_derivable(plan)
     orders_are_contiguous(plan)
     open_reviews_at_most_1(plan)
@@ -58,14 +58,14 @@ def orders_are_contiguous(plan: Plan) -> None:
 
 
 def open_reviews_at_most_1(plan: Plan) -> None:
-    """At most one review is open, and it belongs to the waiting step."""
+    """Check that at most one review is open, and that it belongs to the waiting step."""
     waiting = [step.id for step in plan.steps_with_status(StepStatus.AWAITING_INPUT)]
     review = plan.review
     assert waiting == ([review.step_id] if review and review.decision is None else [])
 
 
 def who_works_has_a_clock(plan: Plan) -> None:
-    """A step in progress has a start; a pending one has neither a start nor a holder."""
+    """Check that steps in progress have a start time, and that pending steps have no holder."""
     for step in plan.steps:
         if step.status is StepStatus.IN_PROGRESS:
             assert step.in_progress_since is not None
@@ -79,7 +79,7 @@ def who_works_has_a_clock(plan: Plan) -> None:
 
 
 def check_decision(before: Plan, decision: Decision[object], who: str | None = None) -> None:
-    """Check the invariants between a plan and a decision about it."""
+    """Check the invariants that relate a plan to a decision about it."""
     nothing_follows_the_end(before, decision)
     every_change_has_an_entry(before, decision)
     if decision.entries:
@@ -102,7 +102,7 @@ def every_change_has_an_entry(before: Plan, decision: Decision[object]) -> None:
 
 
 def moves_are_documented(before: Plan, decision: Decision[object]) -> None:
-    """Each status change is allowed by its table, and starts from the previous status."""
+    """Check that each status change is allowed, and starts from the previous status."""
     standing: dict[str, object] = {before.id: before.status}
     standing |= {step.id: step.status for step in before.steps}
     for change in _changes(decision):
@@ -117,14 +117,14 @@ def moves_are_documented(before: Plan, decision: Decision[object]) -> None:
 
 
 def done_never_falls(before: Plan, after: Plan) -> None:
-    """The number of done steps never decreases, and each done step keeps its status."""
+    """Check that the number of done steps never decreases, and that done steps stay done."""
     assert count_done(after.statuses()) >= count_done(before.statuses())
     now = {step.id: step.status for step in after.steps}
     assert all(now[step.id] is step.status for step in before.steps_with_status(*DONE_STEP))
 
 
 def step_has_single_holder(before: Plan, decision: Decision[object], who: str | None) -> None:
-    """A step that is handed out was free or held by the caller; now the caller holds it."""
+    """Check that a claimed step was free or held by the caller, and is now held by the caller."""
     if isinstance(decision.reply, StepReady):
         step = decision.reply.step
         was = next(s for s in before.steps if s.id == step.id)
@@ -134,7 +134,7 @@ def step_has_single_holder(before: Plan, decision: Decision[object], who: str | 
 
 
 def the_trace_is_the_change(before: Plan, decision: Decision[object]) -> None:
-    """The rows before the decision, with its recorded changes applied, equal the rows after it."""
+    """Check that the decision's recorded changes turn the rows before it into the rows after it."""
     after, changes = decision.plan, _changes(decision)
     named = {change.id for change in changes}
     rows, expected = _rows(before, named), _rows(after, named)
@@ -165,13 +165,13 @@ def _changes(decision: Decision[object]) -> list[Change]:
 
 
 def rows_of(plan: Plan) -> Rows:
-    """Return all rows that a plan object contains."""
+    """Return all database rows that a plan object represents."""
     named = {plan.id, *(step.id for step in plan.steps), *(c.id for c in plan.conditions)}
     return _rows(plan, named | ({plan.review.id} if plan.review else set()))
 
 
 def known_rows(rows: Rows) -> Rows:
-    """Return only the replayed rows of entities that a plan object contains."""
+    """Return the replayed rows of the kinds that a plan object contains."""
     return {
         entity: {row_id: _known(entity, row) for row_id, row in entity_rows.items()}
         for entity, entity_rows in rows.items()
@@ -180,7 +180,7 @@ def known_rows(rows: Rows) -> Rows:
 
 
 def _rows(plan: Plan, named: Collection[str]) -> Rows:
-    """Return the rows with these ids."""
+    """Return the plan's rows with these ids."""
     rows: Rows = {}
     if plan.id in named:
         rows["plan"] = {plan.id: _plan_row(plan)}

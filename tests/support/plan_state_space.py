@@ -1,4 +1,4 @@
-"""Every reachable state of a plan of three steps, explored through the real rules.
+"""State space of a plan of three steps, explored through the plan rules.
 
 A state is a plan in canonical form: fields that no rule reads are normalized. Times are `fresh` or
 `old` (older than the stall threshold), attempts count up to `MANY`, revision and seq are dropped
@@ -86,7 +86,7 @@ State = tuple[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Bounds of the walk: decisions beyond them are checked, but not followed."""
+    """Bounds of the exploration: decisions beyond them are checked, but not followed."""
 
     steps: int = 3
     attempts: int = 1
@@ -98,7 +98,7 @@ class Bounds:
 
 @dataclass(slots=True)
 class Walk:
-    """Results of a walk."""
+    """Results of an exploration of the state space."""
 
     plans: list[Plan] = field(default_factory=list)
     #: For each state, the states from which it was reached.
@@ -109,7 +109,7 @@ class Walk:
     errors: dict[str, int] = field(default_factory=dict)
 
     def dead_ends(self) -> list[Plan]:
-        """Return the states from which no calls lead to the end of the plan."""
+        """Return the states from which no sequence of calls closes the plan."""
         alive = [plan.status in CLOSED_PLAN for plan in self.plans]
         waiting = [number for number, ended in enumerate(alive) if ended]
         while waiting:
@@ -121,7 +121,7 @@ class Walk:
 
 
 def initial_plan() -> Plan:
-    """Return three steps, and a branch of each kind."""
+    """Return a plan of three steps with a condition for each kind of action."""
     conditions = (
         make_condition(1, "true"),
         make_condition(1, 'result == "skip"', BranchAction.SKIP_TO, target_step_id=StepId("s3")),
@@ -146,7 +146,7 @@ CONDITIONS = initial_plan().conditions
 
 
 def walk(bounds: Bounds) -> Walk:
-    """Walk breadth-first from the new plan through every state within the bounds."""
+    """Explore, breadth-first from a new plan, every state within the bounds."""
     seen: dict[State, int] = {}
     walked = Walk()
     _meet(walked, seen, state_of(initial_plan(), bounds))
@@ -197,7 +197,7 @@ def _next_plans(walked: Walk, plan: Plan) -> Iterator[Plan]:
 
 
 def state_of(plan: Plan, bounds: Bounds) -> State:
-    """Return the parts of a plan that the rules can distinguish."""
+    """Return the parts of a plan that affect the decisions of the rules."""
     names = _names(plan)
     steps = tuple([_step_key(step, names[step.id], bounds) for step in plan.steps])
     return (
@@ -238,7 +238,7 @@ def _step_key(step: Step, name: str, bounds: Bounds) -> StepKey:
 
 
 def plan_of(state: State) -> Plan:
-    """Return the canonical plan of a state."""
+    """Return the canonical plan with this state."""
     status, resumed, history, sessions, steps, review, waiting = state
     placed = tuple(_step_of(key, order) for order, key in enumerate(steps, start=1))
     here = {step.id for step in placed}
@@ -293,7 +293,7 @@ def _time(*, old: bool) -> datetime:
 
 
 def with_signs_of_life(decision: Decision[object]) -> Plan:
-    """Return the plan after the store has recorded the callers' heartbeats."""
+    """Return the decided plan with the callers' heartbeats recorded."""
     plan = decision.plan
     if not decision.touched:
         return plan
@@ -305,7 +305,7 @@ def with_signs_of_life(decision: Decision[object]) -> Plan:
 
 
 def later(plan: Plan) -> Plan:
-    """Return the plan after more than the stall threshold has passed without a call."""
+    """Return the plan after more time than the stall threshold has passed."""
     steps = tuple(
         step._replace(in_progress_since=OLD) if step.in_progress_since else step
         for step in plan.steps
@@ -314,7 +314,7 @@ def later(plan: Plan) -> Plan:
 
 
 def calls(plan: Plan) -> Iterator[tuple[str, Call]]:
-    """Yield every call that a caller could make now, with its caller."""
+    """Yield every call that is possible in this state, with its caller."""
     ann, bob, pat = MOMENTS
     for moment in (ann, bob):
         yield moment.actor.user, partial(next_step, plan, moment)

@@ -1,4 +1,4 @@
-"""The PostgreSQL servers of the tests: the embedded 18, and Debian's 15 where it is installed.
+"""PostgreSQL servers for tests: the embedded version 18, and Debian's 15 if installed.
 
 One of each serves all workers of a test run. They run in the run's own directory, whose name the
 controller passes on, and end with the controller, even if that crashes: the 15 runs only while the
@@ -32,7 +32,7 @@ TEMPLATE = "waybook_template"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """A PostgreSQL server: its DSNs as administrator, as owner and as serving user."""
+    """PostgreSQL server, with DSNs for the administrator, the owner and the serving user."""
 
     name: str
     admin_dsn: str
@@ -43,18 +43,18 @@ class Server:
 
     @property
     def owner(self) -> str:
-        """Return the user who owns the databases."""
+        """Return the database user who owns the databases."""
         return BUILDER if self.role else "waybook_owner"
 
     @property
     def is_embedded(self) -> bool:
-        """Return whether this is the embedded server, which has the full-text index."""
+        """Return whether this is the embedded server, which supports the full-text index."""
         return self.role is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerDatabase:
-    """One database on a server, and its two DSNs."""
+    """One database on a PostgreSQL server, with DSNs for it."""
 
     server: Server
     dbname: str
@@ -81,7 +81,7 @@ class ServerDatabase:
 
 @contextmanager
 def eighteen() -> Iterator[Server]:
-    """Start the embedded server: three users, each with a password."""
+    """Start the embedded PostgreSQL server with three users, each with a password."""
     with attach(Path(os.environ[PLACE]) / "18", durable=False) as attachment:
         server = Server(
             name="18",
@@ -97,7 +97,7 @@ def eighteen() -> Iterator[Server]:
 
 @contextmanager
 def fifteen() -> Iterator[Server]:
-    """Start Debian's server with one URL, whose user is no superuser and takes the serving role.
+    """Start Debian's PostgreSQL server with one user, who is no superuser.
 
     Its time zone is far from UTC, so that nothing can depend on the server's settings.
     """
@@ -156,7 +156,7 @@ def _answers(dsn: str) -> bool:
 
 @contextmanager
 def alone(name: str) -> Iterator[None]:
-    """Hold an exclusive lock, so that other test workers wait."""
+    """Hold an exclusive lock, so that other pytest workers wait."""
     descriptor = os.open(Path(os.environ[PLACE]) / name, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -184,7 +184,7 @@ def _ensure_template(server: Server) -> None:
 
 
 def _ensure_bootstrapped(server: Server) -> None:
-    """Bootstrap the template database if the server is embedded; 15 has no role able to do it."""
+    """Run the bootstrap SQL in the template database, if the server is embedded."""
     if server.is_embedded:
         with psycopg.connect(ServerDatabase(server=server, dbname=TEMPLATE).admin_dsn) as admin:
             admin.execute(BOOTSTRAP.encode())
@@ -192,7 +192,7 @@ def _ensure_bootstrapped(server: Server) -> None:
 
 @contextmanager
 def new_database(server: Server, template: str = TEMPLATE) -> Iterator[ServerDatabase]:
-    """Yield a private database: by default as the migrations leave it."""
+    """Yield a new database, by default a copy of the migrated template."""
     dbname = f"test_{new_id().replace('-', '')}"
     with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
         admin.execute(f"create database {dbname} template {template} owner {server.owner}")

@@ -1,4 +1,4 @@
-"""Everything an agent can read about some plans and a run: every read tool, and refusals."""
+"""Every answer that an agent can read about some plans and a run, including errors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ class Reader:
             await self.artifact(artifact["artifactId"])
 
     async def refusals(self, plan: Body) -> None:
-        """Make calls that the plan must refuse."""
+        """Make calls on this plan that must be refused."""
         named = {"planId": plan["planId"]}
         for step_id in plan["stepIds"]:
             await self.ask("get_step_context", stepId=step_id, budgetTokens=12_000)
@@ -71,7 +71,7 @@ class Reader:
 
 
 async def read_all(agent: AgentClient, plans: Sequence[Body], run: Body) -> list[Answer]:
-    """Read everything, and return every answer."""
+    """Call every read tool for these plans and this run; return every answer."""
     reader = Reader(agent)
     for plan in plans:
         await reader.plan(plan)

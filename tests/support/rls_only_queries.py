@@ -1,4 +1,4 @@
-"""The store's queries without their org conditions: row-level security alone isolates orgs.
+"""SQL queries without their org filter, so that row-level security alone isolates orgs.
 
 With `WAYBOOK_TEST_WITHOUT_ORG=1` this applies to every query of the whole run (`make test-rls`); a
 test asks for it with the fixture `without_org`.
@@ -39,7 +39,7 @@ WAYS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def strip_org_conditions(text: str) -> tuple[str, int]:
-    """Return a query's text without its org conditions, and the number of removed conditions."""
+    """Return an SQL query without its org filters, and the number of removed filters."""
     removed = 0
     for way, left in WAYS:
         text, count = way.subn(left, text)
@@ -48,12 +48,12 @@ def strip_org_conditions(text: str) -> tuple[str, int]:
 
 
 def rls_only(query: Query) -> tuple[str, int]:
-    """Return a query without its org conditions, unless it is about all orgs."""
+    """Return a query without its org filters, unless the query covers all orgs."""
     return (query.text, 0) if query.name in OF_ALL_ORGS else strip_org_conditions(query.text)
 
 
 def query_files() -> list[str]:
-    """Return every file of queries that tool calls run."""
+    """Return every SQL file with queries that tool calls run."""
     folder = Path(str(files("waybook.store")))
     names = {
         path.relative_to(folder).with_suffix("").as_posix()
@@ -64,7 +64,7 @@ def query_files() -> list[str]:
 
 
 def queries() -> list[Query]:
-    """Return every query that tool calls run, including queries derived from others."""
+    """Return every SQL query that tool calls run, including derived queries."""
     queries_by_id: dict[int, Query] = {}
     for module in walk_packages(store.__path__, f"{store.__name__}."):
         held_there = vars(import_module(module.name))
@@ -79,7 +79,7 @@ def queries() -> list[Query]:
 
 @contextmanager
 def stripping() -> Iterator[int]:
-    """Remove the org conditions from every query; yield the number of removed conditions."""
+    """Remove the org filters from every SQL query; yield the number of removed filters."""
     before = [(query, dict(vars(query))) for query in queries()]
     try:
         yield strip()
@@ -89,7 +89,7 @@ def stripping() -> Iterator[int]:
 
 
 def strip() -> int:
-    """Remove the conditions from every query in place; return the number of removed conditions."""
+    """Remove the org filters from every SQL query in place; return the number removed."""
     removed = 0
     for query in queries():
         bare, count = rls_only(query)

@@ -1,4 +1,4 @@
-"""Valid calls of the tools of runs and maps, with their prerequisites created first."""
+"""Valid calls of the tools for runs, with the required data created first."""
 
 from org_env import AgentClient, Body
 from sample_definitions import make_definition, make_recipe_step, make_stage
@@ -67,7 +67,7 @@ async def fail_job(agent: AgentClient) -> Body:
 
 
 async def make_gathering(agent: AgentClient) -> Body:
-    """Return a job of a second stage, with a document and a person's feedback as inputs."""
+    """Return a job in a second stage whose inputs are a document and a person's feedback."""
     run = await agent.run()
     await agent.work_off(run)
     await agent.feedback(run, "scope", "Look at lakes alone.")

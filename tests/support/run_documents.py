@@ -1,4 +1,4 @@
-"""Helpers for run tests: a run of three steps, its documents, and their rendering."""
+"""Helpers for run tests: a run of three steps, its documents, and rendering."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from waybook.core.decision_context import Channel
 
 
 async def make_run_of_three_steps(agent: AgentClient) -> Body:
-    """Start a run: a plan document per model, a text on each plan, and a document on all texts."""
+    """Start a run of three steps: a plan, a text for each plan, and a document from all texts."""
     outputs = [{"documentKey": "plan"}]
     plan = make_recipe_step("plan", "all_to_one", jobType="PLAN", outputs=outputs)
     text = make_recipe_step("text", "per_source_document", inputsRequired=[{"documentKey": "plan"}])
@@ -22,14 +22,14 @@ async def make_run_of_three_steps(agent: AgentClient) -> Body:
 
 
 async def stored_documents(world: OrgEnv, agent: AgentClient) -> list[tuple[Any, ...]]:
-    """Return every document: key, model, version, text."""
+    """Return the key, model, version and text of every document."""
     query = """select document_key, model, version, content from document
                 order by document_key, version, model"""
     return (await world.database.read_org(agent.org_id, query))[0]
 
 
 async def pages(world: OrgEnv, agent: AgentClient) -> list[tuple[Any, ...]]:
-    """Return every page: key, model, version, Markdown, HTML."""
+    """Return the key, model, version, Markdown and HTML of every rendered document."""
     query = """select d.document_key, d.model, d.version, h.markdown, h.html
                  from rendered_document h join document d on d.id = h.document_id
                 order by h.id"""
@@ -37,7 +37,7 @@ async def pages(world: OrgEnv, agent: AgentClient) -> list[tuple[Any, ...]]:
 
 
 async def available(agent: AgentClient, run: Body) -> dict[tuple[str, str], str]:
-    """Return the readable resources by key and model."""
+    """Return the resource ids of the rendered documents, by key and model."""
     stages = (await agent.progress(run, detail=True))["stages"]
     documents = [document for stage in stages for document in stage["documents"]]
     resources = {(d["documentKey"], d["modelId"]): d["resourceId"] for d in documents}
@@ -46,7 +46,7 @@ async def available(agent: AgentClient, run: Body) -> dict[tuple[str, str], str]
 
 
 async def render_all(agent: AgentClient) -> int:
-    """Render everything pending in this org; the background task does so in all orgs."""
+    """Render all pending documents of this org."""
     caller = Caller(org_id=agent.org_id, user="waybook", channel=Channel.SWEEP)
     call = RequestContext(services=agent.dispatcher.services, caller=caller)
     rendered = 0

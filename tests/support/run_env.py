@@ -1,4 +1,4 @@
-"""A run for tests: each call is made as in its use case, followed by a check of all invariants."""
+"""A run for tests of the run rules, which checks all invariants after each call."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -39,7 +39,7 @@ WORKERS = (ANN, BOB)
 
 
 def make_compiled_dag(dag: Dag) -> CompiledDag:
-    """Return a checked and compiled definition."""
+    """Return a compiled DAG, after checking its definition."""
     assert definition_errors(dag) == []
     return CompiledDag(dag, graphs_of(dag), version=3)
 
@@ -64,16 +64,16 @@ class RunEnv:
         return self.records.chart
 
     def job(self, job: Job | str) -> Job:
-        """Return a job in its current state."""
+        """Return the current state of a job."""
         return self.records.jobs[job if isinstance(job, str) else job.id]
 
     def jobs(self, step: str) -> list[Job]:
-        """Return the client jobs of a step, in order of creation."""
+        """Return the jobs of a step except RENDER jobs, in order of creation."""
         jobs = self.records.jobs.values()
         return [j for j in jobs if j.step_key == step and j.job_type is not JobType.RENDER]
 
     def step(self, key: str) -> StepRun:
-        """Return a step that has been opened."""
+        """Return the state of a step that has been opened."""
         return next(step for step in self.run.steps.values() if step.key == key)
 
     def stage(self, slug: str) -> StageRun:
@@ -90,7 +90,7 @@ class RunEnv:
         return [step.key for step in self.run.steps.values()]
 
     def events(self) -> list[str]:
-        """Return the events that the last decision recorded."""
+        """Return the audit events that the last decision recorded."""
         return [str(entry.event) for entry in self.decision.entries] if self.decision else []
 
     def details(self) -> list[dict[str, Json]]:
@@ -100,7 +100,7 @@ class RunEnv:
     # Methods for the passing of time and the acting users.
 
     def pass_time(self, gap: timedelta = LEASE + timedelta(seconds=1)) -> None:
-        """Let this much time pass; by default, more than a lease."""
+        """Let this much time pass; by default, more than the duration of a lease."""
         self.records.now += gap
 
     def moment(self, actor: Actor) -> DecisionContext:
@@ -120,7 +120,7 @@ class RunEnv:
         *,
         another: bool = False,
     ) -> NextJob:
-        """Ask once for a job; as a side effect, jobs with too many tries may be abandoned."""
+        """Ask for a job once; jobs with too many attempts may be abandoned by this call."""
         records = self.records
         held = None if another else records.held(who.holder, model)
         candidate = records.free(model, job_type)
@@ -129,7 +129,7 @@ class RunEnv:
         return self.keep(next_job(self.run, self.chart, self.moment(who), **arguments))  # type: ignore[arg-type]  # each has its type
 
     def claim(self, who: Actor = ANN, model: str | None = None, *, another: bool = True) -> Job:
-        """Claim the next job; there must be one."""
+        """Claim the next job, which must exist."""
         reply = self.ask(who, model, another=another)
         while isinstance(reply, AttemptsExhausted):
             reply = self.ask(who, model, another=another)
@@ -144,7 +144,7 @@ class RunEnv:
         continues: bool = False,
         usage: Usage | None = None,
     ) -> JobDone:
-        """Submit a job's result, for the attempt in which the job was claimed."""
+        """Submit the result of a job, for the attempt in which the job was claimed."""
         submission = Submission(
             documents=tuple(
                 SubmittedDocument(content=h) if isinstance(h, str) else h for h in handed
@@ -167,7 +167,7 @@ class RunEnv:
         return self.keep(decision)
 
     def fail(self, job: Job, error: str = "no luck", *, retryable: bool = True) -> Job:
-        """Report the failure of a job, for the attempt in which it was claimed."""
+        """Report the failure of a job, for the attempt in which the job was claimed."""
         decision = fail_job(
             self.run,
             self.chart,
@@ -203,7 +203,7 @@ class RunEnv:
         return self.keep(regenerate(self.run, self.chart, job, latest.id, self.moment(PAT))).job
 
     def render(self, most: int = 20) -> int:
-        """Render everything pending, as the server."""
+        """Render all pending documents, as the server does."""
         waiting = self.records.to_render()[:most]
         pages = [RenderedPage(job=job, markdown="# Text", html="<h1>Text</h1>") for job in waiting]
         return self.keep(store_rendered(self.run, self.chart, pages, self.moment(PAT)))
@@ -230,7 +230,7 @@ class RunEnv:
     # Writing
 
     def keep(self, decision: RunDecision[ReplyT]) -> ReplyT:
-        """Write a decision and check all invariants; return the answer or raise the refusal."""
+        """Store a decision and check all invariants; return the answer or raise the refusal."""
         before = self.records
         self.records = before.copied()
         self.records.write(decision)
@@ -246,7 +246,7 @@ class RunEnv:
 
 
 def make_run(dag: Dag | Stage, models: Sequence[str] = MODELS) -> RunEnv:
-    """Return a run that was just started; a stage given alone becomes a DAG of one stage."""
+    """Return a newly started run of a DAG; a single stage becomes a DAG of one stage."""
     compiled_dag = make_compiled_dag(dag if isinstance(dag, Dag) else make_dag(dag))
     empty = Run(id=RUN, name="Rivers", seq=0, completed_at=None, stages={}, steps={})
     world = RunEnv(RunRowStore(chart=compiled_dag, run=empty, now=NOON))
@@ -255,7 +255,7 @@ def make_run(dag: Dag | Stage, models: Sequence[str] = MODELS) -> RunEnv:
 
 
 def make_stage_run(*steps: RecipeStep, edges: Sequence[tuple[str, str]] = ()) -> Stage:
-    """Return the only stage of a run."""
+    """Return a stage with these steps, to be the only stage of a run."""
     return make_stage("only", *steps, edges=edges)
 
 

@@ -1,4 +1,4 @@
-"""Invariants of every run, in every state and across every decision, as named checks."""
+"""Invariants of every run: in every state, and for every decision."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -45,7 +45,7 @@ OVER = frozenset({J.COMPLETED, J.SUPERSEDED, *FAILED_JOB})
 
 
 def check_decision(before: RunRowStore, after: RunRowStore, decision: RunDecision[object]) -> None:
-    """Check the invariants between a run, a decision about it, and the run after that."""
+    """Check the invariants that relate a run, a decision about it, and the resulting run."""
     every_change_has_an_entry(before.run, decision)
     the_trace_is_the_change(before, after, decision)
     jobs_move_as_they_may(before, decision)
@@ -54,7 +54,7 @@ def check_decision(before: RunRowStore, after: RunRowStore, decision: RunDecisio
 
 
 def every_change_has_an_entry(before: Run, decision: RunDecision[object]) -> None:
-    """Audit entries are numbered without a gap, and each contains its changes."""
+    """Check that audit entries have no gap in their numbers, and that each contains its changes."""
     assert decision.run.seq == before.seq + len(decision.entries)
     assert all(entry.changes for entry in decision.entries)
     if not decision.entries:
@@ -65,7 +65,7 @@ def every_change_has_an_entry(before: Run, decision: RunDecision[object]) -> Non
 def the_trace_is_the_change(
     before: RunRowStore, after: RunRowStore, decision: RunDecision[object]
 ) -> None:
-    """The rows before the decision, with its recorded changes applied, equal the rows after it."""
+    """Check that the decision's recorded changes turn the rows before it into the rows after it."""
     changes = changes_of(decision)
     named = {(change.entity, change.id) for change in changes}
     rows: Rows = {}
@@ -102,7 +102,7 @@ def _the_rest_is_as_it_was(
 
 
 def jobs_move_as_they_may(before: RunRowStore, decision: RunDecision[object]) -> None:
-    """A job starts as pending, follows its status table, and each claim increases its attempt."""
+    """Check that jobs start as pending, change status as allowed, and count their attempts."""
     for job_id, job in decision.jobs.items():
         was = before.jobs.get(job_id)
         if was is None:
@@ -115,7 +115,7 @@ def jobs_move_as_they_may(before: RunRowStore, decision: RunDecision[object]) ->
 
 
 def what_is_over_stays_over(before: Run, after: Run) -> None:
-    """A closed stage or step never reopens, and its initial values do not change."""
+    """Check that a closed stage or step never reopens, and that its initial values never change."""
     for key, step in before.steps.items():
         now = after.steps[key]
         assert (now.total, now.opened_at) == (step.total, step.opened_at)
@@ -129,7 +129,7 @@ def what_is_over_stays_over(before: Run, after: Run) -> None:
 
 
 def all_jobs_of_a_step_come_at_once(before: RunRowStore, decision: RunDecision[object]) -> None:
-    """All expected jobs of a step are created at once when it opens, and none later."""
+    """Check that a step's expected jobs are created when the step opens, and none later."""
     came = Counter((job.stage, job.step_key) for job in decision.jobs.values() if _first(job))
     opened = [step for key, step in decision.run.steps.items() if key not in before.run.steps]
     if opened:
@@ -140,7 +140,7 @@ def all_jobs_of_a_step_come_at_once(before: RunRowStore, decision: RunDecision[o
 
 
 def _first(job: Job) -> bool:
-    """Return whether this is the newly created first job of a unit."""
+    """Return whether this is the new first job for a unit of work."""
     return (job.part, job.document, job.attempt, job.status) == (1, None, 0, J.PENDING) and (
         job.tries == 0 and job.started_at is None and job.unit is not None
     )
@@ -150,7 +150,7 @@ def _first(job: Job) -> bool:
 
 
 def check_state(records: RunRowStore) -> None:
-    """Check the invariants of a run between decisions."""
+    """Check the invariants of a run in one state."""
     the_database_would_take_it(records)
     steps_count_their_units(records)
     unit_has_single_open_job(records)
@@ -159,7 +159,7 @@ def check_state(records: RunRowStore) -> None:
 
 
 def the_database_would_take_it(records: RunRowStore) -> None:
-    """The rows satisfy the constraints of their database tables."""
+    """Check that the rows satisfy the constraints of their database tables."""
     for step in records.run.steps.values():
         assert step.done >= 0
         assert step.failed >= 0
@@ -173,7 +173,7 @@ def the_database_would_take_it(records: RunRowStore) -> None:
 
 
 def steps_count_their_units(records: RunRowStore) -> None:
-    """The counters of a step equal the counts of its jobs."""
+    """Check that the counters of a step equal the counts of its jobs."""
     jobs = _by_step(records)
     for key, step in records.run.steps.items():
         if step.closed_at is None:
@@ -193,7 +193,7 @@ def _by_step(records: RunRowStore) -> Mapping[str, list[Job]]:
 
 
 def _ended(jobs: list[Job]) -> tuple[int, int]:
-    """Return the numbers of completed and of failed units."""
+    """Return the numbers of completed and of failed units of work."""
     continued = {job.continues for job in jobs}
     done = sum(job.status is J.COMPLETED and job.id not in continued for job in jobs)
     assert all(job.counted for job in jobs)
@@ -201,13 +201,13 @@ def _ended(jobs: list[Job]) -> tuple[int, int]:
 
 
 def unit_has_single_open_job(records: RunRowStore) -> None:
-    """No two holders work on the same unit."""
+    """Check that no two open jobs have the same unit of work."""
     units = Counter((j.stage, j.step_key, j.unit.number) for j in records.open() if j.unit)
     assert all(count == 1 for count in units.values())
 
 
 def steps_open_when_they_are_free(records: RunRowStore) -> None:
-    """Steps open exactly when all their predecessors are closed."""
+    """Check that exactly those steps have been opened whose predecessors are all closed."""
     for slug in records.run.stages:
         graph = records.chart.graphs[slug]
         steps = {step.key: step for step in records.run.steps.values() if step.stage == slug}
@@ -222,7 +222,7 @@ def _is_closed(step: StepRun) -> bool:
 
 
 def stages_and_the_run_end_with_their_steps(records: RunRowStore) -> None:
-    """A stage is complete when all its steps are closed, a run when all its stages are."""
+    """Check that stages end with their last step, and that runs end with their last stage."""
     compiled_dag, run = records.chart, records.run
     closed = Counter(step.stage for step in run.steps.values() if step.closed_at)
     for slug, stage in run.stages.items():
@@ -240,13 +240,13 @@ def stages_and_the_run_end_with_their_steps(records: RunRowStore) -> None:
 
 
 def report_of_run(records: RunRowStore) -> Report:
-    """Return the report as the product makes it."""
+    """Return the report of the run, computed by the production code."""
     structure = valid_structure(records.chart.dag, records.chart.graphs)
     return report(structure, run_evidence(records.run, records.available()))
 
 
 def check_report(records: RunRowStore, before: Report | None) -> Report:
-    """Check the seven invariants, and that the counters agree with the jobs."""
+    """Check the report's seven invariants, and that its counters agree with the jobs."""
     run_report = report_of_run(records)
     assert check(run_report, before) == []
     assert run_report["warnings"] == []
@@ -261,7 +261,7 @@ def check_report(records: RunRowStore, before: Report | None) -> Report:
 
 
 def _standings_by_jobs(records: RunRowStore) -> Mapping[str, Mapping[str, object]]:
-    """Return the statuses of the steps, derived from the jobs' rows and the closed flags alone."""
+    """Return the statuses of the steps, derived only from the job rows and the closed flags."""
     statuses = {}
     for slug in records.run.stages:
         jobs = [j for j in records.jobs.values() if j.stage == slug]
@@ -275,7 +275,7 @@ def _standings_by_jobs(records: RunRowStore) -> Mapping[str, Mapping[str, object
 
 
 def check_end(records: RunRowStore, changes: Iterable[Change]) -> None:
-    """Check the invariants of a completed run, and of its whole history."""
+    """Check the invariants of a completed run and of its history."""
     assert records.run.completed_at is not None
     assert differences(replay(changes), records.rows()) == []
     every_document_is_there(records)
@@ -283,7 +283,7 @@ def check_end(records: RunRowStore, changes: Iterable[Change]) -> None:
 
 
 def every_document_is_there(records: RunRowStore) -> None:
-    """Each unit has an output for every document key of its step, with gapless versions."""
+    """Check that each unit of work has every document of its step, with gapless versions."""
     versions = defaultdict[object, list[int]](list)
     for document in records.documents.values():
         versions[row_key(document)].append(document.version)
@@ -292,7 +292,7 @@ def every_document_is_there(records: RunRowStore) -> None:
 
 
 def every_page_that_was_promised_can_be_read(records: RunRowStore) -> None:
-    """After rendering, no expected page is missing and none is duplicated."""
+    """Check that after rendering no expected document is missing or duplicated."""
     assert records.to_render() == []
     for stage in report_of_run(records)["stages"]:
         assert stage["documentsAvailable"] == stage["documentsExpected"]

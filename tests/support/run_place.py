@@ -1,4 +1,4 @@
-"""The directory of one test run with its servers, and a list of missing programs."""
+"""Directory of one test run with its database servers, and a list of missing programs."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ NO_PGVECTOR = "no PostgreSQL here has a pgvector that runs on this processor"
 
 
 def open_place() -> int:
-    """Create the directory of this test run, and a pipe that is open as long as the run lasts."""
+    """Create the directory of this test run, and a pipe that stays open during the run."""
     place = Path(tempfile.mkdtemp(prefix="waybook-run-")).resolve()
     place.chmod(0o755)
     os.environ[PLACE] = str(place)
@@ -27,7 +27,7 @@ def open_place() -> int:
 
 
 def close_place(alive: int) -> None:
-    """Stop the servers of this run and remove its directory."""
+    """Stop the database servers of this test run, and remove its directory."""
     place = Path(os.environ.pop(PLACE))
     os.close(alive)
     if (place / "18").exists():

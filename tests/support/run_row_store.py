@@ -1,4 +1,4 @@
-"""In-memory store of a run's rows, with the same queries as the real store.
+"""In-memory store of a run's rows, with the same queries as the database store.
 
 Each method here is a query of the store: `held` is `held_job`, `free` is `free_job`, and so on.
 """
@@ -46,7 +46,7 @@ class RunRowStore:
     usage: dict[str, Row] = field(default_factory=dict)
 
     def copied(self) -> "RunRowStore":
-        """Return a copy of the rows, to explore another path."""
+        """Return a copy of the rows, to explore another sequence of calls."""
         return replace(
             self,
             jobs=dict(self.jobs),
@@ -57,7 +57,7 @@ class RunRowStore:
         )
 
     def write(self, decision: RunDecision[object]) -> None:
-        """Write a decision, in one transaction."""
+        """Store a decision, as one transaction would."""
         self.run = decision.run
         self.jobs |= decision.jobs
         self.seen |= dict.fromkeys(decision.touched, self.now)
@@ -96,7 +96,7 @@ class RunRowStore:
         return max(self.seen.get(job.id, started), started)
 
     def open(self) -> list[Job]:
-        """Return the client jobs that are not over."""
+        """Return the jobs that have not ended, except RENDER jobs."""
         return [
             job
             for job in self.jobs.values()
@@ -104,7 +104,7 @@ class RunRowStore:
         ]
 
     def open_counts(self) -> tuple[OpenJobs, ...]:
-        """Return the jobs that are not over, counted by step, status and model."""
+        """Return the number of jobs that have not ended, by step, status and model."""
         counts = Counter((j.stage, j.step_key, j.status, j.model) for j in self.open())
         return tuple(
             OpenJobs(stage=stage, step_key=key, status=status, model=model, count=count)
@@ -117,7 +117,7 @@ class RunRowStore:
         return sorted((j for j in jobs if step_key in {None, j.step_key}), key=_turn)
 
     def parts(self, job: Job) -> list[str]:
-        """Return the texts of the jobs this one continues, first to last."""
+        """Return the texts of the jobs that this job continues, first to last."""
         texts: list[str] = []
         while job.continues is not None:
             texts.append(self.texts[Entity.JOB_PART, job.continues][1][0])
@@ -125,7 +125,7 @@ class RunRowStore:
         return texts[::-1]
 
     def to_render(self) -> list[Job]:
-        """Return the jobs that the server has to render."""
+        """Return the RENDER jobs that are not completed."""
         jobs = (job for job in self.jobs.values() if job.completed_at is None)
         return [job for job in jobs if job.job_type is JobType.RENDER]
 
@@ -153,7 +153,7 @@ class RunRowStore:
     # Rows
 
     def rows(self) -> Rows:
-        """Return all rows of the run, as its audit should replay them."""
+        """Return all rows of the run, in the form in which the audit is replayed."""
         named: dict[Entity, Iterable[str]] = {
             Entity.RUN: [self.run.id],
             Entity.STAGE_RUN: self.run.stages,
@@ -173,7 +173,7 @@ class RunRowStore:
         return {entity: rows for entity, rows in rows_by_entity.items() if rows}
 
     def row(self, entity: Entity, row_id: str) -> Row | None:
-        """Return one row, or None; the hash of a text is computed from the stored text."""
+        """Return one row, or None if it does not exist."""
         if entity is Entity.RUN:
             at = self.run.completed_at
             own: Row = {"name": self.run.name, "completed_at": at.isoformat() if at else None}
@@ -200,7 +200,7 @@ def changes_of(decision: RunDecision[object]) -> list[Change]:
 
 
 def row_key(document: NewDocument) -> Place:
-    """Return the identity of a document across versions."""
+    """Return the key that all versions of a document share."""
     made = document.origin
     of = (document.stage, document.step_key, document.document_key)
     return (*of, made.model, made.lineage, made.reviewer)

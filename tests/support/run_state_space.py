@@ -1,4 +1,4 @@
-"""Every reachable state of a small stage, explored through the real rules.
+"""State space of a small stage, explored through the run rules.
 
 A state is a run in canonical form: each job by its position, with its status, its tries and whether
 it is due; attempts only as "taken before", ids and times not at all. From each state every call is
@@ -41,7 +41,7 @@ State: TypeAlias = tuple[tuple[JobKey, ...], tuple[StepKey, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Bounds of the walk."""
+    """Bounds of the exploration."""
 
     #: Maximum number of parts in which a unit may be submitted.
     parts: int = 1
@@ -51,7 +51,7 @@ class Bounds:
 
 @dataclass(slots=True)
 class RunStateSpace:
-    """Results of a walk."""
+    """Results of an exploration of the state space."""
 
     bounds: Bounds
     records: list[RunRowStore] = field(default_factory=list)
@@ -64,7 +64,7 @@ class RunStateSpace:
     _seen: dict[State, int] = field(default_factory=dict)
 
     def meet(self, records: RunRowStore) -> int:
-        """Return the number of this state; if the state is new, check and add it."""
+        """Return the number of this state; if the state is new, check it and add it."""
         number = self._seen.setdefault(state_of(records), len(self._seen))
         if number == len(self.records):
             check_state(records)
@@ -78,7 +78,7 @@ class RunStateSpace:
         return [n for n, records in enumerate(self.records) if records.run.completed_at]
 
     def dead_ends(self) -> list[RunRowStore]:
-        """Return the states from which no calls lead to the end of the run."""
+        """Return the states from which no sequence of calls completes the run."""
         alive = set(self.ends())
         waiting = [*alive]
         while waiting:
@@ -89,7 +89,7 @@ class RunStateSpace:
 
 
 def walk(stage: Stage, models: tuple[str, ...], bounds: Bounds) -> RunStateSpace:
-    """Walk breadth-first from a new run through every state within the bounds."""
+    """Explore, breadth-first from a new run, every state within the bounds."""
     paths = RunStateSpace(bounds)
     paths.meet(make_run(stage, models).records)
     for number, records in enumerate(paths.records):  # the list grows during the walk
@@ -120,7 +120,7 @@ def _next_records(paths: RunStateSpace, records: RunRowStore) -> Iterator[RunRow
 
 
 def state_of(records: RunRowStore) -> State:
-    """Return the parts of a run that the rules can distinguish."""
+    """Return the parts of a run that affect the decisions of the rules."""
     jobs = sorted(_job_key(records, job) for job in records.jobs.values())
     steps = sorted(
         (step.key, step.total, step.done, step.failed, step.closed_at is not None)
@@ -142,7 +142,7 @@ def _job_key(records: RunRowStore, job: Job) -> JobKey:
 
 
 def calls(records: RunRowStore, bounds: Bounds) -> Iterator[Call]:
-    """Yield every call that a caller could make now."""
+    """Yield every call that is possible in this state."""
     run, compiled_dag = records.run, records.chart
     moment = DecisionContext(now=NOON, actor=PAT, new_id=NEW_IDS)
     for job in records.jobs.values():
@@ -182,7 +182,7 @@ def _work(
 
 
 def _later(records: RunRowStore, job: Job) -> Iterator[RunRowStore]:
-    """Yield the run after so much time has passed for this job that it can be claimed again."""
+    """Yield the run after enough time for this job to become claimable again."""
     if records.is_free(job):
         return
     after = records.copied()

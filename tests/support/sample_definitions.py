@@ -1,4 +1,4 @@
-"""Definitions of DAGs for tests, as users write them."""
+"""Workflow definitions for tests, in the format that users write."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from org_env import Body
 
 
 def make_recipe_step(key: str, strategy: str = "per_model", **more: object) -> Body:
-    """Return a step that executes and makes a readable document of its own name."""
+    """Return an EXECUTE step that produces a readable document named like the step."""
     outputs = [{"documentKey": key, "render": "{{ content|markdown }}"}]
     named = {"stepKey": key, "jobType": "EXECUTE", "granularityStrategy": strategy}
     return {**named, "inputsRequired": [], "outputs": outputs, **more}
@@ -17,5 +17,5 @@ def make_stage(slug: str, *steps: Body, edges: Sequence[tuple[str, str]] = ()) -
 
 
 def make_definition(slug: str, *stages: Body, **more: object) -> Body:
-    """Return a definition with these stages in sequence."""
+    """Return a workflow definition with these stages in sequence."""
     return {"slug": slug, "name": slug, "stages": [*stages], **more}

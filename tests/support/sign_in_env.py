@@ -1,4 +1,4 @@
-"""Server mode with an issuer: two orgs that share it, and the complete HTTP application."""
+"""Server with an OpenID Connect issuer for two orgs, and the complete HTTP application."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ from waybook.transport.http.server import address, listen, serve_in_background
 
 @dataclass
 class Team:
-    """A test world, the issuer that signs its users in, and the server's client of that issuer."""
+    """A test environment with an OpenID Connect issuer, and the server's client of the issuer."""
 
     world: OrgEnv
     there: FakeIssuer
@@ -30,12 +30,12 @@ class Team:
     settings: Settings
 
     def app(self) -> ASGIApp:
-        """Return the complete application, which requires authentication."""
+        """Return the complete HTTP application, which requires authentication."""
         services = Application(dispatcher=self.world.dispatcher, settings=self.settings)
         return build_http_app(services, LoadedSettings(self.settings, {}), self.issuer)
 
     def browser(self, base_url: str = "http://localhost") -> httpx2.AsyncClient:
-        """Return a client that keeps cookies and follows no redirect."""
+        """Return an HTTP client that keeps cookies and does not follow redirects."""
         transport = httpx2.ASGITransport(self.app())
         return httpx2.AsyncClient(transport=transport, base_url=base_url)
 
@@ -59,7 +59,7 @@ def server_settings(there: FakeIssuer, **more: object) -> Settings:
 
 @asynccontextmanager
 async def make_team(world: OrgEnv, **more: object) -> AsyncIterator[Team]:
-    """Yield a team whose issuer knows Ann of our org and uses the world's clock."""
+    """Yield a team whose issuer knows the user Ann and uses the test environment's clock."""
     async with fake_issuer() as there:
         there.now = world.clock.now
         there.person = {"sub": "ann-1", "org": slug_of(world.agent.org_id)}
@@ -74,7 +74,7 @@ async def make_team(world: OrgEnv, **more: object) -> AsyncIterator[Team]:
 
 @asynccontextmanager
 async def serve_team(world: OrgEnv, **more: object) -> AsyncIterator[tuple[Team, str]]:
-    """Yield a team served on its own port, and the server's address."""
+    """Serve a team's application on a separate port; yield the team and the address."""
     listening: socket.socket = listen("127.0.0.1", 0)
     where = address(listening)
     async with (

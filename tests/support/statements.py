@@ -1,4 +1,4 @@
-"""Statements of the store, run manually on a separate connection."""
+"""SQL statements of the store, run on a separate connection."""
 
 import psycopg
 from psycopg import sql
@@ -7,7 +7,7 @@ from waybook.store.driver.queries import Statement
 
 
 def prepared(connection: psycopg.Connection, statement: Statement) -> str:
-    """Prepare the statement on this connection; return the SQL text that executes it."""
+    """Prepare the SQL statement on this connection; return the SQL text that executes it."""
     connection.execute(f"prepare asked as {statement}".encode())
     parameters = [None if value is None else value.decode() for value in statement.parameters]
     values = sql.SQL(", ").join(map(sql.Literal, parameters)).as_string(connection)

@@ -1,4 +1,4 @@
-"""Names of the tools' arguments, and which of them are ids or texts, at any depth."""
+"""Names of the tools' arguments, including nested ones, and those that take ids or texts."""
 
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -9,12 +9,12 @@ from waybook.app.registry import TOOLS
 
 
 def arguments_of(tool: str) -> dict[str, str]:
-    """Return the names of a tool's arguments: on the wire, and in the source."""
+    """Return the names of a tool's arguments, as used in calls and as used in the source."""
     return {str(f.alias): name for name, f in TOOLS[tool].arguments.model_fields.items()}
 
 
 def ids_within(arguments: type[BaseModel]) -> Iterator[tuple[str, ...]]:
-    """Yield the paths of our ids in these arguments, at any depth, by their wire names.
+    """Yield the paths of the arguments that take an id, including nested arguments.
 
     A session and a model are the caller's own names, not ids of Waybook.
     """
@@ -26,7 +26,7 @@ def ids_within(arguments: type[BaseModel]) -> Iterator[tuple[str, ...]]:
 
 
 def names_within(arguments: type[BaseModel]) -> Iterator[str]:
-    """Yield the wire names of arguments that accept any text, at any depth."""
+    """Yield the names of the arguments that accept any text, including nested arguments."""
     for field in arguments.model_fields.values():
         inner = list(_models(field.annotation))
         for model in inner:

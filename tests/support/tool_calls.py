@@ -1,4 +1,4 @@
-"""A valid call of every tool, with its prerequisites created first.
+"""A valid call of every tool, with the required data created first.
 
 A tool that is missing here fails the tests that iterate over all tools, so none can be forgotten.
 """
@@ -132,7 +132,7 @@ async def _complete_skill(agent: AgentClient) -> Body:
 
 
 async def submit_late_result(agent: AgentClient, text: str = "The Nile is 6,650 km long.") -> str:
-    """Submit a late result, and return the id of the artifact that stores it."""
+    """Submit a late result; return the id of the artifact that stores the result."""
     plan = await agent.plan()
     taken = await agent.take(plan)
     retried = {"action": "retry_step", "stepId": taken["stepId"]}
@@ -264,7 +264,7 @@ INSTEAD: dict[tuple[str, str], Prepare] = {
 
 
 async def valid_call(agent: AgentClient, tool: str, using: str | None = None) -> Body:
-    """Return the arguments of a valid call, except idempotency key and session.
+    """Return the arguments of a valid call, without idempotency key and session.
 
     If some exclude one another, `using` selects one of them.
     """

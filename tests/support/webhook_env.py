@@ -1,4 +1,4 @@
-"""Worlds with notifications: a receiver on loopback, and an application with its address."""
+"""Test environments with webhooks: a local receiver, and an application that notifies it."""
 
 import asyncio
 import base64
@@ -34,7 +34,7 @@ PLENTY = 20.0
 
 
 def verified(request: ReceivedRequest, key: bytes = KEY) -> Body:
-    """Return the payload of a request, after verifying its signature independently."""
+    """Return the payload of a webhook request, after verifying its signature."""
     headers = request.headers
     signed = b".".join(
         [headers["webhook-id"].encode(), headers["webhook-timestamp"].encode(), request.raw]
@@ -47,7 +47,7 @@ def verified(request: ReceivedRequest, key: bytes = KEY) -> Body:
 
 @dataclass
 class WebhookEnv:
-    """One process that sends notifications, over one org."""
+    """One process that sends the notifications of one org."""
 
     services: Services
     agent: AgentClient
@@ -58,7 +58,7 @@ class WebhookEnv:
         return RequestContext(services=self.services, caller=caller)
 
     async def deliver(self) -> int:
-        """Deliver until nothing is due."""
+        """Deliver webhook messages until none is due."""
         tried = 0
         while count := await deliver_notifications(self.call):
             tried += count
@@ -81,7 +81,7 @@ async def make_webhook_env(  # noqa: PLR0913 - each has its own test
     folder: Path | None = None,
     database: Database | None = None,
 ) -> AsyncIterator[WebhookEnv]:
-    """Yield a process over this world that notifies the receiver at this address."""
+    """Yield a process of this test environment that notifies the receiver at this URL."""
     configured = WebhookSettings(
         url=url,
         secrets=parse_secrets(secrets),
@@ -111,7 +111,7 @@ async def make_webhook_env(  # noqa: PLR0913 - each has its own test
 async def received_events(
     world: OrgEnv, *plays: Play, form: str = "standard", seconds: float = PLENTY
 ) -> AsyncIterator[tuple[EndpointServer, WebhookEnv]]:
-    """Yield a receiver that plays these behaviors, and a process that notifies it."""
+    """Yield a receiver with these scripted behaviors, and a process that notifies it."""
     async with (
         fake_endpoint(*(plays or (TAKEN,))) as other,
         make_webhook_env(world, f"{other.url}/hook", form=form, seconds=seconds) as teller,
@@ -120,7 +120,7 @@ async def received_events(
 
 
 async def make_review(agent: AgentClient) -> Body:
-    """Create a plan that waits for a person, whose result must not be sent."""
+    """Create a plan that awaits review, with a result that must not be sent."""
     plan = await agent.plan([{"stepType": "search", "instructions": "Look.", "title": "Measure"}])
     step = await agent.take(plan)
     return await agent.call(

@@ -1,4 +1,4 @@
-"""Simulated workers on a run: they finish, continue, fail, go inactive, and return too late.
+"""Simulated workers on a run that finish, continue, fail, stop working, or submit late.
 
 Their actions are random; the required result is not.
 """
@@ -50,7 +50,7 @@ class WorkerSimulation:
     happened: Counter[str] = field(default_factory=Counter)
 
     def run_riot(self, most: int) -> None:
-        """Apply this many random events, each kind with a random weight."""
+        """Apply this many random events, with a random weight for each kind of event."""
         moods = {move: many * self.chance.choice(MOODS) for move, many in self._moods().items()}
         moves = {**self._habits(), **moods, self.finish: self.chance.choice([1, 3, 6])}
         for move in self.chance.choices([*moves], [*moves.values()], k=most):
@@ -80,7 +80,7 @@ class WorkerSimulation:
         self.heed(self.world.ask(self._worker(), model, kind, another=another))
 
     def heed(self, reply: NextJob) -> None:
-        """Check that the answer to a job request agrees with the state of the run."""
+        """Check that the answer to a request for a job agrees with the state of the run."""
         world, run = self.world, self.world.run
         self.happened[type(reply).__name__] += 1
         match reply:
@@ -106,14 +106,14 @@ class WorkerSimulation:
                 assert run_state(run, world.chart) is RunState.COMPLETED
 
     def finish(self) -> None:
-        """Submit a result; a stale attempt is refused, and its result is kept."""
+        """Submit a result; if its attempt is stale, it is refused and stored as a late result."""
         if claim := self._claim():
             text = self._text()
             if not self._too_late(claim, text):
                 self.submit(claim, text)
 
     def submit(self, job: Job, text: str) -> None:
-        """Complete a job: its documents contain the text of its whole chain."""
+        """Complete a job, and check that its documents contain the texts of all continued jobs."""
         world = self.world
         done = world.submit(job, text)
         assert world.job(job).status is JobStatus.COMPLETED
@@ -124,7 +124,7 @@ class WorkerSimulation:
         assert done.documents
 
     def go_on(self) -> None:
-        """Submit a part of a result, to be continued by another job."""
+        """Submit a partial result, which another job continues."""
         claim = self._claim()
         text = self._text()
         if claim and not self._too_late(claim, text) and claim.part < MAX_PARTS:
@@ -147,7 +147,7 @@ class WorkerSimulation:
         return False
 
     def fail(self) -> None:
-        """Fail a job, to be retried or not."""
+        """Report the failure of a job, with or without a retry."""
         if claim := self._claim():
             retryable = self.chance.random() < 0.7
             held = self.world.job(claim)
@@ -160,7 +160,7 @@ class WorkerSimulation:
                     self.world.fail(claim, retryable=retryable)
 
     def garble(self) -> None:
-        """Submit documents that the step does not make; the call has no effect."""
+        """Submit documents that the step does not produce, and check that nothing changes."""
         if claim := self._claim(keep=True):
             job, seq = self.world.job(claim), self.world.run.seq
             if (job.attempt, job.status) == (claim.attempt, JobStatus.PROCESSING):
@@ -174,7 +174,7 @@ class WorkerSimulation:
         self.world.pass_time(timedelta(seconds=self.chance.choice([1, 6, 60])))
 
     def fall_silent(self) -> None:
-        """Let more time than a lease pass without heartbeats, so that late results can follow."""
+        """Let more time than a lease pass without heartbeats, so that later results are late."""
         self.world.pass_time()
 
     # People
@@ -190,7 +190,7 @@ class WorkerSimulation:
             self.world.feedback(slug, models=self._some_models())
 
     def begin(self) -> None:
-        """Start a stage manually, unless feedback has done so or it is not reachable."""
+        """Start a random stage, and check that this changes nothing or is refused."""
         slug = self.chance.choice(self.world.chart.order)
         if slug in self.world.run.stages:
             assert self.world.begin(slug, self._some_models()) == ()
@@ -206,7 +206,7 @@ class WorkerSimulation:
         assert world.records.failed(slug, key) == []
 
     def regenerate(self) -> None:
-        """Regenerate a document; the call is refused if that is already in progress."""
+        """Regenerate a document; the call is refused if a regeneration is already in progress."""
         world = self.world
         if world.records.documents:
             document = self.chance.choice([*world.records.documents.values()])
@@ -222,7 +222,7 @@ class WorkerSimulation:
         self.world.render(self.chance.randint(1, 9))
 
     def look(self) -> None:
-        """Check that the report does not depend on the order of the rows."""
+        """Check that the report does not depend on the order of the database rows."""
         records = self.world.records.copied()
         stages, steps = dict(records.run.stages), dict(records.run.steps)
         records.run = replace(
@@ -235,7 +235,7 @@ class WorkerSimulation:
     # Completion
 
     def settle_down(self) -> None:
-        """Follow every answer correctly until the run ends."""
+        """Work without errors until the run ends."""
         world, calls = self.world, 0
         while not isinstance(reply := world.ask(another=True), RunComplete):
             self.heed(reply)
@@ -260,7 +260,7 @@ class WorkerSimulation:
         return self.chance.choice(WORKERS)
 
     def _claim(self, *, keep: bool = False) -> Job | None:
-        """Return a random claim, usually removed from the list, as few workers submit twice."""
+        """Return a random claimed job; usually remove it from the list of claims."""
         if not self.claims:
             return None
         place = self.chance.randrange(len(self.claims))

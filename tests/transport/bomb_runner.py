@@ -1,4 +1,4 @@
-"""Costly inputs sent to every channel without a database, in a process with tight limits.
+"""Costly inputs to every channel, in a process with little memory and CPU time.
 
 It is a separate process, so that the inputs use up its resources only. Prints the results as JSON.
 """
@@ -52,7 +52,7 @@ BombReply = tuple[str, str, object, str]
 
 
 def limit() -> None:
-    """Limit memory and CPU time from here on."""
+    """Limit the memory and CPU time of this process from now on."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     spent = round(time.process_time())
@@ -60,7 +60,7 @@ def limit() -> None:
 
 
 def bodies(packed: bytes) -> Iterator[tuple[str, str, dict[str, str], bytes]]:
-    """Yield path, name, headers and body of every request."""
+    """Yield the path, name, headers and body of every costly request."""
     for name, text in bombs.VALUES.items():
         yield "/mcp", name, LEGACY, text.encode()
         yield "/mcp", f"{name}, inside", LEGACY, f'{CALL}{{"a":{text}}}}}}}'.encode()
@@ -74,7 +74,7 @@ def bodies(packed: bytes) -> Iterator[tuple[str, str, dict[str, str], bytes]]:
 
 
 async def over_http(packed: bytes) -> list[BombReply]:
-    """Send every body to one of our servers."""
+    """Send every costly request body to an HTTP server."""
     dispatcher = RecordingDispatcher({"get_next_step": Answer({"status": "step_ready"})})
     server = build_server(TOOLS, make_gateway(dispatcher))
     app = build_app(server, hosts=AllowedHosts(), ready=always)
@@ -90,7 +90,7 @@ async def over_http(packed: bytes) -> list[BombReply]:
 
 
 def at_the_command_line() -> Iterator[BombReply]:
-    """Pass files to the commands that take a file."""
+    """Pass costly files to the commands that take a file."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "bomb.json"
         for command in ("report", "map"):
@@ -102,7 +102,7 @@ def at_the_command_line() -> Iterator[BombReply]:
 
 
 async def as_forms() -> list[BombReply]:
-    """Send form bodies to the pages."""
+    """Send costly form bodies to the dashboard pages."""
 
     async def receive(request: Request) -> PlainTextResponse:
         try:
@@ -128,7 +128,7 @@ async def as_forms() -> list[BombReply]:
 
 
 def as_arguments() -> Iterator[BombReply]:
-    """Pass values as tool arguments, except for values that are not valid JSON."""
+    """Pass costly values as tool arguments, except values that are not valid JSON."""
     for name, text in bombs.VALUES.items():
         try:
             value = json.loads(text)
@@ -144,7 +144,7 @@ def _submitted(arguments: Mapping[str, object]) -> None:
 
 
 def as_texts() -> Iterator[BombReply]:
-    """Parse texts as a definition, as a template, as Markdown."""
+    """Parse costly texts as a workflow definition, as a template, and as Markdown."""
     for name, text in bombs.DEFINITIONS.items():
         yield "definition", name, *_outcome(parse_definition, text)
     for name, text in bombs.TEMPLATES.items():
@@ -162,7 +162,7 @@ def _outcome(read: Callable[[T], object], value: T) -> tuple[object, str]:
 
 
 def main() -> None:
-    """Send all inputs to every channel, and print the results."""
+    """Send all costly inputs to every channel, and print the results."""
     packed = gzip.compress(b"[" + b"0," * 20_000_000 + b"0]", 9)
     limit()
     answers = [

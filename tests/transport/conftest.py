@@ -23,7 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def address() -> AsyncIterator[str]:
-    """Yield the address of a running server, one for each test file."""
+    """Yield the address of a running server, which the tests of one file share."""
     server = build_server(TOOLS, make_gateway(RecordingDispatcher()), profile="all")
     hosts = AllowedHosts(frozenset({"plans.example.org", "plans.example.org:8443"}))
     app = build_app(server, hosts=hosts, ready=always, metrics=lambda: [CALLS])
@@ -33,12 +33,12 @@ async def address() -> AsyncIterator[str]:
 
 @pytest.fixture
 def face_world(alone: OrgEnv) -> OrgEnv:
-    """Return a test world on one server, since transports do not depend on server versions."""
+    """Return a test environment on one PostgreSQL version: transports do not depend on it."""
     return alone
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def http(address: str) -> AsyncIterator[httpx2.AsyncClient]:
-    """Yield a plain HTTP client of the running server."""
+    """Yield a plain HTTP client for the running server."""
     async with httpx2.AsyncClient(base_url=address, trust_env=False) as client:
         yield client

@@ -1,4 +1,4 @@
-"""A dispatcher for tests: it records the calls and gives scripted answers."""
+"""Tool dispatcher for tests that records calls and returns scripted answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -54,7 +54,7 @@ def make_refusal(code: str, message: str = "It cannot be.") -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class RecordingDispatcher:
-    """Dispatcher that returns the scripted reply for a tool, or else the arguments."""
+    """Tool dispatcher that returns a tool's scripted reply, or the arguments if it has none."""
 
     answers: Mapping[str, Answer] = field(default_factory=lambda: ANSWERS)
     calls: list[tuple[Caller, str, dict[str, object]]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The complete HTTP application for a user of an org, and the table of its routes."""
+"""The complete HTTP application for a user of an org, and its routes."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -33,7 +33,7 @@ TOKEN = "t" * 43
 
 
 def full_app(agent: AgentClient, hosts: AllowedHosts | None = None) -> ASGIApp:
-    """Return the complete HTTP application, as `waybook serve` has it."""
+    """Return the complete HTTP application, as `waybook serve` runs it."""
     mcp, rest, pages = (_entrance(agent, channel) for channel in FACES)
     return build_app(
         build_server(published_tools(), mcp, profile="all"),
@@ -60,7 +60,7 @@ def _entrance(agent: AgentClient, channel: Channel) -> ToolGateway:
 
 @asynccontextmanager
 async def make_client(app: ASGIApp) -> AsyncIterator[httpx2.AsyncClient]:
-    """Yield a browser that has visited the server before and follows no redirect."""
+    """Yield an HTTP client that has visited the server before and does not follow redirects."""
     async with httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app, raise_app_exceptions=False),
         base_url="http://localhost",
@@ -79,7 +79,7 @@ async def free_port(agent: AgentClient) -> AsyncIterator[str]:
 
 
 def routes_of(app: ASGIApp) -> list[Route]:
-    """Return the routes of the application inside its middleware."""
+    """Return the routes of the application, without its middleware."""
     (inner,) = _inside(app)
     routes = [route for route in inner.routes if isinstance(route, Route)]
     assert len(routes) == len(inner.routes)
@@ -96,7 +96,7 @@ def _inside(app: object) -> Iterator[Starlette]:
 
 
 async def sample_ids(agent: AgentClient) -> dict[str, str]:
-    """Return ids of this agent's records, by the name of the URL parameter."""
+    """Return ids of this agent's records, by name of the URL parameter."""
     plan = await agent.plan()
     job = await make_gathering(agent)
     await render_all_orgs(agent.dispatcher.services)

@@ -1,4 +1,4 @@
-"""Messages as clients of both protocol eras send them."""
+"""MCP messages as clients of older and newer protocol revisions send them."""
 
 import json
 
@@ -15,11 +15,11 @@ META = {
 
 
 def make_request(method: str, **params: object) -> bytes:
-    """Return a request that both protocol eras accept, if sent with the headers of the era."""
+    """Return a request that older and newer protocol revisions accept with matching headers."""
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": META, **params}}
     return json.dumps(message).encode()
 
 
 def modern_headers(method: str, name: str | None = None) -> dict[str, str]:
-    """Return the headers that a modern client sends with a request of this method."""
+    """Return the headers that a client of a newer revision sends with this MCP method."""
     return {**MODERN, "mcp-method": method, **({"mcp-name": name} if name else {})}

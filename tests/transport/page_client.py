@@ -1,4 +1,4 @@
-"""The pages of a world's org, fetched without a browser."""
+"""Dashboard pages of a test org, fetched without a browser."""
 
 import re
 from dataclasses import replace
@@ -19,7 +19,7 @@ TOKEN = re.compile(r'name="token" value="([^"]+)"')
 
 
 def make_browser(agent: AgentClient, user: str = "pat") -> httpx2.AsyncClient:
-    """Return a client that keeps cookies, of a user in the agent's org."""
+    """Return an HTTP client that keeps cookies, for a user in the agent's org."""
 
     async def person(_: Request) -> Caller:
         return replace(agent.caller, user=user, channel=Channel.DASHBOARD)
@@ -34,7 +34,7 @@ def make_browser(agent: AgentClient, user: str = "pat") -> httpx2.AsyncClient:
 async def send(
     browser: httpx2.AsyncClient, address: str, *, at: str | None = None, **fields: str
 ) -> httpx2.Response:
-    """Fill in a form of the page at an address, and submit it there or to its action."""
+    """Submit a form with these fields and the CSRF token of the page at this address."""
     shown = (await browser.get(address)).text
     match = TOKEN.search(shown)
     assert match, shown

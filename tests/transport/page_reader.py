@@ -1,4 +1,4 @@
-"""Dashboard pages without a browser: the user, the forms, and the text."""
+"""Dashboard pages without a browser: the user, the forms, and the visible text."""
 
 import re
 from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ TOKEN = "t" * 43
 async def make_reader(
     agent: AgentClient, loaded: LoadedSettings | None = None
 ) -> AsyncIterator[httpx2.AsyncClient]:
-    """Yield a client for a user of this agent's org that follows no redirect."""
+    """Yield an HTTP client for a user of this agent's org that does not follow redirects."""
 
     async def dispatcher() -> Dispatcher:
         return agent.dispatcher
@@ -54,6 +54,6 @@ async def make_reader(
 
 
 def visible_text(page: httpx2.Response) -> str:
-    """Return the visible text, without markup, whitespace collapsed."""
+    """Return the visible text of a page, without markup and with whitespace collapsed."""
     body = page.text.partition("<main")[2]
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", body)).split())

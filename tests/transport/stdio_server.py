@@ -1,4 +1,4 @@
-"""A stdio server for tests that first prints to stdout, with a slow or unresponsive database."""
+"""stdio server for tests: prints to stdout first, and has a slow or unresponsive database."""
 
 import asyncio
 import sys

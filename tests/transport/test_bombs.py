@@ -1,4 +1,4 @@
-"""No input causes disproportionate cost: costly inputs on every channel.
+"""Costly inputs on every channel cause no disproportionate cost.
 
 They are sent in a separate process, which has 400 MB and 150 seconds of CPU time for all of them.
 Conditions have their own, in `tests/conditions`; the store is tested in `tests/app`.
@@ -23,7 +23,7 @@ BombReply = tuple[str, str, object, str]
 
 @pytest.fixture(scope="module")
 def told() -> list[BombReply]:
-    """Run the costly inputs in a separate process; return the result of each input."""
+    """Send the costly inputs in a separate process; return the result of each input."""
     environment = {
         **os.environ,
         "PYTHONPATH": f"{HERE.parent}:{HERE.parent / 'support'}:{HERE.parents[1]}",

@@ -1,4 +1,4 @@
-"""`/api/openapi.json` describes exactly the routes under /api, and their real answers."""
+"""`/api/openapi.json` describes exactly the routes under /api and their actual answers."""
 
 import json
 from typing import Any
@@ -67,7 +67,7 @@ def _as_described(path: str) -> str:
 
 
 async def sample_paths(agent: AgentClient) -> dict[str, str]:
-    """Return the ids of existing records, by the name of the URL parameter."""
+    """Return the ids of existing records, by name of the URL parameter."""
     run = await agent.run()
     await agent.submit_documents(await agent.job(run), "# Found")
     while await render_all_orgs(agent.dispatcher.services):
@@ -82,7 +82,7 @@ async def sample_paths(agent: AgentClient) -> dict[str, str]:
 
 
 async def addresses(agent: AgentClient) -> list[tuple[str, str, bytes | None]]:
-    """Return valid requests to every route, and refused ones."""
+    """Return valid and refused requests to every route."""
     known = await sample_paths(agent)
     run_id, document = known["runId"], known["resourceId"]
     recipe: Body = {"steps": [], "edges": []}

@@ -1,4 +1,4 @@
-"""Elicitation: a client that can show forms presents a review to its user."""
+"""Elicitation: an MCP client that can show forms presents a review to its user."""
 
 import json
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ Action = Literal["accept", "decline", "cancel"]
 
 @dataclass
 class Person:
-    """A user of a client, who gives this answer to every form."""
+    """User of an MCP client, who gives this answer to every form."""
 
     action: Action = "accept"
     content: dict[str, Any] | None = None
@@ -58,7 +58,7 @@ async def open_client(
 async def ask_user(
     agent: AgentClient, client: Client, **more: object
 ) -> tuple[Body, wire.CallToolResult]:
-    """Return a plan whose first step was presented to the user, and the agent's reply."""
+    """Return a plan whose first step's review was shown to the user, and the agent's reply."""
     plan = await agent.plan(2)
     taken = await agent.take(plan, sessionId="s")
     review = {"stepId": taken["stepId"], "summary": "Right?", "questions": ["Why?"], **more}

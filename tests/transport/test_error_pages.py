@@ -1,4 +1,4 @@
-"""Errors: a page for people, JSON for programs, and the database is not needed for either."""
+"""HTTP errors: a page for people and JSON for programs, both without the database."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""The limit on failed credentials: per address, before any lookup, without starving valid ones."""
+"""Limit on failed credentials: per client address, without blocking valid credentials."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -55,7 +55,7 @@ def failures(clock: Clock) -> FailedCredentials:
 
 
 def fail(failures: FailedCredentials, shown: str, address: str = HERE) -> None:
-    """Look up an unknown secret."""
+    """Look up an unknown credential."""
     with contextlib.suppress(Unauthenticated), failures.lookup(address, shown):
         raise Unauthenticated
 
@@ -66,7 +66,7 @@ def exhaust(failures: FailedCredentials, address: str = HERE) -> None:
 
 
 def is_refused(failures: FailedCredentials, address: str = HERE, shown: str = "new") -> bool:
-    """Look up an unknown secret; return whether the limit refuses the lookup."""
+    """Look up an unknown credential; return whether the limit refuses the lookup."""
     try:
         fail(failures, shown, address)
     except RateLimited:
@@ -267,7 +267,7 @@ async def test_auth_gate_request_without_credential_is_not_counted_as_failure() 
 
 
 class CountingSignIn(SignInPage):
-    """Sign-in page that records each session lookup."""
+    """Sign-in page that records each lookup of a session."""
 
     lookups: ClassVar[list[str]] = []
 

@@ -1,4 +1,4 @@
-"""Another org's ids over every transport: each answer equals that for an unknown id."""
+"""Another org's ids over every transport: the answers equal those for unknown ids."""
 
 import json
 import re
@@ -72,14 +72,14 @@ STREAMS = {"/live"}
 
 @dataclass(frozen=True)
 class Visit:
-    """One request, with the placeholder ID where an id belongs."""
+    """One HTTP request, with the placeholder `ID` in place of an id."""
 
     method: str
     address: str
     form: Mapping[str, str] | None = None
 
     async def complete(self, client: httpx2.AsyncClient, row_id: str) -> tuple[object, ...]:
-        """Send the request; return the reply with the id masked and variable parts removed."""
+        """Send the request; return the reply with the id masked and the variable parts removed."""
         sent = {k: v.replace("ID", row_id) for k, v in (self.form or {}).items()}
         data = {"token": TOKEN, **sent} if self.form is not None else None
         headers = {"accept": "text/html"}
@@ -102,7 +102,7 @@ async def ours(world: OrgEnv) -> dict[str, str]:
 
 
 def visits(route: Route, ours: Mapping[str, str]) -> Iterator[Visit]:
-    """Yield requests to a route with another org's id in one or more parameters."""
+    """Yield requests to a route with the placeholder `ID` in one or more parameters."""
     places = [name for name in route.param_convertors if name.endswith("_id")]
     for method in sorted((route.methods or set()) - {"HEAD"}):
         for form in FORMS[route.path] if method == "POST" else (None,):
@@ -131,7 +131,7 @@ def _addresses(route: Route, named: Mapping[str, str]) -> Iterator[str]:
 async def betrayed(
     world: OrgEnv, ours: Mapping[str, str], theirs: Mapping[str, str]
 ) -> dict[str, set[str]]:
-    """Return, for each route, the kinds of the other org's data that some request reveals."""
+    """Return the kinds of the other org's records that requests reveal, for each route."""
     app, never = full_app(world.agent), new_id()
     leaks: dict[str, set[str]] = {}
     async with make_client(app) as client:
@@ -198,7 +198,7 @@ SOME = ("plan", "running step", "running job", "artifact")
 
 @dataclass
 class Caller:
-    """A protocol client with the interface of an agent at the dispatcher."""
+    """MCP client with the same interface as an agent of the dispatcher."""
 
     client: Client
 

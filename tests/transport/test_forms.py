@@ -1,4 +1,4 @@
-"""Form parsing, before authentication."""
+"""Parsing of form bodies, before authentication."""
 
 import httpx2
 import pytest
@@ -23,7 +23,7 @@ async def receive(request: Request) -> PlainTextResponse:
 
 @pytest.fixture
 def browser() -> httpx2.AsyncClient:
-    """Return a browser that has loaded one of our pages."""
+    """Return an HTTP client that has loaded one of our pages."""
     app = Starlette(routes=[Route("/", receive, methods=["POST"])])
     return httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app),
@@ -38,7 +38,7 @@ async def test_form_with_valid_token_is_accepted(browser: httpx2.AsyncClient) ->
 
 
 def in_parts(alphabet: str, content: bytes) -> tuple[bytes, dict[str, str]]:
-    """Return a multipart form, which lets its sender choose the charset."""
+    """Return the body and headers of a multipart form with this charset."""
     fields = {FIELD: TOKEN.encode(), "said": content}
     parts = [
         b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n' % (name.encode(), value)

@@ -1,4 +1,4 @@
-"""Common behavior of all pages: partial updates, and error messages."""
+"""Behavior that all pages share: partial updates, and error messages."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""The complete application through its transports: real clients, dispatcher and database."""
+"""The complete application through its transports, with real clients and a real database."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ PLAN = {
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def address() -> AsyncIterator[str]:
-    """Yield the address of the complete application."""
+    """Yield the address of a server with the complete application."""
     with make_data_directory() as place:
         settings = Settings(data_dir=place / "data", sweep_seconds=1)
         async with start_application(settings) as system:
@@ -61,7 +61,7 @@ async def address() -> AsyncIterator[str]:
 
 
 def error_of(result: CallToolResult) -> dict[str, object]:
-    """Return the error of a tool result, after checking that it contains only the error."""
+    """Return the error in a tool result, after checking that it contains nothing else."""
     assert result.is_error
     assert result.structured_content is None
     [block] = result.content
@@ -169,7 +169,7 @@ async def test_run_worked_over_mcp_is_readable_via_rest_and_resources(
 
 
 async def first_document(http: httpx2.AsyncClient, run_id: str) -> str:
-    """Return the id of the first document of a run, once the server has rendered it."""
+    """Return the id of a run's first document, once the server has rendered it."""
     async with asyncio.timeout(20):
         while True:
             report = (await http.get(f"/api/runs/{run_id}/progress")).json()

@@ -1,4 +1,4 @@
-"""Arbitrary input at the endpoint: a defined answer, never a 500, never a stack trace."""
+"""Arbitrary input to the MCP endpoint gets a defined answer, never a 500 or a stack trace."""
 
 import httpx2
 import pytest
@@ -76,7 +76,7 @@ BOTH_ERAS = pytest.mark.parametrize("headers", [LEGACY, MODERN], ids=["legacy", 
 
 
 def keeps_silent(reply: httpx2.Response) -> bool:
-    """Return whether the reply exposes no internals."""
+    """Return whether the reply exposes no internal details."""
     return not any(word in reply.text for word in ("Traceback", 'File "', "pydantic", "validation"))
 
 

@@ -1,4 +1,4 @@
-"""Arbitrary values in form fields: a defined answer, never a 500."""
+"""Arbitrary values in form fields get a defined answer, never a 500."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""Authentication: every kind of invalid token, on every channel."""
+"""Authentication: every kind of invalid token is refused on every channel."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -46,7 +46,7 @@ Headers = list[tuple[bytes, bytes]]
 
 @dataclass
 class Tokens:
-    """Tokens of one world: one valid token, and some invalid ones."""
+    """Tokens of a test environment: one valid token, and several invalid tokens."""
 
     good: IssuedToken
     expired: IssuedToken
@@ -121,7 +121,7 @@ async def tokens(world: OrgEnv) -> Tokens:
 
 
 async def stored(world: OrgEnv) -> dict[str, str]:
-    """Return hashes of all stored rows, after all deferred writes are done."""
+    """Return hashes of all stored rows, once all deferred writes are done."""
     services = world.dispatcher.services
     await world.dispatcher.calls.flush()
     await services.last_used.flush(services.database)
@@ -260,7 +260,7 @@ async def test_unauthenticated_large_body_receives_401(world: OrgEnv) -> None:
 async def test_oversized_authorization_header_is_rejected_over_real_port(
     world: OrgEnv, tokens: Tokens
 ) -> None:
-    """Over a real port, the HTTP server rejects invalid header characters before the app runs."""
+    """With a real port, the HTTP server rejects invalid header characters before the app runs."""
     async with served(world) as address, httpx2.AsyncClient(trust_env=False) as client:
         good = await client.post(
             f"{address}/mcp", headers={**LEGACY, **bearer(tokens.good)}, content=CREATE

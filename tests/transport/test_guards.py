@@ -1,4 +1,4 @@
-"""Request guards before every route: host names, sizes, whitespace."""
+"""Request guards that run before every route: host names, sizes, whitespace."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -85,7 +85,7 @@ async def test_route_accepts_own_origins_and_returns_403_for_other_origins(
 
 
 async def exchange(address: str, request: bytes) -> bytes:
-    """Return the response to exactly these bytes, until the server closes."""
+    """Send exactly these bytes; return the response up to the end of the connection."""
     where = urlsplit(address)
     reader, writer = await asyncio.open_connection(where.hostname, where.port)
     writer.write(request)

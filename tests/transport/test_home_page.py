@@ -1,4 +1,4 @@
-"""The list of plans, without a browser: content, order, and query parameters."""
+"""Page with the list of plans, without a browser: content, order, and query parameters."""
 
 import html
 import re
@@ -22,7 +22,7 @@ async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 def listed(reply: httpx2.Response) -> list[str]:
-    """Return the plans on a page, in its order."""
+    """Return the plans shown on a page, in order."""
     assert reply.status_code == 200, reply.text
     return ID.findall(reply.text)
 

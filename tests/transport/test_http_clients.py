@@ -1,4 +1,4 @@
-"""Real clients of both protocol eras over a real port."""
+"""Real MCP clients of older and newer protocol revisions, over a real port."""
 
 import asyncio
 from typing import Literal

@@ -1,4 +1,4 @@
-"""The inbox and its decisions without a browser, as with JavaScript disabled."""
+"""Inbox page and its decisions, without a browser, as with JavaScript disabled."""
 
 import re
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 async def make_review(agent: AgentClient, steps: int = 1, **more: object) -> Body:
-    """Create a plan whose first step waits for a person."""
+    """Create a plan whose first step awaits review."""
     plan = await agent.plan(steps, name=str(more.pop("name", "Rivers")))
     taken = await agent.take(plan)
     arguments = {"summary": "Is this **right**?", "stepId": taken["stepId"], **more}

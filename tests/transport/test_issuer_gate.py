@@ -1,4 +1,4 @@
-"""Access tokens of an issuer on the API: which are accepted, and how a client obtains one."""
+"""Access tokens of an OpenID Connect issuer on the API: acceptance, and discovery by clients."""
 
 import asyncio
 import json
@@ -51,7 +51,7 @@ def bearer(text: str) -> dict[str, str]:
 
 
 async def stored(world: OrgEnv) -> dict[str, str]:
-    """Return hashes of all stored rows, after all deferred writes are done."""
+    """Return hashes of all stored rows, once all deferred writes are done."""
     await world.dispatcher.calls.flush()
     return everything_stored(world.place)
 
@@ -165,7 +165,7 @@ async def test_review_requested_by_agent_can_be_decided_only_by_user_on_page(
 
 
 async def signed_in_at(browser: httpx2.AsyncClient, where: str) -> None:
-    """Sign in at the issuer and return to the callback, as a browser does."""
+    """Sign in at the issuer and follow the redirect to our callback, as a browser does."""
     sent = await browser.get("/sign-in/oidc")
     consented = await browser.get(sent.headers["location"])
     back = await browser.get(consented.headers["location"].removeprefix(where))
@@ -193,7 +193,7 @@ async def test_live_stream_sends_no_events_after_user_is_disabled(
 
 
 async def heard(lines: AsyncIterator[str]) -> str:
-    """Return the next event; None if the stream has ended."""
+    """Return the next event, or None if the stream has ended."""
     async with asyncio.timeout(5):
         async for line in lines:
             if line.startswith("data:"):
@@ -220,7 +220,7 @@ async def test_resource_metadata_names_issuer_and_scopes(world: OrgEnv) -> None:
 
 
 class Memory:
-    """Token storage of a client."""
+    """Token storage of an OAuth client."""
 
     tokens: OAuthToken | None = None
     client: OAuthClientInformationFull | None = None
@@ -239,7 +239,7 @@ class Memory:
 
 
 async def test_oauth_client_discovers_issuer_signs_in_and_calls_tool(world: OrgEnv) -> None:
-    """The client knows only our address: it finds the issuer, registers, and asks its user."""
+    """The client knows only our address: it finds the issuer, registers, and signs its user in."""
     came_back: asyncio.Queue[dict[str, list[str]]] = asyncio.Queue()
 
     async def person(address: str) -> None:

@@ -1,4 +1,4 @@
-"""The envelope of a message: parsed like the protocol library does, or refused."""
+"""JSON-RPC messages are parsed as the MCP library parses them, or refused."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Subscribers: an org at its limit leaves capacity for the others."""
+"""Event subscribers: an org at its limit leaves capacity for other orgs."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -48,14 +48,14 @@ def test_stream_limiter_refuses_only_at_org_limit_or_total_limit(
 
 
 class Page(NamedTuple):
-    """An open event stream of a page; it receives events while its connection is open."""
+    """Event stream of an open page, which receives events while its connection is open."""
 
     complete: httpx2.Response
     lines: AsyncIterator[str]
 
 
 async def make_page(stack: AsyncExitStack, address: str, secret: str) -> Page:
-    """Open an event stream with this session; its first line is an event or a rate-limit error."""
+    """Open an event stream with this web session; read its first line or its rate-limit error."""
     cookies = {SESSION: secret}
     client = await stack.enter_async_context(
         httpx2.AsyncClient(base_url=address, cookies=cookies, trust_env=False, timeout=20)

@@ -1,4 +1,4 @@
-"""The event stream of open pages."""
+"""Event stream that updates open pages."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ PATIENCE = 20.0
 
 @pytest.fixture
 def world(alone: OrgEnv) -> OrgEnv:
-    """Return a test world on one server, since streams do not depend on the server version."""
+    """Return a test environment on one PostgreSQL version: streams do not depend on it."""
     return alone
 
 

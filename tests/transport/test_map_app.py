@@ -1,4 +1,4 @@
-"""The app of the protocol's apps extension: its discovery, and its content."""
+"""The map app of the MCP Apps extension: its discovery and its content."""
 
 import re
 

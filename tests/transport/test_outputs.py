@@ -1,4 +1,4 @@
-"""`GET /api/plans/{planId}/outputs` and `GET /api/outputs/{outputId}`: files, never pages."""
+"""`GET /api/plans/{planId}/outputs` and `GET /api/outputs/{outputId}`: download as files."""
 
 import re
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Database cost of a page: independent of the amount of data, and by index."""
+"""Database cost of a page: independent of the amount of data, and always with an index."""
 
 from collections.abc import AsyncIterator
 
@@ -30,7 +30,7 @@ async def reader(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that records the number of statements in each message to the database."""
+    """Return a list that records the number of SQL statements in each database message."""
     counts: list[int] = []
     send = DbConnection.send
 
@@ -43,7 +43,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 async def make_little_more(agent: AgentClient) -> tuple[str, str]:
-    """Create one more item of every kind; return the ids of the run and the plan."""
+    """Create one more record of every kind; return the ids of the run and the plan."""
     run = await agent.run()
     await agent.work_off(run)
     while await render_all_orgs(agent.dispatcher.services):
@@ -149,7 +149,7 @@ async def test_page_query_uses_expected_index(world: OrgEnv, agent: AgentClient,
 
 
 async def explained(world: OrgEnv, statement: Statement) -> str:
-    """Return the query plan of a statement, with sequential scans disabled.
+    """Return the query plan of an SQL statement, with sequential scans disabled.
 
     Sorting is ruled out too if an index has the order: on a few rows it would cost nothing, and the
     choice there would prove nothing about many.

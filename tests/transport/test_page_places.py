@@ -1,4 +1,4 @@
-"""Pages are costly: those of an org are rendered one at a time, without delaying other orgs."""
+"""Pages of an org are rendered one at a time, without delaying other orgs."""
 
 import asyncio
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ LONG = 3_600.0
 
 @dataclass
 class Made:
-    """Test app whose pages finish on demand."""
+    """Test application whose pages finish when the test says so."""
 
     begun: list[str] = field(default_factory=list)
     done: asyncio.Event = field(default_factory=asyncio.Event)
@@ -37,7 +37,7 @@ class Made:
         await PlainTextResponse("a page")(scope, receive, send)
 
     async def settled(self) -> None:
-        """Let every task run until it waits for something."""
+        """Let every asyncio task run until it waits."""
         for _ in range(100):
             await asyncio.sleep(0)
 

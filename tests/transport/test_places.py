@@ -1,4 +1,4 @@
-"""Concurrency limiter: a few slots for each org, first come first served, none lost."""
+"""Concurrency limiter: a few slots per org, first come first served, and none is lost."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -9,14 +9,14 @@ LONG = 3_600.0
 
 
 async def begin(places: ConcurrencyLimiter, org: str, begun: list[str], end: asyncio.Event) -> None:
-    """Take a slot, signal it, and keep it until released."""
+    """Take a slot of the concurrency limiter, record it, and keep the slot until the event."""
     async with places.slot(org):
         begun.append(org)
         await end.wait()
 
 
 async def settled() -> None:
-    """Let every task run until it waits for something."""
+    """Let every asyncio task run until it waits."""
     for _ in range(5):
         await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""Limits of a plan's page, for any size of the plan."""
+"""Size limits of a plan's page, for plans of any size."""
 
 import gzip
 import re
@@ -23,7 +23,7 @@ def rendered(sheet: PlanDetail) -> str:
 
 
 def nodes_in(html: str) -> int:
-    """Return the number of elements a browser creates."""
+    """Return the number of elements that a browser creates for a page."""
     return len(TAG.findall(html))
 
 

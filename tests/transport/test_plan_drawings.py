@@ -1,4 +1,4 @@
-"""Drawings on a plan's page: timelines that fit, and an overview with every step."""
+"""Drawings on a plan's page: timelines that fit, and an overview of all steps."""
 
 import re
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""A plan as files: complete, readable, and safe to open."""
+"""Exports of a plan as files: complete, readable, and safe to open."""
 
 from collections.abc import AsyncIterator
 from xml.etree import ElementTree as ET

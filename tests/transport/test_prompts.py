@@ -1,4 +1,4 @@
-"""MCP prompts that users start work with."""
+"""MCP prompts with which users start work."""
 
 import re
 from typing import Literal

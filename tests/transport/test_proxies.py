@@ -1,4 +1,4 @@
-"""Client addresses behind a proxy, which clients cannot forge with headers."""
+"""Client addresses behind a proxy, which clients cannot forge by sending headers."""
 
 import re
 from collections.abc import AsyncIterator
@@ -61,7 +61,7 @@ def test_client_address_without_trusted_proxies_returns_peer(peer: str, written:
 
 
 def same(address: str, other: str) -> bool:
-    """Return whether two texts are the same address: IPv4 can be written as IPv6."""
+    """Return whether two strings are the same address, as IPv4 can be written as IPv6."""
     return read_proxies("").client_address(address, ()) == read_proxies("").client_address(
         other, ()
     )
@@ -95,7 +95,7 @@ def test_read_proxies_invalid_address_raises_misconfigured() -> None:
 
 @asynccontextmanager
 async def open_browser(world: OrgEnv, peer: str) -> AsyncIterator[httpx2.AsyncClient]:
-    """Yield a browser whose connections come from this address."""
+    """Yield an HTTP client whose connections come from this address."""
     app = authenticated_app(world, trusted_proxies=TRUSTED)
     transport = httpx2.ASGITransport(app, client=(peer, 1234))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:

@@ -1,4 +1,4 @@
-"""Lists that clients read first are independent of stored data."""
+"""Lists that MCP clients read first do not depend on stored data."""
 
 from mcp import Client
 from starlette.requests import Request
@@ -24,7 +24,7 @@ def make_client(agent: AgentClient) -> Client:
 
 
 async def what_is_ours(agent: AgentClient) -> list[str]:
-    """Return the published lists, a filled prompt and the instructions, as they are sent."""
+    """Return the published MCP lists, a prompt and the instructions, as sent to clients."""
     async with make_client(agent) as client:
         replies = [
             await client.list_tools(),

@@ -1,4 +1,4 @@
-"""Rate limits over HTTP: throttled first, then refused in each transport's own format."""
+"""Rate limits over HTTP: calls are delayed first, then refused in each transport's format."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -48,7 +48,7 @@ def nothing() -> None:
 
 @dataclass
 class Flooded:
-    """A server for two orgs, with a fixed clock; it records its pauses."""
+    """Server for two orgs with a fixed clock that records its pauses."""
 
     dispatcher: Dispatcher
     agent: AgentClient
@@ -69,7 +69,7 @@ class Flooded:
         self.now += 10 * NANOSECONDS
 
     def caller(self, channel: Channel) -> Callable[[Request | None], Awaitable[Caller]]:
-        """Return a function that returns the caller; a header selects the org."""
+        """Return a function that returns the caller of a request; a header selects the org."""
 
         async def caller(request: Request | None) -> Caller:
             org = request.headers.get("x-org") if request else None

@@ -44,7 +44,7 @@ def make_face(reading: ReadApi) -> httpx2.AsyncClient:
 
 
 def reading_as(agent: AgentClient) -> ReadApi:
-    """Return a REST client of an agent's org."""
+    """Return an HTTP client of the REST API for an agent's org."""
 
     async def dispatcher() -> Dispatcher:
         return agent.dispatcher
@@ -62,7 +62,7 @@ async def http(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 async def make_rendered_run(agent: AgentClient) -> Body:
-    """Create a run with a document to read, and more to do."""
+    """Create a run with a rendered document and open jobs."""
     run = await agent.run()
     await agent.submit_documents(await agent.job(run), HOSTILE)
     while await render_all_orgs(agent.dispatcher.services):

@@ -1,4 +1,4 @@
-"""The pages of outputs, audit, calls and health, as sent."""
+"""Dashboard pages for outputs, audit, tool calls and health."""
 
 import csv
 import io
@@ -211,7 +211,7 @@ def test_entry_view_long_entry_shows_number_of_omitted_characters(values: list[s
 
 
 def make_call(org_id: UUID, tool: str, ms: float, code: str | None = None) -> LoggedCall:
-    """Return a logged call of ten minutes ago."""
+    """Return an entry of the tool-call log from ten minutes ago."""
     return LoggedCall(
         org_id=org_id,
         at=NOON - timedelta(minutes=10),

@@ -1,4 +1,4 @@
-"""Request heads: limits on size and time before authentication."""
+"""HTTP request heads: limits on size and time before authentication."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ MORE = b"x" * 16 * heads.MAX_BYTES
 
 
 class Line:
-    """A raw connection to the server."""
+    """Raw TCP connection to the server."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -32,12 +32,12 @@ class Line:
             self._writer.write(part)
 
     async def complete(self) -> bytes:
-        """Return the first line of the response; empty if the connection is closed."""
+        """Return the first line of the response, or an empty line if the connection is closed."""
         async with asyncio.timeout(5):
             return await self._reader.readline()
 
     async def hear_to_the_end(self) -> None:
-        """Wait until the connection is closed."""
+        """Wait until the server closes the connection."""
         async with asyncio.timeout(5):
             # A client disconnected while sending may not receive the reason.
             with suppress(ConnectionError):
@@ -50,7 +50,7 @@ class Line:
 
 @pytest.fixture
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the timeout of request heads; use this fixture before opening a connection."""
+    """Shorten the timeout for request heads, for connections opened afterwards."""
     monkeypatch.setattr(heads, "HEAD_TIMEOUT_SECONDS", 0.2)
 
 

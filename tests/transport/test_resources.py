@@ -1,4 +1,4 @@
-"""Plans and runs as resources, and the completion of their ids."""
+"""Plans and runs as MCP resources, and completion of their ids."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Every revision of the protocol so far, on the raw wire."""
+"""Every MCP revision so far, tested with raw messages."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Request guards: every route, under every host name, from every origin, by every method."""
+"""Request guards on every route, for every host name, origin and method."""
 
 import asyncio
 import re
@@ -74,7 +74,7 @@ Headers = list[tuple[str, str]]
 async def status_and_headers(
     app: ASGIApp, method: str, path: str, headers: Headers
 ) -> tuple[int, str]:
-    """Return status and headers of the answer to exactly this request, without a body."""
+    """Return the status and headers of the response to this request, without the body."""
     messages: list[Message] = []
     heard: list[bool] = []
     scope = {
@@ -104,7 +104,7 @@ async def status_and_headers(
 
 @pytest.fixture
 async def paths(face_world: OrgEnv) -> list[str]:
-    """Return an address of every route, and one without a route."""
+    """Return a path for every route, and a path without a route."""
     named = {**ELSE, **await sample_ids(face_world.agent)}
     route_paths = {route.path for route in routes_of(full_app(face_world.agent))}
     # Streaming routes are included, because they have the same guards; an accepted stream never
@@ -175,7 +175,7 @@ async def test_every_route_accepts_allowed_hosts_and_origins(
 
 
 def wrong_tokens() -> Iterator[tuple[dict[str, str], dict[str, str]]]:
-    """Yield pairs of cookies and form fields that do not match or are invalid."""
+    """Yield pairs of CSRF cookie and form field that do not match or are invalid."""
     yield {}, {}
     yield {COOKIE: TOKEN}, {}
     yield {}, {"token": TOKEN}
@@ -216,7 +216,7 @@ async def test_post_forms_without_csrf_token_return_403_and_with_token_succeed(
 
 
 def judge(reply: httpx2.Response) -> None:
-    """Check that the answer prevents framing, sniffing, reading by others, and inline code."""
+    """Check that the headers prevent framing, sniffing, cross-origin reads and inline code."""
     headers, where = reply.headers, reply.request.url.path
     assert headers["x-content-type-options"] == "nosniff", where
     assert headers["x-frame-options"] == "DENY", where

@@ -1,4 +1,4 @@
-"""The pages of runs and workflows, as sent."""
+"""Dashboard pages for runs and workflows."""
 
 import re
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ async def reader(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 async def make_worked_run(agent: AgentClient, name: str = "Rivers") -> Body:
-    """Create a run whose first stage is done and whose documents can be read."""
+    """Create a run with a completed first stage and rendered documents."""
     run = await agent.run(name=name)
     await agent.work_off(run)
     while await render_all_orgs(agent.dispatcher.services):
@@ -150,7 +150,7 @@ async def test_run_page_form_with_wrong_token_returns_403_and_changes_nothing(
 
 
 async def make_failed_run(agent: AgentClient) -> tuple[Body, Body]:
-    """Create a run with a job that failed for good; return both."""
+    """Create a run with a permanently failed job; return the run and the job."""
     run = await agent.run()
     job = await agent.job(run)
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}

@@ -1,4 +1,4 @@
-"""Secrets never leak, in any call and any failure.
+"""Secrets never leak, in any tool call and in any failure.
 
 A complete server, started as an operator starts it and logging all it can, is sent secrets in every
 possible way. None of them may appear in its logs, its answers, its metrics, in PostgreSQL's log, or
@@ -45,7 +45,7 @@ def place(eighteen: Server) -> Iterator[ServerDatabase]:
 
 
 class Sender:
-    """Sender that creates, sends and remembers secrets, and keeps every answer."""
+    """Client that creates, sends and remembers secrets, and keeps every answer."""
 
     def __init__(self) -> None:
         self.secrets: dict[str, str] = {}
@@ -53,11 +53,11 @@ class Sender:
         self.client: httpx2.AsyncClient
 
     def token(self, where: str) -> str:
-        """Return a token in the format of the server."""
+        """Return an API token in the server's format."""
         return self.remember(f"token: {where}", f"wb_{unguessable()}")
 
     def jwt(self, where: str) -> str:
-        """Return a token in the format of an issuer; its signature is the secret part."""
+        """Return a token in an issuer's format, whose signature is the secret part."""
         signature = self.remember(f"JWT: {where}", unguessable())
         return f"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbm4ifQ{unguessable()[:8]}.{signature}"
 
@@ -80,12 +80,12 @@ class Sender:
         return text
 
     def leaks_in(self, text: str) -> set[str]:
-        """Return the secrets that occur in a text."""
+        """Return the remembered secrets that occur in a text."""
         return {where for where, secret in self.secrets.items() if secret in text}
 
 
 def canary_url(sender: Sender, place: ServerDatabase) -> str:
-    """Return the address of the database for a user whose password is a secret."""
+    """Return the database URL for a user whose password is a secret."""
     where = conninfo_to_dict(place.app_dsn)
     name = f"canary_{unguessable()[:12]}"
     password = sender.remember("password of the database", f"s3cret/{unguessable()}")
@@ -97,7 +97,7 @@ def canary_url(sender: Sender, place: ServerDatabase) -> str:
 
 
 def settings_for(sender: Sender, place: ServerDatabase, elsewhere: str) -> dict[str, str]:
-    """Return every secret setting, and the addresses of the services they are sent to."""
+    """Return every secret setting, and the URLs of the services that receive the secrets."""
     random = b64encode(unguessable().encode()).decode()
     signed_with = sender.remember("secret of the webhook", random)
     secret_path = sender.remember("address of the webhook", f"T0/{unguessable()}")
@@ -120,7 +120,7 @@ def settings_for(sender: Sender, place: ServerDatabase, elsewhere: str) -> dict[
 
 @contextmanager
 def serving(settings: Mapping[str, str], log: Path) -> Iterator[str]:
-    """Run `waybook serve` with full logging; yield its address."""
+    """Run `waybook serve` with full logging; yield the server's address."""
     command = [sys.executable, "-m", "waybook", "serve", "--port", "0", "--tools", "all"]
     environment = {**os.environ, **settings, "NO_COLOR": "1"}
     with (
@@ -138,7 +138,7 @@ def serving(settings: Mapping[str, str], log: Path) -> Iterator[str]:
 
 
 async def send_with_requests(sender: Sender) -> None:
-    """Send credentials in the right places, and in wrong ones."""
+    """Send credentials in the right and in wrong parts of requests."""
     for scheme in ("Bearer", "bearer", "Basic", "Token"):
         for made in (sender.token, sender.jwt):
             header = {"authorization": f"{scheme} {made(f'header {scheme}')}"}
@@ -157,7 +157,7 @@ async def send_with_requests(sender: Sender) -> None:
 
 
 async def send_with_arguments(sender: Sender) -> None:
-    """Send secrets in calls that are refused, each by a different check."""
+    """Send secrets in tool calls that are refused, each by a different check."""
     for made in (sender.token, sender.jwt):
         await sender.call("get_next_step", planId=made("an id that is none"))
         await sender.call("submit_step_result", stepId=made("a step that is none"))
@@ -185,7 +185,7 @@ async def send_with_arguments(sender: Sender) -> None:
 
 
 async def ask_elsewhere(sender: Sender) -> None:
-    """Run work that sends keys to other services: a model, an embedder, a webhook."""
+    """Make calls that send keys to a language model, an embedding service and a webhook."""
     extracted = await sender.call("extract_data", text="The Nile.", schema={"type": "object"})
     assert "do_it_yourself" in extracted or "error" in extracted
     await sender.call("store_research", kind="note", title="Nile", content="It is long.")
@@ -195,7 +195,7 @@ async def ask_elsewhere(sender: Sender) -> None:
 
 
 async def break_inside(sender: Sender, place: ServerDatabase) -> None:
-    """Make a call that fails unexpectedly, with secrets in the values it writes.
+    """Make a tool call that fails unexpectedly, with secrets in the values it writes.
 
     The database's error contains the value it could not accept.
     """

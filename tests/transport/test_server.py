@@ -1,4 +1,4 @@
-"""The server, called by real clients of both protocol eras, in process."""
+"""The MCP server, called in process by real clients of older and newer revisions."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""Serving: sockets, addresses, and graceful shutdown."""
+"""HTTP serving: sockets, addresses, and graceful shutdown."""
 
 import asyncio
 import os

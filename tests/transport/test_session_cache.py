@@ -1,4 +1,4 @@
-"""Returning browsers: session renewal, and Secure cookies behind a TLS-terminating proxy."""
+"""Web sessions of returning browsers: renewal, and Secure cookies behind a TLS proxy."""
 
 from http.cookies import SimpleCookie
 
@@ -15,7 +15,7 @@ from waybook.transport.http.dashboard.sign_in import SignInPage
 
 
 def make_request(path: str, secret: str) -> Request:
-    """Return a browser's request for this page, with the cookie of this session."""
+    """Return a browser's request for this page, with the cookie of this web session."""
     headers = [(b"host", b"localhost"), (b"cookie", f"{SESSION}={secret}".encode())]
     scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": headers}
     return Request({**scope, "scheme": "http", "server": ("localhost", 80)})

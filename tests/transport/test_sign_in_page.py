@@ -1,4 +1,4 @@
-"""Sign-in and sign-out without a browser: cookies, forms, limits, redirects."""
+"""Sign-in and sign-out without a browser: cookies, forms, limits, and redirects."""
 
 import re
 from collections.abc import AsyncIterator
@@ -64,7 +64,7 @@ async def signs_in(browser: httpx2.AsyncClient, secret: str, **fields: str) -> h
 
 
 def cookie(reply: httpx2.Response, name: str) -> Body:
-    """Return the cookie of this name that a reply sets."""
+    """Return the cookie with this name that a response sets."""
     read = SimpleCookie()
     for line in reply.headers.get_list("set-cookie"):
         read.load(line)
@@ -156,7 +156,7 @@ async def test_sign_in_invalid_token_returns_same_403_for_every_reason(
 async def test_sign_in_form_with_wrong_token_returns_403_without_session(
     browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
-    """Without this check, a third-party page could make the user work under the attacker's name."""
+    """Without this check, another site could sign the user in under the attacker's name."""
     for token in ("", "x" * 43):
         refused = await browser.post("/sign-in", data={"token": token, "key": given.secret})
         assert refused.status_code == 403
@@ -269,7 +269,7 @@ def test_login_throttle_limits_attempts_per_address() -> None:
 
 
 async def goes(browser: httpx2.AsyncClient, then: str = "/inbox") -> httpx2.Response:
-    """Sign in at the issuer; return the reply to the callback."""
+    """Sign in at the issuer; return the response of our callback."""
     shown = await browser.get("/sign-in", params={"then": then})
     link = re.search(r'href="(/sign-in/oidc[^"]*)"', shown.text)
     assert link, shown.text
@@ -279,7 +279,7 @@ async def goes(browser: httpx2.AsyncClient, then: str = "/inbox") -> httpx2.Resp
 
 
 async def back_from(address: str) -> str:
-    """Return path and query of the issuer's redirect for a user who consents."""
+    """Return the path and query of the issuer's redirect after the user has consented."""
     async with httpx2.AsyncClient(trust_env=False) as elsewhere:
         consented = await elsewhere.get(address)
     where = urlsplit(consented.headers["location"])
@@ -333,7 +333,7 @@ async def test_oidc_sign_in_invalid_id_token_claims_return_403(
 async def test_oidc_callback_in_other_browser_or_altered_returns_403(
     team: Team, browser: httpx2.AsyncClient
 ) -> None:
-    """Without this check, an attacker could make the user work in the attacker's account."""
+    """Without this check, an attacker could make a user work in the attacker's account."""
     sent = await browser.get("/sign-in/oidc")
     back = await back_from(sent.headers["location"])
     async with team.browser() as victim:

@@ -1,4 +1,4 @@
-"""Skills over MCP: the extension, and the files of skills as resources."""
+"""Skills over MCP: the extension, and the files of skills as MCP resources."""
 
 from base64 import b64decode
 from hashlib import sha256

@@ -1,4 +1,4 @@
-"""`POST /api/report` and `POST /api/map`: a snapshot in, an answer out."""
+"""`POST /api/report` and `POST /api/map`: return a report or map of the posted snapshot."""
 
 import asyncio
 import json

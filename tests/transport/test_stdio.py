@@ -1,4 +1,4 @@
-"""The server as a child process, over its stdin and stdout."""
+"""The MCP server as a child process, over stdin and stdout."""
 
 import asyncio
 import json

@@ -33,7 +33,7 @@ async def change(
 
 
 async def orders(agent: AgentClient, plan: Body) -> list[int]:
-    """Return the original order of each pending step, listed in the current order."""
+    """Return the original numbers of the pending steps, in their current order."""
     status = await agent.status(plan)
     return [plan["stepIds"].index(step["stepId"]) + 1 for step in status["pendingSteps"]]
 

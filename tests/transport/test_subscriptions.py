@@ -1,4 +1,4 @@
-"""Real clients that subscribe to changes of a plan or a run, over each transport."""
+"""Real MCP clients that subscribe to changes of a plan or run, over each transport."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -49,7 +49,7 @@ async def served(world: OrgEnv) -> AsyncIterator[str]:
 
 
 async def heard(subscription: Subscription, *expected: object) -> None:
-    """Wait until each of these events was received; fail if another event arrives."""
+    """Wait until all these events are received; fail if another event arrives."""
     left = set(expected)
     async with asyncio.timeout(PATIENCE):
         while left:

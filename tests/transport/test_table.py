@@ -1,4 +1,4 @@
-"""The real tool table, as sent over the wire."""
+"""The production list of tools, as sent to MCP clients."""
 
 import json
 import re
@@ -21,7 +21,7 @@ IDEMPOTENT = {"destructiveHint", "idempotentHint"}
 
 
 async def listed(profile: str) -> dict[str, dict[str, object]]:
-    """Return the tools of a profile, as a client gets them."""
+    """Return the tools of a profile, as an MCP client receives them."""
     server = build_server(published_tools(), make_gateway(RecordingDispatcher()), profile=profile)
     async with Client(server) as client:
         result = await client.list_tools()

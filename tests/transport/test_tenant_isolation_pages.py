@@ -1,4 +1,4 @@
-"""Another org's activity does not change our pages: no text, no count, no figure."""
+"""Activity of another org does not change our pages: no text, count or figure."""
 
 import re
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ LISTS: Mapping[str, Mapping[str, object]] = {
 async def pages(
     agent: AgentClient, client: httpx2.AsyncClient, named: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return every readable page, with its headers."""
+    """Return the headers and text of every page that can be read."""
     contents = {}
     for route in routes_of(full_app(agent)):
         if "GET" in (route.methods or ()) and route.path not in STREAMS | OPERATORS:
@@ -45,7 +45,7 @@ async def pages(
 
 
 async def indexed(agent: AgentClient) -> None:
-    """Wait until everything is indexed."""
+    """Wait until all passages are indexed."""
     while await index_all_orgs(agent.dispatcher.services):
         pass
 

@@ -1,4 +1,4 @@
-"""Real clients with tokens: in their org only, and only while the token is valid."""
+"""Real MCP clients with tokens: limited to their org, and to the lifetime of the token."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
 async def open_client(
     address: str, issued: IssuedToken | None, era: Era = "2026-07-28"
 ) -> AsyncIterator[Client]:
-    """Yield a client that sends this token, or none."""
+    """Yield an MCP client that sends this token, or no token."""
     headers = bearer(issued) if issued else {}
     async with httpx2.AsyncClient(headers=headers, trust_env=False, timeout=20) as http:
         transport = streamable_http_client(f"{address}/mcp", http_client=http)
@@ -53,7 +53,7 @@ async def called(client: Client, tool: str, **arguments: object) -> Body:
 
 
 async def refused(client: Client, tool: str, **arguments: object) -> str:
-    """Return the text of an error; there must be one."""
+    """Call a tool that must fail; return the text of the error."""
     result = await client.call_tool(tool, arguments)
     assert result.is_error, result
     block: Any = result.content[0]

@@ -1,4 +1,4 @@
-"""A token's web session has the token's identity: it cannot decide reviews it requested."""
+"""The web session of a token cannot decide reviews that the token requested."""
 
 import asyncio
 import re
@@ -35,7 +35,7 @@ async def signed_in(world: OrgEnv, issued: IssuedToken) -> AsyncIterator[httpx2.
 
 
 async def plan_with_review(world: OrgEnv, issued: IssuedToken) -> Body:
-    """Create a plan with a review that the user of this token requested."""
+    """Create a plan with a review that was requested with this token."""
     agent = AgentClient(
         world.dispatcher,
         await authenticate_token(world.dispatcher.services, issued.secret, Channel.MCP),

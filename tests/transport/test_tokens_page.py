@@ -1,4 +1,4 @@
-"""The page of users and tokens, without a browser."""
+"""Page for users and tokens, without a browser."""
 
 import re
 from dataclasses import replace
@@ -20,7 +20,7 @@ SECRET = re.compile(r"wb_[A-Za-z0-9]{40}")
 
 
 async def made(browser: httpx2.AsyncClient, **fields: object) -> httpx2.Response:
-    """Fill in the form that creates a token."""
+    """Submit the form that creates a token."""
     form = {"act": "create", "user": "ann", "label": "laptop", "days": "90", **fields}
     return await send(browser, "/tokens", **form)  # type: ignore[arg-type]  # fields may repeat
 

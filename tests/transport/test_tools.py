@@ -1,4 +1,4 @@
-"""The tool table as clients see it."""
+"""The list of tools, as MCP clients see it."""
 
 import pytest
 

@@ -41,7 +41,7 @@ async def team(face_world: OrgEnv) -> AsyncIterator[Team]:
 
 
 def addressed(route: str) -> str:
-    """Return a URL of this route, with ids that do not exist."""
+    """Return a URL of this route with ids that do not exist."""
     places = {**ELSE, **dict.fromkeys(re.findall(r"\{(\w+_id)\}", route), new_id())}
     return re.sub(r"\{(\w+)(?::\w+)?\}", lambda match: places[match[1]], route)
 
@@ -75,7 +75,7 @@ BENT = ("%0a", "%0d", "%09", "%00", "%3f", "%23", "%2f", "%5c", "/", ";", "/../"
 
 
 async def test_distorted_path_does_not_bypass_authentication(team: Team) -> None:
-    """If the auth gate regards a distorted path as public, no protected route may serve it."""
+    """No protected route may serve a distorted path that the auth gate treats as public."""
     app, shut = (
         team.app(),
         {path: at for path, at in paths_of(team).items() if path not in {"/", *OPEN}},

@@ -1,10 +1,10 @@
-"""For every route that takes a form: a valid form that changes something."""
+"""A valid form for every route that accepts forms; each form changes data."""
 
 from org_env import AgentClient
 
 
 async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]]]:
-    """Return the URL and the form fields of each route, without the CSRF token."""
+    """Return the URL and the form fields for each route, without the CSRF token."""
     plan = await agent.plan()
     place = f"/plans/{plan['planId']}"
     fields = {"instructions": "Look it up twice.", "revision": "1"}

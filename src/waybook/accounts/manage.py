@@ -1,4 +1,4 @@
-"""Rules that change an org, its users and its tokens; each returns one audit entry.
+"""Rules that change an org, its users and its API tokens. Each returns one audit entry.
 
 There are eight kinds of audit events. These entries belong to the org itself, so they are
 `plan_modified` with an action that names the change.
@@ -30,7 +30,7 @@ class NewUser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewToken:
-    """A token to be created; `hash` is the hash of its secret."""
+    """An API token to be created; `hash` is the hash of its secret."""
 
     label: str
     hash: str
@@ -39,7 +39,7 @@ class NewToken:
 
 
 def record_org(org: Org, context: DecisionContext) -> Entry:
-    """Return the first entry of an org's chain: its state when the chain began."""
+    """Return the first entry of an org's audit chain: the org's state when the chain began."""
     return _entry("org_recorded", context, _made(org), slug=org.slug)
 
 
@@ -50,7 +50,7 @@ def change_org(
     name: str | None = None,
     policy: ReviewPolicy | None = None,
 ) -> tuple[Org, Entry | None]:
-    """Change the name or review policy of an org; return no entry if nothing changes.
+    """Change the name or review policy of an org; return no audit entry if nothing changes.
 
     Raises:
         InvalidInput: the name is not valid.
@@ -97,7 +97,7 @@ def disable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
 
 
 def enable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
-    """Enable a user again, with their previous credentials.
+    """Enable a disabled user, whose earlier credentials become valid again.
 
     Raises:
         InvalidTransition: the user is not disabled.
@@ -111,7 +111,7 @@ def enable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
 def change_scopes(
     user: User, scopes: tuple[Scope, ...], context: DecisionContext
 ) -> tuple[User, Entry | None]:
-    """Set the scopes of a user; return no entry if nothing changes.
+    """Set the scopes of a user; return no audit entry if nothing changes.
 
     Raises:
         InvalidInput: there are no scopes; to deny all access, disable the user.
@@ -124,7 +124,7 @@ def change_scopes(
 
 
 def add_token(user: User, new: NewToken, context: DecisionContext) -> tuple[Token, Entry]:
-    """Create a token for a user.
+    """Create an API token for a user.
 
     Raises:
         InvalidInput: it has no scopes, has expired already, or its label is not valid.
@@ -157,7 +157,7 @@ def add_token(user: User, new: NewToken, context: DecisionContext) -> tuple[Toke
 
 
 def revoke_token(token: Token, context: DecisionContext) -> tuple[Token, Entry]:
-    """Revoke a token permanently.
+    """Revoke an API token permanently.
 
     Raises:
         InvalidTransition: the token is revoked already.

@@ -55,14 +55,14 @@ class Token:
 
 
 class OrgListItem(NamedTuple):
-    """An org as listed in the directory."""
+    """An org as an entry of the list of all orgs."""
 
     org: Org
     created_at: datetime
 
 
 class TokenUse(NamedTuple):
-    """A token, its user, and its last use to the minute."""
+    """An API token, the name of its user, and the time of its last use, to the minute."""
 
     token: Token
     user: str
@@ -70,7 +70,7 @@ class TokenUse(NamedTuple):
 
 
 def row_of(entity: Org | User | Token) -> dict[str, Json]:
-    """Return every field except the id, as recorded in the audit."""
+    """Return every field except the id, in the form that audit entries use."""
     return {name: as_json(getattr(entity, name)) for name in type(entity).__slots__ if name != "id"}
 
 
@@ -81,7 +81,7 @@ _SLUG: Final = re.compile("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
 
 def validate_slug(slug: str) -> str:
-    """Return the slug if it is valid.
+    """Return the slug; raise an error if it is invalid.
 
     >>> validate_slug("acme-2")
     'acme-2'
@@ -98,7 +98,7 @@ def validate_slug(slug: str) -> str:
 
 
 def validate_user_name(name: str) -> str:
-    """Return the name if it is valid; a reserved name would make a user look like Waybook itself.
+    """Return the user name if valid; reject reserved names, which look like Waybook itself.
 
     >>> validate_user_name(" Ann ")
     'Ann'
@@ -115,7 +115,7 @@ def validate_user_name(name: str) -> str:
 
 
 def validate_name(name: str, *, argument: str) -> str:
-    """Return the name without surrounding whitespace, if it is one printable line.
+    """Return the name without surrounding whitespace; reject all but one printable line.
 
     >>> validate_name(" Ann ", argument="name")
     'Ann'

@@ -15,7 +15,7 @@ _TOKEN: Final = re.compile(f"{PREFIX}[A-Za-z0-9]{{{LENGTH}}}", re.ASCII)
 
 
 def generate_token(choose: Callable[[str], str]) -> str:
-    """Generate a token; `choose` picks a random character.
+    """Generate an API token; `choose` is the function that picks a random character.
 
     >>> generate_token(lambda letters: letters[0]) == "wb_" + 40 * "a"
     True
@@ -24,7 +24,7 @@ def generate_token(choose: Callable[[str], str]) -> str:
 
 
 def looks_like_token(text: str) -> bool:
-    """Return whether a text has the form of an API token; only such texts are looked up.
+    """Return whether a text has the form of an API token; other texts are not looked up.
 
     >>> (
     ...     looks_like_token("wb_" + 40 * "a"),
@@ -37,7 +37,7 @@ def looks_like_token(text: str) -> bool:
 
 
 def hash_token(secret: str) -> bytes:
-    """Return the hash under which a secret is stored.
+    """Return the hash under which the secret of a token is stored.
 
     It is compared by a database lookup, so the duration reveals nothing about the secret.
     """

@@ -48,7 +48,7 @@ OPERATIONS_PER_CALL: Final = 5_000
 
 class Dispatcher:
     def __init__(self, services: Services, calls: CallLog) -> None:
-        """Create a dispatcher for these services that logs its calls to `calls`."""
+        """Create a dispatcher that uses these services and logs every tool call to `calls`."""
         self.services = services
         self.calls = calls
         #: Number of answers per tool and outcome; the outcome is `ok` or an error code.
@@ -69,7 +69,7 @@ class Dispatcher:
     async def dispatch(
         self, caller: Caller, tool_name: str, arguments: Mapping[str, object]
     ) -> Answer:
-        """Carry out one call; every exception becomes an error answer."""
+        """Carry out one tool call; convert every exception to an error answer."""
         tool = TOOLS[tool_name]
         try:
             self.require_capacity(caller, tool.name)
@@ -86,7 +86,7 @@ class Dispatcher:
         return answer
 
     def require_capacity(self, caller: Caller, what: str = UNATTRIBUTED) -> None:
-        """Count a call of this org against its rate limit, before any work is done for the call.
+        """Count a tool call against the rate limit of its org, before any work is done for it.
 
         Raises:
             RateLimited: the org exceeded its rate limit.
@@ -95,27 +95,27 @@ class Dispatcher:
             raise self.rate_limited_answer(caller, what)
 
     def try_acquire(self, caller: Caller) -> float:
-        """Count a call of this org unless it has to wait; return the seconds to wait."""
+        """Count a tool call of this org and return 0, or return the seconds it has to wait."""
         limit = self.services.rate_limit
         return limit.try_acquire(_bucket_key(caller), self.clock()) if limit is not None else 0.0
 
     def charge(self, caller: Caller, calls: int) -> None:
-        """Charge this org for this many additional calls."""
+        """Charge this org's rate limit as if it had made this many additional tool calls."""
         if self.services.rate_limit is not None:
             self.services.rate_limit.charge(_bucket_key(caller), self.clock(), calls)
 
     def retry_after(self, caller: Caller) -> float:
-        """Return the seconds until the next call of this org is admitted, or zero."""
+        """Return the seconds until the next tool call of this org is admitted, or zero."""
         limit = self.services.rate_limit
         return limit.retry_after(_bucket_key(caller), self.clock()) if limit is not None else 0.0
 
     async def is_ready(self) -> bool:
-        """Return True if the database answers; the check has no org and no rate limit."""
+        """Return True if the database answers; no rate limit applies to this check."""
         await self.services.database.read_global("select app_now()")
         return True
 
     async def read_document(self, caller: Caller, resource_id: str) -> ReadableDocument:
-        """Return a rendered document of the caller's org; no tool returns rendered documents.
+        """Return a rendered document of the caller's org, which no tool returns.
 
         Raises:
             NotFound: it does not exist, or belongs to another org.
@@ -143,7 +143,7 @@ class Dispatcher:
         return [output_view(output) for output in outputs]
 
     def _reading(self, caller: Caller) -> RequestContext:
-        """Return a request context for reading.
+        """Return a request context for read-only operations.
 
         Raises:
             Forbidden: the caller may not even read.
@@ -207,7 +207,7 @@ class Dispatcher:
 
 
 def _refuse_without(tool: Tool, caller: Caller) -> None:
-    """Reject a caller who has none of the tool's scopes.
+    """Raise an error if the caller has none of the scopes that the tool accepts.
 
     Raises:
         Forbidden: the caller lacks the scope.
@@ -223,7 +223,7 @@ def _refuse_without(tool: Tool, caller: Caller) -> None:
 
 
 def _bucket_key(caller: Caller) -> tuple[UUID, bool]:
-    """Return the rate-limit bucket key; the dashboard has its own, so agents cannot block it."""
+    """Return the rate-limit key. The dashboard has its own, so that agents cannot block it."""
     return caller.org_id, caller.channel is Channel.DASHBOARD
 
 
@@ -254,7 +254,7 @@ def _logged(
 
 
 def _step_of(arguments: Mapping[str, object], answer: Answer) -> str | None:
-    """Return the id of the step that a call concerns, from its arguments or answer, if any."""
+    """Return the step id in a call's arguments or else in its answer, or None."""
     named = arguments.get("stepId") or answer.body.get("stepId")
     return named.lower() if isinstance(named, str) and is_id(named) else None
 

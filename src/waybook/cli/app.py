@@ -1,4 +1,4 @@
-"""Command-line entry point: the command table and the conversion of errors to messages."""
+"""Entry point of the command line: table of commands, and conversion of errors to messages."""
 
 import os
 from typing import Any

@@ -1,4 +1,4 @@
-"""Map exports as SVG, Mermaid or Markdown files, shared by `map`, `run` and `status`."""
+"""Export of diagrams as SVG, Mermaid or Markdown, shared by `map`, `run` and `status`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ HELP = {
 
 
 def export_options(command: Command) -> Command:
-    """Add one export option per drawing format; each takes a file path, or - for stdout."""
+    """Add one option per diagram format; each takes a file path, or - for stdout."""
     for form in reversed(DrawingFormat):
         where = click.Path(allow_dash=True, dir_okay=False)
         command = click.option(f"--{form}", type=where, metavar="OUT", help=HELP[form])(command)
@@ -27,13 +27,13 @@ def export_options(command: Command) -> Command:
 
 
 def pop_requested_exports(flags: dict[str, Any]) -> RequestedExports:
-    """Remove the export options from the flags and return the ones that were set."""
+    """Remove the export options from the command's flags; return those that were set."""
     paths = {form: flags.pop(str(form), None) for form in DrawingFormat}
     return {form: where for form, where in paths.items() if where is not None}
 
 
 def write_exports(drawing: Drawing, exports: RequestedExports) -> None:
-    """Write each requested drawing to its output path.
+    """Write the diagram in each requested format to its output path.
 
     Raises:
         BadParameter: it cannot be written there.

@@ -1,4 +1,4 @@
-"""Bounded reading of command input from a file or stdin.
+"""Reading of command input from a file or stdin, with a size limit.
 
 Pipes and devices can be endless, so the size limit is enforced while reading.
 """
@@ -42,7 +42,7 @@ def read_prefix(file: str, most: int) -> bytes:
 
 
 def read_lines(file: str, most: int) -> Iterator[bytes]:
-    """Yield the lines; a line longer than `most` bytes is cut to `most + 1` bytes.
+    """Yield the lines of the input; cut a line longer than `most` bytes to `most + 1` bytes.
 
     Raises:
         BadParameter: they cannot be read.
@@ -66,7 +66,7 @@ def _skip_to_next(source: IO[bytes]) -> None:
 
 
 def check_size(text: bytes, most: int) -> bytes:
-    """Return the text unchanged if it is within the size limit.
+    """Return the text unchanged; raise an error if it exceeds the size limit.
 
     Raises:
         TooLarge: it has more bytes than so many.
@@ -77,7 +77,7 @@ def check_size(text: bytes, most: int) -> bytes:
 
 
 def read_argument(argument: str, param_hint: str) -> str:
-    """Return the argument, or the content of stdin if it is a dash.
+    """Return the argument or, if it is a dash, the content of stdin.
 
     Raises:
         BadParameter: it cannot be read, or is longer than anything that is asked there.

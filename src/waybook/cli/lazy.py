@@ -1,4 +1,4 @@
-"""Lazy imports, so that starting a command loads only the modules of that command."""
+"""Lazy imports, so that a command loads only the modules that it needs."""
 
 from importlib import import_module
 from typing import Any
@@ -7,13 +7,13 @@ import click
 
 
 def load(target: str) -> Any:  # noqa: ANN401 - what it is, only its user knows
-    """Import and return the object named by `package.module:name`."""
+    """Import and return the object that `package.module:name` refers to."""
     module, _, name = target.partition(":")
     return getattr(import_module(module), name)
 
 
 class LazyGroup(click.Group):
-    """Click group with a table of names and help lines; imports a command when it is called."""
+    """Click group that imports a command when it is called; help lines come from a table."""
 
     def __init__(self, *args: Any, table: dict[str, tuple[str, str]], **rest: Any) -> None:  # noqa: ANN401 - passed on
         """Store the table of commands: name → (import target, help line)."""

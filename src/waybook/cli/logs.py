@@ -17,12 +17,12 @@ from waybook.settings import LoadedSettings
 
 class JsonLineFormatter(logging.Formatter):
     def __init__(self, redact: Callable[[str], str] = redact) -> None:
-        """Create a formatter that redacts messages and tracebacks with this function."""
+        """Create a formatter; `redact` removes secrets from messages and tracebacks."""
         super().__init__()
         self._redact = redact
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as one line of JSON."""
+        """Return the log record as one line of JSON."""
         line: dict[str, object] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
@@ -40,7 +40,7 @@ def configure_server_logging(loaded: LoadedSettings) -> None:
 
 
 def configure_command_logging(loaded: LoadedSettings) -> None:
-    """Write logs to stderr only if a log level was set; otherwise discard them."""
+    """Write logs to stderr only if a log level was set; otherwise discard all logs."""
     is_level_set = loaded.sources["log_level"] != "default"
     handler = logging.StreamHandler(sys.stderr) if is_level_set else logging.NullHandler()
     _log_to(handler, loaded)

@@ -1,4 +1,4 @@
-"""Options shared by commands, and the settings built from them and the environment."""
+"""Options shared by commands, and the settings that they and the environment determine."""
 
 import os
 from collections.abc import Callable
@@ -57,7 +57,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 
 def scopes_option(usual: tuple[Scope, ...], description: str) -> Callable[[Command], Command]:
-    """Add a repeatable `--scope` option with `usual` as its default."""
+    """Add a repeatable `--scope` option; `usual` is its default value."""
     return click.option(
         "--scope",
         "scopes",
@@ -74,7 +74,7 @@ def database_options(command: Command) -> Command:
 
 
 def serving_options(command: Command) -> Command:
-    """Add the options for serving agents."""
+    """Add the options for servers that agents connect to."""
     return _with(command, (*SERVING, *DATABASE))
 
 
@@ -89,7 +89,7 @@ def listening_options(command: Command) -> Command:
 
 
 def settings_from(flags: dict[str, object]) -> LoadedSettings:
-    """Return the settings in force for these flags."""
+    """Return the settings that these flags and the environment determine."""
     return read_settings(flags, os.environ)
 
 

@@ -1,4 +1,4 @@
-"""Plain output: lines, texts and JSON with terminal control characters escaped."""
+"""Plain terminal output: lines, texts and JSON with control characters escaped."""
 
 import json
 import sys
@@ -13,12 +13,12 @@ COMPACT_SEPARATORS: Final = (",", ":")
 
 
 def print_line(text: str, *, err: bool = False) -> None:
-    """Print a line that contains stored text."""
+    """Print a line that contains stored text, with hidden characters escaped."""
     click.echo(escape_hidden(text), err=err)
 
 
 def print_text(text: str) -> None:
-    """Print a stored text: unchanged to a file or pipe, escaped for a terminal."""
+    """Print a stored text: unchanged to a file or pipe, with escapes on a terminal."""
     shown = escape_hidden(text) if sys.stdout.isatty() else text
     # By default click strips ANSI sequences from redirected output, and a file would differ from
     # the stored text.
@@ -26,14 +26,14 @@ def print_text(text: str) -> None:
 
 
 def print_json(value: object, *, tight: bool = False, indent: int | None = None) -> None:
-    """Print JSON with hidden characters escaped; it parses to the same value."""
+    """Print JSON with hidden characters escaped, which does not change the parsed value."""
     blanks = COMPACT_SEPARATORS if tight else None
     text = json.dumps(value, ensure_ascii=False, indent=indent, separators=blanks, default=str)
     click.echo(escape_json(text))
 
 
 def escape_json(text: str) -> str:
-    r"""Return JSON with its hidden characters escaped.
+    r"""Return JSON text with hidden characters escaped.
 
     >>> print(escape_json('{"a":"\x9b31m\U000e0041"}'))
     {"a":"\u009b31m\udb40\udc41"}

@@ -1,4 +1,4 @@
-"""Access to the application for commands: starts it and shows a spinner while waiting."""
+"""Access to the application for commands: starts it and shows a spinner meanwhile."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,13 +19,13 @@ from waybook.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class AppSession:
-    """Running application, as used by a command."""
+    """Running application, for use by a command."""
 
     app: Application
 
     @property
     def call(self) -> RequestContext:
-        """Return a request context for use cases that are not tools."""
+        """Return a request context for operations that are not tools."""
         return RequestContext(
             services=self.app.dispatcher.services, caller=self.app.caller(Channel.CLI)
         )
@@ -55,7 +55,7 @@ def get_console() -> Console:
 
 
 def load_settings(flags: dict[str, object]) -> Settings:
-    """Return the settings in force and configure logging for a command."""
+    """Return the effective settings, and configure logging for a command."""
     loaded = settings_from(flags)
     configure_command_logging(loaded)
     return loaded.settings
@@ -63,7 +63,7 @@ def load_settings(flags: dict[str, object]) -> Settings:
 
 @asynccontextmanager
 async def open_app(settings: Settings) -> AsyncIterator[AppSession]:
-    """Start the application for the length of a block, with a spinner on stderr while it starts."""
+    """Run the application until the block ends, with a spinner on stderr while it starts."""
     waiting = Console(stderr=True).status("starting the database …", spinner="dots")
     waiting.start()
     try:

@@ -1,4 +1,4 @@
-"""Evaluation budget, counted in operations and bytes, never in time.
+"""Budget for evaluating conditions, counted in operations and bytes, not in time.
 
 The rates are chosen so that the most expensive condition stays far below 50 ms and a few megabytes:
 
@@ -32,7 +32,7 @@ COMPARED_ITEM = 3
 
 
 class BudgetExceeded(Exception):
-    """Error for a spent budget. No operator absorbs this error: the evaluation ends."""
+    """Error for a spent budget. Unlike other errors, it always ends the evaluation."""
 
     def __init__(self, at: int, limit: int = BUDGET) -> None:
         """Store the position of the operation that exceeded the budget, and the limit."""
@@ -48,7 +48,7 @@ class BudgetExceeded(Exception):
 
 
 class Budget:
-    """Remaining budget of one evaluation.
+    """Remaining budget for evaluating one condition.
 
     >>> budget = Budget()
     >>> budget.spend(10, at=0)
@@ -69,7 +69,7 @@ class Budget:
         return self.limit - self.left
 
     def spend(self, cost: int, at: int) -> None:
-        """Charge the cost before the work is done.
+        """Charge the cost of an operation, before it is executed.
 
         Raises:
             BudgetExceeded: the work would cost more than is left.
@@ -81,7 +81,7 @@ class Budget:
 
 
 class SharedBudget:
-    """Budget shared by all conditions that one call evaluates, in order.
+    """Budget shared by all conditions that one tool call evaluates, in order.
 
     Each may spend what is left minus a reserve for those after it, so that an expensive condition
     does not prevent a cheap one from being evaluated.
@@ -113,7 +113,7 @@ class SharedBudget:
 
 @dataclass(slots=True)
 class Frame:
-    """State of one evaluation: variables, macro bindings, and budget.
+    """State of one evaluation of a condition: variables, macro variables, and budget.
 
     It is mutable, but only the evaluation it was created for writes to it.
     """

@@ -1,4 +1,4 @@
-"""Name and depth check: variables, macro variables, and functions a condition may use."""
+"""Check of a condition: its nesting depth, and the variables and functions that it uses."""
 
 from waybook.conditions.functions import SIGNATURES, Signature
 from waybook.conditions.syntax import Call, Macro, Name, Node, children, walk
@@ -33,7 +33,7 @@ _SUGGESTED_CONSTANT = {
 
 
 def check(tree: Node) -> None:
-    """Reject a tree that is too deep or uses an unknown name.
+    """Reject a syntax tree that is too deep or uses an unknown name.
 
     Raises:
         ConditionError: the first such place.

@@ -27,7 +27,7 @@ MAX_SOURCE_LENGTH = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Result of an evaluation: fired or not, the error that prevented it if any, and the cost."""
+    """Result of evaluating a condition: whether it fired, its error if any, and its cost."""
 
     fired: bool
     error: str | None
@@ -36,14 +36,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """Compiled condition."""
+    """Compiled branch condition."""
 
     source: str
     tree: Node
     program: Program = field(repr=False, compare=False)
 
     def evaluate(self, values: Mapping[str, Json], budget: Budget | None = None) -> Outcome:
-        """Evaluate the condition; never raises, for any values.
+        """Evaluate the condition with any values; return errors in the result, never raise.
 
         Without a budget, the full default budget applies.
 
@@ -68,7 +68,7 @@ class Condition:
 
 
 def compile_condition(source: str) -> Condition:
-    """Compile a condition; all errors in its text are found here, not during evaluation.
+    """Compile a condition; raise all errors in its text here, not during evaluation.
 
     Raises:
         BadExpression: it does not compile; the details hold `position`, `source`, and `hint`

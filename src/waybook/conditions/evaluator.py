@@ -1,4 +1,4 @@
-"""Compiler from a checked tree to closures: each node becomes a function of the frame."""
+"""Compiler that turns each node of a checked syntax tree into a Python function."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ _OPERATIONS: Mapping[Operator, Operation] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """Compiled tree: its entry point, the cost of one pass, and the number of macro slots."""
+    """Compiled syntax tree: its entry function, its cost, and number of macro variables."""
 
     run: Run
     cost: int
@@ -65,13 +65,13 @@ class Program:
 
 
 def program(tree: Node) -> Program:
-    """Compile a checked tree."""
+    """Compile a checked syntax tree."""
     macros = sum(isinstance(node, Macro) for node, _ in walk(tree))
     return Program(run=_compiled(tree, MappingProxyType({})), cost=size(tree), slots=macros)
 
 
 def start(compiled: Program, values: Mapping[str, Json], budget: Budget) -> Json:
-    """Run the program on the values and return the result.
+    """Evaluate a compiled condition with these variables, and return the result.
 
     Raises:
         ConditionError: the answer is an error of CEL.
@@ -83,7 +83,7 @@ def start(compiled: Program, values: Mapping[str, Json], budget: Budget) -> Json
 
 @singledispatch
 def _compiled(node: Node, scope: Scope) -> Run:
-    """Return the function that evaluates one node; implemented separately per node type."""
+    """Return the function that evaluates one syntax tree node, by the type of the node."""
     raise NotImplementedError(node, scope)
 
 

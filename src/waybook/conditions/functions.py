@@ -26,7 +26,7 @@ _COMPARISONS_PER_UNIT = 256
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Call form of a function: argument count, and whether it may be called without a receiver."""
+    """Signature of a function: argument count, and whether the receiver is optional."""
 
     arguments: int
     bare: bool
@@ -46,7 +46,7 @@ SIGNATURES: Mapping[str, Signature] = MappingProxyType({
 
 
 def size(value: Json, at: int) -> int:
-    """Return the number of code points, elements or keys."""
+    """Return the length of a text in code points, or the number of elements or keys."""
     if type(value) is str or type(value) is list or type(value) is dict:
         return len(value)
     raise ConditionError(f"size needs a string, list or map, found {kind(value)},", at)
@@ -79,7 +79,7 @@ TEXT_TESTS: Mapping[str, TextTest] = MappingProxyType(
 
 
 def junction(sign: str, operands: tuple[tuple[int, Run], ...], *, settles: bool) -> Run:
-    """Build `&&` (decided by false) or `||` (decided by true) from operands with positions."""
+    """Return a function for `&&` (decided by false) or `||` (decided by true)."""
 
     def run(frame: Frame) -> Json:
         error: ConditionError | None = None
@@ -101,7 +101,7 @@ def junction(sign: str, operands: tuple[tuple[int, Run], ...], *, settles: bool)
 
 
 def quantifier(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> Run:
-    """Build `exists` (decided by true) or `all` (decided by false)."""
+    """Return a function for `exists` (decided by true) or `all` (decided by false)."""
     settles = node.macro is MacroName.EXISTS
     at = node.body.at
 
@@ -127,7 +127,7 @@ def quantifier(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> 
 
 
 def selection(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> Run:
-    """Build `filter`: the elements for which the body is true; the first error is raised."""
+    """Return a function for `filter`: elements with a true body; it raises the first error."""
 
     def run(frame: Frame) -> Json:
         selected: list[Json] = []
@@ -145,7 +145,7 @@ def selection(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> R
 
 
 def conditional(at: int, condition: Run, then: Run, otherwise: Run) -> Run:
-    """Build `condition ? then : otherwise`; only the chosen branch is evaluated."""
+    """Return a function for `condition ? then : otherwise`; it evaluates one branch only."""
 
     def run(frame: Frame) -> Json:
         verdict = condition(frame)
@@ -159,7 +159,7 @@ def conditional(at: int, condition: Run, then: Run, otherwise: Run) -> Run:
 
 
 def negation(at: int, operand: Run) -> Run:
-    """Build `!operand`."""
+    """Return a function that evaluates `!operand`."""
 
     def run(frame: Frame) -> Json:
         verdict = operand(frame)
@@ -171,7 +171,7 @@ def negation(at: int, operand: Run) -> Run:
 
 
 def _elements(node: Macro, group: Json) -> Iterable[Json]:
-    """Return the elements of a list, or the keys of a map in its own order."""
+    """Return the elements of a list, or the keys of a map in insertion order."""
     if type(group) is list or type(group) is dict:
         return group
     raise ConditionError(f"{node.macro} needs a list or a map, found {kind(group)},", node.at)
@@ -180,7 +180,7 @@ def _elements(node: Macro, group: Json) -> Iterable[Json]:
 def _first(
     known: ConditionError | None, new: ConditionError, at: int, frame: Frame
 ) -> ConditionError:
-    """Return the first error, `known` or else `new`; charge for `new` and drop its traceback."""
+    """Return the error `known`, or else `new`; charge for `new` and drop its traceback."""
     frame.budget.spend(ABSORBED_ERROR, at)
     new.__traceback__ = None
     return known or new

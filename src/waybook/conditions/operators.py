@@ -99,7 +99,7 @@ def _within(value: int, at: int) -> int:
 
 
 def _cut_quotient(left: int, right: int) -> int:
-    """Return the quotient truncated toward zero, as in CEL; Python's `//` rounds down.
+    """Return the integer quotient truncated toward zero, as in CEL, unlike Python's `//`.
 
     >>> _cut_quotient(-5, 3), -5 // 3
     (-1, -2)
@@ -109,7 +109,7 @@ def _cut_quotient(left: int, right: int) -> int:
 
 
 def _over_zero(left: float, zero: float) -> float:
-    """Return the quotient for a zero divisor, as in IEEE 754.
+    """Return the result of dividing a double by zero, as in IEEE 754.
 
     >>> _over_zero(1.0, -0.0), _over_zero(0.0, 0.0)
     (-inf, nan)
@@ -183,7 +183,7 @@ def _same_scalar(left: Json, right: Json, at: int, budget: Budget) -> bool:
 
 
 def _same(left: Json, right: Json, at: int, budget: Budget) -> bool:
-    """Compare without recursion: submitted values may be deeper than Python's stack."""
+    """Compare two values without recursion, since they may be deeper than Python's stack."""
     waiting = [(left, right)]
     while waiting:
         first, other = waiting.pop()
@@ -202,7 +202,7 @@ def _same(left: Json, right: Json, at: int, budget: Budget) -> bool:
 
 
 def _list_pairs(first: list[Json], other: list[Json], at: int, budget: Budget) -> Pairs | None:
-    """Return the pairs of elements to compare, or None if the lists differ in length."""
+    """Return the pairs of elements to compare, or None if the lists have different lengths."""
     if len(first) != len(other):
         return None
     budget.spend(COMPARED_PAIR * (1 + len(first)), at)
@@ -212,7 +212,7 @@ def _list_pairs(first: list[Json], other: list[Json], at: int, budget: Budget) -
 def _map_pairs(
     first: dict[str, Json], other: dict[str, Json], at: int, budget: Budget
 ) -> Pairs | None:
-    """Return the pairs of values to compare, or None if the maps differ in their keys."""
+    """Return the pairs of values to compare, or None if the maps have different keys."""
     if len(first) != len(other):
         return None
     budget.spend(COMPARED_PAIR, at)
@@ -287,7 +287,7 @@ def index(value: Json, key: Json, at: int, budget: Budget) -> Json:
 
 
 def _place(key: Json, length: int, at: int) -> int:
-    """Return the position in a list; CEL also accepts a double without fraction."""
+    """Return the index as an integer; CEL also accepts a double without a fraction."""
     if type(key) is float and key.is_integer():
         place = int(key)
     elif type(key) is int:

@@ -1,4 +1,4 @@
-"""Parser from tokens to a tree, by CEL's grammar.
+"""Parser from tokens to a syntax tree, according to CEL's grammar.
 
 ::
 
@@ -48,7 +48,7 @@ _LOOP_ARGUMENTS = 2
 
 
 def expand(at: int, name: str, receiver: Node | None, arguments: tuple[Node, ...]) -> Node:
-    """Return the node for a call, expanding macros.
+    """Return the syntax tree node for a function call; expand macros.
 
     Raises:
         ConditionError: a macro is called in a form it does not have.
@@ -114,7 +114,7 @@ _RESERVED = frozenset(
 
 
 def parse(source: str) -> Node:
-    """Parse the source and return its tree.
+    """Parse the source of a condition and return its syntax tree.
 
     Raises:
         ConditionError: the source is not of CEL's grammar, or of no form in this subset.
@@ -160,7 +160,7 @@ def _both(cursor: Cursor) -> Node:
 
 
 def _binary(cursor: Cursor, floor: int) -> Node:
-    """Parse left-associative operators whose precedence is at least `floor`."""
+    """Parse left-associative binary operators with a precedence of at least `floor`."""
     left = _unary(cursor)
     while (entry := _OPERATORS.get(cursor.token.text)) and entry[0] >= floor:
         level, operator = entry
@@ -170,7 +170,7 @@ def _binary(cursor: Cursor, floor: int) -> Node:
 
 
 def _unary(cursor: Cursor) -> Node:
-    """Parse a sequence of `!` or `-`; as in CEL, pairs cancel out without a type check."""
+    """Parse repeated `!` or `-`; as in CEL, each pair cancels out without a type check."""
     at = cursor.token.at
     if cursor.peek_is("!"):
         odd = _odd(cursor, "!")
@@ -276,7 +276,7 @@ def _arguments(cursor: Cursor) -> tuple[Node, ...]:
 
 
 def _list(cursor: Cursor) -> Node:
-    """Parse a list; a trailing comma is allowed, and as in CEL even a lone comma."""
+    """Parse a list; as in CEL, accept a trailing comma, and even a comma without elements."""
     opened = cursor.take()
     items: list[Node] = []
     if not cursor.skip(","):

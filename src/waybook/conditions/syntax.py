@@ -36,7 +36,7 @@ class MacroName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Base class of all nodes."""
+    """Base class of all syntax tree nodes."""
 
     at: int
 
@@ -141,14 +141,14 @@ class ListOf(Node):
 
 @dataclass(frozen=True, slots=True)
 class MapOf(Node):
-    """`{"key": value}`; the keys are string literals, as in JSON."""
+    """`{"key": value}` with string literals as keys, as in JSON."""
 
     keys: tuple[str, ...]
     items: tuple[Node, ...]
 
 
 def children(node: Node) -> list[Node]:
-    """Return the direct children, in the order of the fields."""
+    """Return the direct children of a node, in the order of its fields."""
     nodes: list[Node] = []
     for name in node.__slots__:
         part: object = getattr(node, name)
@@ -167,5 +167,5 @@ def walk(tree: Node) -> Iterator[tuple[Node, int]]:
 
 
 def size(tree: Node) -> int:
-    """Return the number of nodes: the cost of one pass over the tree."""
+    """Return the number of nodes, which is the cost of evaluating the tree once."""
     return sum(1 for _ in walk(tree))

@@ -1,4 +1,4 @@
-"""Tokenizer by CEL's lexical grammar, token cursor, and literal values.
+"""Tokenizer for CEL's lexical grammar, cursor over tokens, and values of literals.
 
 Numbers are limited to CEL's ranges; strings are returned with their escapes replaced.
 """
@@ -26,7 +26,7 @@ class Token:
     at: int
 
     def __str__(self) -> str:
-        """Return the token as error messages quote it."""
+        """Return the token in the form in which error messages quote it."""
         if self.kind is Kind.END:
             return "end"
         return self.text if self.kind is Kind.STRING else f"'{self.text}'"
@@ -67,7 +67,7 @@ _ADVICE = {
 
 
 def tokenize(source: str) -> list[Token]:
-    """Return all tokens of the source, followed by an END.
+    """Return all tokens of the source, followed by an END token.
 
     >>> [str(token) for token in tokenize("size(x) >= 1")]
     ["'size'", "'('", "'x'", "')'", "'>='", "'1'", 'end']
@@ -107,19 +107,19 @@ _WORD_ADVICE = {
 
 
 class Cursor:
-    """Cursor over the tokens of one source, from left to right."""
+    """Cursor over the tokens of one condition, from left to right."""
 
     __slots__ = ("_nesting", "_next", "_tokens", "token")
 
     def __init__(self, source: str) -> None:
-        """Start at the first token."""
+        """Create a cursor at the first token."""
         self._tokens = tokenize(source)
         self._next = 1
         self._nesting = 0
         self.token = self._tokens[0]
 
     def at_end(self) -> bool:
-        """Return whether all tokens are read."""
+        """Return whether all tokens are consumed."""
         return self.token.kind is Kind.END
 
     def peek_is(self, symbol: str) -> bool:
@@ -127,11 +127,11 @@ class Cursor:
         return self.token.text == symbol
 
     def peek_is_signed_number(self) -> bool:
-        """Return whether a minus sign and a number are next, which together form one literal."""
+        """Return whether a minus sign and a number are next, which form one literal."""
         return self.peek_is("-") and self._tokens[self._next].kind in {Kind.INT, Kind.DOUBLE}
 
     def take(self) -> Token:
-        """Consume and return the next token, which is not the end."""
+        """Consume and return the next token, which must not be the end."""
         token = self.token
         self.token = self._tokens[self._next]
         self._next += 1
@@ -145,7 +145,7 @@ class Cursor:
         return True
 
     def expect(self, symbol: str, opened: Token | None = None) -> None:
-        """Consume this symbol.
+        """Consume this symbol; raise an error if it is not next.
 
         Raises:
             ConditionError: something else is next.
@@ -161,7 +161,7 @@ class Cursor:
         return ConditionError(f"unexpected {self.token}", self.token.at, both)
 
     def enter(self) -> None:
-        """Increase the nesting depth.
+        """Increase the nesting depth; raise an error if it is too deep.
 
         Raises:
             ConditionError: that is too deep.
@@ -172,7 +172,7 @@ class Cursor:
             raise ConditionError(text, self.token.at, "take brackets away or split the condition")
 
     def leave(self) -> None:
-        """Decrease the nesting depth."""
+        """Decrease the nesting depth, after a nested expression."""
         self._nesting -= 1
 
 
@@ -216,7 +216,7 @@ def read_int(text: str, at: int, *, negative: bool) -> int:
 
 
 def read_double(text: str, *, negative: bool) -> float:
-    """Return the value of a double literal; out of range it is infinite, as in CEL."""
+    """Return the value of a double literal; as in CEL, it is infinite if out of range."""
     return -float(text) if negative else float(text)
 
 

@@ -1,4 +1,4 @@
-"""Audit entries and the row changes they carry, as a decision requests them.
+"""Audit entries and the row changes that they record, as a decision requests them.
 
 A change is one field of one row, from and to. The ledger writes exactly these changes to the rows
 and exactly these entries to the audit, so state = replay(audit) by construction. The field `*`
@@ -22,7 +22,7 @@ PLAIN = frozenset({str, int, float, bool, NoneType})
 
 
 class Event(StrEnum):
-    """Event of an audit entry: the reason for its changes. The changes alone define the state."""
+    """Event of an audit entry: the reason for its changes, which alone define the state."""
 
     STEP_STARTED = "step_started"
     STEP_COMPLETED = "step_completed"
@@ -35,7 +35,7 @@ class Event(StrEnum):
 
 
 class Entity(StrEnum):
-    """Kind of row a change refers to."""
+    """Kind of database row that a change refers to."""
 
     PLAN = "plan"
     STEP = "step"
@@ -61,7 +61,7 @@ class Entity(StrEnum):
 
 
 class Change(NamedTuple):
-    """Change of one field of one row, with the old and the new value."""
+    """Change of one field of one database row, with the old and the new value."""
 
     entity: Entity
     id: str
@@ -70,7 +70,7 @@ class Change(NamedTuple):
     new: Json
 
     def as_json(self) -> dict[str, Json]:
-        """Return the change as it is stored in the audit."""
+        """Return the change in the form in which audit entries store it."""
         return {
             "entity": self.entity,
             "id": self.id,
@@ -81,7 +81,7 @@ class Change(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """Audit entry to be written: its event, its details, and the changes it records."""
+    """Audit entry to be written: its event, its details, and the row changes it records."""
 
     event: Event
     details: Mapping[str, Json]
@@ -108,7 +108,7 @@ def as_json(value: object) -> Json:
 
 
 def text_hash(*texts: str) -> str:
-    """Return the SHA-256 by which the audit refers to one or more texts.
+    """Return the SHA-256 hash that audit entries contain in place of one or more texts.
 
     >>> text_hash("a")[:8], text_hash("a", "b") == text_hash("ab")
     ('ca978112', False)

@@ -10,7 +10,7 @@ from waybook.errors import Forbidden, NextCall
 
 
 class Channel(StrEnum):
-    """Channel through which a call arrived."""
+    """Channel through which a call arrived, such as MCP or the dashboard."""
 
     MCP = "mcp"
     DASHBOARD = "dashboard"
@@ -20,7 +20,7 @@ class Channel(StrEnum):
 
 
 class ReviewPolicy(StrEnum):
-    """Policy of an org for who may decide a review."""
+    """Policy of an org that says who may decide a review."""
 
     #: An agent may relay its user's decision, which is recorded as relayed.
     RELAYED = "relayed"
@@ -30,7 +30,7 @@ class ReviewPolicy(StrEnum):
 
 
 class Actor(NamedTuple):
-    """User, channel and optional session that a call is recorded under."""
+    """User, channel and optional session that audit entries record for a call."""
 
     user: str
     channel: Channel
@@ -42,12 +42,12 @@ class Actor(NamedTuple):
 
     @property
     def holder(self) -> Holder:
-        """Return the holder that this actor becomes by taking a step or job."""
+        """Return the holder that a step or job has after this actor claims it."""
         return Holder(self.user, self.session)
 
 
 class DecisionContext(NamedTuple):
-    """Inputs of a rule besides the plan or run: the time, the actor, and fresh ids."""
+    """Inputs of a rule in addition to the plan or run: the time, the actor, and new ids."""
 
     now: datetime
     actor: Actor
@@ -78,7 +78,7 @@ ALL_SCOPES: Final = frozenset(Scope)
 
 
 def expand_scopes(scopes: Iterable[Scope]) -> frozenset[Scope]:
-    """Return these scopes and those they imply.
+    """Return these scopes and the scopes that they imply.
 
     >>> sorted(expand_scopes([Scope.REVIEW]))
     [<Scope.PLAN_READ: 'plan:read'>, <Scope.REVIEW: 'review'>]
@@ -89,7 +89,7 @@ def expand_scopes(scopes: Iterable[Scope]) -> frozenset[Scope]:
 
 
 def require_decider(context: DecisionContext, *, requested_as: str | None, look: NextCall) -> None:
-    """Check that the actor may make this decision.
+    """Raise an error if the review policy does not allow the actor to make this decision.
 
     `requested_as` is the credential that asked for the decision, if there was one.
 

@@ -1,4 +1,4 @@
-"""Change events and notifications.
+"""Change events of plans and runs, and notifications.
 
 A change event says that a plan or run has changed, in ids and numbers alone; subscribers read the
 change from the store, under their own permissions. `encode_batches` packs events into short
@@ -25,7 +25,7 @@ _HEAD = pattern(r"([0-9a-f]{8}) ([0-9a-f-]{36})")
 
 
 class ChangeEvent(NamedTuple):
-    """A plan or run and the number of its latest audit entry."""
+    """Change event: a plan or run, and the number of its latest audit entry."""
 
     kind: str
     id: str
@@ -35,7 +35,7 @@ class ChangeEvent(NamedTuple):
 
 
 class EventBatch(NamedTuple):
-    """Change events of one org, and the process that sent them."""
+    """Change events of one org, and the id of the process that sent them."""
 
     sender: str
     org_id: UUID
@@ -43,7 +43,7 @@ class EventBatch(NamedTuple):
 
 
 def encode_batches(sender: str, org_id: UUID, events: Iterable[ChangeEvent]) -> Iterator[str]:
-    """Yield payloads that hold all these events of an org, each short enough for NOTIFY."""
+    """Yield NOTIFY payloads, each short enough, that contain all these change events."""
     head = f"{sender} {org_id}"
     text = head
     for event in events:
@@ -57,7 +57,7 @@ def encode_batches(sender: str, org_id: UUID, events: Iterable[ChangeEvent]) -> 
 
 
 def decode_batch(payload: str) -> EventBatch | None:
-    """Return the events in a payload, or None if it is not a valid batch."""
+    """Return the change events in a NOTIFY payload, or None if it is not valid."""
     head = _HEAD.match(payload)
     if head is None:
         return None
@@ -96,7 +96,7 @@ class NotificationKind(StrEnum):
 
 
 class Notification(NamedTuple):
-    """Notification about one plan or run: ids, names and counts, never the content of a result."""
+    """Notification about one plan or run: ids, names and counts, never result contents."""
 
     kind: NotificationKind
     subject_id: str

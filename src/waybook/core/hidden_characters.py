@@ -1,4 +1,4 @@
-"""Detection of hidden characters: invisible ones, and those that change how others appear.
+"""Detection of hidden characters: invisible ones, and ones that change how others look.
 
 Texts are stored unchanged. Replies list the hidden characters of the texts they contain, and pages
 show them as code points. Characters that languages and emoji need are exempt: joiners between emoji
@@ -65,7 +65,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,31}")
 
 @cache
 def _odd() -> re.Pattern[str]:
-    """Return a pattern for any hidden character; compiled on first use to keep startup fast."""
+    """Return a pattern for any hidden character, compiled on first use for a fast startup."""
     return re.compile("[" + "".join(marks for _, marks in KINDS) + "]")
 
 
@@ -77,7 +77,7 @@ def _compile_pattern() -> re.Pattern[str]:
 
 
 def may_contain_hidden(json: bytes) -> bool:
-    """Return whether texts in this JSON may contain hidden characters; fast, run on every reply."""
+    """Return whether JSON text may contain hidden characters; fast, run on every reply."""
     return _has_odd(json) or any(escaped in json for escaped in _ESCAPED)
 
 
@@ -109,7 +109,7 @@ def count_hidden(text: str) -> dict[str, int]:
 
 
 def escape_hidden(text: str) -> str:
-    r"""Return the text with its hidden characters replaced by visible code points.
+    r"""Return the text with each hidden character replaced by its visible code point number.
 
     >>> print(escape_hidden("\x1b[31mred"))
     ⟦U+001B⟧[31mred
@@ -118,7 +118,7 @@ def escape_hidden(text: str) -> str:
 
 
 def replace_hidden(text: str, mark: str) -> str:
-    """Return the text with one mark per hidden character, for output with limited space."""
+    """Return the text with `mark` for each hidden character, for output with limited space."""
     if not contains_hidden(text):
         return text
     return _compile_pattern().sub(lambda match: mark if match.lastgroup else match[0], text)

@@ -1,4 +1,4 @@
-"""Holder of a step or job: a user, and that user's own name for the conversation."""
+"""Holder of a step or job: a user, and the user's name for the conversation."""
 
 from typing import NamedTuple
 

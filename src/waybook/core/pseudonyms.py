@@ -1,4 +1,4 @@
-"""Pseudonymization: replacement of a person's name in the fields the server writes itself.
+"""Pseudonymization: replacement of a person's name in fields that the server writes.
 
 Content belongs to the org; authorship is personal data. The affected fields are therefore a fixed
 set: actor, holder, requester, decider. Free text that mentions the name is not changed.
@@ -37,7 +37,7 @@ class Pseudonymization(NamedTuple):
     pseudonym: str
 
     def replace(self, value: Json) -> Json:
-        """Return the value with the person's name replaced, or unchanged if it does not contain it.
+        """Return the value with the person's name replaced; unchanged if it is not in there.
 
         >>> to = Pseudonymization("ann", "erased-1a2b")
         >>> to.replace("ann"), to.replace("mcp:ann"), to.replace("annabel"), to.replace(None)
@@ -57,7 +57,7 @@ class Pseudonymization(NamedTuple):
 
 
 def is_person_field(field: str) -> bool:
-    """Return whether a row field holds a person's name.
+    """Return whether this field of a database row contains a person's name.
 
     >>> is_person_field("held_by"), is_person_field("requested_as"), is_person_field("name")
     (True, True, False)
@@ -66,7 +66,7 @@ def is_person_field(field: str) -> bool:
 
 
 def is_person_detail(word: str) -> bool:
-    """Return whether a detail key holds a person's name.
+    """Return whether this key of an audit entry's details contains a person's name.
 
     >>> is_person_detail("decidedBy"), is_person_detail("takenFrom"), is_person_detail("title")
     (True, True, False)
@@ -75,7 +75,7 @@ def is_person_detail(word: str) -> bool:
 
 
 def pseudonymize_details(details: Mapping[str, Json], to: Pseudonymization) -> dict[str, Json]:
-    """Return an audit entry's details with the name replaced."""
+    """Return the details of an audit entry with the person's name replaced."""
     fields: dict[str, Json] = {
         word: to.replace(value) if is_person_detail(word) else value
         for word, value in details.items()
@@ -112,7 +112,7 @@ def _row(row: Json, to: Pseudonymization) -> Json:
 def remove_member_details(
     details: Mapping[str, Json], gone: frozenset[str], to: Pseudonymization
 ) -> dict[str, Json]:
-    """Return the details of an org audit entry without the personal data of removed members.
+    """Return the details of an org's audit entry without personal data of removed users.
 
     Identifying fields are blanked; token permissions and times are kept.
     """
@@ -138,7 +138,7 @@ def _without_member(change: Json, gone: frozenset[str], to: Pseudonymization) ->
 
 
 def pseudonymize_answer(answer: Json, to: Pseudonymization, *, ours: bool = False) -> Json:
-    """Return an answer with the name replaced in person fields and in error messages.
+    """Return a stored answer with the name replaced in person fields and in error messages.
 
     >>> pseudonymize_answer(
     ...     {"error": {"message": "held by ann."}},

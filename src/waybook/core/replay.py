@@ -1,4 +1,4 @@
-"""Replay of audit entries into rows: state = replay(audit), always.
+"""Replay of audit entries into rows, which must always equal the stored database rows.
 
 Rows are plain mappings: entity → id → field → value. This module does not interpret the fields.
 """
@@ -13,11 +13,11 @@ Rows = dict[str, dict[str, Row]]
 
 
 class ReplayError(ValueError):
-    """A change whose old value does not match the row it applies to."""
+    """Error for a change whose old value does not match the row that it applies to."""
 
 
 def replay(changes: Iterable[Change]) -> Rows:
-    """Apply the changes in order, starting without rows, and return the rows.
+    """Apply the changes in order to an empty set of rows, and return the resulting rows.
 
     Raises:
         ReplayError: a change does not fit what the ones before it made.
@@ -43,7 +43,7 @@ def _apply(kind: dict[str, Row], change: Change) -> None:
 
 
 def differences(replayed: Rows, stored: Rows) -> list[str]:
-    """Return the differences between replayed and stored rows, one sentence each."""
+    """Return the differences between replayed and stored rows, as one sentence each."""
     messages: list[str] = []
     for entity in sorted({*replayed, *stored}):
         ours, theirs = replayed.get(entity, {}), stored.get(entity, {})
@@ -65,7 +65,7 @@ def _row_differences(name: str, replayed: Row | None, stored: Row | None) -> lis
 
 
 def change_from_json(raw: Mapping[str, Json]) -> Change:
-    """Return a change parsed from its audit form.
+    """Return a row change parsed from its form in the audit.
 
     Raises:
         ReplayError: it is not of a change's form.

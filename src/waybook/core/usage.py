@@ -1,4 +1,4 @@
-"""Usage of tokens and money, reported with results, and its totals.
+"""Usage of tokens and money that agents report with results, and its totals.
 
 Money is counted in millionths of a dollar, as a whole number: sums are exact, in any order.
 """
@@ -23,7 +23,7 @@ class Usage:
     model: str | None = None
 
     def plus(self, other: "Usage") -> "Usage":
-        """Return the sum of two usages; the model is the last one reported.
+        """Return the sum of two usages; the language model is the last one reported.
 
         >>> Usage(input_tokens=3).plus(Usage(input_tokens=1, output_tokens=2, model="m"))
         Usage(input_tokens=4, output_tokens=2, cost_micros=None, model='m')
@@ -36,7 +36,7 @@ class Usage:
         )
 
     def as_row(self) -> dict[str, Json]:
-        """Return the usage as database columns."""
+        """Return the usage as values for database columns."""
         return {
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
@@ -72,7 +72,7 @@ class Totals:
         )
 
     def as_json(self) -> dict[str, Json]:
-        """Return the totals as they are stored and audited."""
+        """Return the totals in the form in which they are stored and audited."""
         return {
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
@@ -81,7 +81,7 @@ class Totals:
         }
 
     def as_reply(self) -> dict[str, Json]:
-        """Return the totals as they appear in replies.
+        """Return the totals in the form in which replies show them.
 
         >>> Totals(input_tokens=3, output_tokens=1, cost_micros=150, results=1).as_reply()
         {'inputTokens': 3, 'outputTokens': 1, 'costUsd': 0.00015, 'results': 1}
@@ -104,7 +104,7 @@ def totals_from_json(stored: Mapping[str, int] | None) -> Totals:
 
 
 def to_micros(dollars: float) -> int:
-    """Return an amount in millionths of a dollar, rounded half up.
+    """Convert an amount in dollars to millionths of a dollar, rounded half up.
 
     >>> to_micros(0.1 + 0.2), to_micros(0.0000005), to_micros(1e-9), to_micros(12)
     (300000, 1, 0, 12000000)
@@ -113,7 +113,7 @@ def to_micros(dollars: float) -> int:
 
 
 def to_dollars(micros: int) -> float:
-    """Return an amount of millionths in dollars.
+    """Convert an amount in millionths of a dollar to dollars.
 
     >>> to_dollars(300_000), to_dollars(1)
     (0.3, 1e-06)
@@ -122,7 +122,7 @@ def to_dollars(micros: int) -> float:
 
 
 def format_cost(micros: int) -> str:
-    """Return an amount rounded to the cent, or exactly if it is smaller than a cent.
+    """Format an amount in dollars, rounded to the cent, or exactly if it is below one cent.
 
     >>> format_cost(1_234_560_000), format_cost(450_000), format_cost(150), format_cost(0)
     ('$1,234.56', '$0.45', '$0.00015', '$0.00')

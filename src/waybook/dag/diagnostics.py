@@ -1,4 +1,4 @@
-"""Diagnostics of definitions and warnings of reports.
+"""Diagnostics of workflow definitions, and warnings of progress reports.
 
 A diagnostic has a name, a position and a message. Warnings are deduplicated, sorted, and limited in
 number.
@@ -16,19 +16,19 @@ MAX_DIAGNOSTICS = 20
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One error and its position."""
+    """One error in a workflow definition, and its position."""
 
     name: str
     at: str
     message: str
 
     def as_json(self) -> dict[str, str]:
-        """Return the diagnostic as it appears in the error."""
+        """Return the diagnostic in the form in which an error contains it."""
         return {"fault": self.name, "at": self.at, "message": self.message}
 
 
 def bad_recipe_error(faults: Sequence[Diagnostic]) -> BadRecipe:
-    """Return the error for these diagnostics, with the first of them in its message."""
+    """Return the error for these diagnostics; its message quotes the first one."""
     first = faults[0]
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     return BadRecipe(
@@ -44,14 +44,14 @@ MAX_NAME_LENGTH = 80
 
 
 class StageWarning(NamedTuple):
-    """Warning and the stage it belongs to, if any."""
+    """Warning, and the stage that it belongs to, if any."""
 
     stage: str | None
     message: str
 
 
 def quote_name(name: object) -> str:
-    """Return an external name in quotes, cut to one line.
+    """Return a name from another system in quotes, shortened to one line.
 
     >>> print(quote_name("thesis"), quote_name("x" * 1000)[-4:], quote_name(None))
     'thesis' xxx… None
@@ -87,7 +87,7 @@ def sorted_messages(warnings: Iterable[str]) -> list[str]:
 
 
 def messages_by_stage(warned: Iterable[StageWarning]) -> dict[str | None, list[str]]:
-    """Return the warnings of each stage; warnings without a stage have the key None."""
+    """Return the warnings by stage; warnings without a stage have the key None."""
     by_stage: dict[str | None, list[str]] = {}
     for stage, message in warned:
         by_stage.setdefault(stage, []).append(message)

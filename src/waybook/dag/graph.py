@@ -1,4 +1,4 @@
-"""Graph of a recipe: topological order, roots and leaves, the walker, and document sources.
+"""Graph of a recipe: order of the steps, roots and leaves, and the sources of documents.
 
 Everything here is one pass over steps and edges. The walker decides which steps of a stage close
 and open after work has ended. There is no barrier: a step opens when its predecessors are closed,
@@ -128,7 +128,7 @@ def _order(
 
 
 def find_cycle(before: Mapping[str, Collection[str]], stuck: Collection[str]) -> str:
-    """Return one cycle among the stuck steps, found by walking back until a step repeats.
+    """Return one cycle among steps that can never start, found by following dependencies back.
 
     >>> find_cycle({"a": ["b"], "b": ["a"], "c": ["b"]}, {"a", "b", "c"})
     'b → a → b'
@@ -147,7 +147,7 @@ def find_cycle(before: Mapping[str, Collection[str]], stuck: Collection[str]) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepState:
-    """State of a step; a step without a state has not been opened."""
+    """State of a step while its stage runs; a step without a state has not been opened."""
 
     opened: bool
     closed: bool
@@ -161,14 +161,14 @@ UNOPENED = StepState(opened=False, closed=False, total=0, done=0)
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """Steps to close and to open, in the graph's order. A step without units is in both lists."""
+    """Steps to close and to open, in the graph's order; both contain a step without units."""
 
     closed: tuple[str, ...]
     opened: tuple[str, ...]
 
 
 def walk(graph: Graph, states: Mapping[str, StepState], count_of: Callable[[str], int]) -> Walk:
-    """Close finished steps, open ready ones, and continue past steps without units.
+    """Return finished steps to close and ready ones to open; go on past steps without units.
 
     `count_of` returns the number of units of a step that opens. One pass in the graph's order is
     enough: all predecessors of a step are decided before it.
@@ -196,18 +196,18 @@ def _opened(total: int) -> StepState:
 
 
 def start(graph: Graph, count_of: Callable[[str], int]) -> Walk:
-    """Return the first walk of a graph, which opens the roots."""
+    """Return the steps to open when a stage starts, which are the roots of the graph."""
     return walk(graph, {}, count_of)
 
 
 def output_keys(step: RecipeStep) -> tuple[str, ...]:
-    """Return the keys of the documents each unit of this step produces, without duplicates."""
+    """Return the keys of the documents that each work unit produces, without duplicates."""
     keys = dict.fromkeys(output.document_key for output in step.outputs)
     return tuple(keys) or (step.output_type,)
 
 
 def producers(stage: Stage) -> Mapping[str, tuple[str, ...]]:
-    """Return the steps of a stage that produce each document, by the document's key."""
+    """Return the steps of a stage that produce each document, by document key."""
     producers_by_key: dict[str, list[str]] = {}
     for step in stage.recipe.steps:
         for key in output_keys(step):
@@ -216,7 +216,7 @@ def producers(stage: Stage) -> Mapping[str, tuple[str, ...]]:
 
 
 def primary_source_candidates(step: RecipeStep, stage_slug: str, graph: Graph) -> tuple[str, ...]:
-    """Return the possible primary sources of this step; exactly one in a valid recipe."""
+    """Return the possible primary sources of this step; a valid recipe has exactly one."""
     before = graph.predecessors[step.key]
     if step.inputs is None:
         return before
@@ -227,7 +227,7 @@ def primary_source_candidates(step: RecipeStep, stage_slug: str, graph: Graph) -
 
 
 def primary_source(step: RecipeStep, stage_slug: str, graph: Graph) -> str | None:
-    """Return the predecessor whose outputs define this step's units, or None.
+    """Return the predecessor whose outputs determine this step's work units, or None.
 
     The recipe has been checked: a `per_source_document` step that is not a root has exactly one.
     """

@@ -1,4 +1,4 @@
-"""Data model of a DAG: stages, each with a recipe of steps and edges.
+"""Data model of a DAG: stages, each with a recipe of steps and dependency edges.
 
 Structure only; the progress of a run is evidence and is passed in separately.
 """
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class JobType(StrEnum):
-    """Kind of a job. RENDER is for the server only, never part of a recipe or of progress."""
+    """Kind of a job. RENDER is for the server only: not part of a recipe or of progress."""
 
     PLAN = "PLAN"
     EXECUTE = "EXECUTE"
@@ -16,7 +16,7 @@ class JobType(StrEnum):
 
 
 class Strategy(StrEnum):
-    """Strategy by which a step is split into jobs: see `granularity`."""
+    """Strategy by which a step is split into jobs; see the module `granularity`."""
 
     ALL_TO_ONE = "all_to_one"
     PER_MODEL = "per_model"
@@ -52,7 +52,7 @@ class ProgressStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """Document that a step reads: from its own stage, from an earlier stage, or external."""
+    """Document that a step reads: from its own stage, an earlier stage, or outside the run."""
 
     document_key: str
     #: Stage that the document comes from; None means the step's own stage.
@@ -62,7 +62,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Document that each unit of a step produces."""
+    """Document that each work unit of a step produces."""
 
     document_key: str
     #: Template with which the document is rendered; None if people do not read the document.
@@ -101,7 +101,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """Link from a stage to the next, opened by a person's feedback."""
+    """Transition from a stage to a later stage, which a person's feedback opens."""
 
     source: str
     target: str
@@ -121,11 +121,11 @@ class Dag:
         return next((stage for stage in self.stages if stage.slug == slug), None)
 
     def before(self, slug: str) -> tuple[str, ...]:
-        """Return the stages that have a transition to a stage, in declared order."""
+        """Return the stages that directly precede a stage, in declared order."""
         sources = {t.source for t in self.transitions if t.target == slug}
         return tuple(stage.slug for stage in self.stages if stage.slug in sources)
 
     def after(self, slug: str) -> tuple[str, ...]:
-        """Return the stages to which a stage has a transition, in declared order."""
+        """Return the stages that directly follow a stage, in declared order."""
         targets = {t.target for t in self.transitions if t.source == slug}
         return tuple(stage.slug for stage in self.stages if stage.slug in targets)

@@ -1,4 +1,4 @@
-"""Creation and bootstrap of the PostgreSQL cluster, from the binaries shipped with the package.
+"""Creation and setup of the embedded PostgreSQL cluster, with the shipped binaries.
 
 Every step can be interrupted. The cluster is created under another name and renamed when it is
 complete. Its roles, database and extension are then created in single-user mode, before the server
@@ -51,7 +51,7 @@ class Binaries:
 
 
 def find_binaries(account: Account) -> Binaries:
-    """Return the PostgreSQL binaries, in a place where the account can run them.
+    """Return the PostgreSQL binaries, copied if the operating system account cannot run them.
 
     Raises:
         Misconfigured: this system has no binaries, or they do not run.
@@ -126,7 +126,7 @@ LOCALE = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--built
 def create_cluster(
     home: ServerDirectory, binaries: Binaries, passwords: Passwords, *, durable: bool
 ) -> None:
-    """Create the cluster if it does not exist, and bootstrap it; no server may be running in it.
+    """Create the cluster if it does not exist, and set it up while no server is running.
 
     Raises:
         Misconfigured: the cluster is of another major version.
@@ -140,7 +140,7 @@ def create_cluster(
 
 
 def is_ready(home: ServerDirectory, passwords: Passwords) -> bool:
-    """Return whether the cluster exists and was bootstrapped with these statements and passwords.
+    """Return whether the cluster exists and was set up with these statements and passwords.
 
     Raises:
         Misconfigured: the cluster is of another major version.
@@ -152,7 +152,7 @@ def is_ready(home: ServerDirectory, passwords: Passwords) -> bool:
 
 
 def check_version(home: ServerDirectory) -> None:
-    """Raise if the bundled binaries cannot read the cluster.
+    """Raise an error if the cluster has another major version than the shipped binaries.
 
     Raises:
         Misconfigured: it was created by another major version.

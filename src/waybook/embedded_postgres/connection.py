@@ -1,4 +1,4 @@
-"""Connection data of the embedded server: passwords and socket, in one private file."""
+"""Connection data of the embedded PostgreSQL: passwords and socket, in one private file."""
 
 import json
 import os
@@ -27,13 +27,13 @@ class ConnectionInfo:
     passwords: Passwords
 
     def dsn(self, role: str, password: str) -> str:
-        """Return the conninfo string of this role."""
+        """Return the libpq connection string for this database role."""
         host = self.socket_dir.replace("\\", "\\\\").replace("'", "\\'")
         return f"host='{host}' dbname={DATABASE} user={role} password={password}"
 
 
 def new_passwords() -> Passwords:
-    """Return three random passwords of letters and digits only."""
+    """Return three random passwords that contain only letters and digits."""
     return Passwords(admin=_random(), owner=_random(), app=_random())
 
 
@@ -42,7 +42,7 @@ def _random() -> str:
 
 
 def read_connection_info(path: Path) -> ConnectionInfo | None:
-    """Return the content of the file, or None if it does not exist or is incomplete."""
+    """Return the connection data in the file, or None if it is missing or incomplete."""
     try:
         record = json.loads(path.read_bytes())
         return ConnectionInfo(**{**record, "passwords": Passwords(**record["passwords"])})
@@ -51,12 +51,12 @@ def read_connection_info(path: Path) -> ConnectionInfo | None:
 
 
 def write_connection_info(path: Path, connection: ConnectionInfo) -> None:
-    """Write the file atomically, so that a reader never sees a partial one."""
+    """Write the connection file atomically, so that readers never see a partial file."""
     write_private(path, json.dumps(asdict(connection), indent=1).encode())
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Replace a file atomically by one that only its owner can read."""
+    """Replace a file atomically with one that only its owner can read."""
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(draft, flags, 0o600)

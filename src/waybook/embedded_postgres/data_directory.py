@@ -1,4 +1,4 @@
-"""Creation of the data directories, and the account that PostgreSQL runs as.
+"""Creation of the data directories, and the operating system account for PostgreSQL.
 
 The permissions of existing directories are never changed. PostgreSQL never runs as root, and no
 account is created for it.
@@ -24,7 +24,7 @@ CANDIDATES = ("postgres", "nobody")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """The operating system user that owns the cluster and runs the server."""
+    """The operating system user that owns the cluster and runs PostgreSQL."""
 
     name: str
     uid: int
@@ -34,7 +34,7 @@ class Account:
 
 
 def server_account(owner: int | None = None) -> Account:
-    """Return the current user; for root, return `postgres` if it exists, else `nobody`.
+    """Return the current system user or, for root, `postgres` if it exists, else `nobody`.
 
     With `owner`, only the account with that user id is accepted: a cluster stays with the user who
     created it.
@@ -59,7 +59,7 @@ def server_account(owner: int | None = None) -> Account:
 
 
 def drop_privileges(account: Account) -> None:
-    """Switch to the account permanently."""
+    """Switch this process to the system account permanently."""
     if not account.is_other_user:
         return
     os.setgroups([])
@@ -68,7 +68,7 @@ def drop_privileges(account: Account) -> None:
 
 
 def can_run(account: Account, *command: str | Path) -> subprocess.CompletedProcess[str] | None:
-    """Run the command as the account; return its result, or None if that is not permitted."""
+    """Run a command as the system account; return its result, or None if not permitted."""
     try:
         if account.is_other_user:
             return subprocess.run(  # noqa: S603 - our own command line
@@ -89,7 +89,7 @@ def can_run(account: Account, *command: str | Path) -> subprocess.CompletedProce
 
 
 def can_access(account: Account, directory: Path) -> bool:
-    """Return whether the account can enter the directory with its present permissions."""
+    """Return whether the system account has permission to enter the directory."""
     done = can_run(account, "/bin/sh", "-c", 'cd "$1"', "sh", directory)
     return done is not None and done.returncode == 0
 
@@ -102,7 +102,7 @@ BASES = tuple(Path(base) for base in ("/var/lib", "/srv", "/opt", "/var/tmp"))  
 
 
 def create_control_directory(data_dir: Path) -> ControlDirectory:
-    """Create the data directory with the supervisor's control directory in it.
+    """Create the data directory, and in it the control directory of the supervisor process.
 
     Raises:
         Misconfigured: it cannot be created, or belongs to another user.
@@ -123,7 +123,7 @@ def create_control_directory(data_dir: Path) -> ControlDirectory:
 
 
 def create_server_directory(control_dir: ControlDirectory) -> tuple[ServerDirectory, Account]:
-    """Create the server's directory; return it and the account that owns it.
+    """Create PostgreSQL's directory; return it and the system account that owns it.
 
     Raises:
         Misconfigured: there is no usable place without changing permissions of other directories.
@@ -144,7 +144,7 @@ def create_server_directory(control_dir: ControlDirectory) -> tuple[ServerDirect
 
 
 def clean_places() -> None:
-    """Remove clusters of deleted data directories, as root."""
+    """Remove the clusters whose data directories were deleted; run this as root."""
     remove_orphans(place for place in _places() if place.exists() and _is_ours(place))
 
 
@@ -153,7 +153,7 @@ def _places() -> tuple[Path, ...]:
 
 
 def create_socket_directory(directory: Path) -> None:
-    """Create the socket directory, as the server's user.
+    """Create the directory of the socket, as the system user that runs PostgreSQL.
 
     Raises:
         Misconfigured: the directory exists, and is not private to this user.
@@ -163,7 +163,7 @@ def create_socket_directory(directory: Path) -> None:
 
 
 def shared_base(account: Account) -> Path:
-    """Return root's directory for files that the account needs outside of the data directory.
+    """Return root's directory for PostgreSQL files that must be outside the data directory.
 
     Raises:
         Misconfigured: there is no such directory.
@@ -183,7 +183,7 @@ def shared_base(account: Account) -> Path:
 
 
 def check_private(directory: Path, uid: int) -> None:
-    """Raise if a directory belongs to another user, or is accessible to other users.
+    """Raise an error if a directory belongs to, or is accessible to, another system user.
 
     Raises:
         Misconfigured: it is not a directory, not this user's, or not private.
@@ -220,7 +220,7 @@ def _recorded(control_dir: ControlDirectory) -> ServerDirectory:
 
 
 def _make(directory: Path, mode: int) -> bool:
-    """Create the directory if missing; return whether it was created."""
+    """Create the directory if it does not exist; return whether it was created."""
     try:
         directory.mkdir(mode)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""Supervisor process of the embedded server: starts it, restarts it, and stops it when unused.
+"""Supervisor process of the embedded PostgreSQL: starts, restarts, and stops it when unused.
 
 ::
 
@@ -54,7 +54,7 @@ TRANSIENT_ERRORS = ("pre-existing shared memory block", "lock file")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerContext:
-    """Directories, binaries and locks with which the supervisor runs the server."""
+    """Directories, binaries and locks with which the supervisor process runs PostgreSQL."""
 
     home: ServerDirectory
     binaries: Binaries
@@ -72,7 +72,7 @@ class ServerContext:
 
 
 def main(data_dir: str, durability: str, grace_seconds: str, report: str) -> None:
-    """Detach into a separate process, and supervise the server."""
+    """Detach into a separate process, and supervise the embedded PostgreSQL."""
     if os.fork():
         os._exit(0)
     os.umask(0o077)
@@ -95,7 +95,7 @@ def main(data_dir: str, durability: str, grace_seconds: str, report: str) -> Non
 
 
 def adopt_or_start(server_context: ServerContext) -> Postmaster:
-    """Adopt a server that is already running, or start one.
+    """Take over a PostgreSQL server that is already running, or start one.
 
     Raises:
         Unavailable: it does not start, with the last lines of its log.
@@ -125,7 +125,7 @@ def adopt_or_start(server_context: ServerContext) -> Postmaster:
 
 
 def supervise(server_context: ServerContext, server: Postmaster, signals: list[int]) -> None:
-    """Restart the server when it dies; stop it after the grace period without clients."""
+    """Restart PostgreSQL when it dies; stop it when it had no clients for the grace period."""
     idle_since: float | None = None
     # Some file systems report a link count of zero even for existing directories.
     shows_links = not is_deleted(server_context.data_dir)
@@ -150,7 +150,7 @@ def supervise(server_context: ServerContext, server: Postmaster, signals: list[i
 
 
 def _clean_up(server_context: ServerContext) -> None:
-    """Remove the sockets of a deleted data directory, but not its cluster, which a copy may use."""
+    """Remove the sockets of a deleted data directory; keep its cluster for a possible copy."""
     if not server_context.socket_dir.is_relative_to(server_context.home.directory):
         shutil.rmtree(server_context.socket_dir, ignore_errors=True)
 
@@ -195,7 +195,7 @@ def _move_in(
 def _prepare(
     home: ServerDirectory, binaries: Binaries, connection: ConnectionInfo, *, same: bool
 ) -> None:
-    """Bootstrap the cluster if needed; stop an orphaned server if its settings differ."""
+    """Set up the cluster if needed; stop a leftover server first, or if settings differ."""
     prepared = is_ready(home, connection.passwords)
     if prepared and same:
         return
@@ -207,7 +207,7 @@ def _prepare(
 
 
 def _listen_for_the_end() -> list[int]:
-    """Return a list that receives SIGTERM signals; ignore SIGINT and SIGHUP."""
+    """Return a list to which SIGTERM signals are appended; ignore SIGINT and SIGHUP."""
     signals: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: signals.append(number))
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -216,7 +216,7 @@ def _listen_for_the_end() -> list[int]:
 
 
 def _report(descriptor: int, message: dict[str, object]) -> None:
-    """Report to the client that started this process, if the client still listens."""
+    """Send a message to the process that started this one, if it still listens."""
     with contextlib.suppress(OSError):
         os.write(descriptor, json.dumps(message).encode() + b"\n")
         os.close(descriptor)

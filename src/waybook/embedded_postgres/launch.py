@@ -1,4 +1,4 @@
-"""Client side of the embedded server: start its supervisor process, and monitor it.
+"""Client side of the embedded PostgreSQL: starts and monitors its supervisor process.
 
 If the supervisor process is killed, the monitor starts the next one. It checks once more when it is
 closed: a server without a supervisor process would never be stopped.
@@ -28,14 +28,14 @@ SUPERVISOR_MODULE = "waybook.embedded_postgres.keeper"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of the supervisor process; fixed when it is started."""
+    """Options of the supervisor process, which are fixed when it starts."""
 
     durable: bool
     grace_seconds: float
 
 
 def ensure_running(control_dir: ControlDirectory, options: Options) -> ConnectionInfo:
-    """Return the connection, once the server has a supervisor process and accepts connections.
+    """Return the connection data once PostgreSQL is supervised and accepts connections.
 
     Raises:
         Misconfigured: it cannot run here.
@@ -136,7 +136,7 @@ class SupervisorMonitor:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop the thread, then check for the supervisor process one last time."""
+        """Stop the thread, then start a supervisor process if none is running."""
         self._closed.set()
         self._thread.join(MONITOR_SECONDS)
         self._ensure_supervisor()
@@ -149,7 +149,7 @@ class SupervisorMonitor:
             )
 
     def _ensure_supervisor(self) -> bool:
-        """Return whether a supervisor process is running; start one if necessary."""
+        """Return whether a supervisor process is running; start one if not."""
         try:
             if not locks.is_held(self._control_dir.supervisor_lock):
                 ensure_running(self._control_dir, self._options)

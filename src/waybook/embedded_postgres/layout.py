@@ -1,4 +1,4 @@
-"""Files, settings and logs of the embedded server.
+"""Files, settings and logs of the embedded PostgreSQL.
 
 ::
 
@@ -40,7 +40,7 @@ SHORT_SOCKET_BASE = Path("/tmp")  # noqa: S108 - the directory below it is check
 
 @dataclass(frozen=True, slots=True)
 class ControlDirectory:
-    """The part of a data directory shared by clients and the supervisor process."""
+    """The part of a data directory that clients and the supervisor process share."""
 
     data_dir: Path
 
@@ -79,7 +79,7 @@ class ControlDirectory:
 
 @dataclass(frozen=True, slots=True)
 class ServerDirectory:
-    """The server's directory, with everything that PostgreSQL itself reads and writes."""
+    """The directory that contains all files which PostgreSQL itself reads and writes."""
 
     directory: Path
 
@@ -102,7 +102,7 @@ def fingerprint(path: Path) -> str:
 
 
 def socket_directory(home: ServerDirectory) -> Path:
-    """Return the directory of the socket, with a short path if the usual one is not usable."""
+    """Return the directory of the socket; a short path if the usual path is not usable."""
     directory = home.directory / "socket"
     path = os.fsencode(directory / SOCKET_NAME)
     if len(path) <= MAX_SOCKET_PATH_LENGTH and b"," not in path:
@@ -136,13 +136,13 @@ ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 
 
 def server_arguments(*, durable: bool) -> list[str]:
-    """Return the settings as arguments of `postgres`."""
+    """Return the settings as command-line arguments of `postgres`."""
     chosen = BASE | (DURABLE if durable else EPHEMERAL)
     return [part for name, value in chosen.items() for part in ("-c", f"{name}={value}")]
 
 
 def socket_argument(directory: Path) -> list[str]:
-    """Return the socket's directory as arguments of `postgres`, quoted to keep commas."""
+    """Return the `postgres` arguments for the socket directory, quoted because of commas."""
     quoted = os.fspath(directory).replace('"', '""')
     return ["-c", f'unix_socket_directories="{quoted}"']
 
@@ -155,13 +155,13 @@ PROBE_LINE = "FATAL:  the database system is starting up"
 
 
 def open_log(path: Path) -> int:
-    """Open the log for appending; a new file is private."""
+    """Open the log file for appending; create it as private if it does not exist."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     return os.open(path, flags, 0o600)
 
 
 def rotate(path: Path, largest: int = MAX_BYTES) -> None:
-    """Move the content of a log that has grown too large to a second file.
+    """Move the content of a log file that is too large to a second file.
 
     The writer keeps its descriptor and continues at the beginning, because it appends.
     """
@@ -179,7 +179,7 @@ def rotate(path: Path, largest: int = MAX_BYTES) -> None:
 
 
 def tail(path: Path, start: int = 0) -> str:
-    """Return the last lines written to a log since `start`, for an error message."""
+    """Return the last lines written to a log file since `start`, for an error message."""
     try:
         with path.open("rb") as log:
             size = log.seek(0, os.SEEK_END)

@@ -1,4 +1,4 @@
-"""Removal of clusters that are outside their data directory, a month after its deletion.
+"""Removal of clusters outside their data directories, a month after these were deleted.
 
 Next to such a cluster is `<its name>.origin`, in a directory that only root can write to. The file
 is hard-linked into the data directory too, so its link count shows whether that was deleted. It
@@ -31,7 +31,7 @@ SUFFIX = ".origin"
 
 
 def claim(home: ServerDirectory, control_dir: ControlDirectory) -> int:
-    """Record the cluster's data directory in a file that stays locked until this process ends.
+    """Record the cluster's data directory in a file that stays locked until the process ends.
 
     Raises:
         Unavailable: another supervisor process did not release it in time.
@@ -53,7 +53,7 @@ def _locked(path: Path, deadline: float) -> int:
 
 
 def _link(path: Path, into: Path) -> bool:
-    """Link the record of the cluster into the data directory; return whether that succeeded."""
+    """Hard-link the cluster's record into the data directory; return whether it succeeded."""
     try:
         if into.exists() and into.samefile(path):
             return True
@@ -65,12 +65,12 @@ def _link(path: Path, into: Path) -> bool:
 
 
 def is_deleted(descriptor: int) -> bool:
-    """Return whether the open directory was deleted; a moved directory is not deleted."""
+    """Return whether the open directory was deleted; a moved directory was not."""
     return os.fstat(descriptor).st_nlink == 0
 
 
 def remove_orphans(bases: Iterable[Path], now: float | None = None) -> list[Path]:
-    """Mark the clusters with a deleted data directory; remove those marked a month ago.
+    """Mark clusters whose data directory was deleted; remove those marked a month ago.
 
     Run as root, in directories that only root can write to. Returns the removed clusters; `now` is
     in seconds since the epoch.
@@ -113,7 +113,7 @@ def _is_orphan(record: int) -> bool:
 
 
 def _is_marked(record: int, now: float) -> bool:
-    """Return whether the record was marked over a month ago; mark it if it is not marked."""
+    """Return whether the cluster was marked over a month ago; mark it if it is not marked."""
     origin = _read(record)
     marked = origin.get("orphaned_at")
     if isinstance(marked, int | float):
@@ -136,7 +136,7 @@ def _write(record: int, origin: dict[str, object]) -> None:
 
 
 def _is_used(home: Path) -> bool:
-    """Return whether a process has the cluster as working directory, as PostgreSQL's processes do.
+    """Return whether a process has the cluster as working directory, as PostgreSQL does.
 
     A process of the cluster's user that cannot be inspected is assumed to.
     """

@@ -15,28 +15,28 @@ POLL_SECONDS = 0.002
 
 
 def open_lock(path: Path) -> int:
-    """Open the lock file, creating it as private if it is new, and return its descriptor."""
+    """Open the lock file, created as private if it does not exist; return its descriptor."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     return os.open(path, flags, 0o600)
 
 
 def try_exclusive(descriptor: int) -> bool:
-    """Take the lock exclusively if it is free; return whether it was taken."""
+    """Take the lock in exclusive mode if it is free; return whether it was taken."""
     return _try(descriptor, fcntl.LOCK_EX)
 
 
 def try_shared(descriptor: int) -> bool:
-    """Take the lock shared unless it is held exclusively; return whether it was taken."""
+    """Take the lock in shared mode if that needs no waiting; return whether it was taken."""
     return _try(descriptor, fcntl.LOCK_SH)
 
 
 def release(descriptor: int) -> None:
-    """Release the lock and keep the file open."""
+    """Release the lock, and keep the lock file open."""
     fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def is_held(path: Path) -> bool:
-    """Return whether the lock is held exclusively."""
+    """Return whether a process holds the lock in exclusive mode."""
     descriptor = open_lock(path)
     try:
         return not try_shared(descriptor)
@@ -45,7 +45,7 @@ def is_held(path: Path) -> bool:
 
 
 def wait_exclusive(descriptor: int, deadline: float, purpose: str) -> None:
-    """Take the lock in exclusive mode, waiting until the deadline on the monotonic clock at most.
+    """Take the lock in exclusive mode; wait at most until this time of the monotonic clock.
 
     Raises:
         Unavailable: another process held it the whole time.
@@ -55,7 +55,7 @@ def wait_exclusive(descriptor: int, deadline: float, purpose: str) -> None:
 
 
 def wait_shared(descriptor: int, deadline: float, purpose: str) -> None:
-    """Take the lock in shared mode, waiting until the deadline on the monotonic clock at most.
+    """Take the lock in shared mode; wait at most until this time of the monotonic clock.
 
     Raises:
         Unavailable: another process held it exclusively the whole time.

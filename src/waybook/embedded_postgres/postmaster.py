@@ -1,4 +1,4 @@
-"""A running PostgreSQL server: our child process, or one adopted after its supervisor died.
+"""A running PostgreSQL server: a child process, or one taken over from a dead supervisor.
 
 A killed supervisor process leaves a running server or a stale pid file behind.
 
@@ -30,39 +30,39 @@ FAST_STOP = ((signal.SIGINT, 30.0), (signal.SIGQUIT, 10.0))
 
 @dataclass(frozen=True, slots=True)
 class ChildServer:
-    """A server started by this process."""
+    """A PostgreSQL server that this process started."""
 
     process: subprocess.Popen[bytes]
 
     def is_gone(self) -> bool:
-        """Return whether the server has ended."""
+        """Return whether the PostgreSQL server process has exited."""
         return self.process.poll() is not None
 
     def was_killed(self) -> bool:
-        """Return whether a signal ended the server."""
+        """Return whether a signal killed the PostgreSQL server process."""
         return (self.process.poll() or 0) < 0
 
     def send(self, number: signal.Signals) -> None:
-        """Send the server a signal; its pid cannot be reused before this process reaps it."""
+        """Send PostgreSQL a signal; its pid cannot be reused before this process reaps it."""
         self.process.send_signal(number)
 
 
 @dataclass(frozen=True, slots=True)
 class AdoptedServer:
-    """A server that another supervisor process started."""
+    """A PostgreSQL server that another supervisor process started."""
 
     pid: int
     handle: int | None
     """Of the process itself, where the system has such a thing: it cannot pass to another."""
 
     def is_gone(self) -> bool:
-        """Return whether the server has ended."""
+        """Return whether PostgreSQL has ended."""
         if self.handle is not None:
             return bool(select.select([self.handle], [], [], 0)[0])
         return not is_alive(self.pid)
 
     def send(self, number: signal.Signals) -> None:
-        """Send the server a signal, if it is still running."""
+        """Send PostgreSQL a signal, if it is still running."""
         try:
             if sys.platform == "linux" and self.handle is not None:
                 signal.pidfd_send_signal(self.handle, number)
@@ -76,7 +76,7 @@ Postmaster = ChildServer | AdoptedServer
 
 
 def open_process(pid: int) -> AdoptedServer | None:
-    """Return a handle on the process with this pid, or None if it is not alive."""
+    """Return a handle of the process with this process id, or None if it is not alive."""
     try:
         handle = os.pidfd_open(pid) if sys.platform == "linux" else None
     except ProcessLookupError:
@@ -85,7 +85,7 @@ def open_process(pid: int) -> AdoptedServer | None:
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether a process with this pid exists."""
+    """Return whether a process with this process id exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -98,7 +98,7 @@ def is_alive(pid: int) -> bool:
 def spawn(
     home: ServerDirectory, binaries: Binaries, socket_dir: Path, *, durable: bool
 ) -> ChildServer:
-    """Start the server without waiting for it."""
+    """Start PostgreSQL without waiting until it accepts connections."""
     options = [*layout.server_arguments(durable=durable), *layout.socket_argument(socket_dir)]
     log = open_log(home.log)
     try:
@@ -116,7 +116,7 @@ def spawn(
 
 
 def wait_ready(child: ChildServer, socket_dir: Path, deadline: float) -> bool:
-    """Wait until the server accepts connections; return False if it ends or the deadline passes."""
+    """Wait until PostgreSQL accepts connections; return False if it ends or time runs out."""
     pause = POLL_SECONDS
     while not child.is_gone() and time.monotonic() < deadline:
         condition = probe(socket_dir).condition
@@ -129,7 +129,7 @@ def wait_ready(child: ChildServer, socket_dir: Path, deadline: float) -> bool:
 
 
 def stop(server: Postmaster, orders: tuple[tuple[signal.Signals, float], ...] = FAST_STOP) -> None:
-    """Stop the server fast: roll back open transactions, and keep everything committed."""
+    """Stop PostgreSQL: roll back open transactions, and keep everything committed."""
     for number, patience in orders:
         if server.is_gone():
             return
@@ -145,7 +145,7 @@ SINGLE_USER_STOP = ((signal.SIGTERM, 10.0), (signal.SIGQUIT, 10.0))
 
 
 def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> AdoptedServer | None:
-    """Return the running server once it accepts connections, or None if no server is running.
+    """Return the running PostgreSQL once it accepts connections, or None if none is running.
 
     Raises:
         Unavailable: there is one, but its process cannot be determined.
@@ -162,7 +162,7 @@ def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> Ad
 
 
 def _clear(record: Path, cluster: Path) -> None:
-    """If no server listens: stop ours if it lost its socket, else delete its stale pid file.
+    """If no server listens: stop ours if it lost its socket, or delete a stale pid file.
 
     PostgreSQL would take any process that the file names for a server, even a dead and unreaped
     one.
@@ -186,7 +186,7 @@ def _listener(pid: int | None, socket_dir: Path) -> AdoptedServer:
 
 
 def _number(pid_file: Path) -> int:
-    """Return the pid in a pid file, negative for a single-user session; 0 without a pid file."""
+    """Return the process id in a pid file: negative for single-user mode, 0 without a file."""
     try:
         return int(pid_file.read_text().split("\n", 1)[0])
     except (FileNotFoundError, ValueError):

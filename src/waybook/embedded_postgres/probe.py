@@ -1,4 +1,4 @@
-"""Readiness probe of a PostgreSQL socket, which sends only the first message of the protocol.
+"""Readiness probe for a PostgreSQL socket; it sends only the startup message of the protocol.
 
 This needs neither a password nor a driver: a server that accepts connections requests
 authentication, one that is starting reports so.
@@ -36,7 +36,7 @@ class ProbeResult:
 
 
 def probe(socket_dir: Path) -> ProbeResult:
-    """Connect to the socket in this directory and return the status of the server."""
+    """Connect to the PostgreSQL socket in a directory and return the status of the server."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(ANSWER_SECONDS)
         try:

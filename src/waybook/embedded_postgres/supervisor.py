@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL server, available while at least one client is attached.
+"""Embedded PostgreSQL server that runs while at least one Waybook process is attached to it.
 
 A server is available if a connection succeeds; pid files are never trusted. Every client holds a
 shared lock, which the kernel releases when the client dies for any reason. A small supervisor
@@ -28,7 +28,7 @@ GRACE_SECONDS = 2.0
 
 
 class Attachment:
-    """Claim on the embedded server, which runs until the last claim is closed."""
+    """Claim on the embedded PostgreSQL server, which runs until the last claim is closed."""
 
     def __init__(
         self, data_dir: Path, connection: ConnectionInfo, claim: int, watch: SupervisorMonitor
@@ -42,7 +42,7 @@ class Attachment:
         self._watch = watch
 
     def close(self) -> None:
-        """Release the claim; closing twice has no effect."""
+        """Release the claim on the PostgreSQL server. A second call has no effect."""
         if self._claim is not None:
             self._watch.close()
             os.close(self._claim)
@@ -63,7 +63,7 @@ class Attachment:
 def attach(
     data_dir: Path, *, durable: bool = True, grace_seconds: float = GRACE_SECONDS
 ) -> Attachment:
-    """Start the server of this data directory, or attach to the running one.
+    """Start the PostgreSQL server for this data directory, or attach to it if it is running.
 
     Blocks until a connection succeeds. `durable=False` trades the safety of the data for speed, for
     tests. Both options only apply if this call starts the server.

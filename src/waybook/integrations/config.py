@@ -28,12 +28,12 @@ class WebhookSettings:
 
     @property
     def is_unencrypted(self) -> bool:
-        """True if messages to the webhook can be read in transit."""
+        """True if messages to the webhook are sent unencrypted over a network."""
         where = urlsplit(self.url)
         return where.scheme == "http" and where.hostname not in LOOPBACK
 
     def custom_templates(self) -> dict[str, str]:
-        """Return the texts in the operator's template folder, keyed by file name.
+        """Return the templates in the operator's template folder, keyed by file name.
 
         Raises:
             Misconfigured: the files cannot be read.
@@ -49,7 +49,7 @@ class WebhookSettings:
 
 
 def webhook_from_settings(settings: Settings) -> WebhookSettings | None:
-    """Return the configured webhook, or None.
+    """Return the settings of the webhook, or None if no webhook is configured.
 
     Raises:
         Misconfigured: the settings do not fit together.
@@ -73,7 +73,7 @@ def webhook_from_settings(settings: Settings) -> WebhookSettings | None:
 
 
 def _events(text: str) -> frozenset[str]:
-    """Return the events with the names in the text; all events if the text is empty."""
+    """Parse a list of notification event names; return all events if the text is empty."""
     there = {
         str(occasion) for occasion in NotificationKind if occasion is not NotificationKind.TEST
     }
@@ -114,7 +114,7 @@ class IssuerSettings:
 
 
 def issuer_from_settings(settings: Settings) -> IssuerSettings | None:
-    """Return the configured issuer, or None.
+    """Return the settings of the OpenID Connect issuer, or None if no issuer is configured.
 
     Raises:
         Misconfigured: the settings do not fit together.
@@ -139,7 +139,7 @@ def issuer_from_settings(settings: Settings) -> IssuerSettings | None:
 
 
 def is_secure_url(address: str) -> bool:
-    """Return whether traffic to an address is safe from tampering in transit.
+    """Return whether traffic to a URL is safe from tampering: HTTPS, or HTTP on loopback.
 
     >>> is_secure_url("https://id.example.org/x"), is_secure_url("http://127.0.0.1:9000")
     (True, True)
@@ -178,7 +178,7 @@ def _check(settings: Settings, issuer: str) -> None:
 
 
 def _scopes(text: str) -> frozenset[Scope]:
-    """Return the scopes with the names in the text.
+    """Parse a list of scope names and return the scopes.
 
     Raises:
         Misconfigured: there is no such scope, or none is named.

@@ -1,4 +1,4 @@
-"""Embedding client for endpoints with the wire format of OpenAI's embeddings."""
+"""HTTP client for embedding endpoints that use the OpenAI embeddings format."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ class EmbeddingsClient:
         pause: float = RETRY_DELAY_SECONDS,
         rest: float = COOLDOWN_SECONDS,
     ) -> None:
-        """Create a client for this model; the URL is the API's or its embeddings endpoint's."""
+        """Create a client for a model; `url` may end with or without `/embeddings`."""
         #: Model name under which the vectors from this endpoint are stored.
         self.name = f"endpoint {model}"
         bare = url.rstrip("/")
@@ -54,7 +54,7 @@ class EmbeddingsClient:
         self._narrow = True
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:
-        """Return a vector for each text, batch by batch.
+        """Return one embedding vector for each text; the texts are sent in batches.
 
         Raises:
             EndpointFailed: the endpoint does not answer, or not as expected.
@@ -69,10 +69,10 @@ class EmbeddingsClient:
             raise
 
     async def warm(self) -> None:
-        """Do nothing: there is nothing to load."""
+        """Do nothing, because an embedding endpoint needs no loading."""
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the HTTP connections."""
         await self._exchange.close()
 
     async def _batch(self, texts: list[str]) -> list[Vector]:
@@ -89,7 +89,7 @@ class EmbeddingsClient:
         return vectors
 
     async def _request_embeddings(self, texts: list[str]) -> Json:
-        """Return the answer, retrying on rate limits and server errors."""
+        """Request embeddings and return the answer; retry on rate limits and server errors."""
         body: dict[str, Json] = {"model": self._model, "input": cast("Json", texts)}
         body["encoding_format"] = "float"
         if self._narrow:
@@ -108,7 +108,7 @@ class EmbeddingsClient:
 
 
 def _read(answer: Json) -> list[Vector]:
-    """Return the vectors in an answer, in the order of the texts, at the stored width.
+    """Return the vectors in the endpoint's answer in input order, at the stored width.
 
     Raises:
         EndpointFailed: the answer is malformed.

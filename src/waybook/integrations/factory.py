@@ -1,4 +1,4 @@
-"""Factories for the configured endpoints; HTTP client modules are imported only on demand."""
+"""Factories for clients of the configured endpoints; HTTP modules are imported on demand."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from waybook.settings import Settings
 
 @asynccontextmanager
 async def open_embedder(settings: Settings) -> AsyncIterator[EmbeddingModel | None]:
-    """Yield the embedding endpoint, or None if none is configured."""
+    """Yield the client of the embedding endpoint, or None if no endpoint is configured."""
     if settings.embedder != "endpoint":
         yield None
         return
@@ -32,7 +32,7 @@ async def open_embedder(settings: Settings) -> AsyncIterator[EmbeddingModel | No
 
 @asynccontextmanager
 async def open_model(settings: Settings) -> AsyncIterator[Model | None]:
-    """Yield the server-side model, or None if none is configured."""
+    """Yield the client of the server's language model, or None if no model is configured."""
     if settings.model_url is None:
         yield None
         return
@@ -68,7 +68,7 @@ class ClosableSender(WebhookSender, Protocol):
     """A webhook sender with connections to close."""
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the HTTP connections."""
 
 
 class LazyWebhookSender:
@@ -79,7 +79,7 @@ class LazyWebhookSender:
         self._loaded: ClosableSender | None = None
 
     async def warm(self) -> ClosableSender:
-        """Import the module and create the sender now.
+        """Import the sender's module and create the sender now.
 
         Raises:
             Misconfigured: its templates are not valid.
@@ -91,11 +91,11 @@ class LazyWebhookSender:
         return self._loaded
 
     async def deliver(self, message: WebhookMessage) -> DeliveryOutcome:
-        """Attempt one delivery."""
+        """Try once to deliver a webhook message."""
         return await (await self.warm()).deliver(message)
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the HTTP connections."""
         if self._loaded is not None:
             await self._loaded.close()
 

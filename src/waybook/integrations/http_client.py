@@ -1,4 +1,4 @@
-"""HTTP client for one URL, with JSON or form requests and JSON answers, bounded in time and size.
+"""HTTP client for one URL: JSON or form requests, JSON answers, limits on time and size.
 
 Every exchange ends with an answer or with one kind of error, however the server behaves. Its time
 limit includes waits and retries; the answer is limited in size; redirects are not followed, because
@@ -49,7 +49,7 @@ class _Answer:
 
 
 class BoundedHttpClient:
-    """HTTP client of one URL; its connections stay open until the client is closed."""
+    """HTTP client for one URL, which keeps its connections open until it is closed."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class BoundedHttpClient:
         secret: str | None = None,
         most_bytes: int = MAX_BYTES,
     ) -> None:
-        """Create a client with these headers; the `secret` in them is removed from error texts.
+        """Create a client that sends these headers; `secret` is removed from error messages.
 
         Raises:
             Misconfigured: a header value is not printable ASCII.
@@ -77,7 +77,7 @@ class BoundedHttpClient:
         self._making: asyncio.Task[httpx2.AsyncClient] | None = None
 
     async def post(self, body: Json, *, seconds: float) -> Json:
-        """Post JSON and return the answer.
+        """Send JSON in a POST request and return the JSON response.
 
         Raises:
             EndpointFailed: there was no answer, no success status, or no JSON; `status` is that of
@@ -88,7 +88,7 @@ class BoundedHttpClient:
     async def post_form(
         self, fields: Mapping[str, str], headers: Mapping[str, str], *, seconds: float
     ) -> Json:
-        """Post a form and return the answer.
+        """Send a form in a POST request and return the JSON response.
 
         Raises:
             EndpointFailed: as with `post`.
@@ -98,7 +98,7 @@ class BoundedHttpClient:
         return await self._answered("POST", content, {**kind, **headers}, seconds)
 
     async def get(self, *, seconds: float) -> Json:
-        """Get the URL and return the answer.
+        """Send a GET request and return the JSON response.
 
         Raises:
             EndpointFailed: as with `post`.
@@ -121,7 +121,7 @@ class BoundedHttpClient:
         raise failed
 
     async def deliver(self, content: bytes, headers: Mapping[str, str], *, seconds: float) -> int:
-        """Post content and return the status code; the body of the answer is ignored.
+        """Send a POST request and return the status code; the response body is ignored.
 
         Raises:
             EndpointFailed: there was no answer.
@@ -137,7 +137,7 @@ class BoundedHttpClient:
             raise EndpointFailed(message) from None
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the HTTP connections."""
         if self._making is not None:
             await (await self._making).aclose()
 
@@ -199,7 +199,7 @@ class BoundedHttpClient:
         return value
 
     def _extract_error_message(self, body: bytes) -> str:
-        """Return the message in an error body of a known form, or an empty text."""
+        """Return the error message in a response body; empty if the format is unknown."""
         try:
             value = orjson.loads(body)
         except ValueError:
@@ -222,7 +222,7 @@ def _make_client() -> httpx2.AsyncClient:
 
 
 def _seconds(come_again: str | None) -> float | None:
-    """Return the delay in a Retry-After header (seconds or a date), or None if it is not valid.
+    """Return the delay in seconds from a Retry-After header (number or date); None if invalid.
 
     >>> _seconds("2"), _seconds("Thu, 01 Jan 1970 00:00:00 GMT"), _seconds("soon"), _seconds("-1")
     (2.0, 0.0, None, None)

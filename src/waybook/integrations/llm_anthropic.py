@@ -1,4 +1,4 @@
-"""Anthropic messages wire format.
+"""Wire format of Anthropic's Messages API.
 
 The schema is enforced by a tool that the model must use. Some models do not support a forced tool;
 they answer in text that contains JSON.
@@ -25,7 +25,7 @@ TOOL = "hand_in"
 
 
 def endpoint_url(url: str) -> str:
-    """Return the URL of the messages endpoint.
+    """Return the URL of the Messages API endpoint.
 
     >>> endpoint_url("https://api.anthropic.com"), endpoint_url("http://127.0.0.1/v1")
     ('https://api.anthropic.com/v1/messages', 'http://127.0.0.1/v1/messages')
@@ -41,7 +41,7 @@ def headers(key: str | None) -> dict[str, str]:
 
 
 def build_request(question: ModelRequest, model: str) -> dict[str, Json]:
-    """Return the body of a request."""
+    """Return the JSON body of a request to the Messages API."""
     body: dict[str, Json] = {
         "model": model,
         "max_tokens": MAX_TOKENS,
@@ -55,7 +55,7 @@ def build_request(question: ModelRequest, model: str) -> dict[str, Json]:
 
 
 def _tool(schema: dict[str, Json]) -> dict[str, Json]:
-    """Return a tool with the data as its only argument, because tool input must be an object."""
+    """Return a tool definition that wraps the data in an object, which tool input must be."""
     shape: Json = {name: value for name, value in schema.items() if name != "$schema"}
     taken: Json = {"type": "object", "properties": {"data": shape}, "required": ["data"]}
     description = "Hand in the data that were extracted."
@@ -63,7 +63,7 @@ def _tool(schema: dict[str, Json]) -> dict[str, Json]:
 
 
 def parse_reply(answer: Json, model: str) -> ModelReply:
-    """Parse the model's reply: its tool input, or its text.
+    """Parse the language model's reply: its tool input, or its text if it called no tool.
 
     Raises:
         EndpointFailed: this is not a message, or the model refused.

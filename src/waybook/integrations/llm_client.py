@@ -1,4 +1,4 @@
-"""HTTP client of a model endpoint, in one of the supported wire formats."""
+"""HTTP client for a language model endpoint, in one of the supported wire formats."""
 
 import asyncio
 import logging
@@ -19,10 +19,10 @@ UNSUPPORTED_STATUS = frozenset({400, 404, 415, 422, 501})
 
 
 class ModelClient:
-    """Client of one model endpoint."""
+    """Client for one language model endpoint."""
 
     def __init__(self, *, url: str, api: str, model: str, key: str | None) -> None:
-        """Create the client; nothing is sent yet.
+        """Create the client without sending a request.
 
         Raises:
             Misconfigured: the key cannot be sent in a header.
@@ -33,7 +33,7 @@ class ModelClient:
         self._exchange = BoundedHttpClient(self._format.address(url), headers=headers, secret=key)
 
     async def complete(self, question: ModelRequest, *, seconds: float) -> ModelReply:
-        """Return the model's reply.
+        """Send a request to the language model and return its reply.
 
         Raises:
             EndpointFailed: there was no usable answer.
@@ -45,7 +45,7 @@ class ModelClient:
             raise
 
     async def _ask(self, question: ModelRequest, seconds: float) -> Json:
-        """Request structured output; if the endpoint does not support that, request plain text."""
+        """Request structured output; if that is not supported, request plain text."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + seconds
         try:

@@ -1,4 +1,4 @@
-"""Model requests and replies independent of the wire format, and extraction of JSON from text.
+"""Language model requests and replies, independent of wire format, and JSON extraction.
 
 The JSON may be the whole reply, in a code fence, after a thinking block, or surrounded by prose.
 """
@@ -29,7 +29,7 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReply:
-    """Reply of a model, with its usage."""
+    """Reply of a language model, with the token usage that the endpoint reported."""
 
     text: str
     #: Usage as reported by the endpoint.
@@ -39,10 +39,10 @@ class ModelReply:
 
 
 class Model(Protocol):
-    """A model served at an endpoint."""
+    """Language model served at an endpoint."""
 
     async def complete(self, question: ModelRequest, *, seconds: float) -> ModelReply:
-        """Return the model's reply within `seconds`.
+        """Send a request to the language model and return its reply within `seconds`.
 
         Raises:
             EndpointFailed: there was no usable answer.
@@ -51,7 +51,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireFormat:
-    """Wire format of a model API as pure functions, without any input or output."""
+    """Wire format of a language model API, as pure functions."""
 
     #: Function that returns the URL to post to for the configured URL.
     address: Callable[[str], str]
@@ -64,7 +64,7 @@ class WireFormat:
 
 
 def parse_token_count(value: Json) -> int:
-    """Return a token count reported by an endpoint; 0 if it is not valid.
+    """Return a token count reported by an endpoint, or 0 if it is not a positive integer.
 
     >>> (
     ...     parse_token_count(12),
@@ -80,7 +80,7 @@ def parse_token_count(value: Json) -> int:
 
 
 def get_path(value: Json, *path: str | int) -> Json:
-    """Return the value at this path, or None if there is no such path.
+    """Return the value at this path in a JSON value, or None if the path does not exist.
 
     >>> get_path({"a": [{"b": 1}]}, "a", 0, "b"), get_path({"a": []}, "a", 0, "b")
     (1, None)
@@ -102,7 +102,7 @@ MAX_FENCES = 8
 
 
 def extract_json(text: str) -> Json:
-    r"""Return the first JSON value in a text.
+    r"""Return the first JSON value found in a text.
 
     Raises:
         ValueError: there is no JSON.
@@ -134,7 +134,7 @@ def _pieces(answer: str) -> Iterator[str]:
 
 
 def _decoded(piece: str) -> Json:
-    """Decode the JSON at the beginning; only an array or object may be followed by other text."""
+    """Decode the JSON at the start; other text may follow only an array or object."""
     piece = piece.strip()
     value: Json
     value, end = _DECODER.raw_decode(piece)

@@ -1,4 +1,4 @@
-"""OpenAI chat completions wire format, which many other servers implement too."""
+"""Wire format of OpenAI's Chat Completions API, which many other servers implement too."""
 
 from waybook.core.usage import Usage
 from waybook.errors import EndpointFailed
@@ -15,7 +15,7 @@ PATH = "/chat/completions"
 
 
 def endpoint_url(url: str) -> str:
-    """Return the URL of the chat completions endpoint.
+    """Return the URL of the Chat Completions API endpoint.
 
     >>> endpoint_url("http://127.0.0.1:8000/v1/")
     'http://127.0.0.1:8000/v1/chat/completions'
@@ -29,7 +29,7 @@ def headers(key: str | None) -> dict[str, str]:
 
 
 def build_request(question: ModelRequest, model: str) -> dict[str, Json]:
-    """Return the body of a request.
+    """Return the JSON body of a request to the Chat Completions API.
 
     Strict mode is off: it accepts only a part of JSON Schema, and the answer is validated here
     anyway. No length limit is sent, because servers disagree on the name of that field.
@@ -48,7 +48,7 @@ def build_request(question: ModelRequest, model: str) -> dict[str, Json]:
 
 
 def parse_reply(answer: Json, model: str) -> ModelReply:
-    """Parse the model's reply.
+    """Parse the language model's reply.
 
     Raises:
         EndpointFailed: this is not a chat completion, or the model refused.
@@ -71,7 +71,7 @@ def parse_reply(answer: Json, model: str) -> ModelReply:
 
 
 def _text(content: Json) -> str:
-    """Return the text of a message, or the joined texts if the message has several parts."""
+    """Return the text of a message; if the message has several parts, join their texts."""
     if isinstance(content, list):
         return "".join(_text(get_path(part, "text")) for part in content)
     return content if isinstance(content, str) else ""

@@ -49,7 +49,7 @@ _TOKEN: Final = re.compile(rf"(?P<header>{_PART})\.{_PART}\.{_PART}")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A public key, and the algorithms it may be used with."""
+    """Public key with the signature algorithms that it may be used with."""
 
     name: str | None
     algorithms: frozenset[str]
@@ -57,7 +57,7 @@ class Key:
 
 
 def parse_header(text: str) -> Claims:
-    """Return the header of a well-formed token; its content is still untrusted.
+    """Return the header of a well-formed JWT, whose content is not verified yet.
 
     Raises:
         Unauthenticated: the token is not acceptable.
@@ -77,7 +77,7 @@ def parse_header(text: str) -> Claims:
 
 
 def parse_key(jwk: object) -> Key | None:
-    """Return a published key, or None if it cannot verify signatures of accepted algorithms."""
+    """Parse a published key; return None if it cannot verify by an accepted algorithm."""
     if not isinstance(jwk, dict) or jwk.get("use", "sig") != "sig" or "d" in jwk:
         return None
     used = frozenset(name for name in KEYS if _goes_with(jwk, name))
@@ -94,7 +94,7 @@ def parse_key(jwk: object) -> Key | None:
 
 
 def verify_signature(text: str, key: Key, header: Claims) -> Claims:
-    """Verify a token's signature and return its claims; `header` is the result of `parse_header`.
+    """Verify a token's signature and return its claims; `header` comes from `parse_header`.
 
     Raises:
         Unauthenticated: the signature is not valid, or there are no claims.
@@ -111,7 +111,7 @@ def verify_signature(text: str, key: Key, header: Claims) -> Claims:
 
 
 def validate_claims(claims: Claims, *, issuer: str, audience: str, now: datetime) -> None:
-    """Check that the claims are from this issuer, for this audience, and valid at this time.
+    """Check that token claims name this issuer and audience, and that the token is valid now.
 
     Raises:
         Unauthenticated: another issuer, another audience, no subject, or not valid now.
@@ -161,7 +161,7 @@ MAX_NAME_LENGTH: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerEndpoints:
-    """URLs of an issuer's endpoints."""
+    """Endpoint URLs of an OpenID Connect issuer."""
 
     keys: str
     authorize: str
@@ -171,7 +171,7 @@ class IssuerEndpoints:
 
 
 async def discover_endpoints(issuer: str) -> IssuerEndpoints:
-    """Return the endpoints the issuer publishes, by OpenID Connect discovery or RFC 8414.
+    """Return the issuer's endpoint URLs, found by OpenID Connect discovery or RFC 8414.
 
     Raises:
         EndpointFailed: there is no usable answer, or it is from another issuer.
@@ -188,7 +188,7 @@ async def discover_endpoints(issuer: str) -> IssuerEndpoints:
 
 
 async def fetch_keys(doors: IssuerEndpoints) -> list[object]:
-    """Return all keys that the issuer publishes, usable or not.
+    """Return all keys that the issuer publishes, including keys that cannot verify signatures.
 
     Raises:
         EndpointFailed: there is no usable answer.
@@ -199,7 +199,7 @@ async def fetch_keys(doors: IssuerEndpoints) -> list[object]:
 
 
 def usable_keys(listed: Iterable[object]) -> tuple[Key, ...]:
-    """Return the usable keys among those an issuer publishes."""
+    """Return the published keys of an issuer that can verify signatures."""
     keys = (parse_key(jwk) for _, jwk in zip(range(MAX_KEYS), listed, strict=False))
     return tuple(key for key in keys if key is not None)
 
@@ -236,7 +236,7 @@ def _doors_in(raw: object, issuer: str) -> IssuerEndpoints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerCheck:
-    """Result of an issuer check, which may have stopped early because of an error."""
+    """Result of an issuer check; an error may have ended the check early."""
 
     #: Reason why discovery failed, and reason why fetching the keys failed.
     error: str | None = None
@@ -250,7 +250,7 @@ class IssuerCheck:
 
 
 async def check_issuer(issuer: str) -> IssuerCheck:
-    """Query the issuer with the server's own limits; return the result or the failure."""
+    """Query the issuer with the server's own limits; return the result, with any error."""
     try:
         async with asyncio.timeout(SECONDS):
             doors = await discover_endpoints(issuer)

@@ -1,4 +1,4 @@
-"""OpenID Connect issuer: endpoints, cached signing keys, and token verification.
+"""OpenID Connect issuer: endpoint URLs, cached signing keys, and token verification.
 
 Keys are fetched on first use, and again when a token names an unknown key: a new key works at once,
 and made-up key names cost at most one request in half a minute. Fetched keys replace the cached
@@ -40,12 +40,12 @@ STALE_SECONDS: Final = 900.0
 
 
 class Issuer:
-    """Client of the configured issuer; the caller must close it."""
+    """Client for the configured OpenID Connect issuer; the caller must close it."""
 
     def __init__(
         self, settings: IssuerSettings, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Create the client; `clock` returns elapsed seconds."""
+        """Create the issuer client; `clock` returns monotonic seconds."""
         self.settings = settings
         self._clock = clock
         self._keys: tuple[Key, ...] = ()
@@ -55,7 +55,7 @@ class Issuer:
         self._looking: asyncio.Task[None] | None = None
 
     async def claims(self, text: str, *, audience: str, now: datetime) -> Claims:
-        """Return the claims of a token signed by the issuer for this audience and valid now.
+        """Verify a token's signature, issuer, audience and validity, and return its claims.
 
         Raises:
             Unauthenticated: the token is not valid.
@@ -67,7 +67,7 @@ class Issuer:
         return claims
 
     async def endpoints(self) -> IssuerEndpoints:
-        """Return the endpoints for browser sign-in.
+        """Return the issuer's endpoint URLs for browser sign-in.
 
         Raises:
             Unavailable: they are not known, and the issuer is unreachable.
@@ -81,7 +81,7 @@ class Issuer:
         return self._doors
 
     async def redeem(self, fields: Mapping[str, str]) -> Claims:
-        """Exchange an authorization code at the token endpoint and return its response.
+        """Exchange an authorization code at the token endpoint and return the response.
 
         Raises:
             Unauthenticated: the issuer rejected the code.
@@ -110,7 +110,7 @@ class Issuer:
     def _as_client(
         self, fields: Mapping[str, str], *, in_form: bool
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the fields and headers that authenticate this client at the token endpoint."""
+        """Return the fields and headers that authenticate Waybook at the token endpoint."""
         client, secret = self.settings.client_id or "", self.settings.client_secret
         if secret is None or in_form:
             known = {"client_id": client, **({"client_secret": secret} if secret else {})}
@@ -119,7 +119,7 @@ class Issuer:
         return {**fields}, {"authorization": f"Basic {b64encode(pair.encode()).decode()}"}
 
     async def close(self) -> None:
-        """Cancel a running fetch."""
+        """Cancel the fetch of the issuer's data, if it is running."""
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
@@ -140,7 +140,7 @@ class Issuer:
         raise Unauthenticated("it is signed with a key that the issuer does not have")
 
     def _known(self, header: Claims) -> Key | None:
-        """Return the key with the id in the token header; without an id, the only matching key."""
+        """Return the key that the token header names; without a name, the only match."""
         fitting = [key for key in self._keys if header["alg"] in key.algorithms]
         if "kid" in header:
             fitting = [key for key in fitting if key.name == header["kid"]]
@@ -152,7 +152,7 @@ class Issuer:
     # Refresh
 
     async def _look(self) -> None:
-        """Fetch the issuer's data unless just tried; concurrent callers share one fetch."""
+        """Fetch the issuer's data unless just tried; concurrent calls share one fetch."""
         looking = self._start()
         if looking is not None:
             await asyncio.shield(looking)

@@ -1,4 +1,4 @@
-"""OpenID Connect sign-in: identities from claims, and the code flow with PKCE for browsers.
+"""OpenID Connect sign-in: identities from claims, and the authorization code flow with PKCE.
 
 The flow keeps no state on the server. The browser stores it in a cookie of its own, so only the
 browser that started a sign-in can complete it.
@@ -29,7 +29,7 @@ MAX_NAME_LENGTH: Final = 200
 
 
 class AuthorizationEndpoint(Protocol):
-    """Endpoint for browser sign-in at an issuer."""
+    """Issuer endpoint that the browser is redirected to for sign-in."""
 
     @property
     def authorize(self) -> str:
@@ -37,25 +37,25 @@ class AuthorizationEndpoint(Protocol):
 
 
 class IssuerClient(Protocol):
-    """Operations of an issuer that authentication needs."""
+    """Interface of the issuer client that authentication uses."""
 
     @property
     def settings(self) -> IssuerSettings:
-        """The issuer's settings, including the mapping of its claims."""
+        """Settings of the issuer, which also map its claims to users, orgs and scopes."""
 
     async def claims(self, text: str, *, audience: str, now: datetime) -> Claims:
-        """Return the claims of a token signed by the issuer for this audience and valid now."""
+        """Verify a token's signature, issuer, audience and validity, and return its claims."""
 
     async def endpoints(self) -> AuthorizationEndpoint:
-        """Return the endpoints for browser sign-in."""
+        """Return the issuer's endpoints for browser sign-in."""
 
     async def redeem(self, fields: Mapping[str, str], /) -> Claims:
-        """Exchange an authorization code and return the token response."""
+        """Exchange an authorization code and return the issuer's token response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuedIdentity:
-    """A user as identified by the issuer."""
+    """User as identified by the OpenID Connect issuer."""
 
     org: str
     subject: str
@@ -69,7 +69,7 @@ class IssuedIdentity:
 
 
 def identity_from_claims(claims: Claims, settings: IssuerSettings) -> IssuedIdentity:
-    """Return the identity in the claims.
+    """Return the user identity that the token claims describe.
 
     Raises:
         Unauthenticated: the claims name no org.
@@ -91,7 +91,7 @@ def identity_from_claims(claims: Claims, settings: IssuerSettings) -> IssuedIden
 
 
 def parse_scopes(claim: Json) -> frozenset[Scope]:
-    """Return the scopes known to Waybook in a claim, which is a text or a list.
+    """Return the scopes in a claim, which is a text or a list; unknown scopes are ignored.
 
     >>> sorted(parse_scopes("openid plan:read")), parse_scopes(["admin"]), parse_scopes(7)
     ([<Scope.PLAN_READ: 'plan:read'>], frozenset({<Scope.ADMIN: 'admin'>}), frozenset())
@@ -101,7 +101,7 @@ def parse_scopes(claim: Json) -> frozenset[Scope]:
 
 
 def check_times(claims: Claims, now: datetime) -> None:
-    """Check that the claims are valid at this time.
+    """Check that a token with these claims is valid at this time.
 
     Raises:
         Unauthenticated: they are not valid yet, have expired, or have no expiry.
@@ -147,7 +147,7 @@ class SignInAttempt:
     return_to: str
 
     def to_cookie(self) -> str:
-        """Return the sign-in attempt as a cookie value."""
+        """Return the sign-in attempt encoded as a cookie value."""
         return urlsafe_b64encode(orjson.dumps(asdict(self))).decode()
 
 
@@ -177,7 +177,7 @@ def attempt_from_cookie(cookie: str) -> SignInAttempt | None:
 
 
 async def authorization_url(issuer: IssuerClient, flow: SignInAttempt, back: str) -> str:
-    """Return the URL to redirect the browser to; the issuer redirects it back to `back`.
+    """Return the issuer's URL for browser sign-in; the issuer redirects the browser to `back`.
 
     Raises:
         Unavailable: the issuer's endpoints are not known, and it is unreachable.
@@ -200,7 +200,7 @@ async def authorization_url(issuer: IssuerClient, flow: SignInAttempt, back: str
 async def exchange_code(
     issuer: IssuerClient, flow: SignInAttempt, returned: dict[str, str], *, back: str, now: datetime
 ) -> Claims:
-    """Exchange the returned code and return the claims of the user.
+    """Exchange the authorization code and return the claims about the user.
 
     Raises:
         Unauthenticated: the returned parameters or the tokens are not valid.
@@ -227,7 +227,7 @@ async def exchange_code(
 async def _identity(
     issuer: IssuerClient, flow: SignInAttempt, handed: Claims, now: datetime
 ) -> Claims:
-    """Return the claims of the ID token, if it was issued for this client and sign-in attempt."""
+    """Check that the ID token is for this client and sign-in attempt; return its claims."""
     client, text = issuer.settings.client_id or "", handed.get("id_token")
     if not isinstance(text, str):
         raise Unauthenticated("the issuer does not say who it is")

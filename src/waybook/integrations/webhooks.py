@@ -1,4 +1,4 @@
-"""Webhook delivery over HTTP: encoded in the receiver's format, signed, and sent."""
+"""Webhook delivery over HTTP: messages are encoded for the receiver, signed and sent."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ GONE: Final = 410
 
 class Webhook:
     def __init__(self, configured: WebhookSettings, *, seconds: float = SECONDS) -> None:
-        """Create a sender for this configuration; `seconds` limits each delivery.
+        """Create a sender for this webhook configuration; `seconds` limits each delivery.
 
         Raises:
             Misconfigured: a template is not valid.
@@ -28,7 +28,7 @@ class Webhook:
         self._seconds = seconds
 
     async def deliver(self, message: WebhookMessage) -> DeliveryOutcome:
-        """Attempt one delivery; every failure is returned as an outcome."""
+        """Try once to deliver a webhook message; a failure is returned, not raised."""
         try:
             content_type, body = encode_body(message, self._format, self._texts)
             headers = signature_headers(
@@ -45,5 +45,5 @@ class Webhook:
         return DeliveryOutcome(f"it answered {status}", status, final=status == GONE)
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the HTTP connections."""
         await self._exchange.close()

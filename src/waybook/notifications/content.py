@@ -87,12 +87,12 @@ class Message(NamedTuple):
 
 
 def template_file(occasion: NotificationKind) -> str:
-    """Return the file name of the template."""
+    """Return the template file name for a kind of notification."""
     return f"{occasion}{SUFFIX}"
 
 
 def load_templates(own: Mapping[str, str]) -> Templates:
-    """Return all templates; `own` maps file names to overrides of the built-in ones.
+    """Return all message templates; `own` maps file names to overrides of built-in templates.
 
     Raises:
         Misconfigured: a file matches no notification kind, or is not a valid template.
@@ -110,7 +110,7 @@ def load_templates(own: Mapping[str, str]) -> Templates:
 
 
 def _checked(text: str, occasion: NotificationKind) -> Template:
-    """Return the compiled template; raise if it renders nothing for a sample payload."""
+    """Compile a template; raise an error if a sample payload renders as empty text."""
     try:
         template = compile_template(text, TEMPLATE_VARIABLES)
         empty = not render_template(template, sample_payload(occasion)).strip()
@@ -136,7 +136,7 @@ PLAIN = "text/plain; charset=utf-8"
 
 
 class WebhookFormat(StrEnum):
-    """Body format that a receiver accepts."""
+    """Body format that a webhook receiver accepts."""
 
     #: The payload of Standard Webhooks, for programs.
     STANDARD = "standard"
@@ -152,7 +152,7 @@ class EncodedBody(NamedTuple):
 
 
 def encode_body(message: WebhookMessage, form: WebhookFormat, texts: Templates) -> EncodedBody:
-    """Return the body to send: the same bytes at every attempt.
+    """Return the HTTP body of a webhook message; every delivery attempt sends the same bytes.
 
     Raises:
         TemplateBudgetExceeded: its template would cost too much.
@@ -183,7 +183,7 @@ def _as_slack(message: Message) -> str:
 
 
 def _each_text(fields: Mapping[str, Json], change: Callable[[str], str]) -> dict[str, Json]:
-    """Return a copy of a JSON value with `change` applied to every text."""
+    """Return a copy of a JSON object with `change` applied to every string value."""
     return {name: _changed(value, change) for name, value in fields.items()}
 
 

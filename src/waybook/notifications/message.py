@@ -32,7 +32,7 @@ class WebhookMessage(NamedTuple):
 
 
 class DeliveryOutcome(NamedTuple):
-    """Result of a delivery attempt; without an `error` it succeeded."""
+    """Result of a delivery attempt, which succeeded if there is no `error`."""
 
     error: str | None = None
     #: HTTP status of the response, if there was one.
@@ -45,7 +45,7 @@ class WebhookSender(Protocol):
     """Interface for the delivery of webhook messages."""
 
     async def deliver(self, message: WebhookMessage) -> DeliveryOutcome:
-        """Attempt one delivery; every failure is returned as an outcome."""
+        """Try once to deliver a webhook message; a failure is returned, not raised."""
 
 
 #: Delay before the second attempt; each further delay is three times as long, up to the maximum.
@@ -103,7 +103,7 @@ class RetryDecision(NamedTuple):
 
 
 def decide_retry(message: WebhookMessage, outcome: DeliveryOutcome, chance: float) -> RetryDecision:
-    """Return the status of a message after this attempt; `chance` is random, from 0 to 1."""
+    """Return a message's delivery status after an attempt; `chance` is random, from 0 to 1."""
     if outcome.error is None:
         return RetryDecision(DeliveryStatus.DELIVERED, message.now)
     due_at = message.now + backoff(message.attempt, chance)
@@ -113,7 +113,7 @@ def decide_retry(message: WebhookMessage, outcome: DeliveryOutcome, chance: floa
 
 
 def backoff(attempt: int, chance: float) -> timedelta:
-    """Return the delay after the attempt with this number.
+    """Return the delay before the next delivery attempt, given the number of the last attempt.
 
     >>> [backoff(n, 0.5).total_seconds() for n in (1, 2, 3, 9)]
     [5.0, 15.0, 45.0, 14400.0]
@@ -128,7 +128,7 @@ MIN_SECRET_BYTES, MAX_SECRET_BYTES = 24, 64
 
 
 def parse_secrets(text: str) -> tuple[bytes, ...]:
-    """Return the secrets in a setting: one, or two during a rotation.
+    """Parse the signing secrets in a setting: one secret, or two during a rotation.
 
     Raises:
         Misconfigured: one of them is not in the format.
@@ -152,7 +152,7 @@ def _secret(word: str) -> bytes:
 def signature_headers(
     message_id: str, at: int, body: bytes, secrets: tuple[bytes, ...]
 ) -> dict[str, str]:
-    """Return the headers of an attempt at time `at`, unsigned if there are no secrets."""
+    """Return the headers of an attempt at time `at`; they are unsigned without secrets."""
     content = f"{message_id}.{at}.".encode() + body
     signatures = [base64.b64encode(hmac.digest(key, content, "sha256")).decode() for key in secrets]
     headers = {"webhook-id": message_id, "webhook-timestamp": str(at)}

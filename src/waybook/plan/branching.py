@@ -1,4 +1,4 @@
-"""Branching: evaluation of a step's conditions when the step completes.
+"""Branching of a plan: evaluation of a step's conditions when the step completes.
 
 Conditions are evaluated in order of creation, and each fires at most once. A condition that raises
 an error (for example a missing field) does not fire, and the audit records the error. `fail` ends
@@ -33,7 +33,7 @@ class Branch:
     cost: int = 0
 
     def as_json(self) -> dict[str, Json]:
-        """Return the branch as it appears in the audit and in replies."""
+        """Return the branch as JSON, in the form used in the audit and in replies."""
         fields: dict[str, Json] = {
             "action": str(self.condition.action),
             "conditionId": self.condition.id,
@@ -51,7 +51,7 @@ class Branch:
 
 @lru_cache(maxsize=1024)
 def compile_expression(source: str) -> Expression:
-    """Return the compiled form of a condition's expression."""
+    """Compile the expression of a condition."""
     return compile_condition(source)
 
 
@@ -73,7 +73,7 @@ def evaluate_conditions(
 
 
 def variables(plan: Plan, step: Step, submitted: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the variables a condition may read."""
+    """Return the variables that a condition's expression may read."""
     statuses = plan.statuses()
     return {
         "result": submitted.get("result_summary"),

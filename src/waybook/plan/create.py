@@ -28,7 +28,7 @@ from waybook.plan.states import PlanStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCondition:
-    """Requested branching condition; refers to steps by their order."""
+    """Requested branching condition, which refers to steps by their position in the plan."""
 
     after_step_order: int
     expression: str
@@ -51,7 +51,7 @@ class NewPlan:
 
 
 def create(new: NewPlan, context: DecisionContext) -> Decision[Plan]:
-    """Decide on a new plan: its row, its steps in order, and the conditions of its steps.
+    """Build a new plan: its row, its ordered steps, and their branching conditions.
 
     Raises:
         InvalidInput: it has no step, or a part of it is not of its form.
@@ -88,7 +88,7 @@ def _check_plan(new: NewPlan) -> None:
 
 
 def check_size(steps: int, conditions: int = 0) -> None:
-    """Check that a plan stays within its size limits.
+    """Check that a plan does not exceed the size limits for plans.
 
     Raises:
         TooLarge: more steps or conditions than a plan may have.

@@ -1,4 +1,4 @@
-"""Draft of a plan: applies each change to the plan and records it for the audit.
+"""Draft of a plan, which applies changes to the plan and records them for the audit.
 
 The rules in this package take an immutable plan, change a draft of it, and return a decision. All
 changes go through the draft, so none can be missing from the audit.
@@ -27,7 +27,7 @@ ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 
 
 class Decision(NamedTuple, Generic[ReplyT_co]):
-    """Reply and writes decided by a rule; the reply is not sent and nothing is written yet."""
+    """Reply and database writes that a rule decided on, before anything is sent or written."""
 
     reply: ReplyT_co
     plan: Plan
@@ -41,12 +41,12 @@ class Decision(NamedTuple, Generic[ReplyT_co]):
 
 
 def status_call(plan: Plan, why: str) -> NextCall:
-    """Return the call to suggest after most refusals: read the plan's status."""
+    """Return the suggested call after most refusals: a call that reads the plan's status."""
     return NextCall("get_plan_status", {"planId": plan.id}, why)
 
 
 def require_open(plan: Plan) -> None:
-    """Check that the plan is open.
+    """Raise an error if the plan is closed.
 
     Raises:
         PlanTerminal: the plan is completed or failed.
@@ -81,7 +81,7 @@ class Draft:
     # Status changes
 
     def move_plan(self, *path: PlanStatus) -> None:
-        """Change the plan's status by allowed transitions."""
+        """Change the plan's status through allowed transitions."""
         for status in path:
             self.set_plan(status=move_plan(self.plan.status, status))
             if status in CLOSED_PLAN:
@@ -89,7 +89,7 @@ class Draft:
                 self._note(Entity.PLAN, self.plan.id, "completed_at", None, ended)
 
     def move_step(self, step_id: StepId, *path: StepStatus) -> None:
-        """Change a step's status by allowed transitions, and set its timestamps."""
+        """Change a step's status through allowed transitions, and set its timestamps."""
         for status in path:
             moved = move_step(self.plan.step(step_id).status, status)
             self.set_step(step_id, status=moved, **self._clock(status))
@@ -137,7 +137,7 @@ class Draft:
                 self._note(Entity.STEP, step_id, name, None, values[name])
 
     def set_usage(self, totals: Totals) -> None:
-        """Store the plan's usage totals; null until the first result reports usage."""
+        """Store the plan's usage totals, which are null until a result reports usage."""
         old = self.plan.usage
         before = None if old == NO_USAGE else old.as_json()
         self._note(Entity.PLAN, self.plan.id, "usage", before, totals.as_json())
@@ -162,7 +162,7 @@ class Draft:
     # Creation and removal
 
     def add_steps(self, steps: tuple[NewStep, ...], *, after: int) -> list[StepId]:
-        """Insert pending steps after the order `after`, renumbering the later ones."""
+        """Insert pending steps after position `after`, and renumber the steps behind them."""
         made = [
             new_step(StepId(self.moment.new_id()), new, after + n) for n, new in enumerate(steps, 1)
         ]
@@ -178,7 +178,7 @@ class Draft:
         return [step.id for step in made]
 
     def remove_step(self, step_id: StepId) -> None:
-        """Remove a step and the conditions tied to it, and renumber the rest.
+        """Remove a step and its conditions, and renumber the other steps.
 
         The step is also removed from the dependencies of other steps.
         """
@@ -194,7 +194,7 @@ class Draft:
         self.reorder([s.id for s in self.plan.steps if s.id != step_id])
 
     def reorder(self, ids: list[StepId]) -> None:
-        """Renumber the steps in the order of these ids; drop steps that are not listed."""
+        """Renumber the steps in the order of these ids, and drop steps that are not listed."""
         places = {step_id: order for order, step_id in enumerate(ids, start=1)}
         moved = []
         for step in self.plan.steps:
@@ -206,16 +206,16 @@ class Draft:
         self._with_steps(tuple(sorted(moved, key=lambda step: step.order)))
 
     def insert(self, entity: Entity, row_id: str, row: dict[str, Json]) -> None:
-        """Record the creation of a row of any entity."""
+        """Record the creation of a database row."""
         self._note(entity, row_id, WHOLE_ROW, None, row)
 
     def store_text(self, entity: Entity, row_id: str, text: str, **row: Json) -> None:
-        """Record the creation of a row with a long text, which the audit refers to by hash."""
+        """Record a new row with a long text; the audit stores only the hash of the text."""
         self._texts[row_id] = text
         self.insert(entity, row_id, {**row, "content_hash": text_hash(text)})
 
     def add_change(self, change: Change) -> None:
-        """Record a change as given, for entities that `Plan` does not model."""
+        """Record a change to an entity that the `Plan` class does not model."""
         self._changes.append(change)
 
     def record_heartbeat(self, step_id: StepId) -> None:
@@ -288,14 +288,14 @@ def condition_row(condition: Condition) -> dict[str, Json]:
 
 
 def new_step_row(new: NewStep) -> dict[str, Json]:
-    """Return a step that a branch adds, as a row stored with the branch, without dependencies."""
+    """Return a step that a branch adds as the row stored with it, without dependencies."""
     names = [f.name for f in fields(NewStep) if f.name not in {"depends_on", "required_sources"}]
     row = {name: as_json(getattr(new, name)) for name in names}
     return {**row, **_required(new.required_sources)}
 
 
 def _required(sources: int | None) -> dict[str, Json]:
-    """Return the field as a mapping, empty for None, because old audit entries lack the field."""
+    """Return `required_sources` as a mapping; empty for None, as old audit entries lack it."""
     return {} if sources is None else {"required_sources": sources}
 
 

@@ -56,7 +56,7 @@ class DecisionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewStep:
-    """Requested step, before it has an id and an order."""
+    """Requested step, before it gets an id and a position."""
 
     type: StepType
     instructions: str
@@ -70,7 +70,7 @@ class NewStep:
 
 
 class Step(NamedTuple):
-    """State of one step, without its texts, which are in `Plan.texts`, and without its result."""
+    """State of one step, without its result and its texts, which are in `Plan.texts`."""
 
     id: StepId
     order: int
@@ -93,7 +93,7 @@ class Step(NamedTuple):
 
     @property
     def holder(self) -> Holder | None:
-        """Holder of the current attempt; None unless the step is in progress and assigned."""
+        """Holder of the step's current attempt; None if not in progress or not assigned."""
         if self.held_by is None or self.status is not StepStatus.IN_PROGRESS:
             return None
         return Holder(self.held_by, self.held_session)
@@ -101,7 +101,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSource:
-    """Source stored for a step, with the data that identifies it."""
+    """Source stored for a step, with its identifying data."""
 
     id: str
     title: str
@@ -134,7 +134,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """Pause of a step for a person, and the decision once it is made."""
+    """Pause of a step until a person decides, and that decision once it is made."""
 
     id: ReviewId
     step_id: StepId
@@ -155,18 +155,18 @@ class Review:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Soft limits of a plan that trigger a warning; money in millionths of a dollar."""
+    """Soft limits of a plan, which only trigger warnings; costs in millionths of a dollar."""
 
     tokens: int | None = None
     cost_micros: int | None = None
 
     def as_json(self) -> dict[str, Json]:
-        """Return the budget as it is stored and audited."""
+        """Return the budget as JSON, in the form stored in the database and in the audit."""
         return {"tokens": self.tokens, "cost_micros": self.cost_micros}
 
 
 class Plan(NamedTuple):
-    """Plan with the data that the rules use.
+    """Plan with the data that a call needs.
 
     A loader reads all steps, but only those large parts that the call may need: the texts of
     candidate steps, the conditions of the ending step or not yet evaluated, the last review, and
@@ -195,7 +195,7 @@ class Plan(NamedTuple):
     created_at: datetime | None = None
 
     def statuses(self) -> list[StepStatus]:
-        """Return the steps' statuses, in plan order."""
+        """Return the status of each step, in plan order."""
         return [step.status for step in self.steps]
 
     def step(self, step_id: StepId) -> Step:

@@ -69,7 +69,7 @@ def modify(
     rationale: str | None = None,
     expected_revision: int | None = None,
 ) -> Decision[Plan]:
-    """Decide on a list of modifications in order; apply all of them or none.
+    """Apply a list of modifications to a plan in order: all of them, or none.
 
     Raises:
         PlanTerminal: the plan is over.
@@ -176,7 +176,7 @@ def _remove(draft: Draft, modification: RemoveStep) -> dict[str, Json]:
 
 
 def _conditions_pointing_at(plan: Plan, step: Step) -> list[str]:
-    """Return the conditions that may still skip to this step.
+    """Return the conditions that may still skip ahead to this step.
 
     Conditions of a skipped step are never evaluated, and the step's own are removed with it.
     """
@@ -255,7 +255,7 @@ def _demand(plan: Plan, step: Step, allowed: set[StepStatus], why: str, new: str
 
 
 def blocking_reason(plan: Plan, modification: Modification, context: DecisionContext) -> str | None:
-    """Return the message with which a modification would be refused, or None if it is allowed.
+    """Return the error message if a modification would be refused, or None if it is allowed.
 
     Runs `modify` itself, so that the two cannot differ.
     """

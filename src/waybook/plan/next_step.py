@@ -46,7 +46,7 @@ NextStep = StepReady | PlanComplete | PlanFailed | AwaitingReview | NothingPendi
 
 
 def next_step(plan: Plan, context: DecisionContext, *, another: bool = False) -> Decision[NextStep]:
-    """Decide which step the caller should work on now.
+    """Decide which step of the plan the caller should work on now.
 
     In this order: the step its session still holds (unless it asks for another), an unassigned step
     that a reviewer sent back, the first pending step without unfinished dependencies.
@@ -85,14 +85,14 @@ def _take(draft: Draft) -> Decision[NextStep]:
 
 
 def held_step(plan: Plan, actor: Actor) -> Step | None:
-    """Return the first step that this conversation holds and has not submitted."""
+    """Return the first unsubmitted step that the actor holds in its current session."""
     me = actor.holder
     running = plan.steps_with_status(StepStatus.IN_PROGRESS)
     return next((step for step in running if me.is_same_conversation(step.holder)), None)
 
 
 def unclaimed_step(plan: Plan) -> Step | None:
-    """Return the first step in progress without a holder, which a reviewer sent back."""
+    """Return the first step in progress without a holder; a reviewer sent it back to work."""
     return next(
         (s for s in plan.steps_with_status(StepStatus.IN_PROGRESS) if s.held_by is None), None
     )
@@ -115,10 +115,10 @@ def _hand_out(draft: Draft, step: Step, *, resumed: bool) -> Decision[NextStep]:
 
 
 def is_ready(plan: Plan, step: Step) -> bool:
-    """Return whether all dependencies of this step are finished, with any outcome."""
+    """Return whether all dependencies of this step are finished, even if skipped or failed."""
     return all(plan.step(before).status in TERMINAL_STEP for before in step.depends_on)
 
 
 def first_ready(plan: Plan) -> Step | None:
-    """Return the first pending step without unfinished dependencies."""
+    """Return the first pending step whose dependencies are all finished."""
     return next((s for s in plan.steps_with_status(StepStatus.PENDING) if is_ready(plan, s)), None)

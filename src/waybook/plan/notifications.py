@@ -27,7 +27,7 @@ NOTIFICATION_BY_STATUS: Mapping[PlanStatus, NotificationKind] = MappingProxyType
 
 
 def plan_notifications(before: Plan, plan: Plan) -> tuple[Notification, ...]:
-    """Return the notifications for a status change of the plan."""
+    """Return the notifications that a status change of the plan causes."""
     occasion = NOTIFICATION_BY_STATUS.get(plan.status)
     if occasion is None or plan.status is before.status:
         return ()

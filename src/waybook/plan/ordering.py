@@ -1,4 +1,4 @@
-"""Step order and dependencies.
+"""Order of a plan's steps, and dependencies between them.
 
 Orders are 1..n without gaps after every insertion, removal and move. A step is handed out when all
 its dependencies are over. Dependencies are stored as ids, so that they survive reordering; a plan
@@ -12,14 +12,14 @@ from waybook.plan.model import NewStep, Plan, Step, StepId
 
 
 def renumber(steps: tuple[Step, ...], after: int, by: int) -> tuple[Step, ...]:
-    """Return the steps with every order after `after` increased by `by`."""
+    """Return the steps, with `by` added to every position after `after`."""
     return tuple(
         step._replace(order=step.order + by) if step.order > after else step for step in steps
     )
 
 
 def insertion_point(plan: Plan, after: int | None) -> int:
-    """Return the order after which to insert steps: the given one, else the last.
+    """Return the position after which to insert steps: `after`, or the last position if None.
 
     Raises:
         InvalidStepReference: there is no such place.
@@ -38,7 +38,7 @@ def insertion_point(plan: Plan, after: int | None) -> int:
 
 
 def validate_order(plan: Plan, ids: list[StepId]) -> list[StepId]:
-    """Return these ids, if they are exactly the plan's steps.
+    """Check that the ids are exactly those of the plan's steps, and return them.
 
     Raises:
         StalePlan: one is missing, unknown or named twice.
@@ -58,7 +58,7 @@ def validate_order(plan: Plan, ids: list[StepId]) -> list[StepId]:
 def resolve_dependencies(
     made: Sequence[Step], new_steps: Sequence[NewStep], steps: Sequence[Step]
 ) -> list[Step]:
-    """Return the new steps with their dependencies, which refer to steps by their order.
+    """Resolve the dependencies of new steps, which refer to other steps by position.
 
     Raises:
         InvalidStepReference: an order that does not exist, or a step that waits for itself.
@@ -74,7 +74,7 @@ def resolve_dependencies(
 
 
 def reject_branch_dependencies(steps: Sequence[NewStep]) -> None:
-    """Check that steps added by a branch have no dependencies: their orders are not known yet.
+    """Check that steps added by a branch have no dependencies; positions are not known yet.
 
     Raises:
         InvalidInput: one of them names some.
@@ -98,7 +98,7 @@ def _step_at(steps: Sequence[Step], order: int) -> StepId:
 
 
 def _refuse_circles(steps: Sequence[Step]) -> None:
-    """Raise if steps wait for each other: remove steps without dependencies until none is left."""
+    """Raise an error if the dependencies between steps form a cycle."""
     left = {step.id: len(set(step.depends_on)) for step in steps}
     behind: dict[StepId, list[StepId]] = {step.id: [] for step in steps}
     for step in steps:

@@ -1,4 +1,4 @@
-"""Outputs: the deliverables of a plan, in versions, and their media types.
+"""Outputs of a plan: versioned deliverables and their media types.
 
 An output is written when the plan is complete, so it is the only change a completed plan accepts:
 the plan and its steps stay unchanged, and the audit continues. Only text types are stored.
@@ -67,7 +67,7 @@ FILE_EXTENSIONS: Mapping[str, str] = MappingProxyType(
 
 
 def parse_text_type(media_type: str) -> str:
-    """Return the media type in lower case, without parameters: content is always stored as UTF-8.
+    """Return a media type in lower case and without parameters, as content is always UTF-8.
 
     Raises:
         InvalidInput: it is no media type, or not that of a text.
@@ -114,7 +114,7 @@ OUTPUT = "output"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewOutput:
-    """Submitted deliverable of a plan; its media type is always a text type."""
+    """Output submitted for a plan; its media type is always a text type."""
 
     media_type: str
     title: str
@@ -123,7 +123,7 @@ class NewOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Stored deliverable, without its content."""
+    """Stored output of a plan, without its content."""
 
     id: str
     title: str
@@ -145,7 +145,7 @@ class StoredOutput:
 def store_output(
     plan: Plan, new: NewOutput, there: Sequence[Output], context: DecisionContext
 ) -> Decision[StoredOutput]:
-    """Store a deliverable as the next version of its title, or nothing if it is unchanged.
+    """Store an output as the next version of its title, unless it is unchanged.
 
     Raises:
         PlanTerminal: the plan failed.
@@ -200,7 +200,7 @@ def _made(new: NewOutput, version: int, context: DecisionContext) -> Output:
 
 
 def latest_version(outputs: Iterable[Output], *, title: str, media_type: str) -> Output | None:
-    """Return the latest version of this title and media type, if there is one."""
+    """Return the latest output with this title and media type, or None if it does not exist."""
     same = (
         output for output in outputs if (output.title, output.media_type) == (title, media_type)
     )
@@ -208,7 +208,7 @@ def latest_version(outputs: Iterable[Output], *, title: str, media_type: str) ->
 
 
 def latest(outputs: Iterable[Output]) -> list[Output]:
-    """Return the latest version of each title and media type, newest first."""
+    """Return the latest version of each output by title and media type, newest first."""
     last: dict[tuple[str, str], Output] = {}
     for output in sorted(outputs, key=lambda output: output.version):
         last[output.title, output.media_type] = output
@@ -216,7 +216,7 @@ def latest(outputs: Iterable[Output]) -> list[Output]:
 
 
 def is_missing(outputs: Iterable[Output], media_type: str | None) -> bool:
-    """Return whether an output of the requested media type is still missing."""
+    """Return whether the plan still lacks an output of the requested media type."""
     return media_type is not None and all(output.media_type != media_type for output in outputs)
 
 

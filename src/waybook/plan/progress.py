@@ -21,7 +21,7 @@ from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
 
 
 def percent(done: int, total: int) -> int:
-    """Return the share done in whole percent, rounded half up; 0 if the total is 0.
+    """Return the percentage of steps done, rounded half up; 0 if there are no steps.
 
     >>> percent(3, 13), percent(1, 8), percent(199, 200), percent(0, 0)
     (23, 13, 100, 0)
@@ -57,7 +57,7 @@ class Progress:
         return percent(self.done, self.total)
 
     def as_reply(self) -> dict[str, Json]:
-        """Return the percentage with its numerator and denominator."""
+        """Return the progress as JSON: the percentage, the steps done, and the total."""
         return {"percent": self.percent, "done": self.done, "total": self.total}
 
 
@@ -71,13 +71,13 @@ def count_done(statuses: Collection[StepStatus]) -> int:
 
 
 def current_step(plan: Plan) -> Step | None:
-    """Return the step awaiting input, else the first in progress."""
+    """Return the step that awaits input, or else the first step in progress."""
     waiting = next(plan.steps_with_status(StepStatus.AWAITING_INPUT), None)
     return waiting or next(plan.steps_with_status(StepStatus.IN_PROGRESS), None)
 
 
 def plan_outcome(status: PlanStatus, statuses: Collection[StepStatus]) -> str | None:
-    """Return the outcome of a closed plan; None while it is open."""
+    """Return the outcome of a closed plan, or None if the plan is open."""
     if status is PlanStatus.FAILED:
         return "failed"
     if status is PlanStatus.COMPLETED:
@@ -92,7 +92,7 @@ FULL_PERCENT = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetShare:
-    """One limit of a budget and its usage."""
+    """One limit of a plan's budget, with its usage."""
 
     name: str
     unit: str
@@ -101,7 +101,7 @@ class BudgetShare:
 
     @property
     def percent(self) -> int:
-        """Return the used share in whole percent, rounded down: 100 means fully used."""
+        """Return the used share of the limit in percent, rounded down."""
         return FULL_PERCENT * self.used // self.of
 
 
@@ -116,7 +116,7 @@ def shares(budget: Budget, used: Totals) -> Iterator[BudgetShare]:
 
 
 def budget_json(budget: Budget, used: Totals) -> dict[str, Json]:
-    """Return the budget as replies show it; from 80 % on with a warning text."""
+    """Return the budget as JSON for replies, with a warning if 80 % or more is used."""
     parts = [*shares(budget, used)]
     fields: dict[str, Json] = {part.name: _share_to_json(part) for part in parts}
     warnings = [message for part in parts if (message := warning(part)) is not None]
@@ -124,7 +124,7 @@ def budget_json(budget: Budget, used: Totals) -> dict[str, Json]:
 
 
 def warning(part: BudgetShare) -> str | None:
-    """Return the warning for a limit that is nearly used up or exceeded.
+    """Return the warning for a budget limit that is nearly used up or exceeded, or None.
 
     >>> warning(BudgetShare(name="tokens", unit="tokens", used=79, of=100))
     >>> warning(BudgetShare(name="tokens", unit="tokens", used=80, of=100))
@@ -170,7 +170,7 @@ def last_heartbeat(step: Step) -> datetime | None:
 def stalled_steps(
     plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> tuple[tuple[Step, timedelta], ...]:
-    """Return the steps inactive beyond their threshold, each with the gap, in plan order."""
+    """Return steps whose last heartbeat is too old, with the time since, in plan order."""
     silent = (
         (step, now - seen) for step in plan.steps if (seen := last_heartbeat(step)) is not None
     )
@@ -180,7 +180,7 @@ def stalled_steps(
 def newly_stalled(
     plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> tuple[tuple[Step, timedelta], ...]:
-    """Return the steps that stall an executing plan; resuming the plan restarts the stall timer."""
+    """Return the steps of an executing plan that have stalled since it was last resumed."""
     if plan.status is not PlanStatus.EXECUTING:
         return ()
     resumed = plan.resumed_at
@@ -194,7 +194,7 @@ def newly_stalled(
 def detect_stall(
     plan: Plan, context: DecisionContext, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> Decision[bool]:
-    """Set an executing plan with a stalled step to stalled; the reply is whether that happened."""
+    """Set an executing plan with a stalled step to stalled; reply whether this happened."""
     draft = Draft(plan, context)
     stalled = newly_stalled(plan, now=context.now, patience=patience)
     if stalled:
@@ -205,7 +205,7 @@ def detect_stall(
 
 
 def resume_plan(draft: Draft) -> None:
-    """Resume a stalled plan and restart its stall timer; any other plan is unchanged."""
+    """Resume a plan if it is stalled, and restart the stall timers of its steps."""
     if draft.plan.status is PlanStatus.STALLED:
         draft.move_plan(PlanStatus.EXECUTING)
         draft.set_plan(resumed_at=draft.moment.now)
@@ -213,7 +213,7 @@ def resume_plan(draft: Draft) -> None:
 
 
 def whole_minutes(gap: timedelta) -> int:
-    """Return an inactive period in whole minutes, rounded down.
+    """Return the length of an inactive period in whole minutes, rounded down.
 
     >>> whole_minutes(timedelta(minutes=31, seconds=59))
     31

@@ -1,4 +1,4 @@
-"""Storage of research: an agent's findings with their sources, in versions.
+"""Storage of research: versioned findings of an agent, with their sources.
 
 The same plan, kind and title again is the next version of the same artifact; identical content
 creates no new version. The rows are the same with a plan and without one; only the audit chain
@@ -53,14 +53,14 @@ class Research:
 
     @property
     def content_hash(self) -> str:
-        """Return the hash that identical research shares: content, tags, metadata and sources."""
+        """Return the hash of content, tags, metadata and sources, to find duplicates."""
         fields = [self.content, self.tags, self.metadata, [origin.id for origin in self.origins]]
         serialized = json.dumps(fields, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
         return sha256(serialized.encode()).hexdigest()
 
 
 class ExistingResearch(NamedTuple):
-    """Stored research: the latest version of this name, and the sources in the audit chain."""
+    """Latest stored version of research with a name, and the sources in its audit chain."""
 
     artifact_id: str | None = None
     version: int = 0
@@ -79,7 +79,7 @@ class StoredResearch:
 
 
 class StandaloneDecision(NamedTuple):
-    """Reply and audit entry for research without a plan."""
+    """Reply and audit entry for research that belongs to no plan."""
 
     reply: StoredResearch
     entry: Entry | None = None
@@ -92,7 +92,7 @@ def store_research(
     before: ExistingResearch,
     context: DecisionContext,
 ) -> Decision[StoredResearch]:
-    """Store research with its plan, and record a heartbeat of its step.
+    """Store research for a plan, and record a heartbeat of the step it belongs to.
 
     Raises:
         PlanTerminal: the plan is over; it can still be stored without one.
@@ -116,7 +116,7 @@ def store_research(
 def store_standalone(
     research: Research, before: ExistingResearch, context: DecisionContext
 ) -> StandaloneDecision:
-    """Store research without a plan, in an audit chain of its own.
+    """Store research that belongs to no plan, in an audit chain of its own.
 
     Raises:
         InvalidInput: the kind is reserved.

@@ -1,4 +1,4 @@
-"""Reviews: a step pauses until a person decides, exactly once, how it continues."""
+"""Reviews: a step pauses until a person decides, exactly once, how the step continues."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,7 +18,7 @@ from waybook.plan.submit import StepDone, complete
 
 
 class ReviewSurface(StrEnum):
-    """Part of a chat client in which a person decides a review without the agent."""
+    """Part of a chat application in which a person can decide a review without the agent."""
 
     #: The person decides in the map app.
     APP = "app"
@@ -34,14 +34,14 @@ class ReviewRequest:
 
 
 def open_review(plan: Plan) -> Review | None:
-    """Return the review that is not decided yet, if there is one."""
+    """Return the undecided review of the plan, or None if it does not exist."""
     return plan.review if plan.review and plan.review.decision is None else None
 
 
 def request_review(
     plan: Plan, step_id: StepId, request: ReviewRequest, context: DecisionContext
 ) -> Decision[Review]:
-    """Pause a running step until a person decides.
+    """Pause a step in progress until a person decides.
 
     Raises:
         PlanTerminal: the plan is over.
@@ -212,7 +212,7 @@ def with_feedback(instructions: str, feedback: str) -> str:
 
 
 def _review_to_decide(plan: Plan, step_id: StepId | None) -> Review:
-    """Return the open review to decide; refuse a second decision and report who decided first."""
+    """Return the open review; if it is already decided, raise an error naming the decider."""
     last = plan.review if plan.review and step_id in {None, plan.review.step_id} else None
     if last and last.decision is not None:
         raise _already_decided(plan, last)

@@ -48,7 +48,7 @@ CHARACTERS_PER_PART = 100
 
 
 def check_schemas(schemas: Iterable[Json]) -> None:
-    """Check that the schemas of one call are valid and, together, cheap enough to validate with.
+    """Check that the schemas of a call are valid and, together, cheap to validate against.
 
     Raises:
         InvalidInput: one is not a JSON Schema, or uses a keyword that is left out.
@@ -114,7 +114,7 @@ def check_result(schema: Json, result: Json) -> None:
 
 
 def summarize_errors(faults: list[SchemaError]) -> str:
-    """Return the first error as text, and the number of further ones."""
+    """Return the first error as text, with the number of further errors."""
     more = f" (and {len(faults) - 1} more)" if faults[1:] else ""
     first = faults[0]
     return (
@@ -124,7 +124,7 @@ def summarize_errors(faults: list[SchemaError]) -> str:
 
 
 def result_errors(schema: Json, result: Json) -> list[SchemaError]:
-    """Return the violations of the step's schema in a result; without a schema, an empty list.
+    """Return the violations of the step's schema in a result; empty without a schema.
 
     Raises:
         TooLarge: checking it would take too long.
@@ -139,14 +139,14 @@ def result_errors(schema: Json, result: Json) -> list[SchemaError]:
 
 
 class Mismatch(NamedTuple):
-    """Path and message of a schema violation; `$` is the root."""
+    """Path and message of a JSON Schema violation; `$` is the root of the value."""
 
     path: str
     message: str
 
 
 def mismatches(instance: Json, schema: Json, *, value: str, shape: str) -> list[Mismatch]:
-    """Return the first few violations of a checked schema, sorted by path.
+    """Return the first few violations of a checked JSON Schema, sorted by path.
 
     `value` and `shape` are the argument names of the two, for error messages.
 
@@ -170,7 +170,7 @@ def mismatches(instance: Json, schema: Json, *, value: str, shape: str) -> list[
 
 
 def _keywords(schema: dict[str, Json]) -> Iterator[str]:
-    """Yield every keyword of the schema and its subschemas, except a top-level `$schema`."""
+    """Yield every keyword in a JSON Schema and its subschemas, except a root `$schema`."""
     waiting: list[Json] = [{key: value for key, value in schema.items() if key != "$schema"}]
     while waiting:
         here = waiting.pop()
@@ -186,7 +186,7 @@ def _keywords(schema: dict[str, Json]) -> Iterator[str]:
 
 
 def _weight(value: Json, argument: str) -> int:
-    """Return the number of parts of a JSON value; long texts count as several.
+    """Return the number of nodes in a JSON value; a long text counts as several nodes.
 
     Raises:
         TooLarge: it is nested too deeply to be walked.

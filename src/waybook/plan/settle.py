@@ -1,4 +1,4 @@
-"""Bookkeeping after a mutation: plan status, sessions, and usage.
+"""Bookkeeping after a plan is changed: plan status, sessions, and usage.
 
 The stored status follows the one derived from the steps; where the table has no direct edge, it
 moves through `executing`. Two stored statuses carry more information than the steps: `planning`
@@ -23,7 +23,7 @@ from waybook.plan.states import (
 
 
 def settle(draft: Draft) -> None:
-    """Move the plan's status to the one derived from its steps. A closed plan is unchanged."""
+    """Move the plan's status to that derived from its steps; leave a closed plan unchanged."""
     status, statuses = draft.plan.status, draft.plan.statuses()
     target = derive_plan_status(statuses)
     if status in CLOSED_PLAN or _says_more(status, target, statuses):
@@ -32,7 +32,7 @@ def settle(draft: Draft) -> None:
 
 
 def transition_path(status: PlanStatus, target: PlanStatus) -> tuple[PlanStatus, ...]:
-    """Return the statuses through which allowed transitions lead from one status to another.
+    """Return the statuses that lead from one plan status to another by allowed transitions.
 
     >>> transition_path(PlanStatus.PLANNING, PlanStatus.COMPLETED)
     (<PlanStatus.EXECUTING: 'executing'>, <PlanStatus.COMPLETED: 'completed'>)
@@ -45,7 +45,7 @@ def transition_path(status: PlanStatus, target: PlanStatus) -> tuple[PlanStatus,
 
 
 def is_derivable(status: PlanStatus, statuses: list[StepStatus]) -> bool:
-    """Return whether a stored status is consistent with these steps."""
+    """Return whether the plan's stored status is consistent with its steps' statuses."""
     target = derive_plan_status(statuses)
     return status in {target, PlanStatus.FAILED} or _says_more(status, target, statuses)
 
@@ -57,12 +57,12 @@ def _says_more(status: PlanStatus, target: PlanStatus, statuses: list[StepStatus
 
 
 def is_new_session(plan: Plan, session: str | None) -> bool:
-    """Return whether this session is new to the plan and can still be recorded."""
+    """Return whether this session is not recorded with the plan yet and the plan is open."""
     return session is not None and session not in plan.sessions and plan.status not in CLOSED_PLAN
 
 
 def register_session(draft: Draft) -> None:
-    """Record the caller's session, once per plan.
+    """Record the caller's session with the plan, unless it is already recorded.
 
     Creation alone is not history: the agent that takes the first step of a new plan resumes
     nothing, and its session is recorded with that step.
@@ -78,7 +78,7 @@ def register_session(draft: Draft) -> None:
 
 
 def resume_session(plan: Plan, context: DecisionContext) -> Decision[None]:
-    """Record the session that reads the plan, if it is new and the plan already has history."""
+    """Record the session that reads the plan, if it is new and the plan has history."""
     draft = Draft(plan, context)
     if plan.seq > 1:
         register_session(draft)

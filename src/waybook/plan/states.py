@@ -1,4 +1,4 @@
-"""State machines of plans and steps, as tables, and the status derived from the steps.
+"""State machines of plans and steps as tables, and the plan status derived from the steps.
 
 A status is never assigned, it is moved along an edge. `completed` and `skipped` are final for a
 step; `failed` has one exit, the retry. `completed` and `failed` are final for a plan. Closing a
@@ -72,7 +72,7 @@ def can_move_step(old: StepStatus, new: StepStatus) -> bool:
 
 
 def move_plan(old: PlanStatus, new: PlanStatus) -> PlanStatus:
-    """Return `new`, or raise an error if the status change is not allowed.
+    """Return the new plan status, or raise an error if the change is not allowed.
 
     >>> move_plan(PlanStatus.PLANNING, PlanStatus.EXECUTING)
     <PlanStatus.EXECUTING: 'executing'>
@@ -86,7 +86,7 @@ def move_plan(old: PlanStatus, new: PlanStatus) -> PlanStatus:
 
 
 def move_step(old: StepStatus, new: StepStatus) -> StepStatus:
-    """Return `new`, or raise an error if the status change is not allowed.
+    """Return the new step status, or raise an error if the change is not allowed.
 
     Raises:
         InvalidTransition: the table has no edge from `old` to `new`.
@@ -97,7 +97,7 @@ def move_step(old: StepStatus, new: StepStatus) -> StepStatus:
 
 
 def derive_plan_status(steps: Collection[StepStatus]) -> PlanStatus:
-    """Derive the plan's status by the first rule that applies.
+    """Derive a plan's status from its steps' statuses, by the first rule that applies.
 
     A failed step is over like a completed one: failed steps never fail a plan.
 

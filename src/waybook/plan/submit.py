@@ -1,4 +1,4 @@
-"""Submission of a result: the step completes, its conditions are evaluated, the plan settles.
+"""Submission of a result: complete the step, evaluate its conditions, update the plan status.
 
 An agent's result must match the step's schema and have enough sources. A person's approval is a
 decision and needs neither.
@@ -24,7 +24,7 @@ MAX_SOURCES_NAMED = 20
 
 
 def check_result_evidence(plan: Plan, step_id: StepId, result: Json) -> None:
-    """Check that a result matches the step's schema and has enough sources.
+    """Check that a result matches the step's JSON Schema and that the step has enough sources.
 
     Raises:
         InvalidInput: with all that is missing, of both kinds.
@@ -84,7 +84,7 @@ class Submission:
     attempt: int | None = None
 
     def values(self) -> dict[str, Json]:
-        """Return the result as fields of the step's row."""
+        """Return the result as column values of the step's row."""
         return {
             "result_summary": self.result_summary,
             "confidence": self.confidence,
@@ -104,7 +104,7 @@ class StepDone:
 def submit(
     plan: Plan, step_id: StepId, submission: Submission, context: DecisionContext
 ) -> Decision[StepDone]:
-    """Complete a step with its result, or store a late result and refuse it.
+    """Complete a step with its result; a late result is stored but refused.
 
     Raises:
         PlanTerminal: the plan is over.
@@ -146,7 +146,7 @@ def complete(
     event: Event = Event.STEP_COMPLETED,
     **details: Json,
 ) -> Decision[StepDone]:
-    """Complete the step, apply its branches, settle the plan, and record all as one audit entry."""
+    """Complete the step, apply its branches, update the plan status; write one audit entry."""
     draft.move_step(step_id, StepStatus.COMPLETED)
     draft.set_result(step_id, **values)
     step = draft.plan.step(step_id)
@@ -210,7 +210,7 @@ def _keep_late_result(
 
 
 def _why_not_current(plan: Plan, step: Step, attempt: int) -> tuple[str, NextCall]:
-    """Return why a result of this attempt is not accepted, and the call to make instead."""
+    """Return why a result of this attempt is refused, and the call to make instead."""
     where: dict[str, object] = {"planId": plan.id}
     if not 1 <= attempt <= step.attempt:
         why = (

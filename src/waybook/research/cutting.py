@@ -1,4 +1,4 @@
-"""Size measurement and truncation of texts, and fair division of a size budget.
+"""Measuring and truncating texts, and fair division of a size limit between them.
 
 Sizes are bytes of compact JSON. A text has at least as many bytes as characters, so a byte limit
 also bounds its characters; a text in a script of multi-byte characters, which costs a model more
@@ -17,12 +17,12 @@ SpaceClaim: TypeAlias = tuple[int, int, int]
 
 
 def json_size(value: Json) -> int:
-    """Return the size of a value in a reply, in bytes."""
+    """Return the size of a value as JSON, in bytes."""
     return len(orjson.dumps(value))
 
 
 def as_text(value: Json) -> str:
-    """Return a value as text that can be truncated: a string unchanged, otherwise its compact JSON.
+    """Return a string unchanged, and any other value as compact JSON text.
 
     >>> as_text("It rains."), as_text({"river": "Nile"})
     ('It rains.', '{"river":"Nile"}')
@@ -31,7 +31,7 @@ def as_text(value: Json) -> str:
 
 
 def escaped_size(text: str) -> int:
-    r"""Return the size of a text in a reply, in bytes, without its quotes.
+    r"""Return the size of a text as JSON, in bytes, without its quotes.
 
     >>> escaped_size("abc"), escaped_size("a\n"), escaped_size("☃")
     (3, 3, 3)
@@ -40,7 +40,7 @@ def escaped_size(text: str) -> int:
 
 
 def truncate(text: str, most: int) -> str:
-    """Return the longest prefix of a text that takes at most `most` bytes in a reply.
+    """Return the longest prefix of a text that takes at most `most` bytes as JSON.
 
     >>> truncate("a☃b", 4), truncate("abc", 9)
     ('a☃', 'abc')
@@ -70,7 +70,7 @@ def fair_share(lengths: list[int], budget: int) -> int:
 
 
 def allocate_space(claims: Sequence[SpaceClaim], room: int) -> list[int]:
-    """Return the size granted to each claim: its maximum, its minimum, or a share by weight.
+    """Return the space granted to each item: its maximum, its minimum, or a share by weight.
 
     One level applies to all claims, so a long item does not shrink the share of the others. The
     minimum sizes together must fit in `room`.

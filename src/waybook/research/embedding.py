@@ -1,4 +1,4 @@
-"""Text embeddings of unit length, and resizing of vectors to the stored width.
+"""Text embeddings as unit vectors, and resizing of vectors to the stored dimension count.
 
 The built-in embedder sums the table rows of a text's words, with frequent words weighing less; no
 model runs. Sums are made of whole rows at a time: a row is one long integer with its numbers in
@@ -43,18 +43,18 @@ ROWS_AT_ONCE = 256
 
 
 class Embedder(Protocol):
-    """A model that embeds texts. Vectors of different models are never compared."""
+    """Embedding model for single texts. Vectors of different models are never compared."""
 
     @property
     def model(self) -> str:
-        """The name under which the vectors of the model are stored."""
+        """Name of the embedding model under which its vectors are stored."""
 
     def embed(self, text: str) -> Vector:
-        """Return the text as a vector of unit length."""
+        """Return the embedding of a text as a vector of unit length."""
 
 
 class StaticEmbedder:
-    """Embedder based on a word table; deterministic on every machine."""
+    """Embedder based on a table of word vectors, with the same results on every machine."""
 
     model = "static-1"
 
@@ -67,7 +67,7 @@ class StaticEmbedder:
         self._one_of_four = int.from_bytes(b"\xff\xff\0\0" * (table.dimensions // 4), "little")
 
     def embed(self, text: str) -> Vector:
-        """Return the text as a unit vector; a text without words has the neutral vector."""
+        """Return a text's embedding as a unit vector; without words, the neutral vector."""
         counts = Counter[int]()
         for word, count in Counter(split_words(text[:MAX_TEXT_LENGTH])).items():
             if len(word) <= MAX_WORD_LENGTH:
@@ -98,7 +98,7 @@ class StaticEmbedder:
         return [number for four in zip(*fours, strict=True) for number in four]
 
     def _added(self, numbers: list[int]) -> tuple[int, int]:
-        """Return the sums of the numbers at even and at odd positions, with two bytes per sum."""
+        """Add up these table rows; return sums of even and odd components, two bytes each."""
         mask, even, odd = self._one_of_two, 0, 0
         for row in map(self._numbers, numbers):
             even += row & mask
@@ -118,7 +118,7 @@ class StaticEmbedder:
 
 @cache
 def term_weight(count: int) -> int:
-    """Return the weight of a word that occurs `count` times."""
+    """Return the weight of a word that occurs `count` times in a text."""
     return round(STEPS * (1 + log(count)))
 
 
@@ -129,12 +129,12 @@ def neutral_vector(dimensions: int) -> Vector:
 
 @cache
 def builtin_embedder() -> StaticEmbedder:
-    """Return the embedder shipped with the package, which has no other dependencies."""
+    """Return the embedder that is included in the package and needs no other dependencies."""
     return StaticEmbedder(builtin_word_vectors())
 
 
 def embed(text: str) -> Vector:
-    """Return the text as a vector of unit length.
+    """Return the embedding of a text as a vector of unit length.
 
     >>> river, texts = embed("a cold river"), ("icy stream", "tax law")
     >>> near, far = (cosine_similarity(river, embed(text)) for text in texts)
@@ -145,7 +145,7 @@ def embed(text: str) -> Vector:
 
 
 def cosine_similarity(vector: Vector, other: Vector) -> float:
-    """Return the cosine of the angle between two vectors: 1 for the same direction."""
+    """Return the cosine of the angle between two vectors; 1 means the same direction."""
     return sum([a * b for a, b in zip(vector, other, strict=True)])
 
 
@@ -154,7 +154,7 @@ MAX_DIMENSIONS = 16_384
 
 
 def resize_vector(numbers: Sequence[float], dimensions: int = DIMENSIONS) -> Vector:
-    """Return a vector of unit length and of the stored width.
+    """Resize a vector to the stored number of dimensions and to unit length.
 
     >>> resize_vector([3.0, 4.0], 4)
     (0.6, 0.8, 0.0, 0.0)
@@ -176,25 +176,25 @@ def resize_vector(numbers: Sequence[float], dimensions: int = DIMENSIONS) -> Vec
 
 @lru_cache(16)
 def _signs(count: int) -> tuple[int, ...]:
-    """Return `count` pseudorandom but stable signs."""
+    """Return `count` signs (1 or -1), pseudorandom but always the same."""
     bits = b"".join(sha256(f"fold {n}".encode()).digest() for n in range(count // 256 + 1))
     chance = int.from_bytes(bits, "little")
     return tuple(1 if chance >> place & 1 else -1 for place in range(count))
 
 
 class EmbeddingModel(Protocol):
-    """A model that embeds many texts. Vectors of different models are never compared."""
+    """Embedding model for many texts. Vectors of different models are never compared."""
 
     @property
     def name(self) -> str:
-        """The name under which the vectors of the model are stored."""
+        """Name of the embedding model under which its vectors are stored."""
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:
-        """Return a vector of unit length for each text.
+        """Return an embedding vector of unit length for each text.
 
         Raises:
             EndpointFailed: the vectors are not available right now.
         """
 
     async def warm(self) -> None:
-        """Load the model, so that the first request does not wait."""
+        """Load the embedding model, so that the first request does not wait for it."""

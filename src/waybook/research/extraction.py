@@ -1,4 +1,4 @@
-"""Prompts for data extraction: instructions for a model, and the fenced source text.
+"""Prompts for data extraction: instructions for a language model, and the fenced text.
 
 The text is untrusted, so it is placed between two delimiter lines that it cannot contain and is
 declared as data. Its label is inside the fence too: a title is untrusted as well.
@@ -23,12 +23,12 @@ Answer with the JSON alone."""
 
 
 def label_text(text: str, about: Mapping[str, Json] | None) -> str:
-    """Return the text, preceded by a line that describes its origin if that is known."""
+    """Return the text, preceded by a line that names its origin if the origin is known."""
     return f"{json.dumps(about, ensure_ascii=False)}\n\n{text}" if about else text
 
 
 def prompt(source_text: str) -> str:
-    """Return the instructions and the text, for a reader who gets the schema separately."""
+    """Return instructions and source text for a reader who gets the schema separately."""
     instructions = _instructions(source_text, "the JSON Schema in `schema`")
     return f"{instructions}\n\n{fence_text(source_text)}"
 
@@ -46,7 +46,7 @@ def fence_text(source_text: str) -> str:
 
 
 def retry_prompt(source_text: str, answer: str, faults: Iterable[tuple[str, str]]) -> str:
-    """Return a prompt with the text, the first answer, and the errors in that answer."""
+    """Return a prompt with the source text, the wrong first answer, and the errors in it."""
     listed = "\n".join(f"- {json.dumps(path)}: {json.dumps(message)}" for path, message in faults)
     first = fence_text(answer[:MAX_ANSWER_SHOWN])
     introduction = "A first answer to this, data as well, was wrong:"
@@ -55,7 +55,7 @@ def retry_prompt(source_text: str, answer: str, faults: Iterable[tuple[str, str]
 
 
 def unused_delimiter(source_text: str) -> str:
-    """Return a delimiter that the text does not contain.
+    """Return a delimiter line that the text does not contain.
 
     >>> unused_delimiter("a") == unused_delimiter("a"), unused_delimiter("a") in "a"
     (True, False)

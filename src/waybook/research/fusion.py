@@ -12,7 +12,7 @@ CONSTANT = 60
 
 
 class RankedPassage(NamedTuple):
-    """A passage in a ranked list, with its score."""
+    """Passage of text in a ranked list, with its score."""
 
     subject_id: str
     part: int
@@ -23,7 +23,7 @@ class RankedPassage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchReason:
-    """One reason for a hit: the ranked list that contains it, its rank and its score."""
+    """Reason for a search hit: the ranked list with the hit, its rank and its score."""
 
     by: str
     rank: int
@@ -32,7 +32,7 @@ class MatchReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A search hit with its best passage and the reasons for it."""
+    """Search hit: the best passage, and the reasons why it was found."""
 
     subject_id: str
     part: int
@@ -41,7 +41,7 @@ class Hit:
 
 
 def fuse(lists: Mapping[str, Sequence[RankedPassage]], constant: int = CONSTANT) -> list[Hit]:
-    """Merge ranked lists into one, best first; each subject is represented by its best passage."""
+    """Merge ranked lists into one, best first, with only the best passage of each subject."""
     reasons: dict[str, list[MatchReason]] = {}
     parts: dict[str, tuple[int, int]] = {}
     for by, passages in lists.items():
@@ -63,7 +63,7 @@ def fuse(lists: Mapping[str, Sequence[RankedPassage]], constant: int = CONSTANT)
 
 
 def _once(passages: Sequence[RankedPassage]) -> Sequence[RankedPassage]:
-    """Return the first passage of each subject."""
+    """Return the first passage of each subject in a ranked list."""
     first: dict[str, RankedPassage] = {}
     for passage in passages:
         first.setdefault(passage.subject_id, passage)

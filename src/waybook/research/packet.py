@@ -1,4 +1,4 @@
-"""Packets: the context handed to an agent, cut to a size limit.
+"""Context packets handed to agents, cut to a size limit.
 
 A packet has ordered parts. If they do not all fit, the space is divided by one level for all parts,
 scaled by weight: short parts stay whole, long ones are cut, and lists keep the most relevant
@@ -25,20 +25,20 @@ MORE = "more"
 
 @dataclass(frozen=True, slots=True)
 class FetchCall:
-    """The tool call that fetches the data omitted from a packet."""
+    """Tool call that fetches the data omitted from a context packet."""
 
     tool: str
     args: Body
 
     def to_json(self, left: Json, **more: Json) -> Body:
-        """Return the omitted amount and the call that fetches it."""
+        """Return the omitted amount, and the tool call that fetches the omitted data."""
         get: Body = {"tool": self.tool, "args": {**self.args, **more}, "why": "the rest"}
         return {"left": left, "get": get}
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextField:
-    """A field that may be cut: a string unchanged, or any other value as JSON."""
+    """Packet field that may be cut: a string, or any other value as JSON text."""
 
     name: str
     value: Json
@@ -70,12 +70,12 @@ class TextField:
 
     @cached_property
     def _note(self) -> int:
-        """The maximum size of the note about the omitted rest."""
+        """Maximum size of the note about the omitted text, in bytes."""
         long = self.length or len(self.text)
         return json_size({self.name: self.get.to_json(long, offset=long)}) - 1
 
     def fitted(self, room: int) -> tuple[Json, Body | None]:
-        """Return the value cut to `room` bytes, and the note about the omitted rest."""
+        """Return the value cut to `room` bytes, and a note about the omitted text."""
         if self._complete and self.most <= room:
             return self.value, None
         shown = truncate(self.text, room - len(self.name) - 6 - self._note)
@@ -86,7 +86,7 @@ class TextField:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """Entry of a packet: fields that are always shown, and texts that may be cut."""
+    """Entry of a context packet: fields that are always shown, and texts that may be cut."""
 
     frame: Body
     texts: tuple[TextField, ...] = ()
@@ -106,7 +106,7 @@ class Entry:
         return json_size(self.frame) + 1 + CUT_OVERHEAD
 
     def fit(self, room: int) -> Body:
-        """Return the entry cut to `room` bytes, with notes about what was cut."""
+        """Return the entry cut to `room` bytes, with notes about the omitted text."""
         claims = [(text.most, text.floor, text.counts) for text in self.texts]
         allotted = allocate_space(claims, room - self._frame)
         body, cut = dict(self.frame), Body()
@@ -121,7 +121,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class SingleEntry:
-    """A part that is a single entry."""
+    """Packet part that is a single entry."""
 
     name: str
     entry: Entry
@@ -136,13 +136,13 @@ class SingleEntry:
         return len(self.name) + 4 + self.entry.min_size
 
     def fitted(self, room: int) -> tuple[Json, Body | None]:
-        """Return the entry cut to `room` bytes; its own `cut` field describes what was cut."""
+        """Return the entry cut to `room` bytes; its `cut` field describes what is omitted."""
         return self.entry.fit(room - len(self.name) - 4), None
 
 
 @dataclass(frozen=True, kw_only=True)
 class EntryList:
-    """A part that is a list of ordered entries; those nearest to the focus are kept first."""
+    """Packet part with ordered entries; those nearest to the focus are kept first."""
 
     name: str
     entries: tuple[Entry, ...]
@@ -177,7 +177,7 @@ class EntryList:
         return len(self.name) + 4 + max(ends)
 
     def fitted(self, room: int) -> tuple[Json, Body | None]:
-        """Return the entries that fit in `room`, each with a fair share, and a note on the rest.
+        """Return the entries that fit in `room` bytes, in fair shares, and a note on the rest.
 
         At least one entry is shown if its minimum size fits, so that paging always advances.
         """
@@ -193,7 +193,7 @@ class EntryList:
         return listed, self.get.to_json(left, **self.resume(0 if shown.start else shown.stop))
 
     def _shown(self, room: int) -> range:
-        """Return the range of list entries that fit, around the focus."""
+        """Return the range of list entries around the focus that fit in `room` bytes."""
         if not self.beyond and sum(entry.min_size for entry in self.entries) <= room:
             return range(len(self.entries))
         room -= self._note
@@ -215,7 +215,7 @@ Part: TypeAlias = TextField | SingleEntry | EntryList
 def build_packet(
     frame: Body, parts: Sequence[Part], *, ending: Body, room: int, again: FetchCall
 ) -> Body:
-    """Return the parts cut to `room` bytes, between a frame and an ending that are always included.
+    """Build a packet of at most `room` bytes; `frame` and `ending` are always included.
 
     `again` requests the same packet with more space.
     """
@@ -242,7 +242,7 @@ def build_packet(
 
 
 def _admitted(parts: Sequence[Part], room: int, again: FetchCall) -> list[Part]:
-    """Return the parts whose minimum sizes fit, in order."""
+    """Return the packet parts that fit with their minimum sizes, in order."""
     if sum(part.floor for part in parts) <= room:
         return [*parts]
     room -= _more([part.name for part in parts], again)

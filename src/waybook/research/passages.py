@@ -1,4 +1,4 @@
-"""Splitting of texts into indexable passages, and content-derived identity of sources.
+"""Splitting of texts into passages for search, and content hashes that identify sources.
 
 Search hits are passages rather than whole texts. Two sources with the same URL, title and quote are
 the same source.
@@ -21,7 +21,7 @@ _ENDS = ("\n\n", "\n", ". ", "! ", "? ", "; ", ", ", " ")
 
 
 def passages(text: str) -> tuple[str, ...]:
-    """Return the text as passages of at most a thousand characters, cut at natural breaks.
+    """Split the text into passages of at most 1,000 characters, at natural breaks.
 
     >>> passages("One thing.  ")
     ('One thing.',)
@@ -40,7 +40,7 @@ def _cut(text: str) -> Iterator[str]:
 
 
 def _end(text: str, start: int) -> int:
-    """Return the end of the passage from `start`: after the last of the best separators in it."""
+    """Return the end of the passage that begins at `start`, at a natural break if possible."""
     latest = start + MAX_PASSAGE_LENGTH
     if latest >= len(text):
         return len(text)
@@ -81,13 +81,13 @@ _FREE = ~(0xF << 76 | 0x3 << 62)
 
 
 def source_hash(*, url: str | None, title: str, quote: str | None) -> str:
-    """Return the SHA-256 that identifies a source; the retrieval time is not part of it."""
+    """Return the SHA-256 of a source's URL, title and quote, which identifies the source."""
     serialized = json.dumps([url, title, quote], ensure_ascii=False, separators=(",", ":"))
     return sha256(serialized.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def source_id(content_hash: str) -> str:
-    """Return the id of the source with this hash; storing the source again hits the same row.
+    """Return the id of the source with this hash, so that the same source is stored only once.
 
     >>> source_id("0" * 64)
     '00000000-0000-8000-8000-000000000000'

@@ -13,7 +13,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def correct_word(word: str, table: WordVectors) -> str | None:
-    """Return the likeliest known word one edit away; None if no word is close or `word` is known.
+    """Return the likeliest known word one edit away; None if none is close or `word` is known.
 
     An edit is an inserted, missing, wrong or transposed letter. The first letter is seldom wrong;
     otherwise the most frequent word is the most likely.
@@ -65,7 +65,7 @@ _AROUND = ".,;:!?()[]{}<>\"'`*-&|\\\u2013\u2014\u2026\u201c\u201d\u2018\u2019\xa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """A word of a query, as written."""
+    """Word of a search query, as written."""
 
     text: str
     #: Corrected spelling, if the word looks misspelled.
@@ -82,11 +82,11 @@ class SearchQuery:
 
     @property
     def embedding_text(self) -> str:
-        """The text to embed: the query and its spelling corrections."""
+        """Text to embed for the query: the query with its spelling corrections."""
         return " ".join([self.text, *(term.correction for term in self.terms if term.correction)])
 
     def required_terms(self, least: float) -> tuple[Term, ...]:
-        """Return the heaviest terms; a passage that matches none of them weighs less than `least`.
+        """Return the heaviest terms; a passage with none of them weighs less than `least`.
 
         The lightest terms are left out as long as their total weight stays below `least`.
         """
@@ -125,12 +125,12 @@ def parse_query(text: str, table: WordVectors | None = None) -> SearchQuery:
 
 
 def _bare(chunk: str) -> str:
-    """Return a part of a query without surrounding punctuation and search syntax characters."""
+    """Return a word of a query without surrounding punctuation and search syntax."""
     return chunk.strip(_AROUND).replace('"', " ").replace("\\", " ")
 
 
 def _information(word: str, table: WordVectors) -> float:
-    """Return the information content of a word: the squared logarithm of its frequency rank."""
+    """Return a word's information content: the squared logarithm of its frequency rank."""
     number = table.numbers.get(word)
     if number is None:
         stem = table.stem(word)
@@ -158,7 +158,7 @@ class Snippet:
     cut_after: bool
 
     def highlight(self, before: str = "**", after: str = "**") -> str:
-        """Return the text with its matching words marked, and an ellipsis at each cut."""
+        """Return the text with matching words highlighted, and an ellipsis where it is cut."""
         pieces, at = list[str](), 0
         for start, end in self.marks:
             pieces += [self.text[at:start], before, self.text[start:end], after]
@@ -175,7 +175,7 @@ class _Match:
 
 
 def build_snippet(text: str, question: SearchQuery, longest: int = MAX_SNIPPET_LENGTH) -> Snippet:
-    """Return the window of at most `longest` characters with the greatest weight of matching terms.
+    """Return the excerpt of at most `longest` characters with the greatest match weight.
 
     >>> from waybook.research.query import parse_query
     >>> build_snippet("Rain fell. The dams broke.", parse_query("dam break"), 15).highlight()
@@ -208,13 +208,13 @@ def _weights(question: SearchQuery) -> dict[str, float]:
 
 
 def _root(word: str) -> str:
-    """Return the word without its ending, enough to recognize related forms."""
+    """Return the word without its ending, so that related forms match."""
     bare = _ENDING.sub("", word)
     return bare if len(bare) >= _MIN_ROOT_LENGTH else word
 
 
 def _best(matches: Sequence[_Match], weights: dict[str, float], longest: int) -> tuple[int, int]:
-    """Return the first span of at most `longest` characters whose matches weigh most."""
+    """Return the first span of at most `longest` characters with the greatest match weight."""
     best, place = (0.0, 0), (0, 0)
     first = 0
     for last, match in enumerate(matches):
@@ -228,7 +228,7 @@ def _best(matches: Sequence[_Match], weights: dict[str, float], longest: int) ->
 
 
 def _window(text: str, core: tuple[int, int], longest: int) -> tuple[int, int]:
-    """Return a span extended by as much context as fits, cut at word boundaries."""
+    """Return a text span extended by as much context as fits, cut at word boundaries."""
     start = max(0, core[0] - (longest - (core[1] - core[0])) // 3)
     if start:
         blank = _BLANK.search(text, start - 1, core[0])

@@ -1,4 +1,4 @@
-"""Exact in-memory ranking of quantized vectors by cosine similarity.
+"""Exact in-memory ranking of byte-quantized vectors by cosine similarity.
 
 Import it late: numpy takes as long to load as everything else a client waits for at startup.
 
@@ -28,7 +28,7 @@ MAX_CODE = 127
 
 
 def quantize(vector: Sequence[float]) -> bytes:
-    """Return the vector as signed bytes.
+    """Quantize a vector to one signed byte per component.
 
     >>> quantize([0.5, -0.25, 0.0]).hex()
     '7fc000'
@@ -56,7 +56,7 @@ ROW_BYTES = DIMENSIONS + 4 + 20 + 1
 
 
 class Block:
-    """Up to `BLOCK_ROWS` vectors in columns."""
+    """Block of up to `BLOCK_ROWS` vectors, stored in columns."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -73,7 +73,7 @@ class Block:
         return len(self.deleted)
 
     def append(self, records: NDArray[np.void]) -> int:
-        """Append as many of these records as fit into the block; return how many were appended."""
+        """Append as many records as fit into the block; return how many were appended."""
         taken = records[: BLOCK_ROWS - self.rows]
         self._reserve(self.rows + len(taken))
         place = slice(self.rows, self.rows + len(taken))
@@ -106,7 +106,7 @@ class Block:
     def cosines(
         self, query: NDArray[np.float32], floats: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """Return the cosine of each row, -inf for deleted ones; `floats` buffers one block."""
+        """Return each row's cosine, -inf if deleted; `floats` is a buffer for one block."""
         # A thread that adds rows may have enlarged this block since `floats` was allocated.
         rows = min(self.rows, len(floats))
         np.copyto(floats[:rows], self.codes[:rows])
@@ -118,18 +118,18 @@ class Block:
         return similarities
 
     def matching(self, keys: "Keys") -> NDArray[np.intp]:
-        """Return the rows that have one of these keys, without deleted ones."""
+        """Return the rows whose vector has one of these keys and is not deleted."""
         rows = self.rows
         maybe = np.flatnonzero(np.isin(self.low[:rows], keys.low) & ~self.deleted[:rows])
         matches = [row for row in maybe.tolist() if self.key(row) in keys.exact]
         return np.array(matches, np.intp)
 
     def key(self, row: int) -> tuple[int, int, int]:
-        """Return the key of a row."""
+        """Return the key of the vector in a row."""
         return int(self.high[row]), int(self.low[row]), int(self.parts[row])
 
     def live(self) -> NDArray[np.void]:
-        """Return the rows that are not deleted, as records."""
+        """Return the vectors in the block that are not deleted, as records."""
         live_rows = np.flatnonzero(~self.deleted[: self.rows])
         records = np.empty(len(live_rows), RECORDS)
         records["high"], records["low"] = self.high[live_rows], self.low[live_rows]
@@ -138,7 +138,7 @@ class Block:
 
 
 class Keys:
-    """Set of keys for row lookup."""
+    """Set of vector keys, prepared for finding their rows in a block."""
 
     def __init__(self, records: NDArray[np.void]) -> None:
         self.low = records["low"].astype(np.uint64)
@@ -147,37 +147,37 @@ class Keys:
 
 
 class VectorIndex:
-    """The vectors of one org and model."""
+    """Vectors of one org and one embedding model."""
 
     def __init__(self, packed: bytes = b"") -> None:
-        """Create the index from packed records, each a key and its codes."""
+        """Create the index from packed records; each contains a key and a quantized vector."""
         self._blocks: list[Block] = []
         self._deleted = 0
         if packed:
             self._append(np.frombuffer(packed, RECORDS))
 
     def __len__(self) -> int:
-        """Return the number of vectors."""
+        """Return the number of vectors in the index."""
         return sum(block.rows for block in self._blocks) - self._deleted
 
     @property
     def size_bytes(self) -> int:
-        """Memory of all blocks, including unused capacity."""
+        """Memory used by all blocks of the index in bytes, including unused capacity."""
         return sum(block.capacity for block in self._blocks) * ROW_BYTES
 
     def extend(self, packed: bytes) -> None:
-        """Add packed records whose keys are known to be new."""
+        """Add vectors from packed records; none of their keys may be in the index yet."""
         self._append(np.frombuffer(packed, RECORDS))
 
     def change(self, added: bytes, deleted: bytes) -> None:
-        """Remove the packed keys, then add the packed records that are not in the index yet."""
+        """Remove the vectors with `deleted` keys, then add those in `added` that are new."""
         self._remove(Keys(np.frombuffer(deleted, KEYS)))
         self._append(self._new(np.frombuffer(added, RECORDS)))
         if self._deleted > MAX_DELETED_SHARE * (len(self) + self._deleted):
             self._compact()
 
     def nearest(self, query: Sequence[float], most: int) -> list[RankedPassage]:
-        """Return the nearest vectors, best first; ties are ordered by key."""
+        """Return the vectors nearest to the query, best first; ties are ordered by key."""
         vector = np.array(query, np.float32)
         blocks = list(self._blocks)
         room = max((block.capacity for block in blocks), default=0)
@@ -225,7 +225,7 @@ class VectorIndex:
 def _best_of(
     block: Block, cosines: NDArray[np.float32], most: int
 ) -> Iterator[tuple[float, int, int, int]]:
-    """Yield the best rows of a block as distance and key, with all ties for the last place."""
+    """Yield distance and key of the best rows in a block, with all ties for the last place."""
     rows = np.flatnonzero(np.isfinite(cosines))
     if len(rows) > most:
         least = np.partition(cosines, -most)[-most]

@@ -1,4 +1,4 @@
-"""Word splitting and the built-in table of word vectors used by search.
+"""Splitting of texts into words, and the built-in table of word vectors for search.
 
 Words are lower case and without accents. The table has one row of numbers per word or word piece,
 ordered by frequency.
@@ -34,7 +34,7 @@ def split_words(text: str) -> list[str]:
 
 
 def fold_text(text: str) -> str:
-    """Return the text in lower case and without accents; its length may change."""
+    """Return the text in lower case and without accents, possibly with a different length."""
     lowered = text.lower()
     if lowered.isascii():
         return lowered
@@ -78,7 +78,7 @@ class WordVectors:
     start: int
 
     def row(self, number: int) -> bytes:
-        """Return the numbers in a table row as bytes, each increased by 128."""
+        """Return a table row as bytes; each byte is a vector component plus 128."""
         at = self.start + number * self.dimensions
         return self.rows[at : at + self.dimensions]
 
@@ -97,7 +97,7 @@ class WordVectors:
         return tuple(self._pieces(word)) or (crc32(word.encode()) % len(self.numbers),)
 
     def stem(self, word: str) -> str | None:
-        """Return the word without its ending, if the table contains the stem.
+        """Return the word without its ending, if the table contains that stem, else None.
 
         >>> builtin_word_vectors().stem("outbreaks")
         'outbreak'
@@ -112,7 +112,7 @@ class WordVectors:
         return None
 
     def _pieces(self, word: str) -> Iterator[int]:
-        """Yield the rows of the longest matching pieces; nothing if any piece is unknown."""
+        """Yield the table rows of the longest word pieces; nothing if any piece is unknown."""
         rows, start, mark, longest = list[int](), 0, "", MAX_PREFIX_LENGTH
         while start < len(word):
             ends = range(min(len(word), start + longest), start, -1)
@@ -147,6 +147,6 @@ def parse_word_vectors(data: "mmap.mmap | bytes") -> WordVectors:
 
 @cache
 def builtin_word_vectors() -> WordVectors:
-    """Return the table shipped with the package, mapped into memory."""
+    """Return the word vector table included in the package, as a memory-mapped file."""
     with as_file(files("waybook.research").joinpath(FILE)) as path, path.open("rb") as file:
         return parse_word_vectors(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

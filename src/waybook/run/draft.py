@@ -1,4 +1,4 @@
-"""Draft of a run: applies each change to the run and records it for the audit.
+"""Draft of a run, which applies changes to the run and records them for the audit.
 
 The rules in this package take an immutable run, change a draft of it, and return a decision. All
 changes go through the draft, so none can be missing from the audit. Usage is recorded once per
@@ -22,7 +22,7 @@ ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class RunDecision(Generic[ReplyT_co]):
-    """Reply and writes decided by a rule; the reply is not sent and nothing is written yet."""
+    """Reply and database writes that a rule decided on, before anything is sent or written."""
 
     reply: ReplyT_co
     run: Run
@@ -97,7 +97,7 @@ class RunDraft:
         return document
 
     def store_text(self, entity: Entity, row_id: str, *texts: str, **row: Json) -> None:
-        """Record the creation of a row with long texts, which the audit refers to by hash."""
+        """Record a new row with long texts; the audit stores only the hashes of the texts."""
         self._texts[row_id] = texts
         self._note(entity, row_id, WHOLE_ROW, None, {**row, "content_hash": text_hash(*texts)})
 
@@ -135,17 +135,17 @@ class RunDraft:
         return changed
 
     def record_heartbeat(self, job_id: str) -> None:
-        """Count this call as a heartbeat of the job."""
+        """Record this call as a heartbeat of the job."""
         self._touched.append(job_id)
 
     # Reading
 
     def step_of(self, job: Job) -> StepRun:
-        """Return the current state of the step that a job belongs to."""
+        """Return the step that a job belongs to, as changed so far."""
         return self.steps[step_id(job.stage, job.step_key)]
 
     def steps_in(self, stage: str) -> Iterable[StepRun]:
-        """Return the opened steps of a stage."""
+        """Return the steps of a stage that have been opened."""
         return [step for step in self.steps.values() if step.stage == stage]
 
     # Audit

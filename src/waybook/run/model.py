@@ -22,7 +22,7 @@ RANKS = 100_000
 
 @dataclass(frozen=True)
 class CompiledDag:
-    """Checked definition of a DAG, with the graphs of its stages."""
+    """Validated DAG definition, with the step graph of each stage."""
 
     dag: Dag
     graphs: Mapping[str, Graph]
@@ -30,17 +30,17 @@ class CompiledDag:
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """Return the stages in topological order."""
+        """Return the slugs of the stages in topological order."""
         return tuple(stage_order(self.dag))
 
     @cached_property
     def produced_documents(self) -> ProducedDocuments:
-        """Return all documents the steps produce; any other input is external."""
+        """Return all documents that the steps produce; any other input is external."""
         return produced_documents(self.dag)
 
     @cached_property
     def dispatch_ranks(self) -> Mapping[tuple[str, str], int]:
-        """Return each step's rank in the order in which jobs are handed out."""
+        """Return the rank of each step; jobs of steps with lower ranks are assigned first."""
         return {
             (slug, key): place * RANKS + number
             for place, slug in enumerate(self.order)
@@ -58,13 +58,13 @@ class CompiledDag:
 
     @cached_property
     def stages(self) -> Mapping[str, Stage]:
-        """Return the stages by slug."""
+        """Return the stages of the DAG, keyed by slug."""
         return {stage.slug: stage for stage in self.dag.stages}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRun:
-    """One stage of a run; its models are fixed when the stage starts."""
+    """One stage of a run; its list of models is fixed when the stage starts."""
 
     slug: str
     models: tuple[str, ...]
@@ -77,7 +77,7 @@ class StageRun:
     feedback_by: str | None = None
 
     def as_row(self) -> dict[str, Json]:
-        """Return the row as it is stored in the audit."""
+        """Return the stage run as a row for the audit."""
         return {
             "models": [*self.models],
             "prior": origins_json(self.prior),
@@ -100,7 +100,7 @@ def step_id(stage: str, key: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRun:
-    """Opened step: its number of units, and how many of them are done or failed."""
+    """Opened step of a run, with its numbers of total, completed and failed units of work."""
 
     stage: str
     key: str
@@ -116,7 +116,7 @@ class StepRun:
         return step_id(self.stage, self.key)
 
     def as_row(self) -> dict[str, Json]:
-        """Return the row as it is stored in the audit."""
+        """Return the step as a row for the audit."""
         return {
             "total": self.total,
             "done": self.done,
@@ -158,13 +158,13 @@ class Job:
 
     @property
     def holder(self) -> Holder | None:
-        """Holder of the current attempt; None unless the job is being processed."""
+        """Holder of the job's current attempt; None unless the job is being processed."""
         if self.held_by is None or self.status is not JobStatus.PROCESSING:
             return None
         return Holder(self.held_by, self.held_session)
 
     def as_row(self) -> dict[str, Json]:
-        """Return the row as it is stored in the audit."""
+        """Return the job as a row for the audit."""
         return {
             "stage_slug": self.stage,
             "step_key": self.step_key,
@@ -190,7 +190,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run with the parts a decision needs."""
+    """Run of a DAG, with the data that a call needs."""
 
     id: str
     name: str
@@ -205,7 +205,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewDocument:
-    """Document produced by a job. Its text is stored once, in its row; the audit has the hash."""
+    """Document produced by a job; its text is stored in its row, and its hash in the audit."""
 
     id: str
     stage: str
@@ -218,7 +218,7 @@ class NewDocument:
     content_hash: str
 
     def as_row(self) -> dict[str, Json]:
-        """Return the row as it is stored in the audit."""
+        """Return the document as a row for the audit."""
         return {
             "stage_slug": self.stage,
             "step_key": self.step_key,
@@ -233,7 +233,7 @@ class NewDocument:
 
 
 def origins_json(origins: Origins) -> Json:
-    """Return origins as they are stored."""
+    """Return document origins as JSON, as they are stored."""
     return {
         "firstAuthor": [[lineage, author] for lineage, author in origins.first_author.items()],
         "authors": [*origins.authors],
@@ -241,7 +241,7 @@ def origins_json(origins: Origins) -> Json:
 
 
 def unit_json(unit: Unit | None) -> Json:
-    """Return a unit as it is stored with its job."""
+    """Return a unit of work as JSON, as it is stored with its job."""
     if unit is None:
         return None
     return {

@@ -22,7 +22,7 @@ class JobReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenJobs:
-    """Count of unfinished jobs with the same step, status and model."""
+    """Number of unfinished jobs with the same step, status and model."""
 
     stage: str
     step_key: str
@@ -35,7 +35,7 @@ class OpenJobs:
 
 @dataclass(frozen=True, slots=True)
 class NothingReady:
-    """Reply if all open jobs are in progress, delayed, or assigned to another model."""
+    """Reply if every open job is in progress, delayed, or assigned to another model."""
 
     open_jobs: tuple[OpenJobs, ...]
 
@@ -58,7 +58,7 @@ class RunComplete:
 
 @dataclass(frozen=True, slots=True)
 class AttemptsExhausted:
-    """Reply if the candidate job has no attempts left and failed; the caller should ask again."""
+    """Reply if the candidate job failed for lack of attempts; the caller should ask again."""
 
     job: Job
 
@@ -77,7 +77,7 @@ def next_job(
     candidate: Job | None,
     open_jobs: Sequence[OpenJobs],
 ) -> RunDecision[NextJob]:
-    """Return the job the caller holds, else the candidate job, else why there is no job.
+    """Return the job that the caller holds, else a new job, else the reason for no job.
 
     `held` is only used if the caller is its holder, regardless of the store's query. The candidate
     is free: it is unclaimed, or its holder has been inactive for too long.

@@ -10,7 +10,7 @@ from waybook.run.model import CompiledDag, Run
 def run_notifications(
     before: Run | None, run: Run, compiled_dag: CompiledDag
 ) -> tuple[Notification, ...]:
-    """Return the notifications for a change of the run."""
+    """Return the notifications that a change of the run causes."""
     return tuple(_notices(before, run, compiled_dag))
 
 
@@ -32,7 +32,7 @@ def _notices(before: Run | None, run: Run, compiled_dag: CompiledDag) -> Iterato
 
 
 def _failing(run: Run | None) -> dict[str, list[str]]:
-    """Return the permanently failed steps that have not been retried, by stage."""
+    """Return the steps with permanently failed jobs that are not retried yet, by stage."""
     by_stage: dict[str, list[str]] = {}
     for step in run.steps.values() if run else ():
         if step.failed and step.closed_at is None:

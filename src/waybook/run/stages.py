@@ -1,4 +1,4 @@
-"""Start, progress and completion of a stage: the walker's decisions applied to a draft.
+"""Start, progress and completion of a stage, applied to the draft of a run.
 
 The transaction that ends a step's last unit also closes the step, opens every step that is now
 ready with all its jobs, and completes a stage whose steps are all closed.
@@ -30,7 +30,7 @@ MAX_NAMES_LISTED = 50
 
 
 def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
-    """Start a stage with these models, which can no longer change, and open its first steps.
+    """Start a stage with a fixed list of models, and open its first steps.
 
     Raises:
         InvalidInput: there are no models.
@@ -46,7 +46,7 @@ def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
 
 
 def validate_models(models: Sequence[str]) -> tuple[str, ...]:
-    """Return the models without duplicates.
+    """Check the number of models, and return them without duplicates.
 
     Raises:
         InvalidInput: the list is empty.
@@ -63,7 +63,7 @@ def validate_models(models: Sequence[str]) -> tuple[str, ...]:
 
 
 def require_stage(compiled_dag: CompiledDag, slug: str) -> None:
-    """Check that the DAG has this stage.
+    """Raise an error if the DAG has no stage with this slug.
 
     Raises:
         InvalidInput: it has no such stage.
@@ -77,7 +77,7 @@ def require_stage(compiled_dag: CompiledDag, slug: str) -> None:
 
 
 def require_step(compiled_dag: CompiledDag, slug: str, key: str) -> None:
-    """Check that the stage has this step.
+    """Raise an error if the stage has no step with this key.
 
     Raises:
         InvalidInput: the stage has no such step.
@@ -92,7 +92,7 @@ def require_step(compiled_dag: CompiledDag, slug: str, key: str) -> None:
 
 
 def _prior(draft: RunDraft, slug: str, models: tuple[str, ...]) -> Origins:
-    """Return the origins that the preceding stages pass on, computed with `expected_counts`."""
+    """Return the document origins that the preceding stages pass to this stage."""
     before = draft.compiled_dag.dag.before(slug)
     if not before:
         return entry_origins(models)
@@ -126,7 +126,7 @@ def _fits(draft: RunDraft, slug: str, models: tuple[str, ...], prior: Origins) -
 
 
 def advance(draft: RunDraft, slug: str) -> None:
-    """Close finished steps, open ready ones, and complete the stage if all are closed."""
+    """Close finished steps, open ready steps; complete the stage if all steps are closed."""
     compiled_dag, stage, now = draft.compiled_dag, draft.stages[slug], draft.moment.now
     units_by_key: dict[str, tuple[Unit, ...]] = {}
 
@@ -171,7 +171,7 @@ def _job(draft: RunDraft, slug: str, unit: Unit) -> Job:
 
 
 def recreate_job(draft: RunDraft, job: Job, **values: object) -> Job:
-    """Return a new job for the same unit of work."""
+    """Return a new job for the unit of work of an existing job."""
     fresh = Job(
         id=draft.moment.new_id(),
         stage=job.stage,

@@ -1,4 +1,4 @@
-"""Start of a run with its first stage, and of later stages once feedback allows it."""
+"""Start of a run with its first stage, and start of later stages after feedback."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from waybook.run.stages import require_stage, start_stage, validate_models
 
 @dataclass(frozen=True, slots=True)
 class StartedStages:
-    """Stages that a decision started, in order."""
+    """Stages that a call started, in order."""
 
     stages: tuple[StageRun, ...]
 
@@ -55,7 +55,7 @@ def give_feedback(
     *,
     place: str | None = None,
 ) -> RunDecision[StartedStages]:
-    """Store a person's feedback on a completed stage, and start the stages it allows.
+    """Store a person's feedback on a completed stage, and start the stages that it allows.
 
     Raises:
         InvalidInput: there is no such stage.
@@ -101,7 +101,7 @@ def start_open_stage(
     models: Sequence[str] | None,
     context: DecisionContext,
 ) -> RunDecision[StartedStages]:
-    """Start a stage whose predecessors have feedback; do nothing if it is already started.
+    """Start a stage whose preceding stages have feedback, unless it is already started.
 
     Raises:
         InvalidInput: there is no such stage.
@@ -126,7 +126,7 @@ def start_open_stage(
 
 
 def _is_open(draft: RunDraft, slug: str) -> bool:
-    """Return whether all preceding stages have feedback, which implies that they are complete."""
+    """Return whether all preceding stages have feedback and are therefore complete."""
     before = [draft.stages.get(earlier) for earlier in draft.compiled_dag.dag.before(slug)]
     return all(stage is not None and stage.feedback is not None for stage in before)
 

@@ -1,4 +1,4 @@
-"""Overall state of a run, and its rows as evidence for the progress report."""
+"""Overall state of a run, and the data from which its progress report is computed."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -11,7 +11,7 @@ from waybook.run.model import CompiledDag, Run, StepRun
 
 
 class RunState(StrEnum):
-    """Overall state of a run: the first state in this order that applies."""
+    """Overall state of a run; if several members apply, the first one is the state."""
 
     COMPLETED = "completed"
     #: A step failed permanently; other work may still go on.
@@ -22,7 +22,7 @@ class RunState(StrEnum):
 
 
 def run_state(run: Run, compiled_dag: CompiledDag) -> RunState:
-    """Return the state of the run."""
+    """Return the overall state of the run."""
     if run.completed_at is not None:
         return RunState.COMPLETED
     if any(step.failed and step.closed_at is None for step in run.steps.values()):
@@ -32,7 +32,7 @@ def run_state(run: Run, compiled_dag: CompiledDag) -> RunState:
 
 
 def awaiting_feedback(run: Run, compiled_dag: CompiledDag) -> str | None:
-    """Return the stage that awaits feedback; None while other stages are in progress."""
+    """Return the stage that awaits feedback, or None while any stage is in progress."""
     if any(stage.completed_at is None for stage in run.stages.values()):
         return None
     waiting = (
@@ -48,7 +48,7 @@ def awaiting_feedback(run: Run, compiled_dag: CompiledDag) -> str | None:
 def run_evidence(
     run: Run, available: Iterable[tuple[str, AvailableDocument]] = ()
 ) -> dict[str, StageEvidence]:
-    """Return the progress evidence of each started stage.
+    """Return, for each started stage, the data from which its progress is computed.
 
     `available` lists the documents that can be fetched, each with its stage.
     """

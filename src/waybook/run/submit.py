@@ -19,7 +19,7 @@ from waybook.run.stages import advance, recreate_job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedDocument:
-    """Submitted document; a key or model of None matches every expected document."""
+    """Submitted document; a missing key or model matches any key or model."""
 
     content: str
     document_key: str | None = None
@@ -53,7 +53,7 @@ def submit_job(
     parts: Sequence[str] = (),
     version: int = 1,
 ) -> RunDecision[JobDone]:
-    """Complete a job: store its documents, close finished steps, open ready ones.
+    """Complete a job: store its documents, close finished steps, and open ready steps.
 
     `parts` are the texts of the jobs it continues; `version` is that of its documents.
 
@@ -74,7 +74,7 @@ def submit_job(
 
 
 def _keep_late(draft: RunDraft, job: Job, submission: Submission) -> None:
-    """Store a late result, which is then refused."""
+    """Store a late result, although the call is then refused."""
     text = "\n\n".join(document.content for document in submission.documents)
     late_id = draft.moment.new_id()
     at = draft.moment.now.isoformat()
@@ -140,7 +140,7 @@ def _completed(
 
 
 def _join_parts(submission: Submission, parts: Sequence[str]) -> tuple[SubmittedDocument, ...]:
-    """Return the last part joined with all previous parts."""
+    """Return the last part of a document, joined with all previous parts."""
     (text,) = _alone(submission)
     first = submission.documents[0]
     joined = "".join([*parts, text])
@@ -153,7 +153,7 @@ DocumentTarget = tuple[str, ProducedDocument]
 def _assigned(
     step: RecipeStep, made: Sequence[ProducedDocument], handed: Sequence[SubmittedDocument]
 ) -> Mapping[DocumentTarget, str]:
-    """Match texts to expected documents. A text without key and model matches every document."""
+    """Match submitted texts to expected documents; one without key and model matches all."""
     wanted: dict[DocumentTarget, str | None] = {
         (key, out): None for key in output_keys(step) for out in made
     }
@@ -240,7 +240,7 @@ class RenderedPage:
 def store_rendered(
     run: Run, compiled_dag: CompiledDag, pages: Sequence[RenderedPage], context: DecisionContext
 ) -> RunDecision[int]:
-    """Store rendered documents; this makes them available."""
+    """Store rendered documents, which makes them available to readers."""
     draft = RunDraft(run, compiled_dag, context)
     for page in pages:
         draft.set_job(

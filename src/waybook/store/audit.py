@@ -1,4 +1,4 @@
-"""Hash-chained audit entries, and the row changes that a decision results in.
+"""Hash-chained audit entries, and the row changes that they record.
 
 An entry's seal is the hash of its content and of the previous entry's seal. `Patches` merges all
 changes of a decision into one insert, update or delete per row.
@@ -36,14 +36,14 @@ class SealedEntry(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """Subject of a chain: a plan, a run, a skill execution, standalone research, or the org."""
+    """Subject of an audit chain: a plan, run, skill execution, standalone research, or org."""
 
     kind: str
     id: str
 
 
 class ChainEnd(NamedTuple):
-    """Expected last number and hash of a chain, and its actual last number."""
+    """Expected last number and hash of an audit chain, and its actual last number."""
 
     seq: int
     hash: bytes
@@ -51,7 +51,7 @@ class ChainEnd(NamedTuple):
 
 
 class StoredRow(NamedTuple):
-    """A stored row, to be compared with the row that replaying the audit produces."""
+    """Stored row, to be compared with the row that a replay of the audit produces."""
 
     entity: str
     id: str
@@ -70,14 +70,14 @@ SQL = load(
 
 
 class ChainHead(NamedTuple):
-    """Last number, seal and time of a chain."""
+    """Number, hash and time of the last entry in an audit chain."""
 
     seq: int = 0
     hash: bytes = GENESIS
     at: datetime | None = None
 
     def after(self, now: datetime) -> datetime:
-        """Return the time of the next entry: `now`, but never before the last entry.
+        """Return the time for the next audit entry: `now`, but not before the last entry.
 
         Several servers write to one chain, each with its own estimate of the database clock, so
         `now` may be earlier than the last entry.
@@ -86,7 +86,7 @@ class ChainHead(NamedTuple):
 
 
 def seal(entry: SealedEntry, previous: bytes) -> bytes:
-    """Return the hash of an entry: over the previous hash and every field, each with its length."""
+    """Return an audit entry's hash over the previous hash and every field with its length."""
     fields = (
         entry.subject,
         entry.subject_id,
@@ -113,7 +113,7 @@ def chain(
     now: datetime,
     actor: Actor,
 ) -> Iterator[SealedEntry]:
-    """Number and seal new entries after the head of their subject's chain."""
+    """Number new audit entries and link them by hashes to the head of their chain."""
     previous, at = head.hash, head.after(now)
     for seq, new in enumerate(entries, start=head.seq + 1):
         entry = SealedEntry(
@@ -134,7 +134,7 @@ def chain(
 
 
 def first_broken(entries: Sequence[SealedEntry]) -> tuple[int, str] | None:
-    """Return the number of the first invalid entry and the reason, or None if all are valid."""
+    """Return number and reason of the first invalid audit entry, or None if all are valid."""
     previous = GENESIS
     for expected, entry in enumerate(entries, start=1):
         if entry.seq < expected:
@@ -148,7 +148,7 @@ def first_broken(entries: Sequence[SealedEntry]) -> tuple[int, str] | None:
 
 
 def changes_of(details: Json) -> Iterator[Change]:
-    """Yield the changes that an entry records in its details."""
+    """Yield the row changes recorded in the details of an audit entry."""
     if isinstance(details, dict):
         changes = details.get("changes")
         for change in changes if isinstance(changes, list) else []:
@@ -157,7 +157,7 @@ def changes_of(details: Json) -> Iterator[Change]:
 
 
 def read_entries(rows: Iterable[SealedEntry]) -> list[SealedEntry]:
-    """Return the entries with times in UTC, the zone in which they were sealed."""
+    """Return the audit entries with times in UTC, as their hashes require."""
     return [entry._replace(at=entry.at.astimezone(UTC)) for entry in rows]
 
 
@@ -173,7 +173,7 @@ class Patch:
 
 class Patches:
     def __init__(self, changes: Iterable[Change]) -> None:
-        """Merge the changes into one patch per row, ordered by the first change of each row."""
+        """Merge the changes into one patch per row, ordered by each row's first change."""
         self._patches: dict[Entity, dict[str, Patch]] = {}
         for change in changes:
             kind = self._patches.setdefault(change.entity, {})
@@ -187,15 +187,15 @@ class Patches:
         return entity in self._patches
 
     def inserts(self, entity: Entity) -> list[Patch]:
-        """Return the rows to insert."""
+        """Return the rows of this entity to insert."""
         return [p for p in self._of(entity) if p.made and not p.removed]
 
     def updates(self, entity: Entity) -> list[Patch]:
-        """Return the rows to update."""
+        """Return the rows of this entity to update."""
         return [p for p in self._of(entity) if not p.made and not p.removed]
 
     def deletes(self, entity: Entity) -> list[str]:
-        """Return the ids of the rows to delete."""
+        """Return the ids of the rows of this entity to delete."""
         return [p.id for p in self._of(entity) if p.removed and not p.made]
 
     def _of(self, entity: Entity) -> Iterable[Patch]:
@@ -214,7 +214,7 @@ def _merge(patch: Patch, change: Change) -> None:
 
 
 class WriteContext(NamedTuple):
-    """Time, actor and audit chain head of a write."""
+    """Time and actor of a write, and the head of the audit chain it extends."""
 
     now: datetime
     actor: Actor
@@ -227,7 +227,7 @@ class WriteContext(NamedTuple):
 def sealed_entries(
     entries: tuple[Entry, ...], subject: tuple[str, str], write_context: WriteContext
 ) -> list[SealedEntry]:
-    """Number and seal the entries for their subject's chain."""
+    """Number the audit entries and link them by hashes to their subject's chain."""
     return list(
         chain(
             entries,
@@ -240,5 +240,5 @@ def sealed_entries(
 
 
 def audit_statements(sealed: list[SealedEntry]) -> list[Statement]:
-    """Insert the entries."""
+    """Insert the audit entries."""
     return [SQL["insert_audit"](rows=Rows(sealed))] if sealed else []

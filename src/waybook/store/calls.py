@@ -1,4 +1,4 @@
-"""Tool-call log, idempotency answers and usage totals.
+"""Tool-call log, stored answers for idempotency keys, and totals of tokens and costs.
 
 The call log is telemetry, not the record (that is the audit): it is written in the background from
 a bounded queue and may lose rows, which it counts. A repeated call with the same idempotency key
@@ -36,7 +36,7 @@ MAX_SHOWN = 20
 
 
 class LoggedCall(NamedTuple):
-    """One call of an org; the fields from `at` on are in the order of the table's columns."""
+    """Tool call of an org; the fields from `at` on are in the order of the table's columns."""
 
     org_id: UUID
     at: datetime
@@ -78,7 +78,7 @@ class ToolCallStats(NamedTuple):
 
 
 class StoredAnswerRow(NamedTuple):
-    """Stored answer of a call, and the hash of its arguments in hexadecimal."""
+    """Stored answer to a call, and the hash of the call's arguments in hexadecimal."""
 
     arguments_hash: str
     is_error: bool
@@ -86,7 +86,7 @@ class StoredAnswerRow(NamedTuple):
 
 
 class OrgUsageRow(NamedTuple):
-    """Usage of an org in a period."""
+    """Tokens and cost of an org in a period."""
 
     input_tokens: int
     output_tokens: int
@@ -97,7 +97,7 @@ class OrgUsageRow(NamedTuple):
 
 
 class ModelUsageRow(NamedTuple):
-    """Usage by one model; `total` is the number of models."""
+    """Tokens and cost of one language model; `total` is the number of models."""
 
     input_tokens: int
     output_tokens: int
@@ -108,7 +108,7 @@ class ModelUsageRow(NamedTuple):
 
 
 class WorkUsageRow(NamedTuple):
-    """Usage of one plan or run, or of the server's own model; `total` counts all such rows."""
+    """Tokens and cost of one plan, run or the server's own model; `total` counts such rows."""
 
     input_tokens: int
     output_tokens: int
@@ -121,7 +121,7 @@ class WorkUsageRow(NamedTuple):
 
 
 class StepUsageRow(NamedTuple):
-    """Usage of one step."""
+    """Tokens and cost of one step."""
 
     input_tokens: int
     output_tokens: int
@@ -144,17 +144,17 @@ SQL = load(
 
 
 def calls_of_step(step_id: str) -> Statement:
-    """Select the latest calls about a step."""
+    """Select the latest tool calls that concern a step."""
     return SQL["calls_of_step"](step_id=step_id, most=MAX_SHOWN)
 
 
 def read_calls(rows: Iterable[CallRecord]) -> list[CallRecord]:
-    """Return the calls from the selected rows, with times in UTC."""
+    """Convert the selected rows to tool calls, with times in UTC."""
     return [record._replace(at=record.at.astimezone(UTC)) for record in rows]
 
 
 def read_tool_calls(rows: Iterable[ToolCallStats]) -> tuple[ToolCallStats, ...]:
-    """Return the call statistics from the selected rows, with times in UTC."""
+    """Convert the selected rows to call statistics, with times in UTC."""
     return tuple(stats._replace(last_at=stats.last_at.astimezone(UTC)) for stats in rows)
 
 
@@ -168,7 +168,7 @@ class CallLog:
 
     @property
     def dropped(self) -> int:
-        """Return the number of dropped calls of all orgs."""
+        """Return the number of calls that were dropped from the log, in all orgs."""
         return self.dropped_of.total()
 
     def record(self, call: LoggedCall) -> None:
@@ -179,13 +179,13 @@ class CallLog:
             self.dropped_of[call.org_id] += 1
 
     async def write_next(self) -> None:
-        """Wait for a call, then write it together with the calls that follow shortly after."""
+        """Wait for a call, then log it together with the calls that follow shortly after."""
         first = await self._waiting.get()
         await asyncio.sleep(BATCH_DELAY_SECONDS)
         await self._write([first, *self._take()])
 
     async def flush(self) -> None:
-        """Write all queued calls now."""
+        """Write all queued calls to the log now."""
         while batch := self._take():
             await self._write(batch)
 
@@ -220,7 +220,7 @@ def _row(call: LoggedCall) -> tuple[Value, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Identity of one logical call: its tool, the caller's key and a hash of its arguments."""
+    """Identity of one logical call: its tool, idempotency key and a hash of the arguments."""
 
     tool: str
     key: str
@@ -237,7 +237,7 @@ class StoredAnswer:
 
 
 def hash_arguments(arguments: Json) -> bytes:
-    """Return a hash of the arguments that does not depend on the order of names."""
+    """Return a hash of the call arguments, independent of their order."""
     return sha256(orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)).digest()
 
 
@@ -247,7 +247,7 @@ def lookup_statement(key: Key) -> Statement:
 
 
 def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
-    """Return the stored answer in a row, if it was stored for a call with the same arguments.
+    """Return the stored answer in a row; raise if it was stored for other arguments.
 
     Raises:
         IdempotencyConflict: the key was used for a call with other arguments.
@@ -265,7 +265,7 @@ def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
 
 
 def org_statements(since: datetime | None, most: int) -> tuple[Statement, Statement, Statement]:
-    """Select the org's totals since a time, by model, and by plan and run, at most `most` each."""
+    """Select the org's usage since a time: total, by model, by plan or run (`most` each)."""
     return (
         SQL["usage_totals"](since=since),
         SQL["usage_by_model"](since=since, most=most),
@@ -274,7 +274,7 @@ def org_statements(since: datetime | None, most: int) -> tuple[Statement, Statem
 
 
 def server_usage_statement(usage_id: str, usage: Usage, *, at: datetime, by: str) -> Statement:
-    """Insert the usage of the server's own model."""
+    """Insert the tokens and cost of the server's own language model."""
     return SQL["insert_own_usage"](
         id=usage_id,
         input_tokens=usage.input_tokens,
@@ -287,12 +287,12 @@ def server_usage_statement(usage_id: str, usage: Usage, *, at: datetime, by: str
 
 
 def steps_statement(plan_id: str) -> Statement:
-    """Select the usage of each step of a plan."""
+    """Select the token and cost totals of each step of a plan."""
     return SQL["usage_of_steps"](plan_id=plan_id)
 
 
 def read_totals(row: OrgUsageRow | ModelUsageRow | WorkUsageRow | StepUsageRow) -> Totals:
-    """Return the totals of a row."""
+    """Return the token and cost totals in a row."""
     return Totals(
         input_tokens=row.input_tokens,
         output_tokens=row.output_tokens,
@@ -302,5 +302,5 @@ def read_totals(row: OrgUsageRow | ModelUsageRow | WorkUsageRow | StepUsageRow) 
 
 
 def read_steps(rows: Iterable[StepUsageRow]) -> dict[str, Totals]:
-    """Return the totals of each step, by step id."""
+    """Return the token and cost totals of each step, keyed by step id."""
     return {row.step_id: read_totals(row) for row in rows}

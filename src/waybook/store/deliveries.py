@@ -1,4 +1,4 @@
-"""Notification outbox: messages written with the change they report, claimed, sent and settled."""
+"""Notification outbox: messages are written with the change they report and sent later."""
 
 from datetime import datetime, timedelta
 
@@ -34,14 +34,14 @@ def insert_statement(message_id: str, notification: Notification, now: datetime)
 
 
 def claim_statement(most: int, lease: timedelta) -> Statement:
-    """Claim some deliveries that are due."""
+    """Claim at most `most` webhook deliveries that are due."""
     return SQL["claim"](most=most, lease=lease.total_seconds())
 
 
 def outcome_statements(
     message: WebhookMessage, outcome: DeliveryOutcome, decision: RetryDecision
 ) -> list[Statement]:
-    """Record the outcome of an attempt, and delete deliveries settled long ago."""
+    """Record the outcome of a delivery attempt, and delete deliveries that ended long ago."""
     noted = SQL["record_outcome"](
         id=message.id,
         attempt=message.attempt,
@@ -54,20 +54,20 @@ def outcome_statements(
 
 
 def latest_statement(most: int, message_id: str | None = None) -> Statement:
-    """Select the latest deliveries, or only the one with this id."""
+    """Select the latest webhook deliveries, or only the delivery with this id."""
     return SQL["latest"](most=most, id=message_id)
 
 
 def read_latest(rows: list[Delivery]) -> list[Delivery]:
-    """Return the deliveries from the selected rows."""
+    """Convert the selected rows to webhook deliveries."""
     return [row._replace(status=DeliveryStatus(row.status)) for row in rows]
 
 
 def retry_statement(message_id: str) -> Statement:
-    """Reset a delivery, so that it is sent as if it had never been tried."""
+    """Reset a webhook delivery to be sent again, as if it had never been tried."""
     return SQL["retry_delivery"](id=message_id, patience=MAX_DELIVERY_TIME.total_seconds())
 
 
 def counts_statement() -> Statement:
-    """Count the deliveries of the org by status."""
+    """Count the org's webhook deliveries by status."""
     return SQL["delivery_counts"]()

@@ -23,11 +23,11 @@ SQL = load("skill_executions", lock_execution=SkillExecutionRow)
 
 
 def latest_statement(holder: Holder) -> Statement:
-    """Find the skill execution that a new plan of this conversation belongs to."""
+    """Select the skill execution that a new plan of this session belongs to."""
     return SQL["latest"](user=holder.user, session=holder.session)
 
 
 def read_latest(rows: list[tuple[str]]) -> str | None:
-    """Return the id that `latest_statement` selected, if any."""
+    """Return the id that `latest_statement` selected, or None if it does not exist."""
     execution_id: str | None = first_value(rows)
     return execution_id

@@ -1,4 +1,4 @@
-"""MCP protocol errors for requests that are not tool calls, with internal details removed."""
+"""MCP protocol errors for requests other than tool calls, without internal details."""
 
 import logging
 from typing import Final
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 def code_of(answer: Answer) -> str | None:
-    """Return the error code of an answer, or None if the answer is not an error."""
+    """Return the error code in a tool's answer, or None if the answer is not an error."""
     match answer.body:
         case {"error": {"code": str() as code}} if answer.is_error:
             return code
@@ -29,12 +29,12 @@ def code_of(answer: Answer) -> str | None:
 
 
 def invalid_params(message: str, **data: object) -> MCPError:
-    """Return an "invalid params" error with a redacted, shortened message and data."""
+    """Return an "invalid params" error, with secrets masked and long texts shortened."""
     return MCPError(INVALID_PARAMS, shorten(message), _brief_data(data) or None)
 
 
 def error_from_answer(answer: Answer, message: str) -> MCPError:
-    """Return the protocol error for a failed answer; the answer's body becomes its data."""
+    """Return the MCP error for a failed tool call, with the tool's answer as its data."""
     callers_fault = code_of(answer) in CLIENT_ERRORS
     return MCPError(INVALID_PARAMS if callers_fault else INTERNAL_ERROR, message, answer.body)
 
@@ -54,13 +54,13 @@ async def hide_internal_errors(ctx: Context, call_next: CallNext) -> HandlerResu
 
 
 def redact_error(error: MCPError) -> None:
-    """Redact and shorten an error of the library, which may echo input such as a method name."""
+    """Mask secrets in an MCP library error and shorten it, as it may repeat user input."""
     fields = {"message": shorten(error.message), "data": _brief_data(error.data)}
     error.error = error.error.model_copy(update=fields)
 
 
 def shorten(text: str) -> str:
-    """Return the text redacted and cut to `MAX_ECHO_LENGTH` characters.
+    """Return the text with secrets masked, cut to `MAX_ECHO_LENGTH` characters.
 
     >>> shorten("Unknown tool: " + 1000 * "x")[-4:], len(shorten(1000 * "x"))
     ('xxx…', 501)
@@ -71,7 +71,7 @@ def shorten(text: str) -> str:
 
 
 def _brief_data(data: object) -> object:
-    """Return the data of an error, redacted, with its strings shortened like the message."""
+    """Return the data of an error with secrets masked and long strings shortened."""
     match data:
         case dict():
             return {

@@ -1,4 +1,4 @@
-"""Gateway from a transport to the dispatcher, which is started on first use."""
+"""Gateway from HTTP or stdio to the tool dispatcher, which is started on first use."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ RATE_COUNTED: Final = "counted"
 
 
 class DispatcherPort(Protocol):
-    """Interface of the dispatcher that transports use."""
+    """Interface of the tool dispatcher for transports such as HTTP and stdio."""
 
     @property
     def skills(self) -> tuple[Skill, ...]:
@@ -29,7 +29,7 @@ class DispatcherPort(Protocol):
         """The event bus that publishes committed changes."""
 
     def try_acquire(self, caller: Caller, /) -> float:
-        """Count a call against the org's rate limit; return the seconds to wait, 0 if admitted."""
+        """Count a call against the org's rate limit; return seconds to wait, 0 if allowed."""
 
     def rate_limited_answer(self, caller: Caller, what: str = ..., /) -> RateLimited:
         """Return the error for a caller that exceeded its rate limit."""
@@ -53,13 +53,13 @@ class DispatcherPort(Protocol):
 
 
 async def always_authorized(_: Request | None) -> bool:
-    """Return True: without authentication, there is no credential to check again."""
+    """Return True, because without authentication there is no credential to check."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class ToolGateway:
-    """Dispatcher and authentication as a transport uses them.
+    """Access to the tool dispatcher and to authentication, for HTTP and stdio.
 
     `dispatcher` is awaited by calls only, so that tool lists are answered before the database is
     up. `caller` identifies the caller from the HTTP request, or from None over stdio.
@@ -73,7 +73,7 @@ class ToolGateway:
     async def call_tool(
         self, request: Request | None, tool: str, arguments: Mapping[str, object]
     ) -> Answer:
-        """Call a tool; return an error answer if the call cannot be dispatched."""
+        """Call a tool. If the call cannot be dispatched, return an error answer."""
         try:
             dispatcher, caller = await self._entering(request, tool)
         except WaybookError as error:
@@ -101,7 +101,7 @@ class ToolGateway:
     async def outputs(
         self, request: Request | None, plan_id: str
     ) -> Sequence[Mapping[str, object]]:
-        """Return the outputs of a plan, all versions, newest first.
+        """Return all versions of a plan's outputs, newest first.
 
         Raises:
             NotFound: the plan does not exist or belongs to another org.
@@ -115,7 +115,7 @@ class ToolGateway:
         return dispatcher.bus, (await self.caller(request)).org_id
 
     async def is_ready(self) -> bool:
-        """Return whether the dispatcher has started and the database responds."""
+        """Return whether the tool dispatcher has started and the database responds."""
         return await (await self.dispatcher()).is_ready()
 
     async def _entering(

@@ -1,4 +1,4 @@
-"""JSON-RPC envelope checks that run before the protocol library, and the common error body.
+"""Checks of JSON-RPC messages before the MCP library parses them, and the error body.
 
 Both protocol eras then reject the same input with the same messages: a body that is not JSON, or
 not a single message. The library alone accepts lone surrogates in one era and exposes its
@@ -21,7 +21,7 @@ from waybook.redaction import redact, redact_json
 
 @dataclass(frozen=True, slots=True)
 class InvalidMessage:
-    """Reason for rejecting a body: JSON-RPC error code and message."""
+    """Reason for rejecting a request body: JSON-RPC error code and message."""
 
     code: int
     message: str
@@ -42,7 +42,7 @@ _ID_BEHIND: Final = re.compile(rb",\s*" + _ID + rb"(?:,\s*" + _OTHER + rb"){0,2}
 
 
 def read_message(body: bytes) -> Mapping[str, object] | InvalidMessage:
-    """Return the message in a body, or the reason for rejecting it.
+    """Return the JSON-RPC message in a request body, or the reason for rejecting the body.
 
     >>> read_message(b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
     {'jsonrpc': '2.0', 'id': 1, 'method': 'ping'}
@@ -59,7 +59,7 @@ def read_message(body: bytes) -> Mapping[str, object] | InvalidMessage:
 
 
 def is_message(message: object) -> bool:
-    """Return whether the value is a single request, notification or response."""
+    """Return whether the value is a single JSON-RPC request, notification or response."""
     match message:
         case {"jsonrpc": "2.0", "method": str(), **rest}:
             return isinstance(rest.get("params", {}), Mapping) and is_id(rest.get("id", 0))
@@ -71,12 +71,12 @@ def is_message(message: object) -> bool:
 
 
 def is_id(value: object) -> bool:
-    """Return whether the value is a valid request id."""
+    """Return whether the value is a valid JSON-RPC request id."""
     return isinstance(value, str | int) and not isinstance(value, bool)
 
 
 def id_of(beginning: bytes, end: bytes) -> str | int | None:
-    """Return a request's id, searched in its first and last bytes; None without an id there.
+    """Find a request's id in its first and last bytes; return None without an id.
 
     >>> id_of(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"id":8,', b'"id":9}}')
     7
@@ -94,7 +94,7 @@ def id_of(beginning: bytes, end: bytes) -> str | int | None:
 
 
 def tool_with_progress(message: Mapping[str, object]) -> str | None:
-    """Return the name of the called tool if the client asks for progress notifications."""
+    """Return the called tool's name, if the client asks for progress notifications."""
     match message:
         case {
             "method": "tools/call",
@@ -105,7 +105,7 @@ def tool_with_progress(message: Mapping[str, object]) -> str | None:
 
 
 def tool_called(message: Mapping[str, object]) -> str | None:
-    """Return the name of the tool that the message calls, if it is a tool call."""
+    """Return the name of the tool that a message calls, or None if it is not a tool call."""
     match message:
         case {"method": "tools/call", "params": {"name": str() as name}}:
             return name
@@ -113,7 +113,7 @@ def tool_called(message: Mapping[str, object]) -> str | None:
 
 
 def error_body(code: str, message: str, **details: object) -> dict[str, object]:
-    """Return the body of an error raised by a transport, in the format the dispatcher uses.
+    """Return the body of a transport error, in the format of the tool dispatcher.
 
     >>> error_body("TOO_LARGE", "The body is too large.", limit=1048576)["error"]["code"]
     'TOO_LARGE'
@@ -123,7 +123,7 @@ def error_body(code: str, message: str, **details: object) -> dict[str, object]:
 
 
 def compact_json(body: Mapping[str, object]) -> str:
-    """Return JSON without optional whitespace.
+    """Return a value as JSON without optional whitespace.
 
     >>> compact_json({"plan": "Größe", "steps": [1, 2]})
     '{"plan":"Größe","steps":[1,2]}'

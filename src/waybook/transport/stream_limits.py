@@ -1,4 +1,4 @@
-"""Limits on open change streams, per process and per org.
+"""Limits on the number of open change streams, per process and per org.
 
 Each stream has a cost; without the limit per org, a single org could use up all of them.
 """
@@ -16,15 +16,15 @@ RETRY_SECONDS: Final = 30
 
 
 class StreamLimiter:
-    """Counter of the open streams of this process."""
+    """Counter for the open change streams of this process."""
 
     def __init__(self, most: int, most_of_org: int) -> None:
-        """Limit the streams to `most` in total and `most_of_org` per org."""
+        """Limit the open streams to `most` in total and `most_of_org` per org."""
         self._most, self._most_of_org = most, most_of_org
         self._open: Counter[UUID] = Counter()
 
     def limit_error(self, org_id: UUID) -> WaybookError | None:
-        """Return the error that refuses another stream to this org, or None if one may open."""
+        """Return the error if the org may not open another stream, or None if it may."""
         if self._open[org_id] >= self._most_of_org:
             return RateLimited(
                 f"your org is listening to changes {self._most_of_org} times already, which is the "
@@ -39,7 +39,7 @@ class StreamLimiter:
 
     @contextmanager
     def acquire(self, org_id: UUID) -> Iterator[None]:
-        """Count one stream of the org within the context."""
+        """Count one open stream of the org within the block."""
         self._open[org_id] += 1
         try:
             yield

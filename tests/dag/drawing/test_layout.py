@@ -1,4 +1,4 @@
-"""Layout of arbitrary drawings: nothing overlaps, no line crosses a box."""
+"""Layout of random diagrams: no boxes overlap, and no line crosses a box."""
 
 from collections.abc import Iterator
 from itertools import combinations, pairwise
@@ -33,14 +33,14 @@ def area(box: Box | Frame) -> Area:
 
 
 def meet(first: Area, other: Area) -> bool:
-    """Return whether two areas share more than a border."""
+    """Return whether two rectangles overlap by more than a border."""
     return (
         first[0] < other[2] and other[0] < first[2] and first[1] < other[3] and other[1] < first[3]
     )
 
 
 def between(point: Point, other: Point) -> Area:
-    """Return the area of a line between two points, at least one unit wide."""
+    """Return the rectangle covered by a line between two points, at least one unit wide."""
     (left, right), (top, bottom) = sorted((point[0], other[0])), sorted((point[1], other[1]))
     return left, top, max(right, left + 1), max(bottom, top + 1)
 
@@ -60,7 +60,7 @@ def check(layout: Layout) -> None:
 
 
 def check_boxes(layout: Layout) -> None:
-    """Check that every step is in one box, and no two boxes overlap."""
+    """Check that every step is in exactly one box, and that no boxes overlap."""
     for number, lane in enumerate(layout.sketch.lanes):
         drawn = [step for box in layout.boxes if box.lane == number for step in box.steps]
         assert sorted(drawn) == list(range(len(lane.steps)))
@@ -74,7 +74,7 @@ def check_boxes(layout: Layout) -> None:
 
 
 def check_lines(layout: Layout) -> None:
-    """Check that every edge goes from its source's border to its target's, and through no box."""
+    """Check that every edge connects the borders of its two boxes and crosses no box."""
     assert {(line.source, line.target) for line in layout.lines} == box_edges(layout)
     rows: dict[int, list[Box]] = {}
     for box in layout.boxes:
@@ -102,7 +102,7 @@ def box_edges(layout: Layout) -> set[tuple[int, int]]:
 
 
 def check_frames(layout: Layout) -> None:
-    """Check that a frame encloses its whole lane, and frames are one below the other."""
+    """Check that each frame encloses its lane, and that the frames are stacked vertically."""
     assert all(a.y + a.height < b.y for a, b in pairwise(layout.frames))
     for box in layout.boxes if layout.frames else ():
         assert within(area(box), area(layout.frames[box.lane]))

@@ -1,4 +1,4 @@
-"""Annotations on a map, derived from a report, and an example image that is up to date."""
+"""Annotations on a map, derived from a report; the example image is up to date."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The drawing as SVG: well formed for any text, self-contained, no status by color alone."""
+"""SVG diagrams: well formed for any text, self-contained, no status shown by color alone."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Mermaid and Markdown: the same map as text."""
+"""Mermaid and Markdown versions of a map."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Fixtures that the conformance suite expects, added to our server for the tests only."""
+"""Tools, prompts and resources that the MCP conformance suite expects from a server."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
@@ -104,7 +104,7 @@ ROUNDS: Final[Mapping[str, list[dict[str, Result]]]] = {
 def next_round(
     rounds: list[dict[str, Result]], responses: Mapping[str, object] | None, state: str | None
 ) -> Result | None:
-    """Return the next request for input, or None once every round was answered."""
+    """Return the next request for user input, or None if every request was answered."""
     number = int(state or 0)
     if responses and set(rounds[number]) <= set(responses):
         number += 1
@@ -184,7 +184,7 @@ STATIC: Final[Mapping[str, Result]] = {
 
 
 def handlers(bus: InMemorySubscriptionBus) -> Mapping[str, Handler]:
-    """Return the handlers of the conformance suite's tools, by name."""
+    """Return the handlers of the tools that the conformance suite expects, by name."""
 
     async def content(_: Context, params: Params) -> Result:
         return CONTENTS[params.name]

@@ -1,4 +1,4 @@
-"""The conformance suite's fixtures on top of our server; other requests reach our own code."""
+"""Our server with the conformance suite's fixtures; other requests reach our own code."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
@@ -50,7 +50,7 @@ Fixture = Callable[[Context, ParamsT], Awaitable[Result | None]]
 
 
 def lay_over(server: Server[None]) -> Server[None]:
-    """Return the server with all fixtures that the conformance suite expects."""
+    """Return the server with all fixtures that the MCP conformance suite expects."""
     bus = InMemorySubscriptionBus()
     tools = handlers(bus)
     listed = [
@@ -103,7 +103,7 @@ def before(
     result_type: type[BaseModel],
     fixture: Fixture[ParamsT],
 ) -> None:
-    """Let the fixture answer first; if it has no answer, call the server's own handler."""
+    """Let the fixture answer requests; if it returns None, call the server's own handler."""
     own = server.get_request_handler(method)
     assert own is not None
 

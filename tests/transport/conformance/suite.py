@@ -1,4 +1,4 @@
-"""The official MCP conformance suite: pinned by its lock file, run by the Node of our wheels."""
+"""The official MCP conformance suite, pinned by a lock file and run by Node.js from a wheel."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ SCENARIO: Final = re.compile(r"server-(.+)-\d{4}-\d{2}-\d{2}T[\d-]+Z")
 
 
 async def verdicts(folder: Path, url: str, revision: str, results: Path) -> dict[str, bool]:
-    """Return whether each scenario of a revision passed, read from the suite's result files."""
+    """Return whether each scenario of a protocol revision passed, from the suite's result files."""
     process = await asyncio.create_subprocess_exec(
         str(NODE / "bin/node"),
         str(folder / SUITE),
@@ -30,7 +30,7 @@ async def verdicts(folder: Path, url: str, revision: str, results: Path) -> dict
 
 
 def read_results(results: Path) -> dict[str, bool]:
-    """Read the suite's results: each scenario has a folder of its name with its checks."""
+    """Read the conformance suite's results: one folder of checks per scenario."""
     outcomes = {}
     for checks in results.glob("*/checks.json"):
         matched = SCENARIO.fullmatch(checks.parent.name)
@@ -40,7 +40,7 @@ def read_results(results: Path) -> dict[str, bool]:
 
 
 def passed(checks: list[dict[str, str]]) -> bool:
-    """Return whether a scenario was checked, without failures or warnings.
+    """Return whether a scenario has checks, and all of them passed without warnings.
 
     Each message is checked against the schema everywhere, which alone proves nothing.
     """

@@ -1,4 +1,4 @@
-"""Both supported revisions of the MCP protocol, tested by its official suite."""
+"""Both supported revisions of MCP, tested by the official conformance suite."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Authentication of callers by API token, issuer access token or web session.
+"""Authentication of callers by API token, access token of the issuer, or web session.
 
 Credentials are looked up on every request and never cached, so that a revocation takes effect at
 once in every process.
@@ -34,7 +34,7 @@ from waybook.store.driver.queries import first_value, new_id
 
 
 async def authenticate_token(services: Services, secret: str, channel: Channel) -> Caller:
-    """Return the caller that this API token belongs to, on this channel.
+    """Return the caller, on this channel, that this API token belongs to.
 
     Raises:
         Unauthenticated: it is no token, or not a valid one; the error does not say which.
@@ -67,7 +67,7 @@ SIGN_IN_ACTOR = "sign-in"
 async def authenticate_bearer(
     services: Services, issuer: IssuerClient | None, secret: str, channel: Channel
 ) -> Caller:
-    """Return the caller that a bearer secret belongs to: an API token or an issuer's access token.
+    """Return the caller for a bearer secret: an API token, or an access token of the issuer.
 
     Raises:
         Unauthenticated: it is not valid; the reason is written to the log alone.
@@ -86,7 +86,7 @@ async def authenticate_bearer(
 async def authenticate_issuer_token(
     services: Services, issuer: IssuerClient, text: str, channel: Channel
 ) -> Caller:
-    """Return the caller that this access token of the issuer belongs to, on this channel.
+    """Return the caller, on this channel, whose access token of the issuer this is.
 
     Raises:
         Unauthenticated: it is not valid here.
@@ -118,7 +118,7 @@ async def authenticate_issuer_token(
 async def find_or_create_member(
     services: Services, issuer: IssuerClient, claims: Claims, channel: Channel
 ) -> tuple[MemberLookup, Member]:
-    """Return the user for an issuer's identity; create it at first sign-in if that is allowed.
+    """Return the user for an issuer's identity; at first sign-in, create the user if allowed.
 
     Raises:
         Unauthenticated: there is no such org, or the user may not sign in.
@@ -135,7 +135,7 @@ async def find_or_create_member(
 
 
 async def database_time(services: Services) -> datetime:
-    """Return the database's time; query it only if no earlier reply contained it."""
+    """Return the database's time, from an earlier reply if possible, otherwise by a query."""
     now = services.database.now()
     if now is None:
         (rows,) = await services.database.read_global("select app_now()")
@@ -158,7 +158,7 @@ async def _let_in(
     looked: MemberLookup,
     channel: Channel,
 ) -> None:
-    """Create the user in their org; if the name is taken, use a longer one."""
+    """Create the user in the org; if the name is taken, use a longer name."""
     scopes = issuer.settings.new_user_scopes
     if scopes is None:
         raise Unauthenticated("this user is not registered in the org")
@@ -196,7 +196,7 @@ SECRET_LENGTH: Final = 43
 
 @dataclass(frozen=True, slots=True)
 class SignedInUser:
-    """User signed in at a browser, as pages show them."""
+    """Signed-in user of a browser, as web pages show the user."""
 
     caller: Caller
     person: SessionUser
@@ -204,14 +204,14 @@ class SignedInUser:
 
 @dataclass(frozen=True, slots=True)
 class StartedSession:
-    """A new web session; its secret is kept only by the browser."""
+    """A new web session with its secret, which only the browser stores."""
 
     secret: str = field(repr=False)
     caller: Caller
 
 
 async def start_by_token(services: Services, token: str) -> StartedSession:
-    """Start a session for the holder of this API token.
+    """Start a web session for the user of this API token.
 
     Raises:
         Unauthenticated: the token is not valid.
@@ -226,7 +226,7 @@ async def start_by_token(services: Services, token: str) -> StartedSession:
 async def start_by_issuer(
     services: Services, issuer: IssuerClient, claims: Claims
 ) -> StartedSession:
-    """Start a session for a user whom the issuer has just authenticated.
+    """Start a web session for a user whom the issuer has just authenticated.
 
     Raises:
         Unauthenticated: the user may not sign in.
@@ -252,7 +252,7 @@ async def start_by_issuer(
 async def authenticate_session(
     services: Services, secret: str, *, notes: bool = True
 ) -> SignedInUser:
-    """Return the user of the session with this secret; `notes` decides whether to record the use.
+    """Return the user of the web session with this secret; `notes` allows recording the use.
 
     Raises:
         Unauthenticated: the session has ended or never existed.
@@ -279,7 +279,7 @@ async def authenticate_session(
 
 
 async def end_session(services: Services, secret: str) -> None:
-    """End a browser's session; do nothing if it is unknown."""
+    """End the web session of a browser; do nothing if the session is unknown."""
     try:
         known = await authenticate_session(services, secret, notes=False)
     except Unauthenticated:

@@ -77,7 +77,7 @@ async def add_user(ctx: RequestContext, new: NewUser) -> User:
 
 
 async def disable_user(ctx: RequestContext, name: str) -> User:
-    """Disable a user; all their credentials are rejected.
+    """Disable a user; from now on, all the user's credentials are rejected.
 
     Raises:
         Forbidden: the caller does not administer the org.
@@ -99,7 +99,7 @@ async def enable_user(ctx: RequestContext, name: str) -> User:
 
 
 async def change_scopes(ctx: RequestContext, name: str, scopes: tuple[Scope, ...]) -> User:
-    """Set the scopes of the user; they limit every credential from the next request on.
+    """Set the scopes of a user; they limit every credential of the user from the next request.
 
     Raises:
         Forbidden: the caller does not administer the org.
@@ -118,7 +118,7 @@ async def _changed(ctx: RequestContext, name: str, rule: UserChange) -> User:
 
 
 def require_user(rows: list[UserRow], name: str) -> User:
-    """Return the user from the rows of a lookup by name.
+    """Return the user with this name from the rows that the database found.
 
     Raises:
         NotFound: there is no user of this name.
@@ -146,7 +146,7 @@ class TokenRequest:
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """New token with its secret, which is shown only once."""
+    """New API token with its secret, which is shown only once."""
 
     user: User
     token: Token
@@ -154,7 +154,7 @@ class IssuedToken:
 
 
 async def add_token(ctx: RequestContext, request: TokenRequest) -> IssuedToken:
-    """Create a token for a user.
+    """Create an API token for a user.
 
     Raises:
         Forbidden: the caller does not administer the org, or the user lacks one of the scopes.
@@ -177,7 +177,7 @@ async def add_token(ctx: RequestContext, request: TokenRequest) -> IssuedToken:
 
 
 async def revoke_token(ctx: RequestContext, token_id: str) -> Token:
-    """Revoke a token; every process rejects it from the next request on.
+    """Revoke an API token; every server process rejects it from the next request on.
 
     Raises:
         Forbidden: the caller does not administer the org.
@@ -207,12 +207,12 @@ class Members:
 
     @property
     def active_tokens(self) -> list[TokenUse]:
-        """Return the tokens that are neither revoked nor expired."""
+        """Return the API tokens that are neither revoked nor expired."""
         return [token_use for token_use in self.tokens if is_active(token_use.token, self.now)]
 
 
 def is_active(token: Token, now: datetime) -> bool:
-    """Return whether a token is neither revoked nor expired."""
+    """Return whether an API token is neither revoked nor expired."""
     expired = token.expires_at is not None and token.expires_at <= now
     return token.revoked_at is None and not expired
 

@@ -1,4 +1,4 @@
-"""Reading the rest of texts that a packet cut, and the search that packets use.
+"""Reading of texts that a context packet truncated, and the search that packets use.
 
 A text is read on from where the packet ended. The search is full-text, and semantic where
 embeddings are available.
@@ -48,7 +48,7 @@ MAX_NUMBER_DIGITS = 9
 async def read_continuation(
     ctx: RequestContext, reader: PacketReader, plan_id: str, part: str, page: Page, ending: Json
 ) -> Body:
-    """Return a piece of one of the texts of a plan.
+    """Return a piece of one of a plan's texts.
 
     Raises:
         InvalidInput: there is no such part.
@@ -71,7 +71,7 @@ async def read_continuation(
 
 
 def part_statement(plan_id: str, part: str, page: Page) -> Statement:
-    """Return the statement that reads this part of a plan's texts.
+    """Return the SQL statement that reads this part of a plan's texts.
 
     Raises:
         InvalidInput: there is no such part.
@@ -115,7 +115,7 @@ def _event_piece(rows: list[SealedEntry], page: Page) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResults:
-    """Results of a search: all hits ranked, and the kinds of search that were used."""
+    """Results of a search: the ranked hits, and the search methods that were used."""
 
     question: SearchQuery
     hits: list[Hit]
@@ -125,7 +125,7 @@ class SearchResults:
 async def run_search(
     ctx: RequestContext, text: str, scope: Scope, *extra_statements: Statement
 ) -> tuple[SearchResults, Results]:
-    """Return the search results for a text, best first, and the results of the other statements."""
+    """Return the hits for a text, best first, and the results of the extra SQL statements."""
     library, org_id = ctx.services.search_backend, ctx.caller.org_id
     able = await library.capabilities(ctx.services.database, org_id)
     question = await asyncio.to_thread(parse_query, text)

@@ -1,4 +1,4 @@
-"""Packet of a job: its prompt, its input documents, and the parts submitted so far.
+"""Context packet of a job: its prompt, its input documents, and the parts submitted so far.
 
 The packet is short enough for any client. A cut text says so, with the call that fetches the rest.
 """
@@ -55,7 +55,7 @@ class JobInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobMaterials:
-    """Complete materials of a job, not cut; the texts of documents are not fetched yet."""
+    """Complete prompt, inputs and parts of a job; the documents' texts are not loaded yet."""
 
     prompt: str
     inputs: Sequence[JobInput]
@@ -64,7 +64,7 @@ class JobMaterials:
 
 
 async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
-    """Load all materials of a job."""
+    """Load the prompt, inputs and submitted parts of a job."""
     parts_before = [jobs.parts_statement(job.id)] if job.continues else []
     brief, document_rows, *parts = await locked.send(
         load.brief_statement(locked.run.id), _documents(locked, job), *parts_before
@@ -83,7 +83,7 @@ async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
 
 
 def _documents(locked: LockedRun, job: Job) -> Statement:
-    """Return the statement for the documents that could be inputs of this job."""
+    """Return the SQL statement that reads the documents that could be inputs of this job."""
     graph = locked.compiled_dag.graphs[job.stage]
     step = graph.steps[job.step_key]
     keys = [item.document_key for item in step.inputs or ()]
@@ -191,7 +191,7 @@ DOCUMENTS = "$documents"
 
 
 async def build_job_packet(locked: LockedRun, job: Job, room: int) -> Body:
-    """Return the prompt and the inputs of a job, cut to `room` bytes."""
+    """Return the prompt and the inputs of a job, truncated to `room` bytes."""
     page_context = await load_job_materials(locked, job)
     cut: Body = {}
     every = required_documents(locked, job)
@@ -225,13 +225,13 @@ async def build_job_packet(locked: LockedRun, job: Job, room: int) -> Body:
 
 
 def _rest(job: Job, left: int, key: str | None = None, *, offset: int | None = None) -> Json:
-    """Return how much of a text is left out, and the call that fetches the rest."""
+    """Return how much of a text is missing, and the tool call that fetches the rest."""
     args: Body = non_empty(jobId=job.id, documentKey=key, offset=offset)
     return {"left": left, "get": next_call("get_job_input", "the rest", **args)}
 
 
 async def _previous(locked: LockedRun, job: Job, room: int, cut: Body) -> str:
-    """Return the text of the document that the job regenerates, cut to `room` bytes."""
+    """Return the text of the document that the job regenerates, truncated to `room` bytes."""
     if job.document is None:
         return ""
     rows: list[DocumentSliceRow]
@@ -254,7 +254,7 @@ def required_documents(locked: LockedRun, job: Job) -> list[Json]:
 
 
 def fit_views(views: Sequence[Json], room: int) -> list[Json]:
-    """Return as many of these views as fit in `room` bytes."""
+    """Return the first of these JSON values, as many as fit into `room` bytes."""
     listed: list[Json] = []
     for view in views:
         room -= len(orjson.dumps(view)) + 1
@@ -265,7 +265,7 @@ def fit_views(views: Sequence[Json], room: int) -> list[Json]:
 
 
 def input_header(job_input: JobInput) -> Body:
-    """Return an input without its text."""
+    """Return the description of a job's input, without its text."""
     document = job_input.document
     return non_empty(
         documentKey=job_input.document_key,
@@ -279,12 +279,12 @@ def input_header(job_input: JobInput) -> Body:
 
 
 def _frame(job_input: JobInput, job: Job) -> int:
-    """Return the size of an input without its text, in bytes."""
+    """Return the size in bytes of a job's input without its text."""
     return len(orjson.dumps(_view(job_input, job, ""))) + 1
 
 
 def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> list[JobInput]:
-    """Return as many inputs as fit in `room` bytes with at least the beginnings of their texts."""
+    """Return the first inputs that fit in `room` bytes with the beginnings of their texts."""
     shown: list[JobInput] = []
     for job_input in supplied:
         room -= _frame(job_input, job) + min(MIN_SHARE_BYTES, job_input.length)
@@ -297,7 +297,7 @@ def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> list[JobInput]:
 async def _with_contents(
     locked: LockedRun, job: Job, shown: list[JobInput], room: int
 ) -> list[Json]:
-    """Return the inputs with their texts, cut fairly if together they are too long."""
+    """Return the inputs with their texts, truncated fairly if together they are too long."""
     left = max(MIN_SHARE_BYTES, room - sum(_frame(job_input, job) for job_input in shown))
     share = fair_share([job_input.length for job_input in shown], left)
     ids = [job_input.document.id for job_input in shown if job_input.document]

@@ -1,4 +1,4 @@
-"""Shared parts of step and plan packets: size limits, and the calls that fetch the rest."""
+"""Parts shared by context packets of steps and plans: size limits, and calls for the rest."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ MAX_PACKET_BYTES = BYTES_PER_TOKEN * REPLY_TOKENS
 
 
 def byte_budget(tokens: int | None, *, detail: bool = False) -> int:
-    """Return how many bytes a packet may take."""
+    """Return the maximum size of a context packet in bytes."""
     if detail:
         return min(BYTES_PER_TOKEN * (tokens or MAX_TOKENS), MAX_REPLY_BYTES)
     return min(BYTES_PER_TOKEN * (tokens or DEFAULT_TOKENS), MAX_PACKET_BYTES)
@@ -37,30 +37,30 @@ def byte_budget(tokens: int | None, *, detail: bool = False) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PacketReader:
-    """Tool and arguments with which the reader of a packet fetches more of it."""
+    """Tool and arguments with which an agent fetches more of a context packet."""
 
     tool: str
     args: Body
 
     def get(self, part: str) -> FetchCall:
-        """Return the call that fetches this part of the packet."""
+        """Return the tool call that fetches this part of the context packet."""
         return FetchCall(self.tool, {**self.args, "part": part})
 
     def with_more_room(self, **more: Json) -> FetchCall:
-        """Return the call that fetches the same packet with a larger budget."""
+        """Return the tool call that fetches the same context packet with a larger budget."""
         return FetchCall(self.tool, {**self.args, **more})
 
     def text(
         self, name: str, value: Json, *, part: str | None = None, counts: int = 1
     ) -> Iterable[TextField]:
-        """Return a text field that is loaded whole, if it is not empty."""
+        """Yield a text field that is loaded completely, unless it is empty."""
         if value is not None:
             yield TextField(name=name, value=value, get=self.get(part or name), counts=counts)
 
     def beginning(
         self, name: str, read: TextPrefix | None, *, part: str, counts: int = 1
     ) -> Iterable[TextField]:
-        """Return a text field of which only the beginning is loaded."""
+        """Yield a text field of a context packet; only the beginning of the text is loaded."""
         if read is not None:
             yield TextField(
                 name=name,
@@ -73,7 +73,7 @@ class PacketReader:
     def page(
         self, name: str, entries: Sequence[Entry], page: Page, total: int, *, counts: int = 1
     ) -> EntryList:
-        """Return one page of a list as a part of a packet."""
+        """Return one page of a list as a part of a context packet."""
         return EntryList(
             name=name,
             entries=tuple(entries),
@@ -115,7 +115,7 @@ class PacketReader:
         *,
         counts: int = 1,
     ) -> EntryList:
-        """Return artifacts, most relevant first, then newest; `get` lists all, newest first."""
+        """Return artifacts, most relevant, then newest; `get` lists all, newest first."""
         entries = {stored.id: stored for stored in ranked}
         entries |= {stored.id: stored for stored in newest if stored.id not in entries}
         return EntryList(
@@ -140,7 +140,7 @@ def step_header(step: Step, **more: Json) -> Body:
 
 
 def results_by_step(rows: Iterable[ResultPrefixRow]) -> dict[str, tuple[float | None, TextPrefix]]:
-    """Return the loaded results by step, each with its confidence."""
+    """Return the loaded step results by step id, each with its confidence."""
     return {
         row.step_id: (row.confidence, read_prefix(row.kind, row.length, row.text))
         for row in rows

@@ -1,4 +1,4 @@
-"""Parts of the packet with which a new conversation continues a plan."""
+"""Parts of the context packet with which a new conversation continues a plan."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from waybook.store.plans.rows import PlanBrief
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanMaterial:
-    """Data loaded for a plan's packet."""
+    """Data loaded for the context packet of a plan."""
 
     plan: Plan
     brief: PlanBrief
@@ -49,7 +49,7 @@ class PlanMaterial:
 
 
 def plan_frame(of: PlanMaterial) -> Body:
-    """Return the fields that every packet has."""
+    """Return the fields that every context packet of a plan has."""
     plan, brief = of.plan, of.brief
     return non_empty(
         planId=plan.id,
@@ -65,7 +65,7 @@ def plan_frame(of: PlanMaterial) -> Body:
 
 
 def plan_parts(of: PlanMaterial, reader: PacketReader) -> list[Part]:
-    """Return the parts of a plan's packet, in order."""
+    """Return the parts of a plan's context packet, in order."""
     brief = of.brief
     review = open_review(of.plan)
     return [
@@ -82,7 +82,7 @@ def plan_parts(of: PlanMaterial, reader: PacketReader) -> list[Part]:
 
 
 def named_list(name: str, of: PlanMaterial, reader: PacketReader) -> list[Part]:
-    """Return, as the only part of a packet, the list with this name."""
+    """Return the only part of a context packet: the list with this name."""
     if name == "steps":
         entries = [*_entries(of.plan.steps[of.page.offset :], of, reader)]
         return [reader.page(name, entries, of.page, len(of.plan.steps))]

@@ -1,4 +1,4 @@
-"""Parts of the packet for the agent that works on a step, most important first."""
+"""Parts of the context packet for the agent that works on a step, most important first."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from waybook.store.plans.contexts import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepMaterial:
-    """Data loaded for a step's packet."""
+    """Data loaded for the context packet of a step."""
 
     plan: Plan
     step: Step
@@ -43,7 +43,7 @@ class StepMaterial:
 
 
 def step_frame(of: StepMaterial) -> Body:
-    """Return the fields that every packet has."""
+    """Return the fields that every context packet of a step has."""
     plan, step = of.plan, of.step
     text = plan.texts[step.id]
     return non_empty(
@@ -60,7 +60,7 @@ def step_frame(of: StepMaterial) -> Body:
 
 
 def step_parts(of: StepMaterial, reader: PacketReader) -> list[Part]:
-    """Return the parts of a step's packet, in order."""
+    """Return the parts of a step's context packet, in order."""
     every = (*_texts(of, reader), *_lists(of, reader))
     always_included = ("earlierResults", "artifacts")
     return [
@@ -84,7 +84,7 @@ def _texts(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
 
 
 def named_list(name: str, of: StepMaterial, reader: PacketReader) -> list[Part]:
-    """Return only this list of the packet; `artifacts` covers the whole plan, newest first."""
+    """Return only the list with this name; `artifacts` covers the whole plan, newest first."""
     if name != "artifacts":
         return [part for part in _lists(of, reader) if part.name == name]
     stored = [reader.artifact(read_stored(row)) for row in of.newest]
@@ -154,7 +154,7 @@ def _own(confidence: float | None, read: TextPrefix, reader: PacketReader) -> Si
 
 
 def _decided(row: FeedbackRow, instructions: str, reader: PacketReader) -> Entry:
-    """Return a decision about the step; feedback already in the instructions is not repeated."""
+    """Return a reviewer's decision, without feedback that the instructions already contain."""
     frame = non_empty(
         reviewId=row.id,
         decision=row.decision,

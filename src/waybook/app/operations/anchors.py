@@ -1,4 +1,4 @@
-"""Anchors: the ends of all audit chains in a file, for a later comparison with the database."""
+"""Anchors: files with the end of every audit chain, to compare with the database later."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -43,7 +43,7 @@ class AnchorCheck(NamedTuple):
 
 
 async def write_anchor(ctx: RequestContext, path: Path) -> AnchorTotals:
-    """Write the ends of all chains to a file, replacing an existing one.
+    """Write the end of every audit chain to a file, replacing an existing file.
 
     Raises:
         InvalidInput: the file cannot be written.
@@ -62,7 +62,7 @@ async def _taken(ctx: RequestContext) -> AsyncIterator[Anchor]:
 
 
 async def check_anchor(ctx: RequestContext, path: Path) -> AnchorCheck:
-    """Compare the database with an anchor, or with the anchor of a backup.
+    """Compare the database with an anchor file, or with the anchor in a backup file.
 
     Every anchored chain must still have the entry it ended with, unless an erasure since then
     explains its absence.
@@ -94,7 +94,7 @@ async def _missing(ctx: RequestContext, batch: list[Anchor]) -> list[Mismatch]:
 async def _unexplained(
     ctx: RequestContext, missing: list[Mismatch], erasures: int
 ) -> AsyncIterator[str]:
-    """Yield a message for each mismatch that no erasure since the anchor explains."""
+    """Yield a message for each difference from the anchor that no later erasure explains."""
     for start in range(0, len(missing), BATCH):
         batch = missing[start : start + BATCH]
         (left,) = await ctx.read(anchors.stones_statement([anchor for anchor, _ in batch]))
@@ -120,7 +120,7 @@ def _describe(anchor: Anchor, current_hash: bytes | None) -> str:
 
 @contextmanager
 def open_anchors(path: Path) -> Iterator[AnchorFile]:
-    """Open an anchor file, or the anchor inside a backup.
+    """Open an anchor file, or the anchor that a backup file contains.
 
     Raises:
         InvalidInput: it is neither, or is damaged.

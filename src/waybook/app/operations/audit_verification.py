@@ -1,4 +1,4 @@
-"""Verification of the audit: chains unbroken, heads in place, state = replay(audit).
+"""Verification of the audit: chains and heads are intact, and a replay yields the stored rows.
 
 One subject is verified after the other, so that memory is bounded by the longest history. A
 subject's rows and the end of its chain come from one snapshot; its entries up to there never
@@ -47,7 +47,7 @@ class AuditVerdict:
 
 
 async def audited_subjects(ctx: RequestContext) -> list[Subject]:
-    """Return all subjects to verify: those stored, and those that only the audit mentions."""
+    """Return all subjects to verify: those with rows, and those with only audit entries."""
     stored, orphans = await ctx.read(audit.SQL["subjects"](), audit.SQL["orphans"]())
     return [*stored, *orphans]
 
@@ -55,13 +55,13 @@ async def audited_subjects(ctx: RequestContext) -> list[Subject]:
 async def verify_audit(
     ctx: RequestContext, subjects: Iterable[Subject]
 ) -> AsyncIterator[AuditVerdict]:
-    """Verify one subject after the other."""
+    """Verify the audit chains of these subjects, one after the other."""
     for subject in subjects:
         yield await verify_subject(ctx, subject)
 
 
 async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
-    """Compare a subject's rows with its audit, and its audit with its seals."""
+    """Compare a subject's rows with its audit entries, and the entries with their seals."""
     ends, stored, resealed = await ctx.read(
         audit.SQL["head"](subject_id=subject.id),
         _stored_statement(subject),

@@ -1,4 +1,4 @@
-"""Backup of the whole database into a file, and its restoration, by an operator."""
+"""Backup of the whole database to a file, and restoration from the file."""
 
 import asyncio
 import threading
@@ -17,12 +17,12 @@ Progress: TypeAlias = archive.Progress
 
 
 def is_backup(path: Path) -> bool:
-    """Return whether a file is a backup."""
+    """Return whether a file is a Waybook backup."""
     return archive.is_archive(path)
 
 
 async def back_up(owner_dsn: str, path: Path, *, force: bool, progress: Progress) -> Manifest:
-    """Write a backup to a file, which appears only when it is complete.
+    """Write a backup to a file, which appears only when the backup is complete.
 
     Raises:
         InvalidInput: the file exists already, or cannot be written.
@@ -39,7 +39,7 @@ async def back_up(owner_dsn: str, path: Path, *, force: bool, progress: Progress
 
 
 async def restore_backup(owner_dsn: str, path: Path, *, progress: Progress) -> Manifest:
-    """Load a backup into an empty database.
+    """Load a backup file into an empty database.
 
     Raises:
         InvalidInput: the file is no backup, is damaged, or was made by a newer program.
@@ -57,7 +57,7 @@ async def restore_backup(owner_dsn: str, path: Path, *, progress: Progress) -> M
 
 
 def verify_backup(path: Path, *, progress: Progress) -> Manifest:
-    """Read a backup from beginning to end, without a database.
+    """Read a backup file completely to check it, without a database.
 
     Raises:
         InvalidInput: the file is no backup, or is damaged.
@@ -68,7 +68,7 @@ def verify_backup(path: Path, *, progress: Progress) -> Manifest:
 
 
 async def _in_thread(work: Callable[[Progress], Manifest], progress: Progress) -> Manifest:
-    """Run blocking work in a thread; cancellation stops the work at its next progress report."""
+    """Run blocking work in a thread; cancellation stops it at its next progress report."""
     canceled = threading.Event()
 
     def report(rows: int, total: int, size: int) -> None:

@@ -1,4 +1,4 @@
-"""Delivery of webhook messages, run by the server and, for single messages, by an operator.
+"""Delivery of webhook messages, by the server or, for single messages, by an operator.
 
 A message is claimed under a lease, delivered without any lock held, then recorded. If the process
 is killed in between, the next one delivers the message a second time, under the same id.
@@ -34,7 +34,7 @@ LEASE = timedelta(seconds=60)
 
 
 async def deliver_notifications(ctx: RequestContext) -> int:
-    """Attempt to deliver due messages of this org, a few at a time; return the number attempted."""
+    """Attempt to deliver a few due webhook messages of this org; return the number tried."""
     sender = ctx.services.webhook_sender
     if sender is None:
         return 0
@@ -71,7 +71,7 @@ async def send_test_notification(ctx: RequestContext) -> Delivery:
 
 
 async def retry_delivery(ctx: RequestContext, message_id: str) -> Delivery:
-    """Restart the delivery of a message under its own id; return the delivery.
+    """Restart the delivery of a webhook message, keeping its id; return the delivery.
 
     Raises:
         NotFound: there is no message with this id.
@@ -88,7 +88,7 @@ async def retry_delivery(ctx: RequestContext, message_id: str) -> Delivery:
 
 
 async def _sent(ctx: RequestContext, message_id: str) -> Delivery:
-    """Deliver due messages until the delivery of this message has been attempted."""
+    """Deliver due webhook messages until a delivery of this message has been attempted."""
     while not (delivery := await get_delivery(ctx, message_id)).attempt:
         if not await deliver_notifications(ctx):
             return delivery

@@ -1,4 +1,4 @@
-"""Checks of the database, the machine and the webhooks for an operator.
+"""Checks that an operator runs on the database, the machine and the webhooks.
 
 Each check looks at one thing and returns what it found and what to do. All of them work for a
 running server as well as before its start.
@@ -41,7 +41,7 @@ class DatabaseCheck:
 
 
 async def check_database(ctx: RequestContext) -> DatabaseCheck:
-    """Inspect the database as the serving role."""
+    """Inspect the database with the database role that the server uses."""
     ((server,), *lists) = await ctx.read(
         migrate.SQL["server"](),
         migrate.SQL["tables_without_rls"](),
@@ -78,7 +78,7 @@ class CheckResult:
 
 
 def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[CheckResult]:
-    """Yield check results for the database: its version, its privileges, its clock.
+    """Yield check results for the database: its version, its privileges, and its clock.
 
     Its size covers all orgs together, so a page of one org does not show it.
     """
@@ -90,7 +90,7 @@ def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[Che
 
 
 def about_owner(role: OwnerRole) -> CheckResult:
-    """Return the check result for the role that owns the database.
+    """Return the check result for the database owner's role.
 
     Being exempt from row-level security is a warning while it can step down, since every statement
     names its org as well; if it cannot, erasure and retention are refused.
@@ -128,7 +128,7 @@ def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:
 
 
 def check_machine(settings: Settings) -> Iterator[CheckResult]:
-    """Yield check results for this machine: Python, disk space, skills, and the server's model."""
+    """Yield check results for this machine: Python, disk, skills, and the server's model."""
     yield _python()
     yield from _disk(settings)
     yield from _skills(settings)

@@ -1,4 +1,4 @@
-"""Erasure of orgs and users, retention, and the verification of erasures.
+"""Erasure of orgs and users, deletion of expired data, and verification of erasures.
 
 Erasure is done by an operator; no tool and no page offers it. The remaining record says when it was
 done, by which operator, and how much was erased. Verification checks that these records are intact
@@ -32,7 +32,7 @@ PSEUDONYM_PREFIX = "erased-"
 
 
 async def erase_org(owner_dsn: str, slug: str, *, by: str, progress: Progress) -> Erased:
-    """Erase an org.
+    """Erase an org and all its data.
 
     Raises:
         NotFound: there is no org of this name.
@@ -45,7 +45,7 @@ async def erase_org(owner_dsn: str, slug: str, *, by: str, progress: Progress) -
 async def erase_user(
     owner_dsn: str, slug: str, user: str, *, by: str, progress: Progress
 ) -> Erased:
-    """Erase a user: replace the name by a meaningless pseudonym.
+    """Erase a user: replace the user's name with a random pseudonym.
 
     Raises:
         NotFound: there is no such org, or no user of that name ever acted in it.
@@ -61,7 +61,7 @@ async def erase_user(
 
 
 async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
-    """Apply retention once; return the counts of deleted rows per table and deleted partitions.
+    """Delete expired data once; return the counts of rows deleted per table and of partitions.
 
     Raises:
         Busy: another transaction holds the rows and does not end; the next pass retries.
@@ -87,13 +87,13 @@ ERASURE_LABELS = {"org": "the org was erased", "archived": "archived plans and r
 
 
 async def contexts_of_all_orgs(ctx: RequestContext) -> list[RequestContext]:
-    """Return a request context for each existing or erased org, for verification by an operator."""
+    """Return a request context for each existing or erased org, to verify its audit."""
     orgs = await ctx.services.database.list_org_ids(owner.SQL["all_org_ids"]())
     return [replace(ctx, caller=replace(ctx.caller, org_id=org_id)) for org_id in sorted(orgs)]
 
 
 async def verify_erasures(ctx: RequestContext) -> list[AuditVerdict]:
-    """Return one verdict for each erasure; a broken erasure makes all later ones untrustworthy."""
+    """Return one verdict for each erasure; after a broken one, no later one can be trusted."""
     erasure_rows, stones, head, returned = await ctx.read(
         owner.SQL["erasures"](),
         owner.SQL["tombstones"](),

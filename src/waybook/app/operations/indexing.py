@@ -1,4 +1,4 @@
-"""Indexing of one org: artifacts missing from search, and passages without a current embedding.
+"""Search indexing of one org: missing artifacts, and passages without a current embedding.
 
 Outputs and late results are indexed here, artifacts from before search existed, and passages that
 an endpoint did not answer for. Indexing twice, or concurrently, changes nothing.
@@ -31,7 +31,7 @@ MAX_BREAKS = 2
 
 
 async def index_research(ctx: RequestContext) -> int:
-    """Index some artifacts and passages; return their number, zero if nothing is left.
+    """Index a batch of artifacts and passages; return their number, or zero if none are left.
 
     The first passes cover everything; later ones only what is new.
     """
@@ -61,7 +61,7 @@ async def index_research(ctx: RequestContext) -> int:
 
 
 def _indexed(ctx: RequestContext, unknown: list[UnindexedRow]) -> list[Statement]:
-    """Return the statements that index these artifacts, replacing their earlier versions."""
+    """Return the SQL statements that index these artifacts, replacing earlier versions."""
     subjects = artifacts.read_unindexed(unknown)
     if not subjects:
         return []
@@ -73,7 +73,7 @@ def _indexed(ctx: RequestContext, unknown: list[UnindexedRow]) -> list[Statement
 
 
 async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[UnembeddedRow]) -> int:
-    """Store the missing embeddings of these passages; return 1, or 0 if none are available now.
+    """Compute and store embeddings of these passages; return 1, or 0 if none are available.
 
     Raises:
         Unavailable: the connection broke.
@@ -100,7 +100,7 @@ async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[Unemb
 
 
 async def _set_aside(ctx: RequestContext, able: SearchCapabilities) -> None:
-    """Quarantine, for every process, passages whose indexing broke the connection too often."""
+    """Exclude passages, in every process, whose indexing broke the connection too often."""
     library, org_id = ctx.services.search_backend, ctx.caller.org_id
     keys = [key for key, n in library.broken.items() if key[0] == org_id and n >= MAX_BREAKS]
     if not keys:

@@ -1,4 +1,4 @@
-"""Checks of sign-in: the settings, and the issuer's identity and keys."""
+"""Checks of the sign-in settings, and of the issuer's identity and keys."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Atomically written files that only their owner can read."""
+"""Files that are written atomically and that only their owner can read."""
 
 import os
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from waybook.errors import InvalidInput
 
 @contextmanager
 def private_file(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
-    """Write a file under a temporary name in the same directory; rename it at the end of the block.
+    """Write a file under a temporary name in its directory; rename it when the block ends.
 
     Raises:
         InvalidInput: the file exists and `force` is not set, or no file can be written there.
@@ -44,7 +44,7 @@ def _check_absent(path: Path, *, force: bool) -> None:
 
 
 def _sync_directory(directory: Path) -> None:
-    """Sync the directory, so that the rename is durable too."""
+    """Sync the directory to disk, so that the rename survives a crash."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

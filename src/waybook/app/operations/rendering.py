@@ -1,4 +1,4 @@
-"""Rendering of documents from job results, run by the server.
+"""Rendering of documents from job results by the server.
 
 The renderer locks only the RENDER jobs it works on, which other renderers skip; the run is locked
 only for the write. Everything is written in one transaction: if the process is killed, the
@@ -28,13 +28,13 @@ MAX_BATCH_CHARACTERS = 1 << 19
 
 
 async def render_documents(ctx: RequestContext) -> int:
-    """Render the waiting documents of this org; return how many."""
+    """Render the waiting documents of this org; return the number of rendered documents."""
     (rows,) = await ctx.read(jobs.runs_to_render_statement(MAX_RUNS))
     return sum([await _render_run_if_possible(ctx, row.run_id) for row in rows])
 
 
 async def _render_run_if_possible(ctx: RequestContext, run_id: str) -> int:
-    """Render a run; log a failure, so that one run does not hold up the others."""
+    """Render the documents of a run. A failure is logged and does not stop other runs."""
     try:
         return await _render_run(ctx, run_id)
     except WaybookError as error:
@@ -58,7 +58,7 @@ async def _render_run(ctx: RequestContext, run_id: str) -> int:
 
 
 def _pages(seen: LockedRun, run_input: Json, rows: list[RenderRow]) -> list[RenderedPage]:
-    """Render the first rows up to a limit of characters, but at least one row."""
+    """Render at least one document, and more up to a limit on the total characters."""
     run: dict[str, Json] = {"name": seen.run.name, "input": run_input}
     pages: list[RenderedPage] = []
     left = MAX_BATCH_CHARACTERS

@@ -23,7 +23,7 @@ SECRET_URLS = frozenset({"webhook_url"})
 
 
 def display_setting(name: str, value: object) -> str:
-    """Return a setting in a form that is safe to show.
+    """Return the value of a setting with its secrets masked.
 
     >>> (
     ...     display_setting("embeddings_key", "s3cret"),
@@ -41,7 +41,7 @@ def display_setting(name: str, value: object) -> str:
 
 
 def mask_setting_password(value: object) -> str:
-    """Return a setting as text, its password masked.
+    """Return a setting as text with its password masked.
 
     >>> mask_setting_password("postgresql://ann:s3cret@db/plans")
     'postgresql://ann:…@db/plans'
@@ -54,7 +54,7 @@ def mask_setting_password(value: object) -> str:
 
 
 def known_secrets(settings: Settings) -> Iterator[str]:
-    """Yield the values that no log may contain, in every form they may take.
+    """Yield the secret values that no log may contain, in every form in which they may occur.
 
     >>> [*known_secrets(Settings(owner_url="postgresql://ann:s3%2Fcret@db/plans", model_key="k"))]
     ['k', 's3%2Fcret', 's3/cret']

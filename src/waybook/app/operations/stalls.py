@@ -1,4 +1,4 @@
-"""Stall sweep of one org: finds inactive plans, and records their stalls under the lock."""
+"""Stall sweep of one org: finds inactive plans, locks each, and records the stall."""
 
 from contextlib import suppress
 
@@ -26,7 +26,7 @@ async def sweep_stalls(ctx: RequestContext) -> int:
 
 
 async def record_stall(ctx: RequestContext, plan_id: str) -> tuple[LoadedPlan, bool]:
-    """Set the status of an inactive plan to stalled, under its lock, unless it already is.
+    """Lock an inactive plan and set its status to stalled, unless it already is.
 
     Return the plan as it is then, and whether this call moved it.
     """

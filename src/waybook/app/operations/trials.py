@@ -1,4 +1,4 @@
-"""Self-tests of the server: a write, a search and a render, all rolled back."""
+"""Self-tests of the server: a write, a search and a rendering, all of them rolled back."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -30,7 +30,7 @@ RANKED_BY = {
 
 
 async def try_everything(ctx: RequestContext) -> list[CheckResult]:
-    """Write, search and render, each in a transaction that is rolled back."""
+    """Test a write, a search and a rendering, each in a transaction that is rolled back."""
     return [
         await _tried("write", _write, ctx, "see the message, and PostgreSQL's log"),
         await _tried("search", _search, ctx, "see PostgreSQL's log; search_vectors = portable"),
@@ -39,7 +39,7 @@ async def try_everything(ctx: RequestContext) -> list[CheckResult]:
 
 
 async def about_quarantine(ctx: RequestContext, *, everywhere: bool) -> CheckResult:
-    """Report the passages of this org, or of all orgs, that semantic search leaves out."""
+    """Check whether semantic search omits passages of this org or, on request, of all orgs."""
     database, left_out = ctx.services.database, 0
     orgs = await database.list_org_ids() if everywhere else [ctx.caller.org_id]
     for org_id in orgs:
@@ -92,7 +92,7 @@ async def _search(ctx: RequestContext, tx: Transaction) -> str:
 async def _find(
     tx: Transaction, query_vector: QueryVector | None, able: SearchCapabilities, wanted: str
 ) -> None:
-    """Raise Unavailable unless every available kind of search finds the passage."""
+    """Raise Unavailable unless every available search method finds the test passage."""
     scope = Scope(kinds=(KIND,))
     question = await asyncio.to_thread(parse_query, TEXT)
     statements = search.search_statements(question, query_vector, scope, able)

@@ -1,4 +1,4 @@
-"""Audit queries: single chains, filtered pages over the org, exports, and event labels.
+"""Audit queries: entries of one subject, filtered pages of an org, exports, and event labels.
 
 Entries never change, so the pages of a chain fit together although each is read separately.
 """
@@ -28,7 +28,7 @@ AuditEntry: TypeAlias = SealedEntry
 async def read_entries(
     ctx: RequestContext, subject_id: str, *, until: int
 ) -> AsyncIterator[list[SealedEntry]]:
-    """Yield the entries of a subject up to an entry number, oldest first, page by page."""
+    """Yield a subject's audit entries up to an entry number, oldest first, page by page."""
     since = 0
     while since < until:
         statement = audit.SQL["chain"](
@@ -45,17 +45,17 @@ async def read_entries(
 async def read_all_entries(
     ctx: RequestContext, subject_id: str, *, until: int
 ) -> list[SealedEntry]:
-    """Return all entries of a subject up to an entry number, in one list."""
+    """Return all audit entries of a subject up to an entry number, in one list."""
     return [entry async for page in read_entries(ctx, subject_id, until=until) for entry in page]
 
 
 def changes_in(entries: Iterable[SealedEntry]) -> Iterator[Change]:
-    """Yield every change in these entries, in order."""
+    """Yield every row change in these audit entries, in order."""
     return (change for entry in entries for change in audit.changes_of(_parse_details(entry)))
 
 
 def entry_details(entry: SealedEntry) -> dict[str, Json]:
-    """Return the details of an entry, such as its reason, without its changes."""
+    """Return the details of an audit entry, such as its reason, without its row changes."""
     details = _parse_details(entry)
     return {k: v for k, v in details.items() if k != "changes"} if isinstance(details, dict) else {}
 
@@ -75,7 +75,7 @@ EVER, NEVER, LAST_SEQ = "-infinity", "infinity", 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """Filter of audit entries; all given fields must match."""
+    """Filter of audit entries; an entry must match all fields that are set."""
 
     subject_id: str | None = None
     event: str | None = None
@@ -97,7 +97,7 @@ class EntriesPage:
 async def browse_audit(
     ctx: RequestContext, filter_: AuditFilter, limit: int = BROWSE_PAGE_SIZE
 ) -> EntriesPage:
-    """Return a page of the audit, newest first.
+    """Return a page of audit entries, newest first.
 
     Entries about users and tokens are returned to administrators only: they contain names,
     addresses and scopes.
@@ -115,7 +115,7 @@ async def browse_audit(
 async def all_entries(
     ctx: RequestContext, filter_: AuditFilter, most: int = MAX_EXPORTED_ENTRIES
 ) -> AsyncIterator[list[SealedEntry]]:
-    """Yield the pages of the audit, up to `most` entries."""
+    """Yield the matching audit entries page by page, up to `most` entries."""
     while most > 0:
         page = await browse_audit(ctx, filter_, min(EXPORT_BATCH_SIZE, most))
         yield page.entries
@@ -126,7 +126,7 @@ async def all_entries(
 
 
 def entry_cursor(entry: SealedEntry) -> str:
-    """Return the cursor of an entry: its position in the order of all entries."""
+    """Return the cursor of an audit entry: its position in the order of all entries."""
     return f"{rfc3339(entry.at)}~{entry.subject_id}~{entry.seq}"
 
 
@@ -149,7 +149,7 @@ def _statement(filter_: AuditFilter, most: int, *, members: bool) -> Statement:
 
 
 def _place(filter_: AuditFilter) -> tuple[str, str, int]:
-    """Return the position after which the requested entries begin."""
+    """Return the position in the audit after which the requested page begins."""
     if filter_.after_cursor is None:
         if filter_.until is None:
             return NEVER, LAST_ID, LAST_SEQ
@@ -174,7 +174,7 @@ async def list_audit(
     since: datetime | None = None,
     limit: int = 50,
 ) -> list[Body]:
-    """Return the last entries of a plan, or of the whole org, newest first."""
+    """Return the last audit entries of a plan, or of the whole org, newest first."""
     statement = audit.SQL["recent"](
         subject_id=id_or_nil(plan_id) if plan_id else None,
         since=since,
@@ -186,7 +186,7 @@ async def list_audit(
 
 
 def entry_view(entry: SealedEntry) -> Body:
-    """Return an entry in the form for users and programs."""
+    """Return an audit entry as JSON for replies and exports."""
     changes: list[Json] = [change.as_json() for change in changes_in([entry])]
     return non_empty(
         subject=entry.subject,
@@ -252,7 +252,7 @@ ACTION_LABELS = {
 
 
 def event_label(event: str, action: str | None, subject: str = "plan") -> str:
-    """Return the label of an event.
+    """Return the human-readable label of an audit event.
 
     >>> event_label("plan_modified", "stall_detected"), event_label("step_started", None)
     ('detected a stall', 'started a step')

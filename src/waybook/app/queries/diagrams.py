@@ -1,4 +1,4 @@
-"""Diagrams of plans and runs: the map with their progress on it."""
+"""Diagrams of plans and runs, which show the progress of each step."""
 
 from collections.abc import Container, Mapping
 from dataclasses import replace
@@ -14,7 +14,7 @@ from waybook.plan.model import Plan, StepId
 
 
 def plan_drawing(board: PlanDetail) -> Drawing:
-    """Return the drawing of a plan: steps in executable order, inactive ones shown as stalled."""
+    """Return the diagram of a plan: steps in executable order, inactive ones as stalled."""
     lane = plan_lane(board.plan)
     return drawing_of_steps(board.plan, lane, board.stalled_ids, board.names_of(lane))
 
@@ -22,7 +22,7 @@ def plan_drawing(board: PlanDetail) -> Drawing:
 def drawing_of_steps(
     plan: Plan, lane: Lane, silent: Container[str], names: Mapping[StepId, str]
 ) -> Drawing:
-    """Return the drawing of a lane that contains all or some steps of this plan."""
+    """Return the diagram of a plan with only the steps that this lane contains."""
     drawn = {step.key for step in lane.steps}
     steps = [step for step in plan.steps if step.id in drawn]
     named = tuple(DiagramStep(step.id, names[step.id], str(step.type)) for step in steps)
@@ -38,7 +38,7 @@ def drawing_of_steps(
 
 
 def run_drawing(board: RunDetail) -> Drawing:
-    """Return the drawing of a run on its map, with the feedback between the stages."""
+    """Return the diagram of a run, with the feedback given between its stages."""
     compiled_dag = board.compiled_dag
     feedback = {slug: stage.feedback for slug, stage in board.run.stages.items() if stage.feedback}
     return Drawing(

@@ -1,4 +1,4 @@
-"""Read models of documents and outputs: lists of them, and a single one with its text."""
+"""Queries for documents and outputs: lists, and a single one with its text."""
 
 import contextlib
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ async def list_documents(ctx: RequestContext, run_id: str) -> list[DocumentListI
 def order_documents(
     compiled_dag: CompiledDag, rows: Iterable[ReadableRow]
 ) -> list[DocumentListItem]:
-    """Return the documents ordered by stage and step."""
+    """Return these documents, ordered by stage and step."""
     ranks = compiled_dag.dispatch_ranks
     return sorted(jobs.read_readable(rows), key=lambda row: ranks[row.stage, row.step_key])
 
@@ -87,7 +87,7 @@ async def plan_outputs(ctx: RequestContext, plan_id: str) -> tuple[str, list[Out
 
 @dataclass(frozen=True, slots=True)
 class PlanOutput:
-    """Latest version of an output, with its plan."""
+    """Latest version of an output, with the plan it belongs to."""
 
     output: Output
     plan_id: str
@@ -116,7 +116,7 @@ async def latest_outputs(
 
 
 def _place(behind: str | None) -> tuple[str, str]:
-    """Return the position after which the requested outputs begin.
+    """Return the position after which the requested page of outputs begins.
 
     Raises:
         InvalidInput: the cursor is not valid.
@@ -154,5 +154,5 @@ async def read_output(ctx: RequestContext, output_id: str) -> ReadableOutput:
 
 
 def file_name(output: Output) -> str:
-    """Return the file name of an output, which does not depend on where the output is stored."""
+    """Return the file name of an output, made from its title, version and media type."""
     return f"{safe_file_name(output.title)}.v{output.version}.{file_extension(output.media_type)}"

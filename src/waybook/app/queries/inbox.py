@@ -1,4 +1,4 @@
-"""Inbox: open reviews and stages awaiting feedback, in all plans and runs."""
+"""Inbox: open reviews and stages that wait for feedback, in all plans and runs of an org."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,13 +73,13 @@ async def list_pending_actions(
 
 
 async def runs_awaiting_feedback(ctx: RequestContext, *, most: int = 100) -> list[PendingFeedback]:
-    """Return the runs that wait for a person, longest waiting first."""
+    """Return the runs that wait for a person's feedback, longest waiting first."""
     (rows,) = await ctx.read(load.awaiting_statement(most))
     return await _awaiting(ctx, rows)
 
 
 async def read_pending_stage(ctx: RequestContext, run_id: str, slug: str) -> PendingFeedback:
-    """Return a stage of a run, to show its feedback request even if feedback was already given.
+    """Return a stage of a run for its feedback page, even if feedback was already given.
 
     Raises:
         NotFound: there is no such run here, or it has no such stage.

@@ -1,4 +1,4 @@
-"""Read model of a plan, and the plan as of a time or an entry.
+"""Queries for one plan: its current state, or its state at a time or audit entry.
 
 Reading takes two messages at most, regardless of the size of the plan: the plan with its related
 rows, then names and status changes of steps. All queries are read-only: a stall is reported, not
@@ -45,7 +45,7 @@ HISTORY_ENTRIES, RESEARCH_ITEMS = 15, 20
 
 
 class PlanInclude(Flag):
-    """Kinds of rows to read in addition to the plan and its brief."""
+    """Kinds of rows to read in addition to the plan and its main texts."""
 
     NONE = 0
     #: Results of the steps that are done.
@@ -73,7 +73,7 @@ class PlanInclude(Flag):
 
 @dataclass(frozen=True, slots=True)
 class StepWindow:
-    """Steps of one page."""
+    """One page of a plan's steps."""
 
     number: int
     last: int
@@ -82,7 +82,7 @@ class StepWindow:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanDetail:
-    """One plan, as every interface shows it; parts that were not included are empty."""
+    """One plan as every user interface shows it; parts that were not requested are empty."""
 
     plan: Plan
     now: datetime
@@ -142,27 +142,27 @@ class PlanDetail:
 
     @cached_property
     def lane(self) -> Lane:
-        """Return the steps on the map, without names: all, or those around the focus step."""
+        """Return the steps to draw, without names: all, or those around the focus step."""
         return visible_lane(self.plan)
 
     def name_of(self, step: Step) -> str:
-        """Return the name of a step: its title, else the first line of its instructions."""
+        """Return the name of a step: its title, or else the first line of its instructions."""
         return step_name(step, self.names)
 
     def names_of(self, lane: Lane) -> dict[StepId, str]:
-        """Return the names of the steps on a map."""
+        """Return the names of the steps that a diagram shows."""
         drawn = {step.key for step in lane.steps}
         return {step.id: self.name_of(step) for step in self.plan.steps if step.id in drawn}
 
     def with_plan(self, loaded: LoadedPlan) -> "PlanDetail":
-        """Return a copy of this detail with a plan that was loaded later."""
+        """Return a copy of this plan detail with a newer state of the plan."""
         plan, now = loaded.plan, loaded.now
         stalled = stalled_steps(plan, now=now, patience=self.stall_threshold)
         return replace(self, plan=plan, now=now, stalled=stalled)
 
 
 def step_name(step: Step, names: Mapping[str, str]) -> str:
-    """Return the title of a step, else its name in `names`, else its type."""
+    """Return the title of a step, or else its name in `names`, or else its type."""
     return step.title or names.get(step.id) or f"{step.type} step"
 
 
@@ -175,7 +175,7 @@ async def read_plan_detail(
     before: PlanDetail | None = None,
     most_results: int = 0,
 ) -> PlanDetail:
-    """Read a plan and the kinds of rows in `include`.
+    """Read a plan and the additional kinds of rows listed in `include`.
 
     Names and status changes in `before`, an earlier reading of the same plan, are not read again.
     Results are read if they total at most `most_results` bytes, else only their sizes.
@@ -250,7 +250,7 @@ async def _with_window(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
 
 
 async def _with_names(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
-    """Return the plan detail with the names of all steps; names in it are not read again."""
+    """Return the plan detail with the names of all steps; read only the missing names."""
     unknown = untitled(detail.plan, {step.id for step in detail.plan.steps} - detail.names.keys())
     if not unknown:
         return detail
@@ -265,13 +265,13 @@ def untitled(plan: Plan, step_ids: Iterable[str]) -> list[StepId]:
 
 
 def focus_step(plan: Plan) -> Step | None:
-    """Return the focus step: the current step, else the next one, else the last."""
+    """Return the step to show first: the current one, else the next one, else the last."""
     soon = next(plan.steps_with_status(StepStatus.PENDING), None)
     return current_step(plan) or soon or (plan.steps[-1] if plan.steps else None)
 
 
 def step_window(plan: Plan, page: int | None) -> StepWindow:
-    """Return the requested page, clamped to the valid range, or else the page of the focus step."""
+    """Return the requested page of steps, clamped, or by default the focus step's page."""
     last = max(1, -(-len(plan.steps) // PAGE_SIZE))
     step = focus_step(plan)
     if page is None:
@@ -281,7 +281,7 @@ def step_window(plan: Plan, page: int | None) -> StepWindow:
 
 
 def visible_lane(plan: Plan) -> Lane:
-    """Return the whole map, or only the part around the focus step if the map is large."""
+    """Return the steps to draw: all, or if there are many, those around the focus step."""
     lane, step = plan_lane(plan), focus_step(plan)
     return (
         steps_around(lane, step.id, STEPS_AROUND) if step and exceeds(lane, MAX_MAP_BOXES) else lane
@@ -290,7 +290,7 @@ def visible_lane(plan: Plan) -> Lane:
 
 @dataclass(frozen=True, slots=True)
 class PlanAsOf:
-    """Rows of a plan as they were after an audit entry, and that entry."""
+    """Rows of a plan as they were after an audit entry, and that audit entry."""
 
     rows: Rows
     last: SealedEntry
@@ -299,7 +299,7 @@ class PlanAsOf:
 async def plan_as_of(
     ctx: RequestContext, plan_id: str, *, at: datetime | None = None, seq: int | None = None
 ) -> PlanAsOf:
-    """Replay the plan's audit up to a time, or up to an entry.
+    """Replay the plan's audit entries up to a time, or up to an entry number.
 
     Raises:
         NotFound: the plan did not exist yet.

@@ -1,4 +1,4 @@
-"""Export of a plan: all its rows and audit as JSON, or a Markdown report."""
+"""Export of a plan: all its rows and audit entries as JSON, or a Markdown report."""
 
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -36,7 +36,7 @@ MAX_HISTORY_ENTRIES = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRows:
-    """All rows of a plan, from one snapshot."""
+    """All rows of a plan, read in one database snapshot."""
 
     plan_id: str
     name: str
@@ -50,7 +50,7 @@ class PlanRows:
 
 
 async def read_plan_rows(ctx: RequestContext, plan_id: str) -> PlanRows:
-    """Read all rows of a plan, in one snapshot.
+    """Read all rows of a plan in one database snapshot.
 
     Raises:
         NotFound: it does not exist, or belongs to another org.
@@ -77,7 +77,7 @@ async def read_plan_rows(ctx: RequestContext, plan_id: str) -> PlanRows:
 
 
 def export_body(plan_rows: PlanRows) -> Body:
-    """Return the export without its audit."""
+    """Return the JSON export without its audit entries."""
     (plan,) = plan_rows.rows["plan"].values()
     kinds = {name: _rows(plan_rows.rows, kind) for kind, name in EXPORT_KEYS.items()}
     return {
@@ -92,7 +92,7 @@ def export_body(plan_rows: PlanRows) -> Body:
 async def export_audit(
     ctx: RequestContext, plan_rows: PlanRows
 ) -> AsyncIterator[list[SealedEntry]]:
-    """Yield the audit up to the time of the export, page by page, oldest first."""
+    """Yield the audit entries up to the time of the export, page by page, oldest first."""
     async for page in read_entries(ctx, plan_rows.plan_id, until=plan_rows.seq):
         yield page
 
@@ -103,7 +103,7 @@ def _rows(rows: Rows, kind: str) -> list[Json]:
 
 
 def _place(row: Row) -> int:
-    """Return the position of a step or condition; 0 for other rows, which are ordered by id."""
+    """Return the sort position of a step or condition; 0 for other rows, ordered by id."""
     place = row.get("order", row.get("position"))
     return place if isinstance(place, int) else 0
 
@@ -121,7 +121,7 @@ FENCE = re.compile("`{3,}")
 
 
 def report_text(plan_rows: PlanRows) -> str:
-    """Return the report: question, steps with their results, research, outputs, and history."""
+    """Return the Markdown report: question, steps with results, research, outputs, history."""
     return (
         "\n".join(
             [
@@ -184,7 +184,7 @@ def _reviews(rows: Rows, step_id: str) -> Iterator[str]:
 
 
 def _format_artifacts(rows: Rows) -> Iterator[str]:
-    """Yield research with its sources, then the latest outputs whole."""
+    """Yield sections with the research and its sources, then the latest outputs in full."""
     artifacts = rows.get("artifact", {})
     research = {i: artifact for i, artifact in artifacts.items() if artifact["kind"] != "output"}
     if research:
@@ -238,14 +238,14 @@ def _value(value: Json) -> str:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """Return a text in a code fence longer than any run of backticks in it."""
+    """Return a text in a code fence that is longer than any run of backticks in it."""
     longest = max((len(backticks) for backticks in FENCE.findall(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _quoted(value: Json) -> str:
-    """Return user text as a quotation, so that its headings are not headings of the report."""
+    """Return a user's text as a quotation, so that it adds no headings to the report."""
     return "\n".join(f"> {line}".rstrip() for line in str(value).splitlines())
 
 

@@ -1,4 +1,4 @@
-"""Map of a plan: one stage, its steps in executable order."""
+"""Map of a plan: its steps in executable order, as a workflow with a single stage."""
 
 from itertools import pairwise
 
@@ -27,7 +27,7 @@ PROGRESS_BY_STATUS = {
 
 
 def plan_structure(plan: Plan) -> Structure:
-    """Return the plan's steps as a single stage."""
+    """Return the plan's steps as a workflow stage."""
     steps = tuple(_recipe_step(step) for step in plan.steps)
     stage = Stage(STAGE, plan.name, Recipe(steps, edges_of(plan)))
     dag = Dag(slug=STAGE, name=plan.name, stages=(stage,))
@@ -36,7 +36,7 @@ def plan_structure(plan: Plan) -> Structure:
 
 
 def edges_of(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Return the edges: the declared dependencies, or else a chain in plan order."""
+    """Return the edges: the declared dependencies or, if none, a chain in plan order."""
     dependencies = [
         (before, step.id) for step in plan.steps for before in dict.fromkeys(step.depends_on)
     ]
@@ -55,7 +55,7 @@ def _recipe_step(step: Step) -> RecipeStep:
 
 
 def plan_evidence(plan: Plan) -> StageEvidence:
-    """Return the progress evidence of the plan's steps, by the plan's own rules."""
+    """Return the progress evidence of each step, by the plan's own rules."""
     standings: dict[str, ProgressStatus] = {
         step.id: PROGRESS_BY_STATUS[step.status] for step in plan.steps
     }
@@ -66,14 +66,14 @@ def plan_evidence(plan: Plan) -> StageEvidence:
 
 
 class PlanReport(Report):
-    """Report of a plan with its revision, since a plan's steps may change while it runs."""
+    """Progress report of a plan with its revision, since steps may change while it runs."""
 
     revision: int
     usage: dict[str, Json]
 
 
 def plan_report(plan: Plan) -> PlanReport:
-    """Return the progress of a plan on its own map."""
+    """Return the progress report of a plan."""
     base_report = report(plan_structure(plan), {STAGE: plan_evidence(plan)})
     return {**base_report, "revision": plan.revision, "usage": plan.usage.as_reply()}
 
@@ -90,6 +90,6 @@ def _evidence(step: Step, standing: ProgressStatus) -> Evidence:
 
 
 def plan_lane(plan: Plan) -> Lane:
-    """Return the steps of a plan as a lane of a diagram, without their names."""
+    """Return the steps of a plan as one lane of a diagram, without their names."""
     steps = tuple(DiagramStep(step.id, "", str(step.type)) for step in plan.steps)
     return Lane(slug=STAGE, name="", steps=steps, edges=edges_of(plan))

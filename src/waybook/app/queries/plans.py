@@ -33,7 +33,7 @@ class CurrentStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSummary:
-    """Plan in a list, as every interface shows it."""
+    """Plan as an entry of a list, as every user interface shows it."""
 
     id: str
     name: str
@@ -100,7 +100,7 @@ class PlanPage:
 
 
 def summaries_statement(wanted: PlanFilter, most: int) -> Statement:
-    """Select the first `most` plans in the requested order."""
+    """Return the SQL statement that reads the first `most` plans in the requested order."""
     state = wanted.state
     filters = {
         "open_only": not wanted.all if state is None else state not in CLOSED_PLAN,
@@ -171,7 +171,7 @@ def _read_counts(rows: list[PlanCountRow]) -> dict[PlanStatus, int]:
 
 
 async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:
-    """Return the plan that a text identifies; without a text, the only open one.
+    """Return the plan that a text identifies or, without a text, the only open plan.
 
     The text is an id, the beginning of an id, a name, or a part of a name.
 
@@ -190,7 +190,7 @@ MAX_CANDIDATES = 5
 
 
 class NamedItem(Protocol):
-    """Plan or run with an id and a name."""
+    """A plan or run that can be found by its id or name."""
 
     @property
     def id(self) -> str: ...
@@ -204,7 +204,7 @@ NamedItemT = TypeVar("NamedItemT", bound=NamedItem)
 def resolve_one(
     candidates: Sequence[NamedItemT], text: str | None, *, what: str, tool: str
 ) -> NamedItemT:
-    """Return the only candidate, or the only one with exactly this name.
+    """Return the only candidate or, among several, the only one with exactly this id or name.
 
     Raises:
         NotFound: there is no candidate.

@@ -1,4 +1,4 @@
-"""Read model of one run, with the parts that a caller requests. Read-only."""
+"""Read-only queries for one run, with the parts that a caller requests."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ FailedJob: TypeAlias = FailedJobRow
 
 
 class RunInclude(Flag):
-    """Parts of a run that a caller needs besides its report; nothing else is queried."""
+    """Parts of a run to read besides its progress report; nothing else is queried."""
 
     NOTHING = 0
     #: Input of the run, and the author and time of its creation.
@@ -51,14 +51,14 @@ class RunInclude(Flag):
 
 
 class RunReport(Report):
-    """Report of a run with its usage."""
+    """Progress report of a run with its token usage and cost."""
 
     usage: Body
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunDetail:
-    """Run with its report and the requested parts."""
+    """Run with its progress report and the requested parts."""
 
     run: Run
     compiled_dag: CompiledDag
@@ -80,12 +80,12 @@ class RunDetail:
 
     @property
     def awaiting(self) -> str | None:
-        """Return the stage that awaits feedback, if nothing else is in progress."""
+        """Return the stage that awaits feedback, unless another stage is in progress."""
         return awaiting_feedback(self.run, self.compiled_dag)
 
     @property
     def state(self) -> RunState:
-        """Return the state of the run as a whole."""
+        """Return the overall state of the run."""
         return run_state(self.run, self.compiled_dag)
 
     @property
@@ -102,7 +102,7 @@ class RunDetail:
 
     @property
     def documents_expected(self) -> int | None:
-        """Return how many documents the started stages will have; None where unknown."""
+        """Return how many documents the started stages will have, or None if unknown."""
         stages = (s for s in self.report["stages"] if s["stageSlug"] in self.run.stages)
         counts = [stage["documentsExpected"] for stage in stages]
         return None if None in counts else sum(count or 0 for count in counts)
@@ -113,14 +113,14 @@ class RunDetail:
 
     @cached_property
     def expected(self) -> Mapping[str, StageCounts]:
-        """Return the expected counts of each stage, as far as they can be known."""
+        """Return the expected numbers of work units and outputs of each stage, where known."""
         dag, stages = self.compiled_dag, self.run.stages
         models = {slug: stage.models for slug, stage in stages.items()}
         return structure_counts(valid_structure(dag.dag, dag.graphs), models)
 
 
 async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude) -> RunDetail:
-    """Read a run with the requested parts, in one snapshot.
+    """Read a run with the requested parts, in one database snapshot.
 
     Raises:
         NotFound: it does not exist, or belongs to another org.

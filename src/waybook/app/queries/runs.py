@@ -1,4 +1,4 @@
-"""Lists of runs in one of two orders, and lookup by id prefix or part of a name."""
+"""Lists of runs, by start or last activity, and lookup by id prefix or part of a name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ OPEN = "open"
 
 
 class RunOrder(Enum):
-    """Order of a list of runs."""
+    """Sort order of a list of runs."""
 
     #: Order by last activity, newest first; documents are not counted.
     ACTIVITY = auto()
@@ -59,7 +59,7 @@ class StageSummary(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """Run in a list: its name, state, counts and last activity."""
+    """Run as an entry of a list: its name, state, counts and last activity."""
 
     id: str
     name: str
@@ -77,7 +77,7 @@ class RunSummary:
 
     @property
     def state(self) -> RunState:
-        """Return the state of the run as a whole."""
+        """Return the overall state of the run."""
         if self.completed_at is not None:
             return RunState.COMPLETED
         if self.steps_failed:
@@ -86,12 +86,12 @@ class RunSummary:
 
     @property
     def current(self) -> StageSummary | None:
-        """Return the stage that was started last among those not completed."""
+        """Return the stage that was started last among those that are not completed."""
         return next((stage for stage in reversed(self.stages) if not stage.completed), None)
 
     @property
     def awaiting(self) -> StageSummary | None:
-        """Return the stage that awaits feedback, if nothing else is in progress."""
+        """Return the stage that awaits feedback, unless another stage is in progress."""
         if self.completed_at is not None or self.current is not None:
             return None
         after = self.compiled_dag.dag.after
@@ -124,7 +124,7 @@ class RunSummary:
 
     @property
     def documents_expected(self) -> int | None:
-        """Return how many documents the started stages will have; None where unknown."""
+        """Return how many documents the started stages will have, or None if unknown."""
         dag, models = self.compiled_dag, {stage.slug: stage.models for stage in self.stages}
         counts = structure_counts(valid_structure(dag.dag, dag.graphs), models)
         if not counts.keys() >= models.keys():
@@ -140,7 +140,7 @@ class RunPage:
 
 
 def page_statement(wanted: RunFilter, most: int) -> Statement:
-    """Return the statement that reads one page of a list of runs."""
+    """Return the SQL statement that reads one page of a list of runs."""
     before = wanted.before or LAST_ID
     return load.list_statement(
         by_activity=wanted.order is RunOrder.ACTIVITY,
@@ -153,13 +153,13 @@ def page_statement(wanted: RunFilter, most: int) -> Statement:
 
 
 async def list_runs(ctx: RequestContext, wanted: RunFilter, limit: int = PAGE_SIZE) -> RunPage:
-    """Return a page of runs with one read, and a second read for definitions not cached yet."""
+    """Return a page of runs with one read, and one more for definitions not cached yet."""
     (rows,) = await ctx.read(page_statement(wanted, limit + 1))
     return RunPage(await read_run_summaries(ctx, rows[:limit]), more=len(rows) > limit)
 
 
 async def resolve_run(ctx: RequestContext, text: str | None) -> RunSummary:
-    """Return the run that a text identifies; without a text, the only open one.
+    """Return the run that a text identifies or, without a text, the only open run.
 
     The text is an id, the beginning of an id, a name, or a part of a name.
 
@@ -175,7 +175,7 @@ async def resolve_run(ctx: RequestContext, text: str | None) -> RunSummary:
 async def read_run_summaries(
     ctx: RequestContext, rows: Sequence[RunSummaryRow]
 ) -> list[RunSummary]:
-    """Return the runs from their rows, each with its definition."""
+    """Return the runs in these rows, each with its workflow definition."""
     dags = await _load_definitions(ctx, {(row.dag_slug, row.dag_version) for row in rows})
     return [
         RunSummary(
@@ -197,7 +197,7 @@ async def read_run_summaries(
 async def _load_definitions(
     ctx: RequestContext, keys: set[tuple[str, int]]
 ) -> dict[tuple[str, int], CompiledDag]:
-    """Return these versions of definitions; read uncached ones in one query and cache them."""
+    """Return these workflow definitions; read uncached ones in one query and cache them."""
     org_id, cache = ctx.caller.org_id, ctx.services.definition_cache
     found = {key: dag for key in keys if (dag := cache.get(org_id, *key)) is not None}
     if missing := sorted(keys - found.keys()):

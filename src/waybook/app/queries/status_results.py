@@ -1,4 +1,4 @@
-"""Results of a plan's steps, read only up to the length that fits into a reply."""
+"""Results of a plan's steps, each read only up to the length that fits into a reply."""
 
 import re
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _HALF_PAIR: Final = re.compile(r"\\u[dD][89abAB]")
 async def shown_results(
     ctx: RequestContext, plan_id: str, rows: Sequence[ResultRow], most: int, budget: int | None
 ) -> dict[str, Body]:
-    """Return the result and confidence of each step, cut fairly to the budget if there is one.
+    """Return the result and confidence of each step; a budget, if set, truncates them fairly.
 
     `rows` are those of `results_within_statement` for this many bytes. Results beyond that were not
     read, and their beginnings are read here.
@@ -61,7 +61,7 @@ async def _beginnings(
 
 
 def _beginning(step_id: str, text: str | None, size: int, share: int) -> Body:
-    """Return a result whole if it is short enough, else its beginning and how much is left."""
+    """Return a result if it is short enough, else its beginning and the length of the rest."""
     if text is None:
         return {"resultSummary": None}
     if size <= share or (len(text) <= share and len(text.encode()) >= size):
@@ -74,7 +74,7 @@ def _beginning(step_id: str, text: str | None, size: int, share: int) -> Body:
 
 
 def decode_beginning(text: str) -> str:
-    r"""Return the text that a truncated JSON string begins with.
+    r"""Return the decoded beginning of a truncated JSON string.
 
     >>> decode_beginning('"It rai'), decode_beginning(r'"a\n\u00')
     ('It rai', 'a\n')
@@ -86,7 +86,7 @@ def decode_beginning(text: str) -> str:
 
 
 def _without_cut_escape(text: str) -> str:
-    """Return the text without an incomplete escape or surrogate pair at its end."""
+    """Return the JSON text without an incomplete escape or surrogate pair at its end."""
     at = text.rfind("\\", len(text) - ESCAPE_LENGTH)
     run = len(text[: at + 1]) - len(text[: at + 1].rstrip("\\"))
     if at < 0 or run % 2 == 0:

@@ -1,4 +1,4 @@
-"""Detail page of a step: its instructions, its result and its history.
+"""Queries for the page of a step: its instructions, its result and its history.
 
 Two reads, as for a plan: the step with its related rows, then the names of related steps.
 Read-only.
@@ -31,7 +31,7 @@ MAX_HISTORY_ENTRIES = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepDetail:
-    """Contents of the page of a step."""
+    """Contents of the web page of a step."""
 
     plan: Plan
     step: Step
@@ -57,17 +57,17 @@ class StepDetail:
     blockers: Mapping[str, str]
 
     def name_of(self, step: Step) -> str:
-        """Return the name of a step: its title, else the first line of its instructions."""
+        """Return the name of a step: its title, or else the first line of its instructions."""
         return step_name(step, self.names)
 
     def branch(self, condition: Condition) -> Mapping[str, Json]:
-        """Return the recorded effect of a condition, from the audit."""
+        """Return the effect of a condition, as the audit recorded it."""
         branches = (branch for entry in self.history for branch in entry.branches or ())
         return next((b for b in branches if b.get("conditionId") == condition.id), {})
 
 
 async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> StepDetail:
-    """Read a step of a plan.
+    """Read the details of a plan's step.
 
     Raises:
         NotFound: one of them does not exist, or belongs to another org, or the step to another
@@ -115,7 +115,7 @@ async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> S
 
 
 def related_steps(plan: Plan, step: Step, conditions: list[Condition]) -> Iterator[Step]:
-    """Yield the step itself and every step that its page mentions."""
+    """Yield the step itself and every step that the step's page mentions."""
     named: set[StepId] = {step.id, *step.depends_on}
     named |= {c.step_id for c in conditions}
     named |= {c.target_step_id for c in conditions if c.target_step_id}
@@ -125,7 +125,7 @@ def related_steps(plan: Plan, step: Step, conditions: list[Condition]) -> Iterat
 
 
 def modification_blockers(plan: Plan, step: Step, context: DecisionContext) -> dict[str, str]:
-    """Return the reason for each kind of modification of a step that is blocked now."""
+    """Return each kind of modification that is blocked for a step now, with the reason."""
     modifications: dict[str, Modification] = {
         "remove_step": RemoveStep(step.id),
         "fail_step": FailStep(step.id, "it is only asked"),

@@ -1,4 +1,4 @@
-"""Timeline: when each step was worked on, on one axis; long pauses are folded."""
+"""Timeline: when each step was worked on, on an axis that shortens long pauses."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -17,7 +17,7 @@ MAX_IDLE_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Interval of a step, with the status that colors it."""
+    """Interval of a step's timeline, with the status whose color it has."""
 
     start: datetime
     end: datetime
@@ -29,7 +29,7 @@ class Span:
 
 
 def spans_of(moves: Iterable[StepStatusChange], now: datetime) -> dict[str, list[Span]]:
-    """Return, for each step, when it was worked on or waited for a person."""
+    """Return, for each step, when it was worked on or waited for a person, as intervals."""
     spans: dict[str, list[Span]] = defaultdict(list)
     since: dict[str, StepStatusChange] = {}
     for move in moves:
@@ -44,7 +44,7 @@ def spans_of(moves: Iterable[StepStatusChange], now: datetime) -> dict[str, list
 
 
 def _outcome(begun: StepStatusChange, ended: StepStatusChange) -> StepStatus:
-    """Return the status that colors an interval: waiting, or how the work ended."""
+    """Return the status that colors an interval: waiting for a person, completed or failed."""
     if begun.status is StepStatus.AWAITING_INPUT:
         return StepStatus.AWAITING_INPUT
     failed = ended.status is StepStatus.FAILED
@@ -52,13 +52,13 @@ def _outcome(begun: StepStatusChange, ended: StepStatusChange) -> StepStatus:
 
 
 class Axis:
-    """Axis of working time, with long pauses folded.
+    """Time axis on which long pauses between intervals of work are shortened.
 
     Waiting for a person is a pause too.
     """
 
     def __init__(self, spans: Sequence[Span]) -> None:
-        """Fold the pauses between these spans."""
+        """Create the axis for these intervals; shorten the pauses between them."""
         worked = [span for span in spans if span.status is not StepStatus.AWAITING_INPUT]
         self._busy = _merged(worked)
         self._starts = [start for start, _ in self._busy]
@@ -68,18 +68,18 @@ class Axis:
         self._length = max((self._place(span.end) for span in spans), default=timedelta())
 
     def column(self, at: datetime, width: int) -> int:
-        """Return the column of a time on an axis of this width."""
+        """Return the column that shows a time, on an axis with this many columns."""
         if not self._length:
             return 0
         return min(width - 1, int(width * (self._place(at) / self._length)))
 
     def cuts(self, width: int) -> list[int]:
-        """Return the columns where long pauses are folded."""
+        """Return the columns at which long pauses are shortened."""
         ends = [end for (_, end), (start, _) in pairwise(self._busy) if start - end > self._pause]
         return [self.column(end + self._pause / 2, width) for end in ends]
 
     def _placed(self) -> list[timedelta]:
-        """Return the position of each interval of work on the axis."""
+        """Return the start of each interval of work as a position on the axis."""
         places, place = list[timedelta](), timedelta()
         for number, (start, end) in enumerate(self._busy):
             if number:
@@ -96,7 +96,7 @@ class Axis:
         return self._places[number] + min(at, end) - start + self._after(at, end)
 
     def _after(self, at: datetime, end: datetime) -> timedelta:
-        """Return how much of the pause after an interval of work has passed at a time."""
+        """Return how long a pause has lasted at a time, limited to its shortened length."""
         return min(max(at - end, timedelta()), self._pause)
 
 
@@ -111,7 +111,7 @@ def _merged(spans: Iterable[Span]) -> list[tuple[datetime, datetime]]:
 
 
 def time_spent(spans: Iterable[Span]) -> timedelta:
-    """Return the total working time of a step over all attempts, without waiting time."""
+    """Return the total working time of a step over all attempts, excluding waiting time."""
     worked = (s.length for s in spans if s.status is not StepStatus.AWAITING_INPUT)
     return sum(worked, timedelta())
 

@@ -1,4 +1,4 @@
-"""Usage of an org: tool calls, tokens and cost, and the delivery of notifications. Read-only."""
+"""Read-only queries of an org's usage: tool calls, tokens, cost, and notification delivery."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -31,12 +31,12 @@ class CallStats:
 
     @property
     def cut(self) -> bool:
-        """Return whether the number of calls reached the counting limit."""
+        """Return whether there are so many tool calls that counting stopped at its limit."""
         return self.total >= MAX_COUNTED
 
 
 async def count_calls(ctx: RequestContext, window: timedelta) -> CallStats:
-    """Return statistics of an org's calls in the latest window, in one read."""
+    """Return statistics of an org's tool calls in the latest time window."""
     seconds = int(window.total_seconds())
     tools, errors = await ctx.read(
         calls.SQL["calls_by_tool"](seconds=seconds, most=MAX_COUNTED),
@@ -58,7 +58,7 @@ class ModelUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkUsage:
-    """Usage of one plan or run, or of the server's own model when it works for a tool."""
+    """Usage of one plan or run, or of the server's own language model working for a tool."""
 
     kind: str
     id: str | None
@@ -81,7 +81,7 @@ class OrgUsage:
 async def count_usage(
     ctx: RequestContext, since: datetime | None = None, most: int = DEFAULT_LIMIT
 ) -> OrgUsage:
-    """Return the usage since a time, or in the last thirty days, from one snapshot."""
+    """Return the usage since a time, by default thirty days ago, from one snapshot."""
     (totals,), models, work = await ctx.read(*calls.org_statements(since, most))
     return OrgUsage(
         since=totals.since.astimezone(UTC),
@@ -120,7 +120,7 @@ async def get_delivery(ctx: RequestContext, message_id: str) -> Delivery:
 
 
 async def count_deliveries(ctx: RequestContext) -> Deliveries:
-    """Return how many deliveries wait and how many were given up, with related times."""
+    """Return the numbers of waiting and abandoned deliveries, with related times."""
     ((counts,),) = await ctx.read(deliveries.counts_statement())
     return counts  # type: ignore[no-any-return]
 

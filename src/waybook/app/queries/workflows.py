@@ -1,4 +1,4 @@
-"""Workflows for the dashboard: the list, and a single one in any of its versions."""
+"""Queries for the dashboard: the list of workflows, and one workflow in any version."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
-    """Definition with its stored versions; a built-in one that never ran has none."""
+    """Workflow definition with its stored versions; a built-in one that never ran has none."""
 
     compiled_dag: CompiledDag
     versions: tuple[Version, ...]
@@ -35,7 +35,7 @@ class Workflow:
 
 
 async def list_workflows(ctx: RequestContext) -> list[Workflow]:
-    """Return every definition in its latest version."""
+    """Return every workflow definition in its latest version."""
     (rows,) = await ctx.read(load.definitions_statement())
     stored: dict[str, DefinitionRow] = {row.slug: row for row in rows}
     slugs = sorted({*stored, *builtin_dags()})
@@ -43,7 +43,7 @@ async def list_workflows(ctx: RequestContext) -> list[Workflow]:
 
 
 async def read_workflow(ctx: RequestContext, slug: str, version: int | None = None) -> Workflow:
-    """Return one definition, in the requested version or else in the latest.
+    """Return one workflow definition, in the requested version or else in the latest.
 
     Raises:
         NotFound: there is no such definition or version.

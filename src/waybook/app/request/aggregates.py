@@ -1,4 +1,4 @@
-"""Locked aggregates: a plan, a run, or an org."""
+"""Plans, runs and orgs that are locked in the database while a call changes them."""
 
 from typing import NamedTuple, TypeAlias
 
@@ -46,7 +46,7 @@ class LockedPlan(Locked[Decision[object]]):
         review: bool = True,
         cached: bool = False,
     ) -> None:
-        """Select the parts of the plan to load; `cached` allows a decision on a cached plan.
+        """Choose the plan and the parts to load; `cached` allows a decision on a cached plan.
 
         A named step must exist; it is loaded with its texts.
         """
@@ -98,7 +98,7 @@ class LockedPlan(Locked[Decision[object]]):
         await super().leave()
 
     def _recall(self) -> bool:
-        """Set the plan from the cache; return False if the cache lacks it or the step's texts."""
+        """Use the cached plan; return False if the plan or the step's texts are not cached."""
         services = self.ctx.services
         loaded = services.plan_cache.get(self._key, self.ctx.session)
         now = services.database.now()
@@ -150,7 +150,7 @@ class LockedRun(Locked[RunDecision[object]]):
     def __init__(
         self, ctx: RequestContext, run_id: str, *more: Statement, is_locked: bool = True
     ) -> None:
-        """Select the run; `is_locked` is False for callers that make no decision about it."""
+        """Choose the run to load; `is_locked` is False if no decision about it is made."""
         super().__init__(ctx, *more)
         self._run_id = id_or_nil(run_id)
         self._load = runs.lock_statements if is_locked else runs.snapshot_statements
@@ -202,7 +202,7 @@ class OrgDecision(NamedTuple):
 
 
 class LockedOrg(Locked[OrgDecision]):
-    """The caller's org, locked so that changes of its users and tokens are serialized."""
+    """The caller's org, locked so that its users and tokens are changed one call at a time."""
 
     org: Org
 

@@ -1,4 +1,4 @@
-"""Error answers with a suggested next call, and the flag for hidden characters in a reply.
+"""Error answers with a suggested next tool call, and the warning about hidden characters.
 
 The default suggestion is the same call with what to change. It names arguments of the tool and
 nothing else: user input appears in the message and the details, where it is data, never in the
@@ -39,13 +39,13 @@ MAX_NAMES_LISTED = 5
 
 
 def error_answer(error: WaybookError, tool: Tool, arguments: Mapping[str, object]) -> Answer:
-    """Return an error as the answer to a call, with the suggested next call."""
+    """Return an error as the answer to a tool call, with the suggested next call."""
     error.next_call = error.next_call or retry_call(error, tool, arguments)
     return Answer(error.as_json(), is_error=True)
 
 
 def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object]) -> NextCall | None:
-    """Return the same call with the required change, if repeating it can succeed."""
+    """Return the same tool call with the required change, if the repeated call can succeed."""
     match error:
         case Busy() | RateLimited():
             return NextCall(tool.name, {}, _later(error, tool))
@@ -65,7 +65,7 @@ def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object])
 def _once_it_is_back(
     error: Unavailable, tool: Tool, arguments: Mapping[str, object]
 ) -> NextCall | None:
-    """Return the same call if it is safe to repeat; else a call that shows whether it was done."""
+    """Return the same tool call if safe to repeat, else one that shows whether it was done."""
     if tool.reads_only or arguments.get("idempotencyKey"):
         return NextCall(tool.name, {}, _later(error, tool))
     look = "list_dags" if tool.profiles == RUNS else "list_active_plans"
@@ -87,7 +87,7 @@ def _named(error: WaybookError, tool: Tool) -> str:
 
 
 def _blamed(details: Mapping[str, object]) -> Iterable[str]:
-    """Yield the argument names in an error's details: one, or the roots of several paths."""
+    """Yield the names of the tool arguments that an error's details refer to."""
     yield str(details.get("argument"))
     faults = details.get("faults")
     for error in faults if isinstance(faults, Sequence) else ():
@@ -101,7 +101,7 @@ FLAG_BYTES = 400
 
 
 def hidden_character_flag(body: Json, room: int) -> dict[str, Json]:
-    """Return the flag of a reply, if it needs one: hidden characters by field, or a field count."""
+    """Return a reply's hidden-character warning, if needed: by field, or a field count."""
     flag = hidden_by_field(body)
     if len(orjson.dumps({FLAG: flag})) <= room or not flag:
         return flag
@@ -109,7 +109,7 @@ def hidden_character_flag(body: Json, room: int) -> dict[str, Json]:
 
 
 def build_within(make: Callable[[int], dict[str, Json]], room: int) -> dict[str, Json]:
-    """Return a reply that fits the byte budget together with its hidden-character flag."""
+    """Return a reply that fits in `room` bytes together with its hidden-character warning."""
     body = make(room)
     if not may_contain_hidden(orjson.dumps(body)) or not hidden_by_field(body):
         return body
@@ -119,7 +119,7 @@ def build_within(make: Callable[[int], dict[str, Json]], room: int) -> dict[str,
 
 
 def add_flag(answer: Answer, dumped: bytes) -> Answer:
-    """Return the answer, flagged if its JSON text `dumped` contains hidden characters."""
+    """Return the answer, with a warning if its JSON `dumped` contains hidden characters."""
     if FLAG in answer.body or not may_contain_hidden(dumped):
         return answer
     flag = hidden_character_flag(cast("Json", answer.body), MAX_FLAGGED_REPLY_BYTES - len(dumped))
@@ -143,7 +143,7 @@ def within_ceiling(tool: Tool, caller: Caller, plain: Answer) -> tuple[Answer, i
 
 
 def reply_too_large(tool: Tool, size: int) -> TooLarge:
-    """Return the error for a reply above the limit, with a call that returns less."""
+    """Return the error for a reply that is too large, with a tool call that returns less."""
     done = "" if tool.reads_only else " The call was carried out; do not repeat it."
     look = "list_dags" if tool.profiles == RUNS else "get_research_context"
     brief = tool.reads_only and "detail" in tool.arguments.model_fields
@@ -161,7 +161,7 @@ def reply_too_large(tool: Tool, size: int) -> TooLarge:
 
 
 def dumped(value: object) -> bytes:
-    """Return a body as JSON; empty if it cannot be serialized."""
+    """Return the body of a reply as JSON, or an empty text if it cannot be serialized."""
     try:
         return orjson.dumps(value)
     except TypeError:

@@ -57,7 +57,7 @@ def decode(value: object) -> object:
 
 
 def refuse_boolean(value: object) -> object:
-    """Return the value unless it is a boolean, which Python would take for 0 or 1."""
+    """Return the value; reject a boolean, which Python would treat as 0 or 1."""
     if isinstance(value, bool):
         raise PydanticCustomError("number_type", "must be a number, not true or false")
     return value
@@ -85,7 +85,7 @@ def _check_text(text: str) -> int:
 
 
 def _bounded(size: int) -> int:
-    """Return the size if it is within the limit, since walking many values delays other calls.
+    """Return the size if it is within the limit; walking many values would delay other calls.
 
     Raises:
         TooLarge: it exceeds the limit of a call.
@@ -164,13 +164,13 @@ class Nested(ToolArguments):
 
 
 class ReadArguments(ToolArguments):
-    """Arguments of a read-only tool; they accept a session, but the schema does not list it."""
+    """Arguments of a read-only tool; a session is accepted, but not in the JSON Schema."""
 
     session_id: SkipJsonSchema[Id | None] = None
 
 
 class SessionArguments(ToolArguments):
-    """Arguments of a tool that depends on the caller's session."""
+    """Arguments of a tool whose behavior depends on the caller's session."""
 
     session_id: Id | None = None
 
@@ -180,7 +180,7 @@ class MutatingArguments(SessionArguments):
 
 
 def _takes_number(kind: type[BaseModel], field: str) -> bool:
-    """Return whether the field accepts a number but no boolean."""
+    """Return whether the field of a tool's arguments accepts a number but no boolean."""
     taken = {*_types(kind.model_fields[field].annotation)}
     return not taken.isdisjoint({int, float}) and taken.isdisjoint({bool, Any})
 
@@ -197,7 +197,7 @@ ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
 
 
 def parse_arguments(kind: type[ArgumentsT], arguments: Mapping[str, object]) -> ArgumentsT:
-    """Return the validated arguments.
+    """Return the validated arguments of a tool call.
 
     Raises:
         InvalidInput: they do not match the tool's schema.
@@ -262,7 +262,7 @@ def _refusal(kind: type[ToolArguments], fault: ValidationError) -> InvalidInput:
 
 
 def _least_useful(error: ErrorDetails) -> bool:
-    """Return the sort key: misspelled names come first, as they explain missing arguments."""
+    """Return a sort key: misspelled names first, since they explain missing arguments."""
     return error["type"] != "extra_forbidden"
 
 
@@ -302,7 +302,7 @@ def _in_words(error: ErrorDetails) -> str:
 
 
 def _names(kind: type[ToolArguments]) -> list[str]:
-    """Return the names of the arguments."""
+    """Return the names of a tool's arguments."""
     return sorted(str(field.alias) for field in kind.model_fields.values())
 
 

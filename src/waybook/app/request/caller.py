@@ -19,7 +19,7 @@ MAX_REPLY_BYTES: Final = 256 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Caller: a user of an org, on one of the channels."""
+    """Caller: a user of an org, and the channel through which the call arrived."""
 
     org_id: UUID
     user: str
@@ -34,18 +34,18 @@ class Caller:
 
     @property
     def principal(self) -> str:
-        """Return the identity that distinguishes callers of the same name in the audit."""
+        """Return the identity that distinguishes callers with the same name in the audit."""
         return self.credential or f"{self.channel}:{self.user}"
 
     def actor(self, session: str | None = None) -> Actor:
-        """Return the caller as an actor for the rules and the audit."""
+        """Return the caller as an actor for decision rules and audit entries."""
         reviews = Scope.REVIEW in self.scopes
         return Actor(self.user, self.channel, session, self.principal, reviews)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answer that a transport passes on: a JSON-ready body, and whether it is an error."""
+    """Answer to a tool call: a JSON-serializable body, and whether it is an error."""
 
     body: dict[str, object]
     is_error: bool = False

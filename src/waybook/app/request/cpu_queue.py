@@ -1,4 +1,4 @@
-"""Queue for CPU-heavy work of calls: one thread, and one job of each org at a time.
+"""Queue for CPU-heavy work: one thread, and at most one task of each org at a time.
 
 A thread that computes shares the interpreter with the event loop, which gets it back at every
 switch; with several such threads the loop would wait for all of them.
@@ -21,14 +21,14 @@ MAX_WAITING: Final = 16
 
 class CpuQueue:
     def __init__(self, jobs: str = "expensive calls", max_waiting: int = MAX_WAITING) -> None:
-        """Create a queue; the first job starts its thread. `jobs` is their name in messages."""
+        """Create a queue; the first task starts its thread. Messages call the tasks `jobs`."""
         self._jobs, self._max_waiting = jobs, max_waiting
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=jobs)
         self._locks: dict[UUID, asyncio.Lock] = {}
         self._waiting: Counter[UUID] = Counter()
 
     async def run(self, org_id: UUID, work: Callable[[], T]) -> T:
-        """Run work after the earlier work of the same org; return the result.
+        """Run a function in the thread after earlier tasks of its org; return the result.
 
         Raises:
             Busy: too many jobs of this org wait already.

@@ -1,4 +1,4 @@
-"""Cache of compiled definitions: a version never changes, so it is read and checked once."""
+"""Cache of compiled workflow definitions; a version never changes, so it is read once."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -25,19 +25,19 @@ BUILTIN_AUTHOR = "waybook (built in)"
 
 class DefinitionCache:
     def __init__(self, most: int = MAX_ENTRIES) -> None:
-        """Create a cache of up to `most` definitions that evicts the least recently used."""
+        """Create a cache for up to `most` definitions; it evicts the least recently used."""
         self._charts: OrderedDict[tuple[UUID, str, int], CompiledDag] = OrderedDict()
         self._most = most
 
     def get(self, org_id: UUID, slug: str, version: int) -> CompiledDag | None:
-        """Return the compiled DAG, if it is cached."""
+        """Return the compiled workflow definition if it is cached."""
         compiled_dag = self._charts.get((org_id, slug, version))
         if compiled_dag is not None:
             self._charts.move_to_end((org_id, slug, version))
         return compiled_dag
 
     def put(self, org_id: UUID, compiled_dag: CompiledDag) -> CompiledDag:
-        """Cache a compiled DAG, and return it."""
+        """Cache a compiled workflow definition, and return it."""
         self._charts[org_id, compiled_dag.dag.slug, compiled_dag.version] = compiled_dag
         if len(self._charts) > self._most:
             self._charts.popitem(last=False)
@@ -46,7 +46,7 @@ class DefinitionCache:
     def current(
         self, org_id: UUID, slug: str, rows: Sequence[DefinitionRow]
     ) -> "CurrentDefinition":
-        """Return `current_definition`, cached, since checking a large definition takes long.
+        """Return the result of `current_definition`, cached because checking may take long.
 
         Raises:
             NotFound: there is no such definition.
@@ -62,7 +62,7 @@ class DefinitionCache:
 
 
 def compile_definition(body: object, version: int) -> CompiledDag:
-    """Return a definition, parsed and checked.
+    """Return a workflow definition, parsed and checked.
 
     Raises:
         BadRecipe: it cannot be executed.
@@ -72,18 +72,18 @@ def compile_definition(body: object, version: int) -> CompiledDag:
 
 
 def definition_body(dag: Dag) -> Json:
-    """Return the definition in its stored form."""
+    """Return the workflow definition in the form in which it is stored."""
     return cast("Json", write_definition(dag))
 
 
 def definition_hash(body: Json) -> bytes:
-    """Return a hash of the definition that does not depend on the order of keys."""
+    """Return a hash of the workflow definition that does not depend on the order of keys."""
     return sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentDefinition:
-    """Version of a definition that a new run uses."""
+    """Version of a workflow definition that a new run uses."""
 
     compiled_dag: CompiledDag
     #: Whether the definition is a built-in one whose version is not stored yet.
@@ -91,7 +91,7 @@ class CurrentDefinition:
 
 
 def current_definition(slug: str, rows: Sequence[DefinitionRow]) -> CurrentDefinition:
-    """Return the definition of this slug; the first row, if any, is its latest stored version.
+    """Return the definition of this slug; `rows[0]`, if any, is its latest stored version.
 
     A user's definition takes precedence over a built-in one; a built-in one is the one shipped now.
 
@@ -118,7 +118,7 @@ def current_definition(slug: str, rows: Sequence[DefinitionRow]) -> CurrentDefin
 
 @cache
 def builtin_dags() -> dict[str, CompiledDag]:
-    """Return the built-in definitions by slug."""
+    """Return the built-in workflow definitions by slug."""
     return {
         slug: compile_definition(parse_definition(text), 1)
         for slug, text in builtin_definitions().items()

@@ -1,4 +1,4 @@
-"""Layout of large maps outside the event loop.
+"""Drawing of large diagrams in a separate process, so that the event loop is not blocked.
 
 A map with thousands of lines takes seconds to lay out, which would delay the calls of all orgs. It
 is therefore drawn in a worker process, which is started on first use and killed if a map takes too
@@ -41,13 +41,13 @@ NICENESS: Final = 10
 
 
 class Links(NamedTuple):
-    """URLs that the boxes of a diagram link to: a prefix plus the step, or a URL per stage."""
+    """URLs that a diagram's boxes link to: a prefix plus the step key, or a URL per stage."""
 
     step_prefix: str | None = None
     by_stage: tuple[tuple[str, str], ...] = ()
 
     def resolver(self) -> Callable[[str, str], str | None]:
-        """Return the function that maps a stage and a step to a URL."""
+        """Return a function that returns the URL for a stage and a step."""
         prefix, by_stage = self.step_prefix, dict(self.by_stage)
         if prefix is not None:
             return lambda _, key: f"{prefix}{key}"
@@ -55,7 +55,7 @@ class Links(NamedTuple):
 
 
 class DrawingJob(NamedTuple):
-    """A drawing to be rendered as SVG."""
+    """Drawing job: a diagram to be rendered as SVG."""
 
     drawing: Drawing
     width: int | None = None
@@ -65,19 +65,19 @@ class DrawingJob(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """Return the number of steps and lines."""
+        """Return the cost of the drawing: the number of steps plus the number of lines."""
         return sum(len(lane.steps) + len(lane.edges) for lane in self.drawing.diagram.lanes)
 
 
 def render(job: DrawingJob) -> str:
-    """Return the SVG of a job."""
+    """Return the SVG of a drawing job."""
     layout = compute_layout(job.drawing.diagram, width=job.width)
     address = job.links.resolver() if job.links else None
     return render_svg(layout, job.drawing.annotations, address=address, styled=job.styled)
 
 
 def write_message(stream: IO[bytes], message: bytes) -> None:
-    """Write one message, preceded by its length."""
+    """Write one message to a stream, preceded by its length."""
     stream.write(len(message).to_bytes(PREFIX_BYTES, "big") + message)
     stream.flush()
 
@@ -93,7 +93,7 @@ def read_message(stream: IO[bytes]) -> bytes | None:
 
 
 def main() -> None:
-    """Render jobs until stdin is closed."""
+    """Render drawing jobs from stdin until it is closed."""
     os.nice(NICENESS)
     jobs, drawings = sys.stdin.buffer, sys.stdout.buffer
     while (message := read_message(jobs)) is not None:
@@ -120,15 +120,15 @@ MAX_CACHED_BYTES: Final = 8 * 1024 * 1024
 
 
 class DrawingProcess:
-    """Worker process, started on first use; it draws one job at a time."""
+    """Worker process that draws one diagram at a time; it is started on first use."""
 
     def __init__(self) -> None:
-        """Create the object without starting the process."""
+        """Create the object without starting the worker process."""
         self._process: subprocess.Popen[bytes] | None = None
         self._end: Callable[[], object] = _nothing
 
     def draw(self, job: bytes) -> bytes:
-        """Return the drawing of a pickled job; block without holding the interpreter lock.
+        """Return the SVG of a pickled drawing job; wait for it without holding the GIL.
 
         Raises:
             TooLarge: the map takes too long to draw.
@@ -160,7 +160,7 @@ class DrawingProcess:
         )
 
     def close(self) -> None:
-        """Stop the worker; the next job starts another."""
+        """Stop the worker process; the next drawing job starts another."""
         self._process = None
         self._end()
 
@@ -176,11 +176,11 @@ class DrawingProcess:
 
 
 def _nothing() -> None:
-    """Do nothing: there is no process to stop."""
+    """Do nothing, because there is no worker process to stop."""
 
 
 def _packed(job: DrawingJob) -> tuple[bytes, bytes]:
-    """Return a job as a message, and its digest."""
+    """Return a drawing job as a pickled message, and the hash of that message."""
     message = pickle.dumps(job)
     return message, sha256(message).digest()
 
@@ -201,7 +201,7 @@ class LayoutWorker:
         self._cached_bytes = 0
 
     async def picture(self, org_id: UUID, job: DrawingJob) -> str:
-        """Return a map as SVG: drawn here if it is small, else by the worker, or from the cache.
+        """Return a diagram as SVG: drawn here if small, else by the worker or from the cache.
 
         Raises:
             Busy: too many of this org wait already.
@@ -221,7 +221,7 @@ class LayoutWorker:
         return svg
 
     async def run(self, org_id: UUID, weight: int, work: Callable[[], T]) -> T:
-        """Run work for an org: immediately if it is cheap, otherwise in the thread.
+        """Run a function for an org: immediately if it is cheap, otherwise in a thread.
 
         Raises:
             Busy: too many of this org wait already.
@@ -231,7 +231,7 @@ class LayoutWorker:
         return await self._checking.run(org_id, work)
 
     def close(self) -> None:
-        """Stop the worker process, and with it the drawing in progress."""
+        """Stop the worker process, and thus any drawing in progress."""
         self._worker.close()
 
     def _keep(self, key: tuple[UUID, bytes], drawing: str) -> None:
@@ -244,5 +244,5 @@ class LayoutWorker:
 
 
 def layout_cost(dag: Dag) -> int:
-    """Return the layout cost: the number of steps and lines."""
+    """Return the cost of a layout: the number of steps plus the number of lines."""
     return sum(len(stage.recipe.steps) + len(stage.recipe.edges) for stage in dag.stages)

@@ -1,4 +1,4 @@
-"""Locked state, and the loop that updates it: lock, decide, reply, commit.
+"""Locked plans, runs and orgs, and the loop that updates them: lock, decide, reply, commit.
 
 The first message locks and loads, and looks up the stored answer to a repeated call; the last one
 writes and commits. A cached plan is locked together with the write, in one message.
@@ -48,7 +48,7 @@ class Commit(Enum):
 
 
 class Proposal(NamedTuple, Generic[DecisionT_co]):
-    """A decision and the reply to it, which are committed together."""
+    """A decision and the reply of the tool call, which are committed together."""
 
     decision: DecisionT_co
     body: Body
@@ -66,7 +66,7 @@ Decide: TypeAlias = Callable[[], Awaitable[Proposal[DecisionT] | Body | None]]
 
 
 class Written(NamedTuple):
-    """Statements that write a decision, and the effects that follow their commit."""
+    """SQL statements that write a decision, and the effects that follow their commit."""
 
     statements: list[Statement]
     notifications: Sequence[Statement] = ()
@@ -78,7 +78,7 @@ class Written(NamedTuple):
 
 
 class Locked(ABC, Generic[DecisionT]):
-    """Locked state, or a cached copy that is locked only when it is written.
+    """Locked plan, run or org, or a cached copy that is locked only when it is written.
 
     A subclass says how its kind is loaded and written; `enter` sets the loaded state.
     """
@@ -93,26 +93,26 @@ class Locked(ABC, Generic[DecisionT]):
     _scope: TransactionScope | None = None
 
     def __init__(self, ctx: RequestContext, *more: Statement) -> None:
-        """Prepare to lock; the additional statements are executed in the first message."""
+        """Prepare to lock; the extra SQL statements are sent in the first message."""
         self.ctx = ctx
         self.more = more
 
     @abstractmethod
     def written(self, proposal: Proposal[DecisionT]) -> Written:
-        """Return the statements that write a decision."""
+        """Return the SQL statements that write a decision."""
 
     def statements(self, key: Key | None) -> Message:
-        """Return the statements that lock, load, and look up the stored answer to a call."""
+        """Return the SQL statements that lock, load, and look up the call's stored answer."""
         # The lock statement comes first, so that the reads after it see all changes committed while
         # it waited.
         return [*self.more, "select app_now()", *([calls.lookup_statement(key)] if key else ())]
 
     def stored_answer(self, results: Results, key: Key) -> StoredAnswer | None:
-        """Return the stored answer, if the call was carried out before."""
+        """Return the stored answer if the tool call was carried out before."""
         return calls.read_answer(results[-1][0], key) if results[-1] else None
 
     async def read(self, results: Results, tx: Transaction) -> None:
-        """Set the loaded state.
+        """Set the attributes of this object from the loaded rows.
 
         Raises:
             NotFound: it does not exist, or belongs to another org.
@@ -139,7 +139,7 @@ class Locked(ABC, Generic[DecisionT]):
         return stored
 
     async def leave(self) -> None:
-        """End the transaction, if one was opened; uncommitted changes are rolled back."""
+        """End the transaction, if one was opened; roll back uncommitted changes."""
         scope, self._scope = self._scope, None
         if scope is not None:
             await scope.__aexit__()
@@ -157,20 +157,20 @@ class Locked(ABC, Generic[DecisionT]):
 
     @property
     def decision_context(self) -> DecisionContext:
-        """Return the time, actor and id source for the rules."""
+        """Return the time, actor and id generator, as needed to make a decision."""
         return DecisionContext(now=self.now, actor=self.ctx.actor(), new_id=new_id)
 
     @property
     def write_context(self) -> WriteContext:
-        """Return the time, actor and audit chain head for the writers."""
+        """Return the time, actor and end of the audit chain, as needed to write a decision."""
         return WriteContext(now=self.now, actor=self.ctx.actor(), head=self.head)
 
     async def send(self, *statements: Statement | str) -> Results:
-        """Execute more statements in the transaction; a cached copy has no transaction."""
+        """Execute SQL statements in the transaction; a cached copy has no transaction."""
         return await self.tx.send(*statements)
 
     async def write(self, decision: DecisionT, *jobs: Job) -> None:
-        """Commit a decision under the lock, outside a call.
+        """Commit a decision under the lock, without storing the answer to a tool call.
 
         Raises:
             Refused: the decision is a refusal; what it records has been written.
@@ -180,7 +180,7 @@ class Locked(ABC, Generic[DecisionT]):
             raise RuntimeError(f"the commit failed under the lock: {outcome.name}")
 
     async def commit(self, proposal: Proposal[DecisionT]) -> Commit:
-        """Write the proposed decision, store the answer and commit, in one message.
+        """Write the decision, store the answer and commit, in one message to the database.
 
         Raises:
             Refused: the decision is a refusal; what it records has been written.
@@ -213,15 +213,15 @@ class Locked(ABC, Generic[DecisionT]):
         return statements
 
     async def send_last(self, statements: list[Statement]) -> None:
-        """Send the last statements and commit."""
+        """Send the last SQL statements of the transaction and commit it."""
         await self.tx.commit(*statements)
 
     def mark_stale(self) -> None:
-        """Return the stored answer, if this call was already carried out."""
+        """Record that the cached copy was out of date; do nothing if nothing is cached."""
 
 
 async def update(locked: Locked[DecisionT], decide: Decide[DecisionT]) -> ToolReply:
-    """Load, decide and commit: first on a cached copy, if there is one, then under the lock.
+    """Load the state, decide and commit: first on a cached copy, if any, then under the lock.
 
     Return the reply, or the stored answer if the call was carried out before. Only `decide` runs
     again if an attempt did not succeed.
@@ -257,7 +257,7 @@ async def _propose(
 
 
 class OpenTransaction(Locked[Written]):
-    """Transaction that locks no aggregate; only its first statements may lock anything."""
+    """Transaction without a locked plan, run or org; only its first statements may lock."""
 
     def written(self, proposal: Proposal[Written]) -> Written:
         return proposal.decision
@@ -265,7 +265,7 @@ class OpenTransaction(Locked[Written]):
 
 @dataclass(frozen=True, slots=True)
 class UnlockedRun:
-    """Run as it is now, unlocked."""
+    """Current state of a run, loaded without a lock."""
 
     loaded: LoadedRun
     compiled_dag: CompiledDag
@@ -273,7 +273,7 @@ class UnlockedRun:
 
 
 async def load_run(ctx: RequestContext, run_id: str, *more: Statement) -> UnlockedRun:
-    """Return a run as it is now, and the results of more statements from the same snapshot.
+    """Return a run without a lock, and results of extra SQL statements from the same snapshot.
 
     Raises:
         NotFound: it does not exist, or belongs to another org.
@@ -289,7 +289,7 @@ async def load_run(ctx: RequestContext, run_id: str, *more: Statement) -> Unlock
 async def load_definition(
     ctx: RequestContext, slug: str, version: int, tx: Transaction | None = None
 ) -> CompiledDag:
-    """Return the version of a definition that a run uses."""
+    """Return the version of the workflow definition that a run uses."""
     org_id, cache = ctx.caller.org_id, ctx.services.definition_cache
     compiled_dag = cache.get(org_id, slug, version)
     if compiled_dag is None:
@@ -318,7 +318,7 @@ async def run_of_job(ctx: RequestContext, job_id: str) -> str:
 
 
 def run_not_found() -> NotFound:
-    """Return the error for a missing run; it is the same for a run of another org."""
+    """Return the error for a run that does not exist or belongs to another org."""
     return NotFound(
         "there is no run with this id here",
         next_call=NextCall("list_dags", {}, "see the DAGs and the runs there are"),
@@ -326,7 +326,7 @@ def run_not_found() -> NotFound:
 
 
 def job_not_found() -> NotFound:
-    """Return the error for a missing job; it is the same for a job of another org."""
+    """Return the error for a job that does not exist or belongs to another org."""
     return NotFound(
         "there is no job with this id here",
         next_call=NextCall("get_next_job", {}, "take a job"),

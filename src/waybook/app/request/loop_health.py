@@ -1,4 +1,4 @@
-"""Background loops that keep failing, for the health page."""
+"""Record of background loops that keep failing, for the health page."""
 
 from dataclasses import dataclass, field
 
@@ -18,7 +18,7 @@ class LoopHealth:
     errors: dict[str, str] = field(default_factory=dict)
 
     def note_failure(self, loop: str, error: Exception) -> int:
-        """Count a failure; return the number of consecutive failures."""
+        """Count a failure of a background loop; return the number of consecutive failures."""
         self.failures[loop] = self.failures.get(loop, 0) + 1
         # Errors of other classes may quote rows of any org, so their text appears only in the log.
         message = str(error) if isinstance(error, WaybookError) else ""
@@ -29,6 +29,6 @@ class LoopHealth:
         return self.failures[loop]
 
     def note_success(self, loop: str) -> None:
-        """Clear the failures of a loop."""
+        """Reset the failure count of a background loop."""
         self.failures.pop(loop, None)
         self.errors.pop(loop, None)

@@ -25,19 +25,19 @@ def plan_url(plan_id: str, base_url: str) -> str:
 
 
 def review_url(plan_id: str, base_url: str) -> str:
-    """Return the dashboard URL where a review is decided."""
+    """Return the dashboard URL where a person decides a review."""
     return f"{plan_url(plan_id, base_url)}#review"
 
 
 def run_url(run_id: str, base_url: str) -> str:
-    """Return the dashboard URL of a run, where its stages receive feedback."""
+    """Return the dashboard URL of a run, where people give feedback on its stages."""
     return f"{base_url}/runs/{run_id}"
 
 
 def plan_notification_statements(
     services: Services, caller: Caller, before: Plan, after: Plan, write_context: WriteContext
 ) -> list[Statement]:
-    """Return the statements that store the notifications for a change of a plan."""
+    """Return the SQL statements that store the notifications about a change of a plan."""
     if not services.notification_events:
         return []
     return _statements(services, caller, plan_notifications(before, after), write_context)
@@ -51,7 +51,7 @@ def run_notification_statements(
     compiled_dag: CompiledDag,
     write_context: WriteContext,
 ) -> list[Statement]:
-    """Return the statements that store the notifications for a change of a run."""
+    """Return the SQL statements that store the notifications about a change of a run."""
     if not services.notification_events:
         return []
     return _statements(
@@ -62,7 +62,7 @@ def run_notification_statements(
 def notification_statement(
     services: Services, caller: Caller, notification: Notification, write_context: WriteContext
 ) -> tuple[str, Statement]:
-    """Return the id of a notification, and the statement that stores it."""
+    """Return the id of a new notification, and the SQL statement that stores it."""
     notification_id = new_id()
     data = {**_about(services, caller, notification, write_context), **notification.data}
     statement = deliveries.insert_statement(

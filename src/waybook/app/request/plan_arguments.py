@@ -1,4 +1,4 @@
-"""Argument types for steps, conditions, usage and budgets."""
+"""Argument types of the plan tools: steps, conditions, usage and budgets."""
 
 from typing import Annotated, Literal
 
@@ -33,7 +33,7 @@ class StepArgument(Nested):
     required_sources: int | None = Field(None, ge=1, le=MAX_REQUIRED_SOURCES)
 
     def new_step(self) -> NewStep:
-        """Return the step as the rules' type."""
+        """Convert the step argument to the type that the plan rules use."""
         return NewStep(
             type=self.step_type,
             instructions=self.instructions,
@@ -61,7 +61,7 @@ class ConditionArgument(Nested):
     ] = None
 
     def new_condition(self) -> NewCondition:
-        """Return the condition as the rules' type."""
+        """Convert the condition argument to the type that the plan rules use."""
         params = self.action_params or ActionParams()
         return NewCondition(
             after_step_order=self.after_step_order,
@@ -74,7 +74,7 @@ class ConditionArgument(Nested):
 
 
 def minutes_to_seconds(minutes: float | None) -> int | None:
-    """Return a threshold in whole seconds, at least one."""
+    """Return a stall threshold in whole seconds, at least one; None for None."""
     return None if minutes is None else max(1, round(minutes * SECONDS_PER_MINUTE))
 
 
@@ -88,7 +88,7 @@ Dollars = Annotated[float, Field(ge=0, le=MAX_DOLLARS, allow_inf_nan=False)]
 
 
 def _spellings(name: str) -> AliasChoices:
-    """Return both accepted spellings of a name: camelCase, and snake_case as in model APIs."""
+    """Return both spellings of an argument: camelCase, and snake_case as in model APIs."""
     return AliasChoices(to_camel(name), name)
 
 
@@ -120,7 +120,7 @@ BudgetArgument = Annotated[
 
 
 def to_usage(fields: UsageFields | None) -> Usage | None:
-    """Return the usage as the rules' type; None if it is empty."""
+    """Convert the usage argument to the type that the plan rules use, or to None if empty."""
     if fields is None or not any(value is not None for _, value in fields):
         return None
     return Usage(
@@ -132,7 +132,7 @@ def to_usage(fields: UsageFields | None) -> Usage | None:
 
 
 def to_budget(fields: BudgetFields | None) -> Budget | None:
-    """Return the budget as the rules' type.
+    """Convert the budget argument to the type that the plan rules use.
 
     Raises:
         InvalidInput: it limits nothing.

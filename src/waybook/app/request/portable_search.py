@@ -1,4 +1,4 @@
-"""Semantic search without a database extension: its statements, and the ranking in memory."""
+"""Semantic search without a database extension: SQL statements, and ranking in memory."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ WIDER = 4
 
 @dataclass(slots=True)
 class PortableSearch:
-    """Search in one org: call `begin`, send the statements, call `finish` with their results."""
+    """Search in one org: send the statements of `begin`, pass their results to `finish`."""
 
     cache: VectorCache
     database: Database
@@ -38,7 +38,7 @@ class PortableSearch:
     _base: int | None = field(init=False, default=None)
 
     async def begin(self) -> list[Statement]:
-        """Return the statements to send; load the embeddings if they are not cached yet."""
+        """Return the SQL statements to send; load the embeddings if they are not cached."""
         model, scope = self.query_vector.model, self.scope
         if scope.plan_id is not None:
             return [
@@ -56,7 +56,7 @@ class PortableSearch:
         return statements
 
     async def finish(self, results: Results) -> list[RankedPassage]:
-        """Return the nearest passages, best first."""
+        """Return the passages nearest to the query, best first."""
         if self.scope.plan_id is not None:
             return await self._rank(embeddings.read_packed(results[0]))
         vectors = None
@@ -87,7 +87,7 @@ class PortableSearch:
         return await asyncio.to_thread(rank_packed, packed, self.query_vector.vector, MAX_RANKED)
 
     async def _filtered(self, vectors: Vectors) -> list[RankedPassage]:
-        """Rank the vectors; widen the set of nearest ones until enough match the filters."""
+        """Rank the cached vectors; take more candidates until enough match the filters."""
         most = CANDIDATES
         while True:
             near = await asyncio.to_thread(vectors.nearest, self.query_vector.vector, most)
@@ -99,7 +99,7 @@ class PortableSearch:
             most *= WIDER
 
     async def _stream(self) -> list[RankedPassage]:
-        """Rank all embeddings page by page, for orgs whose embeddings do not fit into memory."""
+        """Rank all embeddings page by page, because they do not fit into memory together."""
         best: list[RankedPassage] = []
         after = FIRST
         while True:

@@ -16,7 +16,7 @@ NANOSECONDS: Final = 1_000_000_000
 
 class TokenBuckets:
     def __init__(self, per_second: int, burst: int) -> None:
-        """Allow `per_second` calls per second on average, and `burst` calls at once."""
+        """Create a limiter: `per_second` calls a second on average, `burst` calls at once."""
         self.per_second = per_second
         self.burst = burst
         self._pace = -(-NANOSECONDS // per_second)
@@ -28,7 +28,7 @@ class TokenBuckets:
         self._refused: set[Hashable] = set()
 
     def retry_after(self, who: Hashable, now: int) -> float:
-        """Return the seconds until this key may call: zero if it may call now.
+        """Return the seconds until this key may make the next call, or zero.
 
         >>> limit = TokenBuckets(2, burst=3)
         >>> limit.retry_after("us", now=10 * NANOSECONDS)
@@ -38,7 +38,7 @@ class TokenBuckets:
         return max(0, ahead - self._ahead_at_most) / NANOSECONDS
 
     def try_acquire(self, who: Hashable, now: int) -> float:
-        """Count a call and return 0; if it has to wait, return the seconds to wait instead.
+        """Count a call and return 0, or return the seconds that it has to wait.
 
         >>> limit = TokenBuckets(2, burst=3)
         >>> [limit.try_acquire("us", now=10 * NANOSECONDS) for _ in range(4)]
@@ -58,7 +58,7 @@ class TokenBuckets:
         return wait
 
     def charge(self, who: Hashable, now: int, calls: int) -> None:
-        """Charge an expensive call as this many additional calls, after it was carried out.
+        """Charge an expensive call, after it was carried out, as this many additional calls.
 
         >>> limit = TokenBuckets(2, burst=3)
         >>> limit.charge("us", now=10 * NANOSECONDS, calls=3)
@@ -92,7 +92,7 @@ class TokenBuckets:
         return len(self._until)
 
     def _forget(self, now: int) -> None:
-        """Delete the oldest buckets that are full again, so that the table stays small."""
+        """Delete the oldest buckets that are full again, to limit their number."""
         while self._until:
             first = next(iter(self._until))
             if self._until[first] > now:

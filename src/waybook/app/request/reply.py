@@ -1,4 +1,4 @@
-"""Reply formatting of plans, steps, reviews, runs, jobs and outputs, with size limits."""
+"""Formats of plans, steps, reviews, runs, jobs and outputs in replies, with size limits."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -43,7 +43,7 @@ def non_empty(**fields: Json) -> Body:
 
 
 def next_call(tool: str, why: str, **args: Json) -> Json:
-    """Return a suggested next call."""
+    """Return the JSON form of a suggested next tool call."""
     return {"tool": tool, "args": args, "why": why}
 
 
@@ -73,7 +73,7 @@ def completion_view(step: Step) -> Body:
 
 
 def holder_view(step: Step) -> Body:
-    """Return a step with its holder and the time it was claimed."""
+    """Return the JSON form of a step with its holder and the time it was claimed."""
     return step_view(
         step,
         attempt=step.attempt,
@@ -85,7 +85,7 @@ def holder_view(step: Step) -> Body:
 
 
 def review_view(review: Review, plan_id: PlanId, base_url: str) -> Body:
-    """Return a review and, if there is one, its decision."""
+    """Return the JSON form of a review with its decision, if it has one."""
     return non_empty(
         reviewId=review.id,
         stepId=review.step_id,
@@ -107,12 +107,12 @@ def budget_view(plan: Plan) -> Body | None:
 
 
 def format_time(at: datetime | None) -> str | None:
-    """Return a time in RFC 3339, in UTC regardless of the server's time zone."""
+    """Return a time in RFC 3339 format, always in UTC."""
     return at.astimezone(UTC).isoformat() if at else None
 
 
 def truncate_results(results: Mapping[str, Json], *, budget: int) -> dict[str, Body]:
-    """Return each result as fields of its step, cut fairly if together they are too long.
+    """Return each result as fields of its step, truncated fairly if all together are too long.
 
     A cut result says so, and how to get the rest.
     """
@@ -129,12 +129,12 @@ def truncate_results(results: Mapping[str, Json], *, budget: int) -> dict[str, B
 
 
 def result_share(lengths: list[int], budget: int) -> int:
-    """Return how long each result may be so that all fit the budget."""
+    """Return the maximum length of each result, so that all fit into the budget."""
     return max(MIN_SHARE_BYTES, fair_share(lengths, budget))
 
 
 def cut_result(step_id: str, text: str, left: int) -> Body:
-    """Return the beginning of a result as fields of its step, and how to get the rest."""
+    """Return the beginning of a step's result, and the tool call that returns the rest."""
     rest = next_call(
         "get_step_context", "the rest", stepId=step_id, part="result", offset=len(text)
     )
@@ -144,7 +144,7 @@ def cut_result(step_id: str, text: str, left: int) -> Body:
 def fit_reply(
     body: Body, lists: tuple[str, ...], detail_call: Json, most: int = MAX_COMPACT_REPLY_BYTES
 ) -> Body:
-    """Return the reply, with its longest lists cut until it is short enough for any client.
+    """Return the reply with its longest lists shortened until it fits the size limit.
 
     Omitted items are counted, next to the call that returns the whole.
     """
@@ -176,7 +176,7 @@ def _sizes(value: Json) -> list[int]:
 
 
 def stage_view(run: Run, compiled_dag: CompiledDag, slug: str) -> Body:
-    """Return a stage with its status and its completed, total and failed steps."""
+    """Return a stage as JSON: its status and its completed, total and failed steps."""
     steps = [step for step in run.steps.values() if step.stage == slug]
     total = len(compiled_dag.graphs[slug].order) if slug in run.stages else 0
     return {
@@ -202,14 +202,14 @@ def stage_status(run: Run, slug: str) -> str:
 
 
 def started_view(stage: StageRun, run: Run) -> Body:
-    """Return a stage that has just been started."""
+    """Return the JSON form of a stage that has just been started."""
     opened = [step for step in run.steps.values() if step.stage == stage.slug]
     steps: list[Json] = [{"stepKey": step.key, "jobs": step.total} for step in opened]
     return {"stageSlug": stage.slug, "models": [*stage.models], "openSteps": steps}
 
 
 def next_job_call(run_id: str, why: str = "take a job of this run") -> Json:
-    """Return the call that gets the next job of a run."""
+    """Return the tool call that claims the next job of a run."""
     return next_call("get_next_job", why, runId=run_id)
 
 
@@ -226,7 +226,7 @@ def job_view(job: Job) -> Body:
 
 
 def next_after_job(run: Run, compiled_dag: CompiledDag, slug: str) -> Json:
-    """Return the suggested call after a job has ended."""
+    """Return the suggested next tool call after a job has ended."""
     if run.completed_at is not None:
         return next_call("get_run_progress", "the run is complete; see its documents", runId=run.id)
     if awaits_feedback(run, compiled_dag, slug):

@@ -1,4 +1,4 @@
-"""Request context: the caller of one tool call, its idempotency key, and the services it uses.
+"""Request context of one tool call: its caller, its idempotency key, and the services.
 
 Lookups shared by tools: ids, and the requested plan.
 """
@@ -25,12 +25,12 @@ NIL_ID = "00000000-0000-0000-0000-000000000000"
 
 
 def id_or_nil(row_id: str) -> str:
-    """Return the id if it is well-formed, else the nil id, which no row has."""
+    """Return the id if it is well-formed, else the nil UUID, which no row has."""
     return row_id if is_id(row_id) else NIL_ID
 
 
 def require_plan(results: Results, wanted: PlanRequest, step_id: str | None = None) -> LoadedPlan:
-    """Return the loaded plan; check that it contains the step, if a step id is given.
+    """Return the loaded plan; if a step id is given, check that the plan contains the step.
 
     Raises:
         NotFound: the plan does not exist, or the step was removed.
@@ -48,7 +48,7 @@ def _has_step(plan: Plan, step_id: str | None) -> bool:
 
 
 def not_found(what: str) -> NotFound:
-    """Return the error for a missing id; it is the same for an id of another org."""
+    """Return the error for an id that does not exist or belongs to another org."""
     return NotFound(
         f"there is no {what} with this id here",
         next_call=NextCall("list_active_plans", {}, "see the plans there are"),
@@ -69,11 +69,11 @@ class RequestContext:
     operations: list[int] = field(default_factory=list, compare=False)
 
     def actor(self) -> Actor:
-        """Return the caller as an actor for the rules and the audit."""
+        """Return the caller as an actor for decision rules and audit entries."""
         return self.caller.actor(self.session)
 
     async def read(self, *statements: Statement | str) -> Results:
-        """Read the org as it is now, in one snapshot."""
+        """Execute read-only SQL statements for the org, in one database snapshot."""
         return await self.services.database.read_org(self.caller.org_id, *statements)
 
     async def write_and_read(self, *statements: Statement) -> Results:
@@ -82,11 +82,11 @@ class RequestContext:
             return await tx.commit(*statements)
 
     def transaction(self) -> TransactionScope:
-        """Return a transaction confined to the org; it is rolled back unless committed."""
+        """Return a transaction limited to the org; it is rolled back unless committed."""
         return self.services.database.org_transaction(self.caller.org_id)
 
     async def load_plan(self, wanted: PlanRequest, *more: Statement) -> tuple[LoadedPlan, Results]:
-        """Return a plan, unlocked, and the results of more statements from the same snapshot."""
+        """Return a plan without a lock, and results of extra statements from one snapshot."""
         statements = load.snapshot_statements(wanted)
         results = await self.read(*statements, *more)
         return require_plan(results[: len(statements)], wanted), results[len(statements) :]
@@ -109,13 +109,13 @@ class RequestContext:
         return plan_id
 
     def cache_step_plan(self, step_id: str, plan_id: str) -> None:
-        """Cache the step's plan id."""
+        """Cache the id of the plan that a step belongs to."""
         self.services.step_parents.put(self.caller.org_id, step_id, plan_id)
 
     def answer_statements(
         self, body: Body, now: datetime, *, is_error: bool = False
     ) -> list[Statement]:
-        """Return the statements that store this answer under the call's idempotency key, if any."""
+        """Return the statements that store the answer under its idempotency key, if any."""
         if self.key is None:
             return []
         return [

@@ -35,7 +35,7 @@ from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
 
 
 class BuiltinEmbeddingModel:
-    """Embedding model without external dependencies; deterministic on every machine."""
+    """Built-in embedding model without dependencies; deterministic on every machine."""
 
     name = StaticEmbedder.model
 
@@ -44,7 +44,7 @@ class BuiltinEmbeddingModel:
         return await asyncio.to_thread(_all, texts)
 
     async def warm(self) -> None:
-        """Load the word table."""
+        """Load the table of word vectors."""
         await asyncio.to_thread(builtin_embedder)
 
 
@@ -78,23 +78,23 @@ class SearchBackend:
         self._abilities: SearchCapabilities | None = None
 
     def pending_statements(self) -> list[Statement]:
-        """Return the capabilities query if it has not run yet; any message can include it."""
+        """Return the query for search capabilities unless known; any message can carry it."""
         return [] if self._abilities else [search.capabilities_statement()]
 
     def store_capabilities(self, answers: Results) -> None:
-        """Store the results of `pending_statements`, if there were any."""
+        """Store the search capabilities from the results of `pending_statements`, if any."""
         for rows in answers:
             self._abilities = search.read_capabilities(rows, self._backend)
 
     async def capabilities(self, database: Database, org_id: UUID) -> SearchCapabilities:
-        """Return the server's search capabilities, queried once since they do not change."""
+        """Return the database's search capabilities, queried once since they do not change."""
         if self._abilities is None:
             (rows,) = await database.read_org(org_id, search.capabilities_statement())
             self._abilities = search.read_capabilities(rows, self._backend)
         return self._abilities
 
     async def check(self, database: Database, org_id: UUID) -> None:
-        """Raise Misconfigured if the settings require a backend that the server does not have."""
+        """Raise Misconfigured if the settings require a backend that the database lacks."""
         if self._backend != Backend.PGVECTOR:
             return
         (rows,) = await database.read_org(org_id, search.capabilities_statement())
@@ -106,7 +106,7 @@ class SearchBackend:
             )
 
     async def warm(self) -> None:
-        """Load the data that the first search would otherwise wait for."""
+        """Load the embedding model and libraries, so that the first search is not slow."""
         await self.model.warm()
         await asyncio.to_thread(make_vectors)
 
@@ -121,7 +121,7 @@ class SearchBackend:
     async def embed_passages(
         self, pieces: Sequence[PassageDraft], abilities: SearchCapabilities
     ) -> Embeddings | None:
-        """Return the vectors of these passages; None if vectors are not stored or not available."""
+        """Return the embeddings of these passages; None if not stored or not available now."""
         if abilities.backend is None or not pieces:
             return None
         made = await self.embed_texts([piece.embedding_text for piece in pieces])
@@ -130,7 +130,7 @@ class SearchBackend:
     def portable_search(
         self, database: Database, query_vector: QueryVector, scope: Scope
     ) -> PortableSearch:
-        """Return a semantic search that is ranked in this process."""
+        """Return a semantic search that ranks the passages in this process."""
         return PortableSearch(self.cache, database, query_vector, scope)
 
 

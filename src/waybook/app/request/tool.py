@@ -19,14 +19,14 @@ PUBLISHED_KEYWORDS = frozenset({"type", "properties", "required", "items", "enum
 
 
 def input_schema(arguments: type[ToolArguments]) -> dict[str, object]:
-    """Return the schema of a tool's arguments: no references, no unions, no titles."""
+    """Return the JSON Schema of a tool's arguments without references, unions and titles."""
     full = arguments.model_json_schema(schema_generator=GenerateJsonSchema)
     small = _small({**full, "description": None}, full.get("$defs", {}))
     return {"type": "object", "properties": {}, **small}
 
 
 def output_schema(**always: str) -> dict[str, object]:
-    """Return the schema of a reply: the fields it always has, by their JSON type.
+    """Return the JSON Schema of a reply: the fields it always has, with their JSON types.
 
     Other fields are explained by the reply's own `next` and the tool's description.
     """
@@ -60,7 +60,7 @@ def _small(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema without references, and without the null of an optional value."""
+    """Return the JSON Schema without references and without null types of optional values."""
     if "$ref" in schema:
         definition = {**defs[schema["$ref"].rsplit("/", 1)[1]], "description": None}
         overrides = {k: v for k, v in schema.items() if k != "$ref"}
@@ -81,7 +81,7 @@ ADMIN = frozenset[str]()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """Tool: its name, its description for models, its schemas and its handler."""
+    """MCP tool: its name, its description for language models, its schemas and its handler."""
 
     name: str
     title: str
@@ -100,7 +100,7 @@ class Tool:
 
     @property
     def required_scopes(self) -> frozenset[Scope]:
-        """Return the scopes; any one of them allows calling the tool."""
+        """Return the scopes of which the caller needs at least one."""
         if self.scopes:
             return self.scopes
         if self.reads_only:

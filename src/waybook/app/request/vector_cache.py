@@ -1,4 +1,4 @@
-"""Cache of the orgs' embeddings, within a memory limit, updated incrementally.
+"""Cache of the embeddings of orgs, with a memory limit and incremental updates.
 
 Several processes may serve one database: each requests, in the message of a search, what was added
 and deleted since its last read. Embeddings that do not fit are read page by page for each search.
@@ -31,25 +31,25 @@ RETRY_SECONDS = 3_600.0
 
 
 class Vectors(Protocol):
-    """Index of vectors: see `research.ranking`, which is imported on first use."""
+    """Vector index; `research.ranking` implements it and is imported on first use."""
 
     @property
     def size_bytes(self) -> int:
         """Return the memory that the index takes, in bytes."""
 
     def extend(self, packed: bytes) -> None:
-        """Add records with new keys to the index."""
+        """Add records with keys that the index does not contain yet."""
 
     def change(self, added: bytes, deleted: bytes) -> None:
         """Remove keys from the index, then add records."""
 
     def nearest(self, query: Sequence[float], most: int) -> list[RankedPassage]:
-        """Return the nearest vectors, best first."""
+        """Return the vectors nearest to the query, best first."""
 
 
 @dataclass(slots=True)
 class Held:
-    """Embeddings of one org and model."""
+    """Cached embeddings of one org, by one embedding model."""
 
     #: Vectors of the org; None before the first load, and if the vectors do not fit into memory.
     vectors: Vectors | None = None
@@ -62,7 +62,7 @@ class Held:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def continues(self, later: Snapshot) -> bool:
-        """Return whether changes up to a later snapshot can be applied to this one."""
+        """Return whether changes up to a later snapshot can be applied to these embeddings."""
         return (
             self.snapshot is not None
             and later.running >= self.snapshot.running
@@ -70,7 +70,7 @@ class Held:
         )
 
     def shares_history(self, other: Snapshot) -> bool:
-        """Return whether another snapshot, earlier or later, is from the same database."""
+        """Return whether a snapshot, earlier or later, has the same database and erasures."""
         ours = self.snapshot
         return (
             ours is not None
@@ -80,7 +80,7 @@ class Held:
 
 
 class VectorCache:
-    """Embeddings of many orgs; the least recently searched are evicted."""
+    """Cached embeddings of many orgs; the least recently searched org is evicted first."""
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self.max_bytes = max_bytes
@@ -89,7 +89,7 @@ class VectorCache:
 
     @property
     def size_bytes(self) -> int:
-        """Return the memory of all cached embeddings."""
+        """Return the memory that all cached embeddings take, in bytes."""
         return sum(held.vectors.size_bytes for held in self._held.values() if held.vectors)
 
     async def get(self, database: Database, owner: Owner) -> Held:
@@ -105,7 +105,7 @@ class VectorCache:
     async def update(
         self, database: Database, owner: Owner, locked: Held, base: int, changes: Changes
     ) -> Vectors | None:
-        """Apply the changes since version `base`; return the vectors, or None if too large."""
+        """Apply changes since version `base`; return the vectors, or None if too large."""
         snapshot = locked.snapshot
         if snapshot and not changes and locked.shares_history(changes.snapshot):
             running = max(snapshot.running, changes.snapshot.running)
@@ -137,7 +137,7 @@ class VectorCache:
         self._make_room(owner)
 
     async def _load(self, database: Database, owner: Owner, locked: Held) -> None:
-        """Load all embeddings in pages; the next update applies concurrent changes."""
+        """Load all embeddings of an org in pages; the next update adds concurrent changes."""
         async with self._loading:  # Only one load at a time: the limit ignores unfinished loads.
             await self._read_all(database, owner, locked)
 
@@ -161,7 +161,7 @@ class VectorCache:
         self._make_room(owner)
 
     def _make_room(self, owner: Owner) -> None:
-        """Evict other orgs, least recently searched first."""
+        """Evict the embeddings of other orgs, least recently searched first."""
         while self.size_bytes > self.max_bytes and len(self._held) > 1:
             oldest = next(iter(self._held))
             if oldest == owner:
@@ -180,7 +180,7 @@ def make_vectors(packed: bytes = b"") -> Vectors:
 
 
 def rank_packed(packed: bytes, query: Sequence[float], most: int) -> list[RankedPassage]:
-    """Return the nearest of some packed embeddings."""
+    """Return the packed embeddings that are nearest to the query."""
     return make_vectors(packed).nearest(query, most) if packed else []
 
 

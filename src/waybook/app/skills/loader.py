@@ -85,7 +85,7 @@ def _head(text: str) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
-    """Return the value as JSON: keys become strings, and so do values without a JSON form."""
+    """Return the value as JSON; convert keys and unsupported values to strings."""
     if isinstance(value, dict):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -250,7 +250,7 @@ def read_skill(folder: Path) -> Skill:
 
 
 def _paths(folder: Path) -> Iterator[Path]:
-    """Yield the files in a folder, without hidden ones; reject links that lead outside."""
+    """Yield the files in a folder except hidden ones; reject links that lead outside."""
     root = folder.resolve()
     for above, inner, names in os.walk(folder):
         here = Path(above)

@@ -8,7 +8,7 @@ SKILL_FILE = "SKILL.md"
 
 @dataclass(frozen=True, slots=True)
 class SkillFile:
-    """File of a skill, as it was when the skills were read."""
+    """File of a skill, as it was when the skills were loaded."""
 
     #: Path of the file relative to the skill's folder, with forward slashes.
     path: str
@@ -28,7 +28,7 @@ class Skill:
     files: tuple[SkillFile, ...] = ()
 
     def file(self, path: str) -> SkillFile | None:
-        """Return the file with this path, if the skill has it."""
+        """Return the skill's file with this path, or None if it does not exist."""
         return next((file for file in self.files if file.path == path), None)
 
     @property

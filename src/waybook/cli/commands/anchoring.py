@@ -1,4 +1,4 @@
-"""Audit anchors on the command line: file locations, verification and its output."""
+"""Audit anchors on the command line: location of anchor files, verification, and output."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +27,7 @@ NOTHING_VERIFIED_EXIT = 3
 
 
 class Verification(NamedTuple):
-    """Result of verifying the database itself and of comparing it with each anchor."""
+    """Results of verifying the database and of comparing it with each anchor."""
 
     verdicts: list[OrgVerdict]
     checks: dict[Path, AnchorCheck]
@@ -43,12 +43,12 @@ class Verification(NamedTuple):
 
 
 def kept_anchor(settings: Settings) -> Path | None:
-    """Return the path of the stored anchor of an embedded database; None for other servers."""
+    """Return the path of the embedded database's anchor file; None for other databases."""
     return None if settings.database_url else Path(settings.data_dir) / ANCHOR_NAME
 
 
 async def verify_with_anchors(settings: Settings, named: Path | None, *, bar: bool) -> Verification:
-    """Verify all orgs, compare with the given and the stored anchor, and renew the stored one.
+    """Verify all orgs, compare with the anchors; if all is well, renew the stored anchor.
 
     Raises:
         InvalidInput: an anchor is not there, or is damaged.
@@ -67,7 +67,7 @@ async def verify_with_anchors(settings: Settings, named: Path | None, *, bar: bo
 async def renew_anchor(
     settings: Settings, file: Path, *, force: bool
 ) -> AnchorTotals | AnchorCheck:
-    """Write an anchor; keep an existing one if its comparison with the database fails.
+    """Write an anchor file; keep an existing one if the database does not match it.
 
     Raises:
         InvalidInput: the file is a backup, or is damaged and `force` is not set.
@@ -107,7 +107,7 @@ def show_verification(console: Console, verification: Verification) -> None:
 
 
 def show_check(console: Console, file: Path, check: AnchorCheck) -> None:
-    """Print how the database compares with an anchor."""
+    """Print the result of comparing the database with an anchor."""
     if check.ok:
         message = f"all {check.chains} chains anchored in {file} at {check.at} are still there"
         console.print(Text.assemble(("✓ ", "green"), message))
@@ -129,7 +129,7 @@ def show_check(console: Console, file: Path, check: AnchorCheck) -> None:
 
 
 def verification_json(verification: Verification) -> dict[str, object]:
-    """Return the verification as a JSON object."""
+    """Return the verification results as a JSON object."""
     return {
         **verdict_json(verification.verdicts),
         "ok": verification.exit_code == 0,
@@ -138,7 +138,7 @@ def verification_json(verification: Verification) -> dict[str, object]:
 
 
 def check_json(file: Path, check: AnchorCheck) -> dict[str, object]:
-    """Return a comparison as a JSON object."""
+    """Return the comparison with an anchor as a JSON object."""
     errors = {str(org_id): messages for org_id, messages in check.errors.items()}
     anchored = {"file": str(file), "at": check.at, "chains": check.chains}
     return {**anchored, "ok": check.ok, "errors": errors}

@@ -153,7 +153,7 @@ async def _resolve_plan_id(here: AppSession, plan: str) -> str:
 
 
 async def _resolve_subject_id(here: AppSession, text: str) -> str:
-    """Return the id of the plan that matches the text, or else of the matching run."""
+    """Return the id of the plan that matches the text, or else of the run that matches."""
     for resolve in (resolve_plan, resolve_run):
         with contextlib.suppress(NotFound):
             return (await resolve(here.call, text)).id

@@ -61,7 +61,7 @@ async def _back_up(settings: Settings, file: Path, *, force: bool) -> Manifest:
 
 @contextmanager
 def shown_progress(what: str) -> Iterator[Progress]:
-    """Show a progress bar of rows on stderr for the length of a block."""
+    """Show a progress bar on stderr, in database rows, until the block ends."""
     columns = (
         TextColumn(what),
         BarColumn(),
@@ -78,7 +78,7 @@ def shown_progress(what: str) -> Iterator[Progress]:
 
 
 def report_archive(manifest: Manifest, file: Path, done: str, *, as_json: bool) -> None:
-    """Print the contents of an archive."""
+    """Print the contents of a backup file."""
     anchor = manifest.anchor
     if as_json:
         counts = {"orgs": manifest.orgs, "rows": manifest.rows, "bytes": manifest.bytes}

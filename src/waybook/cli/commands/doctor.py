@@ -1,4 +1,4 @@
-"""`waybook doctor`: settings in force with their sources, and checks with remedies.
+"""`waybook doctor`: settings with their origins, and checks with remedies.
 
 Most checks apply at any time; some only matter before a server is started.
 """

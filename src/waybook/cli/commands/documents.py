@@ -27,7 +27,7 @@ from waybook.settings import Settings
 
 
 def file_names(listed: Sequence[DocumentListItem], order: Sequence[str]) -> Mapping[str, str]:
-    """Return a file path without extension for each document: one folder per stage.
+    """Return a file path without extension for each document, in one folder per stage.
 
     The file name includes the model; the lineage and the reviewer are added where several documents
     would share a name.
@@ -44,7 +44,7 @@ def file_names(listed: Sequence[DocumentListItem], order: Sequence[str]) -> Mapp
 
 
 def unique_name(name: str, taken: set[str]) -> str:
-    """Return the name, numbered if it is taken; some file systems ignore case."""
+    """Return the file name, numbered if taken; case is ignored, as on some file systems."""
     own, number = name, 1
     while own.lower() in taken:
         number += 1
@@ -63,7 +63,7 @@ def _more(item: DocumentListItem) -> list[str]:
 
 
 def refuse_to_overwrite(paths: Iterable[Path]) -> None:
-    """Check that no path exists yet.
+    """Raise an error if one of these paths exists already.
 
     Raises:
         InvalidInput: something is in the way.
@@ -160,7 +160,7 @@ async def _write(
     *,
     force: bool,
 ) -> WrittenFile:
-    """Write every document in each format, after checking that no existing file is overwritten."""
+    """Write every document in each format; without `force`, fail first if a file exists."""
     names = file_names(listed, board.compiled_dag.order)
     paths = {
         item.resource_id: [
@@ -198,7 +198,7 @@ def _table(board: RunDetail, listed: list[DocumentListItem]) -> Table:
 
 
 def origin_label(document: DocumentListItem) -> str:
-    """Return the last part of a document's lineage, and its reviewer if there is one."""
+    """Return the last part of a document's lineage name, and the reviewer if there is one."""
     begun = document.lineage.rsplit("/", 1)[-1]
     return begun if document.reviewer is None else f"{begun}, reviewed by {document.reviewer}"
 

@@ -1,4 +1,4 @@
-"""`waybook org`, `waybook user` and `waybook token`: command groups with lazy subcommands."""
+"""`waybook org`, `waybook user` and `waybook token`: groups of commands imported on use."""
 
 import click
 

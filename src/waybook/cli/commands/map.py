@@ -1,4 +1,4 @@
-"""`waybook map`: check the structure of any DAG and show the expected units of work."""
+"""`waybook map`: check the structure of any workflow, and show the expected work units."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -93,7 +93,7 @@ def _answer(models: tuple[str, ...], text: bytes) -> Mapping[str, object]:
 
 
 def _read(text: bytes) -> object:
-    """Parse a text as JSON of any size, or else as a YAML definition."""
+    """Parse a text as JSON of any size, or else as a workflow definition in YAML."""
     try:
         return read_json(text)
     except InvalidInput:

@@ -1,4 +1,4 @@
-"""`waybook mcp`: MCP server on stdin and stdout that answers before the database is up."""
+"""`waybook mcp`: MCP server on stdin and stdout that answers before the database is ready."""
 
 import contextlib
 import gc
@@ -37,7 +37,7 @@ def command(**flags: object) -> None:
 
 @contextmanager
 def _database_starting(settings: Settings) -> Iterator[None]:
-    """Start the embedded server concurrently with the imports, and keep it up inside the block.
+    """Start the embedded PostgreSQL during the imports, and keep it running inside the block.
 
     An error here is ignored: it recurs, and is reported, when the application attaches.
     """

@@ -1,4 +1,4 @@
-"""Server of `waybook mcp`: lists tools at once, and runs calls when the database is up."""
+"""Stdio MCP server: lists tools at once, and runs tool calls when the database is ready."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ MAX_CALL_WAIT_SECONDS: Final = 20.0
 
 
 class StdioApplication(Protocol):
-    """Interface of the running application."""
+    """Interface of the running application that the stdio server uses."""
 
     @property
     def dispatcher(self) -> DispatcherPort: ...
@@ -35,7 +35,7 @@ class StdioApplication(Protocol):
 
 
 class DeferredStartup:
-    """Application started in the background; after a failure the next call retries."""
+    """Application that starts in the background; if that fails, the next tool call retries."""
 
     def __init__(self, settings: Settings, stack: AsyncExitStack) -> None:
         self._settings = settings
@@ -62,7 +62,7 @@ class DeferredStartup:
         return services
 
     async def wait_ready(self) -> StdioApplication:
-        """Return the running application; a caller that times out does not cancel the startup.
+        """Return the running application; a caller's timeout does not cancel the startup.
 
         Raises:
             Unavailable: it is not open yet; the opening goes on.
@@ -74,7 +74,7 @@ class DeferredStartup:
             raise Unavailable("the database is still starting; repeat the call") from None
 
     async def stop(self) -> None:
-        """Cancel a startup in progress; a running application is closed by its exit stack."""
+        """Cancel a startup in progress; the exit stack closes a running application."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -85,7 +85,7 @@ def _report_wait(obstacle: str, waited: float, limit: float) -> None:
 
 
 def serve(settings: Settings) -> None:
-    """Serve until the client closes stdin."""
+    """Serve until the MCP client closes stdin."""
     asyncio.run(_serve(settings))
 
 

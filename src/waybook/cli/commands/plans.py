@@ -102,14 +102,14 @@ def _row(plan: PlanSummary, short: int, *, bars: bool) -> list[Text]:
 
 
 def progress_text(plan: PlanSummary) -> Text:
-    """Return the progress of a plan: "4 of 13, 1 failed"."""
+    """Return the progress of a plan as text, such as "4 of 13, 1 failed"."""
     progress = plan.progress
     text = Text(f"{progress.done} of {progress.total}")
     return text.append(f", {progress.failed} failed", style="red") if progress.failed else text
 
 
 def unique_prefix_length(ids: list[str]) -> int:
-    """Return the shortest prefix length at which these ids are distinct.
+    """Return the shortest prefix length at which the prefixes of these ids are distinct.
 
     >>> (
     ...     unique_prefix_length(["0198f3c2-a1b4", "0198f3c2-a2b4"]),
@@ -248,5 +248,5 @@ def _live(board: PlanDetail, console: Console) -> RenderableType:
 
 
 def _frame(console: Console) -> Viewport:
-    """Return a viewport of the whole screen, except the last line for the prompt."""
+    """Return the size of the terminal, except the last line, which is for the prompt."""
     return Viewport(width=console.width, height=console.height - 1)

@@ -1,4 +1,4 @@
-"""`waybook report`: progress of a run of any system, from its snapshot.
+"""`waybook report`: progress of a run of any system, computed from its exported snapshot.
 
 Reading snapshots and printing answers, for a whole file or line by line, is shared with `waybook
 map`.
@@ -44,7 +44,7 @@ def read_json(text: bytes) -> object:
 
 
 def answer_lines(answer: AnswerFunction, file: str) -> None:
-    """Print the answer for each line at once; an invalid line does not stop the others."""
+    """Print a result for each line of the input; an invalid line does not stop the others."""
     for line in read_lines(file, MAX_SNAPSHOT_BYTES):
         _tell(partial(_answer_line, answer, line))
 
@@ -54,7 +54,7 @@ def _answer_line(answer: AnswerFunction, line: bytes) -> Mapping[str, object]:
 
 
 def answer_file(answer: AnswerFunction, file: str, drawn_by: str, *, as_json: bool) -> None:
-    """Print the answer for the whole file: as a drawing on a terminal, otherwise as JSON.
+    """Print the result for the whole file: as a drawing on a terminal, otherwise as JSON.
 
     The drawing code is imported only when needed. An error in JSON output ends with exit code 1.
     """
@@ -65,7 +65,7 @@ def answer_file(answer: AnswerFunction, file: str, drawn_by: str, *, as_json: bo
 
 
 def answer_or_faults(answer: Callable[[bytes], AnswerT], text: bytes) -> AnswerT:
-    """Return the answer; for an invalid recipe, print each fault on its own line and exit."""
+    """Return the result; if the recipe is invalid, print one error per line and exit."""
     try:
         return answer(text)
     except BadRecipe as refused:
@@ -80,7 +80,7 @@ def is_interactive(*, as_json: bool) -> bool:
 
 
 def _tell(answer: Callable[[], Mapping[str, object]]) -> bool:
-    """Print the answer, or the error in its place; return whether it is an error."""
+    """Print the result, or the error instead; return whether it is an error."""
     try:
         body, refused = answer(), False
     except WaybookError as error:

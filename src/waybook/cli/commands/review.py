@@ -96,7 +96,7 @@ def inbox_table(reviews: list[ReviewRecord]) -> Table:
 
 
 def review_panel(review: ReviewRecord, width: int, base_url: str) -> Panel:
-    """Return a panel with all that is needed to decide a review."""
+    """Return a panel with the information that a reviewer needs to decide a review."""
     parts: list[RenderableType] = [Text(review.summary)]
     if review.questions:
         questions = Text(
@@ -115,7 +115,7 @@ def review_panel(review: ReviewRecord, width: int, base_url: str) -> Panel:
 
 
 def awaiting_runs_table(runs: list[RunSummary]) -> Group:
-    """Return the runs that await feedback, each with the command that submits it."""
+    """Return the runs that await feedback, each with the command that submits the feedback."""
     lines: list[RenderableType] = []
     for run in runs:
         stage = run.awaiting.slug if run.awaiting else ""
@@ -126,7 +126,7 @@ def awaiting_runs_table(runs: list[RunSummary]) -> Group:
 
 
 def step_name(review: ReviewRecord) -> str:
-    """Return the number and title of a step."""
+    """Return the number of a step, and its title or the first line of its instructions."""
     first = review.title or review.instructions.strip().split("\n", 1)[0]
     return f"step {review.step_order}, {first}"
 
@@ -211,14 +211,14 @@ async def _carry_out(
 
 
 def _seen(review: ReviewRecord) -> dict[str, str]:
-    """Return the ids of the displayed review, so that the decision applies to no other review."""
+    """Return the ids of the displayed review, so that the decision applies only to it."""
     return {"planId": review.plan_id, "reviewId": review.id}
 
 
 async def submit_decision(
     here: AppSession, decided: DecisionFlags, **named: str
 ) -> dict[str, object]:
-    """Submit the reviewer's decision; raise the tool's error if it is refused."""
+    """Submit the reviewer's decision; raise the tool's error if the decision is refused."""
     decision, feedback = decided
     args = {**named, "decision": decision}
     args |= {"feedback": feedback} if feedback else {}
@@ -299,7 +299,7 @@ async def _go_through(settings: Settings, plan: str | None) -> None:
 
 
 async def _waiting_runs(here: AppSession, plan: str | None) -> list[RunSummary]:
-    """Return the runs that await feedback; none if the inbox is limited to one plan."""
+    """Return the runs that await feedback, or none if the inbox is limited to one plan."""
     runs = [] if plan else (await list_runs(here.call, RunFilter(state=OPEN), MAX_RUNS)).runs
     return [run for run in runs if run.awaiting]
 

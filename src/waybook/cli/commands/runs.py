@@ -1,4 +1,4 @@
-"""`waybook runs` and `waybook run`: list runs and show one, once or live; both are read-only."""
+"""`waybook runs` and `waybook run`: list runs, and show one run once or live."""
 
 import asyncio
 import contextlib
@@ -111,7 +111,7 @@ def _row(run: RunSummary, short: int) -> dict[str, Text]:
 
 
 def _counts(run: RunSummary) -> Counter[StepStatus]:
-    """Return the number of stages for each status in a progress bar."""
+    """Return the number of stages per status, for a progress bar."""
     failed = sum(stage.failed > 0 for stage in run.stages)
     done = run.stages_done
     running = len(run.stages) - done - failed
@@ -127,7 +127,7 @@ def _counts(run: RunSummary) -> Counter[StepStatus]:
 
 
 def stage_progress_text(run: RunSummary) -> Text:
-    """Return the progress of the current stage: "synthesis 4 of 13, 1 failed"."""
+    """Return the current stage's progress as text, such as "synthesis 4 of 13, 1 failed"."""
     stage = run.current or run.awaiting
     if stage is None:
         return Text()
@@ -242,7 +242,7 @@ def _live(console: Console) -> Viewport:
 
 
 def _format_input(board: RunDetail) -> Text:
-    """Return the input of the run, shortened if it is long."""
+    """Return a run's input text, shortened if it is long."""
     run_input = board.input_text
     text = run_input if isinstance(run_input, str) else json.dumps(run_input, ensure_ascii=False)
     normalized = " ".join(text.split())

@@ -103,7 +103,7 @@ def _lines(hit: Body) -> Iterator[Text]:
 
 
 def _marked(text: str) -> Text:
-    """Return a snippet with its marked words in bold."""
+    """Return a search snippet with the matched words in bold."""
     snippet = Text()
     for place, piece in enumerate(text.split("**")):
         snippet.append(piece, style="bold yellow" if place % 2 else "")
@@ -118,7 +118,7 @@ def _why(reason: Body) -> str:
 
 
 def single_line(text: str) -> str:
-    r"""Return a stored text on one line, without control characters.
+    r"""Return a stored text as one line without control characters.
 
     >>> single_line("a\n\x1b[31mb")
     'a [31mb'

@@ -75,7 +75,7 @@ def report_wait(obstacle: str, waited: float, limit: float) -> None:
 def build_http_app(
     services: Application, loaded: LoadedSettings, issuer: IssuerClient | None = None
 ) -> ASGIApp:
-    """Return the HTTP application, with authentication by its settings and the issuer."""
+    """Return the HTTP application; settings and the issuer determine the authentication."""
     settings, asks = loaded.settings, loaded.settings.requires_auth
     gateway = build_gateway(services, asks=asks)
     door = SignInPage(
@@ -109,7 +109,7 @@ def build_http_app(
 
 
 def allowed_hosts(settings: Settings) -> AllowedHosts:
-    """Return the host names that requests to the server may use."""
+    """Return the host names that HTTP requests to the server may use."""
     encrypted = (settings.public_url or "").startswith("https:")
     return AllowedHosts(settings.host_names, host_header(settings.base_url) if encrypted else None)
 
@@ -117,7 +117,7 @@ def allowed_hosts(settings: Settings) -> AllowedHosts:
 def build_auth_gate(
     door: SignInPage, metadata: ResourceMetadata | None, settings: Settings
 ) -> AuthGate:
-    """Return the auth gate for servers that require authentication."""
+    """Return the authentication layer for servers that require authentication."""
     return AuthGate(
         bearer=partial(authenticate_bearer, door.services, door.issuer),
         browser=door.browser,
@@ -130,14 +130,14 @@ def build_auth_gate(
 
 
 async def _person(services: Application, _: Request) -> Caller:
-    """Return the caller of a browser request in local mode, which has one user."""
+    """Return the caller of a browser request in local mode, which has only one user."""
     return services.caller(Channel.DASHBOARD)
 
 
 def build_gateway(
     services: Application, channel: Channel = Channel.MCP, *, asks: bool = False
 ) -> ToolGateway:
-    """Return the HTTP tool gateway for authenticated callers, or for the one user of local mode."""
+    """Return the HTTP tool gateway for authenticated callers, or for the one local user."""
 
     async def dispatcher() -> Dispatcher:
         return services.dispatcher

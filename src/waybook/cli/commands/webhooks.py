@@ -1,4 +1,4 @@
-"""`waybook webhooks`: delivery of notifications, with test and retry."""
+"""`waybook webhooks`: list, test and retry deliveries of notifications."""
 
 import asyncio
 import sys
@@ -135,7 +135,7 @@ def _describe_delivery(sent: Delivery) -> Text:
 
 
 def delivery_json(delivery: Delivery) -> dict[str, object]:
-    """Return a delivery as a JSON object."""
+    """Return a webhook delivery as a JSON object."""
     return {
         "id": delivery.id,
         "event": delivery.event,

@@ -1,4 +1,4 @@
-"""`waybook demo`: scripted agents work on a real database.
+"""`waybook demo`: scripted agents that work on a real database.
 
 The demo has two parts: an improvised plan, and a run of a prepared workflow.
 """
@@ -51,7 +51,7 @@ Show = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class DemoOutput:
-    """Console for the demo, and whether the demo is redrawn live or printed line by line."""
+    """Console for the demo, and whether the screen is redrawn or lines are printed."""
 
     console: Console
     live: bool
@@ -90,7 +90,7 @@ async def run_scenario(scene: DemoContext, audience: DemoOutput) -> RunDetail:
 
 
 async def start_plan_actors(scene: DemoContext, show: Show) -> None:
-    """Start all actors of the demo's plan."""
+    """Start all simulated agents and people of the demo's plan."""
     await plan_agents.create_plan(scene)
     parts = (
         plan_agents.ada,
@@ -103,7 +103,7 @@ async def start_plan_actors(scene: DemoContext, show: Show) -> None:
 
 
 async def start_run_actors(scene: DemoContext, show: Show) -> None:
-    """Start all actors of the demo's run."""
+    """Start all simulated agents and people of the demo's run."""
     await run_agents.start_run(scene)
     once = run_agents.scripted_failures()
     parts = [run_agents.work(scene, session, once) for session in run_agents.agent_sessions()]
@@ -121,7 +121,7 @@ async def _perform(
     play: Callable[[DemoContext, Show], Awaitable[None]],
     look: Look,
 ) -> None:
-    """Play a scenario to its end, redrawn live or printed line by line."""
+    """Play a demo scenario to its end, redrawing the screen or printing line by line."""
     console = audience.console
     if not audience.live:
         scene.feed.listener = lambda line: console.print(line.text(), soft_wrap=True)

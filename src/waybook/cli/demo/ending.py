@@ -1,4 +1,4 @@
-"""Closing summary of the demo: answer, documents, contributions, audit proof, next commands."""
+"""Closing summary of the demo: answer, documents, contributions, audit check, commands."""
 
 import os
 import shutil
@@ -47,7 +47,7 @@ async def print_summary(
     *,
     keep: bool,
 ) -> None:
-    """Print the summary."""
+    """Print the closing summary of the demo."""
     _heading(console, "The answer")
     console.print(_facts(script.WORK[script.WRITE].result))
     await _tell_documents(console, scene, board, keep=keep)
@@ -68,7 +68,7 @@ async def print_summary(
 async def _tell_documents(
     console: Console, scene: DemoContext, board: RunDetail, *, keep: bool
 ) -> None:
-    """Print one document in full and the command that writes the others."""
+    """Print one document in full, and the command that writes all documents to files."""
     _heading(console, "The documents")
     listed = await list_documents(scene.call, scene.run_id)
     chosen = next(item for item in listed if item.document_key == SHOWN_DOCUMENT)
@@ -83,7 +83,7 @@ async def _tell_documents(
 
 
 def _say_where(console: Console) -> None:
-    """Print the path of the executable if `waybook` is not on the PATH, as in a fresh checkout."""
+    """Print the path of the executable if the `waybook` command is not on the PATH."""
     if shutil.which("waybook") is None:
         here = os.path.relpath(sys.argv[0])
         console.print(Text(f"  waybook is not on your PATH; it is {here}", "dim"))

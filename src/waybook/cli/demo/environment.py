@@ -33,7 +33,7 @@ FRAME_SECONDS = 0.15
 
 @dataclass(frozen=True, slots=True)
 class PlaybackSpeed:
-    """Playback speed: real seconds per simulated minute, and per line to read."""
+    """Playback speed: real seconds per simulated minute, and per line that the user reads."""
 
     per_minute: float
     per_line: float
@@ -48,7 +48,7 @@ FAST = PlaybackSpeed(0, 0)
 
 class SimulatedClock:
     def __init__(self, database: Database, start: datetime, pace: PlaybackSpeed) -> None:
-        """Freeze the database clock at the start of the simulation."""
+        """Set the database clock to the start of the simulation, and stop it there."""
         self._database = database
         self.pace = pace
         self._awake = 0
@@ -70,11 +70,11 @@ class SimulatedClock:
         self._now = self._database.frozen_now = now
 
     def pause_to_read(self) -> None:
-        """Pause long enough for the user to read one more line."""
+        """Extend the next pause by the time it takes to read one line."""
         self._owed += self.pace.per_line
 
     def add_actor(self, actor: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        """Start an actor."""
+        """Start a simulated actor."""
         self._awake += 1
         return asyncio.create_task(self._act(actor))
 
@@ -88,7 +88,7 @@ class SimulatedClock:
             self._rest()
 
     async def sleep(self, minutes: float) -> None:
-        """Let simulated minutes pass."""
+        """Sleep for this many simulated minutes."""
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         at = self.now + timedelta(minutes=minutes)
         heapq.heappush(self._asleep, (at, next(self._numbers), woken))
@@ -105,7 +105,7 @@ class SimulatedClock:
             self._all_asleep.set()
 
     async def run(self, show: Show) -> None:
-        """Run until no actor is sleeping, or one has failed."""
+        """Run until no simulated actor is sleeping, or one has failed."""
         while True:
             while self._awake:
                 self._all_asleep.clear()
@@ -153,7 +153,7 @@ SHUTDOWN_TIMEOUT_SECONDS = 15.0
 
 @contextmanager
 def temporary_database() -> Iterator[Path]:
-    """Provide a data directory that is removed at the end, after its server has stopped."""
+    """Provide a data directory that is removed at the end, after PostgreSQL has stopped."""
     above = Path(tempfile.mkdtemp(prefix="waybook-demo-"))
     above.chmod(0o711)  # A server started by root runs as another user, who needs access.
     data_dir = above / "data"
@@ -187,7 +187,7 @@ class Line:
     strong: bool = False
 
     def text(self) -> Text:
-        """Return the line, colored by actor."""
+        """Return a line of the event log, in the color of its actor."""
         return Text.assemble(
             (f"{self.at:%H:%M} ", "dim"),
             (f"{self.who:<8}", STYLES[self.who.partition("-")[0]]),
@@ -197,14 +197,14 @@ class Line:
 
 @dataclass
 class EventLog:
-    """Lines logged so far; a listener receives each new line."""
+    """Event log of the demo; a listener receives each new line."""
 
     clock: SimulatedClock
     lines: list[Line] = field(default_factory=list)
     listener: Callable[[Line], None] | None = None
 
     def say(self, who: str, message: str, *, strong: bool = False) -> None:
-        """Log a line."""
+        """Add a line to the event log."""
         line = Line(self.clock.now, who, message, strong)
         self.lines.append(line)
         self.clock.pause_to_read()

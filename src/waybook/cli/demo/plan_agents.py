@@ -1,4 +1,4 @@
-"""Actors of the demo's plan: three agents, one of them killed during a step, and a person.
+"""Actors of the demo's plan: three agents, one of which is killed during a step, and a person.
 
 Each agent claims a step, works, and submits the result, independently of the others.
 """
@@ -16,7 +16,7 @@ POLL_MINUTES = 3
 
 
 def agent(scene: DemoContext, name: str, session: str | None = None) -> Actor:
-    """Return an agent with its own session."""
+    """Return a simulated agent with its own session."""
     return Actor(name=name, scene=scene, session=session or name)
 
 
@@ -112,7 +112,7 @@ async def _review_comes(scene: DemoContext) -> None:
 
 
 async def create_plan(scene: DemoContext) -> None:
-    """Create the plan, as the agent that received the question."""
+    """Create the plan, as the agent that received the user's question."""
     me = agent(scene, "ada")
     steps = [
         {"title": title, "stepType": kind, "instructions": instructions}
@@ -130,7 +130,7 @@ async def create_plan(scene: DemoContext) -> None:
 
 
 async def complete_step(me: Actor, *, connection_drops: bool = False) -> None:
-    """Claim a step, work, and submit the result."""
+    """Claim a step, work on it, and submit the result."""
     taken = await claim_step(me)
     await work(me, taken)
     await submit_result(me, taken, twice=connection_drops)
@@ -145,7 +145,7 @@ async def claim_step(me: Actor) -> dict[str, Any]:
 
 
 async def reclaim_step(me: Actor) -> dict[str, Any]:
-    """Wait for the reviewer's decision and claim the step again after it was sent back."""
+    """Wait for the reviewer's decision; if the step was sent back, claim it again."""
     while True:
         await me.scene.clock.sleep(POLL_MINUTES)
         taken = await me.call("get_next_step", planId=me.scene.plan_id)
@@ -155,7 +155,7 @@ async def reclaim_step(me: Actor) -> dict[str, Any]:
 
 
 async def work(me: Actor, taken: dict[str, Any]) -> None:
-    """Spend the time the step takes, with heartbeats in between."""
+    """Let the time pass that the step takes, and send heartbeats."""
     todo = script.WORK[taken["title"]]
     passed = 0.0
     for sign in (*todo.heartbeats, todo.minutes):
@@ -166,7 +166,7 @@ async def work(me: Actor, taken: dict[str, Any]) -> None:
 
 
 async def submit_result(me: Actor, taken: dict[str, Any], *, twice: bool = False) -> None:
-    """Submit the result; after a dropped connection, twice with the same idempotency key."""
+    """Submit the result; after a lost connection, twice with the same idempotency key."""
     todo = script.WORK[taken["title"]]
     args = {
         "stepId": taken["stepId"],
@@ -199,7 +199,7 @@ async def request_review(me: Actor, taken: dict[str, Any], summary: str) -> None
 
 
 async def wait_for_approval(me: Actor) -> None:
-    """Wait until the recommendation is approved."""
+    """Wait until the reviewer approves the recommendation."""
     while True:
         await me.scene.clock.sleep(POLL_MINUTES)
         status = await me.call("get_plan_status", planId=me.scene.plan_id)

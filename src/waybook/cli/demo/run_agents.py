@@ -43,7 +43,7 @@ class AgentSession:
 
 
 def agent_sessions() -> list[AgentSession]:
-    """Return the nine sessions."""
+    """Return the demo's nine agent sessions."""
     sessions = [(name, name if n == 1 else f"{name}-{n}") for n in (1, 2, 3) for name in MODELS]
     return [AgentSession(*named, after=number / 20) for number, named in enumerate(sessions)]
 
@@ -61,7 +61,7 @@ def scripted_failures() -> dict[tuple[str, str], Handling]:
 
 
 async def start_run(scene: DemoContext) -> None:
-    """Start the run, as the agent that received the request."""
+    """Start the run, as the agent that received the user's request."""
     me = agent(scene, "ada")
     models = list(MODELS.values())
     compiled_dag = await me.call("get_dag_map", dagSlug="dialectic", models=models)
@@ -130,7 +130,7 @@ async def render_documents(scene: DemoContext) -> None:
 
 
 async def give_feedback(scene: DemoContext) -> None:
-    """Act as the person: submit feedback on each completed stage."""
+    """Act as the person who gives feedback on each completed stage."""
     me = Actor(name="mira", scene=scene, channel=Channel.DASHBOARD)
     await scene.clock.sleep(0.7)
     for stage, feedback in script.RUN_FEEDBACK.items():
@@ -153,7 +153,7 @@ async def _awaits(scene: DemoContext, stage: str) -> bool:
 
 
 def say_as_agent(me: Actor, message: str, *, strong: bool = False) -> None:
-    """Log a line under the session's name, as an agent has several sessions."""
+    """Log a line under the name of the session, because an agent has several sessions."""
     me.scene.feed.say(me.session or me.name, message, strong=strong)
 
 
@@ -161,13 +161,13 @@ def say_as_agent(me: Actor, message: str, *, strong: bool = False) -> None:
 
 
 async def submit_result(me: Actor, job: Job) -> None:
-    """Submit the document; for a continuation, only the rest of it."""
+    """Submit the document; if the job is a continuation, submit only the rest."""
     begun = str(job.get("soFar", ""))
     await _submit(me, job, script.document_for(job).removeprefix(begun))
 
 
 async def fail_job(me: Actor, job: Job) -> None:
-    """Report a retryable failure."""
+    """Report a failure of the job that can be retried."""
     failed = {"error": "the model timed out", "retryable": True}
     await me.call("fail_job", jobId=job["jobId"], attempt=job["attempt"], **failed)
     say_as_agent(me, f"gives back: {job['stepName']}, “{failed['error']}”", strong=True)
@@ -181,7 +181,7 @@ async def submit_in_parts(me: Actor, job: Job) -> None:
 
 
 async def crash_and_submit_late(me: Actor, job: Job) -> None:
-    """Kill the session during a job; later, let it submit a late result."""
+    """Kill the agent's session during a job, and submit its result late."""
     say_as_agent(me, f"is killed in the middle of: {job['stepName']}", strong=True)
     scene = me.scene
     scene.abandoned_jobs = job["jobId"]

@@ -1,4 +1,4 @@
-"""Shared state, actors and frame layout of the demo.
+"""Shared state, actors and screen layout of the demo.
 
 The view of the plan or run and the event log are shown side by side if the terminal is wide enough.
 """
@@ -46,19 +46,19 @@ class DemoContext:
 
     @property
     def call(self) -> RequestContext:
-        """Return a request context for use cases that are not tools, as the local user."""
+        """Return a request context of the local user, for operations that are not tools."""
         return RequestContext(
             services=self.app.dispatcher.services, caller=self.app.caller(Channel.CLI)
         )
 
     def count(self, name: str) -> None:
-        """Increase the counter of this actor."""
+        """Increase this actor's counter by one."""
         self.counters[name] = self.counters.get(name, 0) + 1
 
 
 @dataclass(frozen=True)
 class Actor:
-    """Client of the dispatcher: an agent over MCP, or a person."""
+    """Simulated caller of the tools: an agent over MCP, or a person."""
 
     name: str
     scene: DemoContext
@@ -66,7 +66,7 @@ class Actor:
     channel: Channel = Channel.MCP
 
     async def call(self, tool: str, **arguments: object) -> dict[str, Any]:
-        """Call a tool, as any client would."""
+        """Call a tool through the dispatcher, as any MCP client would."""
         caller = replace(self.scene.app.caller(self.channel), user=self.name)
         if self.session is not None and "session_id" in TOOLS[tool].arguments.model_fields:
             arguments["sessionId"] = self.session
@@ -92,7 +92,7 @@ MAX_LINES = 5 + 13
 
 @dataclass(frozen=True, slots=True)
 class DisplayedSubject:
-    """Plan or run on display: render function, current height and maximum height in lines."""
+    """Displayed plan or run: its render function, and current and maximum height in lines."""
 
     render: Callable[[Viewport], RenderableType]
     lines: int
@@ -100,7 +100,7 @@ class DisplayedSubject:
 
 
 def plan_subject(shown: PlanDetail) -> DisplayedSubject:
-    """Return the display of a plan."""
+    """Return the terminal view of the demo's plan."""
     lines = len(shown.plan.steps) + PLAN_FIXED_ROWS
     return DisplayedSubject(
         lambda frame: plan_board.plan_display(shown, frame), lines, MAX_STEPS + PLAN_FIXED_ROWS
@@ -108,7 +108,7 @@ def plan_subject(shown: PlanDetail) -> DisplayedSubject:
 
 
 def run_subject(shown: RunDetail) -> DisplayedSubject:
-    """Return the display of a run."""
+    """Return the terminal view of the demo's run."""
     lines = run_board.count_lines(shown) + RUN_FIXED_ROWS
     return DisplayedSubject(
         lambda frame: run_board.run_display(shown, frame), lines, MAX_LINES + RUN_FIXED_ROWS
@@ -116,7 +116,7 @@ def run_subject(shown: RunDetail) -> DisplayedSubject:
 
 
 def build_frame(subject: DisplayedSubject, feed: EventLog, console: Console) -> RenderableType:
-    """Return one frame, never higher than the screen."""
+    """Return the current screen of the demo, never higher than the terminal."""
     height = console.height - 1
     if console.width >= MIN_WIDTH_SIDE_BY_SIDE:
         return _side_by_side(subject, feed, console.width, height)

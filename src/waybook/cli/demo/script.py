@@ -1,4 +1,4 @@
-"""Fictional texts of the demo: question, plan, results, and the documents of each model."""
+"""Texts of the demo: question, plan, results, and the documents of each language model."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ REQUEST = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOpinion:
-    """Opinion of a model, from which all of its documents are written."""
+    """Opinion of a simulated language model, on which all its documents are based."""
 
     idea: str
     why: str
@@ -140,7 +140,7 @@ _BROUGHT_TOGETHER = (
 
 
 def document_for(job: Mapping[str, object]) -> str:
-    """Return the document a model writes for this job."""
+    """Return the document that a language model writes for this job."""
     documents = job["documents"]
     wanted = documents if isinstance(documents, list) else []
     key = str(wanted[0]["documentKey"]) if wanted else ""
@@ -164,7 +164,7 @@ def document_for(job: Mapping[str, object]) -> str:
 
 
 def _notes(key: str, model: str) -> dict[str, object]:
-    """Return the content of an internal document, which is not shown to users."""
+    """Return the content of an internal document, which users do not see."""
     view = VIEWS[model]
     return {
         "title": RUN_NAME,
@@ -176,7 +176,7 @@ def _notes(key: str, model: str) -> dict[str, object]:
 
 
 def _author_before(job: Mapping[str, object], model: str) -> str:
-    """Return the author of the first input by another model, else the model itself."""
+    """Return the author of the first input that another model wrote, else this model."""
     inputs = job["inputs"]
     job_inputs: Sequence[Mapping[str, object]] = inputs if isinstance(inputs, list) else ()
     authors = [

@@ -51,7 +51,7 @@ def _what(entry: Body) -> Text:
 
 
 def plan_as_of_table(then: PlanAsOf) -> RenderableType:
-    """Return the view of a plan as it was after an audit entry."""
+    """Return a terminal view of a plan as it was after an audit entry."""
     plan = next(iter(then.rows["plan"].values()))
     look = PLAN_STYLES[PlanStatus(str(plan["status"]))]
     when = f"as of {then.last.at:%Y-%m-%d %H:%M:%S} UTC, after entry {then.last.seq}"
@@ -81,14 +81,14 @@ MAX_ERRORS = 5
 
 
 class OrgVerdict(NamedTuple):
-    """Verification result of one subject of an org."""
+    """Result of verifying the audit of one subject of an org."""
 
     org_id: UUID
     verdict: AuditVerdict
 
 
 async def verify_all(ctx: RequestContext, *, bar: bool) -> list[OrgVerdict]:
-    """Verify every subject of every org with an optional progress bar; return the verdicts."""
+    """Verify the audit of all orgs, with an optional progress bar; return the results."""
     columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not bar) as shown:
         calls = await contexts_of_all_orgs(ctx)
@@ -105,7 +105,7 @@ async def verify_all(ctx: RequestContext, *, bar: bool) -> list[OrgVerdict]:
 
 
 def show_verdicts(console: Console, org_verdicts: list[OrgVerdict]) -> None:
-    """Print notes on erased subjects, each broken chain with its errors, and a summary line."""
+    """Print notes on erased subjects, each broken chain with its errors, and a summary."""
     for org_id, verdict in org_verdicts:
         if verdict.ok and verdict.note:
             console.print(Text(f"† org {org_id}: {verdict.note}"))
@@ -122,7 +122,7 @@ def show_verdicts(console: Console, org_verdicts: list[OrgVerdict]) -> None:
 
 
 def summary(verdicts: list[AuditVerdict]) -> Text:
-    """Return a one-line summary of the verdicts."""
+    """Return a one-line summary of the verification results."""
     there = [verdict for verdict in verdicts if not verdict.note]
     entries = sum(verdict.entries for verdict in there)
     wrong = sum(not verdict.ok for verdict in verdicts)
@@ -137,7 +137,7 @@ def _chains(count: int) -> str:
 
 
 def verdict_json(org_verdicts: list[OrgVerdict]) -> dict[str, object]:
-    """Return the verdicts as a JSON object."""
+    """Return the verification results as a JSON object."""
     return {
         "ok": all(org_verdict.verdict.ok for org_verdict in org_verdicts),
         "entries": sum(

@@ -1,4 +1,4 @@
-"""Status styles and the segmented progress bar for terminals.
+"""Status colors, and the progress bar with one segment per status, for terminals.
 
 Each status has an icon, a word and a color. The colors are the terminal's own sixteen, so they suit
 dark and light themes; no information is carried by color alone.
@@ -23,12 +23,12 @@ class StatusStyle:
     style: str
 
     def text(self) -> Text:
-        """Return the icon and the word in the color of the status."""
+        """Return the icon and the word of a status, in the color of the status."""
         return Text(f"{self.icon} {self.word}", style=self.style, no_wrap=True)
 
 
 def _drawn(status: str, style: str) -> StatusStyle:
-    """Return the style of a status with the symbol and label that drawn maps use."""
+    """Return the terminal style of a status, with the symbol and label that diagrams use."""
     shown = STATUS_SYMBOLS[status]
     return StatusStyle(shown.symbol, shown.label, style)
 
@@ -76,7 +76,7 @@ GLYPHS = {
 
 
 def segmented_bar(counts: Mapping[StepStatus, int], width: int) -> Text:
-    """Return a bar of this width with one segment per status, sized by its share.
+    """Return a progress bar of this width; each status has a segment, sized by its share.
 
     >>> segmented_bar({StepStatus.COMPLETED: 1, StepStatus.PENDING: 3}, 8).plain
     '██░░░░░░'
@@ -89,7 +89,7 @@ def segmented_bar(counts: Mapping[StepStatus, int], width: int) -> Text:
 
 
 def cell_counts(counts: Mapping[StepStatus, int], width: int) -> dict[StepStatus, int]:
-    """Return the cells per status: proportional, at least one each, summing to the width.
+    """Return the cells per status: proportional, at least one each, and `width` in total.
 
     >>> list(cell_counts({StepStatus.COMPLETED: 99, StepStatus.FAILED: 1}, 10).values())
     [9, 1]

@@ -1,4 +1,4 @@
-"""Terminal output of stored text, resize handling, and usage lines.
+"""Terminal output of stored text, detection of resizing, and usage lines.
 
 Stored text may contain escape sequences, bidirectional control characters, or rich markup for
 colors and links; all of it is shown as plain text. A resized terminal is redrawn at once instead of
@@ -21,7 +21,7 @@ from waybook.plan.progress import BudgetShare, shares, warning
 
 
 class SafeConsole(Console):
-    """Rich console without markup; hidden characters are escaped."""
+    """Console of the rich library that ignores markup and escapes hidden characters."""
 
     def __init__(self) -> None:
         """Create a console on stdout."""
@@ -30,7 +30,7 @@ class SafeConsole(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Yield the segments with hidden characters escaped; keep rich's own control segments."""
+        """Yield the output segments; escape hidden characters except in control segments."""
         for segment in super().render(renderable, options):
             text, style, control = segment
             is_plain = bool(control) or not contains_hidden(text)
@@ -53,7 +53,7 @@ async def wait_or_resize(resized: asyncio.Event, seconds: float) -> None:
 
 
 def usage_line(took: Totals) -> Text:
-    """Return the usage line of a plan or run: tokens in and out, cost, and number of results."""
+    """Return the usage of a plan or run as a line: tokens, cost, and number of results."""
     results = f"{took.results:,} result{'s' if took.results != 1 else ''}"
     tokens = f"{took.input_tokens:,} tokens in, {took.output_tokens:,} out"
     cost = format_cost(took.cost_micros)
@@ -61,7 +61,7 @@ def usage_line(took: Totals) -> Text:
 
 
 def plan_usage_lines(plan: Plan) -> list[Text]:
-    """Return the usage line of a plan and its share of each budget; empty without data."""
+    """Return lines with a plan's usage and its share of each budget; empty without data."""
     lines = [usage_line(plan.usage)] if plan.usage.results else []
     if plan.budget is not None:
         lines += [_share_line(part) for part in shares(plan.budget, plan.usage)]

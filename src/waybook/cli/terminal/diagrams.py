@@ -1,4 +1,4 @@
-"""Terminal views of a map and of a workflow.
+"""Terminal views of a workflow's map and definition.
 
 A map lists the steps of each stage in order with the expected units; a workflow is a tree of stages
 and steps with the expected jobs.
@@ -22,7 +22,7 @@ def print_map(answer: Map) -> None:
 
 
 def map_display(answer: Map, width: int) -> RenderableType:
-    """Return the whole map for a terminal of this width."""
+    """Return the terminal view of a whole map, for this width."""
     stages = [
         part for stage in answer["stages"] for part in (_heading(stage), _steps(stage, width))
     ]
@@ -62,7 +62,7 @@ Answered = Mapping[str, Any]
 
 
 def dag_display(answer: Answered, models: int, width: int) -> RenderableType:
-    """Return the whole workflow for a terminal of this width."""
+    """Return the terminal view of a whole workflow, for this width."""
     stages = list(answer["stages"])
     names = _name_width(stages, width)
     parts: list[RenderableType] = [_dag_heading(answer, models)]
@@ -137,7 +137,7 @@ def _jobs(count: int) -> str:
 
 
 def _after(stage: Answered, key: str) -> str:
-    """Return the predecessors of a step, as step numbers."""
+    """Return the numbers of the steps that a step depends on."""
     numbers = {key: number for number, key in enumerate(stage["order"], start=1)}
     before = sorted(numbers[source] for source, target in stage["edges"] if target == key)
     return f"after {', '.join(map(str, before))}" if before else ""

@@ -24,7 +24,7 @@ PLACEHOLDERS = {"planId": "ID", "runId": "ID", "stageSlug": "STAGE"}
 
 
 class CommandError(click.ClickException):
-    """Waybook error shown with its hint."""
+    """Error of Waybook with a hint, for display in the terminal."""
 
     def __init__(self, error: WaybookError) -> None:
         """Create the exception with the message of an error and a hint for it."""
@@ -37,10 +37,10 @@ class CommandError(click.ClickException):
 
 
 class InternalError(click.ClickException):
-    """Unexpected error."""
+    """Unexpected error, for display in the terminal."""
 
     def __init__(self, error: Exception) -> None:
-        """Create the exception with the type and the first line of an unexpected error."""
+        """Create the exception from the type and the first line of an unexpected error."""
         lines = str(error).strip().splitlines()
         super().__init__(f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)
 
@@ -50,7 +50,7 @@ class InternalError(click.ClickException):
 
 
 class ToolError(click.ClickException):
-    """Error returned by a tool."""
+    """Error that a tool returned, for display in the terminal."""
 
     def __init__(self, error: Mapping[str, Any]) -> None:
         """Create the exception from the error in a tool's answer."""
@@ -73,7 +73,7 @@ def print_error(message: str, hint: str | None, file: IO[Any] | None = None) -> 
 
 
 def hint_for(error: WaybookError) -> str | None:
-    """Return the hint for an error: the next call as a command, or `waybook doctor`."""
+    """Return the hint for an error: the next call as a command, `waybook doctor`, or None."""
     if error.next_call is not None:
         return command_for(error.next_call)
     if isinstance(error, Misconfigured | Unavailable):
@@ -82,12 +82,12 @@ def hint_for(error: WaybookError) -> str | None:
 
 
 def _hint_of(call: NextCall) -> str:
-    """Return the next call as a command; for a retry, its explanation."""
+    """Return the suggested tool call as a command line or, for a retry, its explanation."""
     return call.why if call.is_retry else command_for(call)
 
 
 def command_for(call: NextCall) -> str:
-    """Return the command line equivalent to this call.
+    """Return the command line that does the same as this tool call.
 
     >>> print(command_for(NextCall("get_plan_status", {"planId": "p1"}, "see")))
     waybook status p1

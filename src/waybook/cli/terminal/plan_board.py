@@ -1,4 +1,4 @@
-"""Terminal view of a plan: header, segmented bar, counts, steps with timelines, and footer.
+"""Terminal view of a plan: header, progress bar, counts, steps with timelines, and footer.
 
 The view never exceeds the given height.
 """
@@ -23,7 +23,7 @@ from waybook.plan.states import DONE_STEP, StepStatus
 
 
 def timeline_bar(spans: Sequence[Span], axis: Axis, width: int) -> Text:
-    """Return the spans of one step as a line of at most this width."""
+    """Return the timeline of one step as a line of at most this width."""
     cells: list[StepStatus | None] = [None] * width
     for span in spans:
         first, last = axis.column(span.start, width), axis.column(span.end, width)
@@ -41,14 +41,14 @@ def timeline_bar(spans: Sequence[Span], axis: Axis, width: int) -> Text:
 
 
 def event_sentence(happening: HistoryEntry) -> str:
-    """Return the actor and the event as a sentence without a final period."""
+    """Return a plan's event as a sentence with its actor, without a final period."""
     return (
         f"{happening.session or happening.actor} {event_label(happening.event, happening.action)}"
     )
 
 
 def run_event_sentence(run_event: RunEvent) -> str:
-    """Return the actor and the event of a run as a sentence without a final period."""
+    """Return a run's event as a sentence with its actor, without a final period."""
     about = f": {run_event.subject}" if run_event.subject else ""
     label = event_label(run_event.event, run_event.action, RUN)
     return f"{run_event.session or run_event.actor} {label}{about}"
@@ -83,12 +83,12 @@ class Viewport:
 
     @property
     def is_low(self) -> bool:
-        """Return whether the viewport is so low that only the steps fit."""
+        """Return whether the viewport is so low that it has space only for the steps."""
         return self.height is not None and self.height < LOW_HEIGHT
 
 
 def plan_display(board: PlanDetail, frame: Viewport) -> RenderableType:
-    """Return the view of a plan, never higher than the viewport."""
+    """Return the terminal view of a plan, never higher than the viewport."""
     inner = frame.width - 4
     parts: list[RenderableType] = [_heading(board), _bar_line(board, inner)]
     if frame.height is not None and frame.height <= PLAN_FIXED_ROWS:
@@ -148,7 +148,7 @@ def _steps(board: PlanDetail, width: int, rows: int | None, frame: Viewport) -> 
 
 
 def _columns(width: int, frame: Viewport, longest: tuple[int, int]) -> tuple[int, int, int]:
-    """Return the widths of the holder column, the timeline (0 for none) and the name column."""
+    """Return the widths of the holder, timeline and name columns; 0 means no column."""
     name, holder = longest
     room = width - NUMBER_WIDTH - STATUS_WIDTH - TIME_WIDTH - 4
     wide = width >= MIN_WIDTH_FOR_HOLDERS
@@ -161,7 +161,7 @@ def _columns(width: int, frame: Viewport, longest: tuple[int, int]) -> tuple[int
 
 
 def _longest(board: PlanDetail) -> tuple[int, int]:
-    """Return the widths of the longest step name and of the longest holder name."""
+    """Return the width of the longest step name, and of the longest holder name."""
     steps = board.plan.steps
     names = max((cell_len(board.name_of(step)) for step in steps), default=0)
     holders = max((cell_len(_holder(step)) for step in steps), default=0)
@@ -216,7 +216,7 @@ def _line(text: Text) -> Text:
 
 
 def _matters(board: PlanDetail) -> list[Text]:
-    """Return the notices and suggested actions for the user, as lines."""
+    """Return the lines below a plan: its open question, failure or stall, and what to do."""
     if board.review is not None:
         summary = " ".join(board.review.summary.split())
         ask = Text.assemble(("! ", "bold magenta"), summary)

@@ -1,4 +1,4 @@
-"""Terminal view of a run: stages with bars, steps of the active stages, and footer."""
+"""Terminal view of a run: stages with progress bars, steps of active stages, and footer."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -66,7 +66,7 @@ def run_display(board: RunDetail, frame: Viewport) -> RenderableType:
 
 
 def count_lines(board: RunDetail) -> int:
-    """Return the number of lines of the stages and of the steps of active stages."""
+    """Return how many lines the stages, and the steps of active stages, take."""
     return len(list(_lines(board, is_expanded=False)))
 
 
@@ -83,7 +83,7 @@ def _source(board: RunDetail) -> Text:
 
 
 def documents_available(board: RunDetail) -> str:
-    """Return the document counts: "8 of 36 documents available"."""
+    """Return the document counts as text, such as "8 of 36 documents available"."""
     expected = sum(stage["documentsExpected"] or 0 for stage in board.report["stages"])
     return f"{board.documents_available} of {expected} documents available"
 
@@ -99,7 +99,7 @@ def _bar_line(board: RunDetail, width: int) -> Text:
 
 
 def _stages(board: RunDetail) -> list[StageReport]:
-    """Return the stages in DAG order."""
+    """Return the stages in the order of the workflow."""
     by_slug = {stage["stageSlug"]: stage for stage in board.report["stages"]}
     return [by_slug[slug] for slug in board.compiled_dag.order]
 
@@ -148,7 +148,7 @@ def _steps_done(stage: StageReport) -> Text:
 
 
 def _to_come(board: RunDetail, slug: str) -> Text:
-    """Return the step count of a stage that has not started."""
+    """Return the number of steps of a stage that has not started, as text."""
     return Text(f"{len(board.compiled_dag.graphs[slug].order)} steps", style="dim")
 
 
@@ -206,7 +206,7 @@ def _units(board: RunDetail, slug: str, step: StepReport) -> Text:
 
 
 def _window(lines: list[DisplayRow], rows: int | None) -> list[DisplayRow]:
-    """Return the lines that fit, around the run's current position."""
+    """Return the lines that fit the height, around the line of the current stage or step."""
     if rows is None or len(lines) <= rows:
         return lines
     room = rows - 2 if rows > MIN_ROWS_FOR_ELLIPSIS else rows
@@ -242,7 +242,7 @@ def _table(lines: list[DisplayRow], width: int) -> Table:
 
 
 def _widths(width: int, figures: int, longest: int) -> tuple[int, int, int]:
-    """Return the widths of the names, the bars (0 for none) and the last column (0 for none)."""
+    """Return the widths of the name, bar and last columns; 0 means no column."""
     bar = LONG_BAR if width >= MIN_WIDTH_FOR_LONG_BARS else SHORT_BAR
     bar = bar if width >= MIN_WIDTH_FOR_BARS else 0
     room = width - STATUS_WIDTH - figures - 4 - (bar + 2 if bar else 0)
@@ -267,7 +267,7 @@ def _foot(board: RunDetail, *, live: bool) -> list[Text]:
 
 
 def _matters(board: RunDetail) -> list[Text]:
-    """Return the notices and suggested actions for the user, as lines."""
+    """Return the lines below a run: its open question or failure, and what to do."""
     slug = board.awaiting
     if slug is not None:
         ask = Text.assemble(("! ", "bold magenta"), f"{slug} is complete: what do you say to it?")

@@ -1,4 +1,4 @@
-"""Terminal view of a report: stages with progress, their steps, and warnings."""
+"""Terminal view of a progress report: stages with progress, their steps, and warnings."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -28,13 +28,13 @@ BAR_STATUS = {
 
 
 def print_report(report: Report) -> None:
-    """Print the report to the terminal."""
+    """Print the progress report to the terminal."""
     console = SafeConsole()
     console.print(report_display(report, console.width))
 
 
 def report_display(report: Report, width: int) -> RenderableType:
-    """Return the whole report for a terminal of this width."""
+    """Return the terminal view of a whole progress report, for this width."""
     progress = report["dagProgress"]
     done, total = progress["completedStages"], progress["totalStages"]
     heading = Text(f"{done} of {total} stages completed, {percent(done, total)} %", style="bold")
@@ -64,7 +64,7 @@ def _bar_line(stage: StageReport, steps: list[StepReport], width: int) -> Text:
 
 
 def stage_progress_text(stage: StageReport) -> str:
-    """Return the progress of a stage: "3 of 13 steps, 23 %, 8 of 36 documents"."""
+    """Return a stage's progress as text, such as "3 of 13 steps, 23 %, 8 of 36 documents"."""
     progress = stage["progress"]
     if progress is None:
         return ""

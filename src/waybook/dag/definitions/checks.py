@@ -1,4 +1,4 @@
-"""Structural checks of a definition whose form is valid; they report errors with positions.
+"""Structural checks of a workflow definition whose form is valid; errors have positions.
 
 Hidden dependencies are steps that need a document of their stage without a path of edges from its
 producer: such a step may start before the document exists. If a document has several producers, one
@@ -57,7 +57,7 @@ def _needs(step: RecipeStep, slug: str) -> Iterator[tuple[int, str]]:
 
 
 def _upto(graph: Graph, bit: Mapping[str, Bits]) -> Mapping[str, Bits]:
-    """Return each step together with all its ancestors."""
+    """Return, for each step, the step itself and all its ancestors."""
     upto: dict[str, Bits] = {}
     for key in graph.order:
         bits = bit[key]
@@ -91,12 +91,12 @@ def _dependency_message(
 
 
 def transition_errors(dag: Dag) -> list[Diagnostic]:
-    """Return the errors in names of stages and transitions; without these, the other errors."""
+    """Return the errors in stage and transition names or, if none, the other errors."""
     return [*_stage_name_errors(dag), *_name_faults(dag)] or [*_shape_faults(dag)]
 
 
 def stages_before(dag: Dag) -> Mapping[str, frozenset[str]]:
-    """Return for each stage all stages with a path of transitions to it."""
+    """Return, for each stage, all stages from which transitions lead to it."""
     before: dict[str, frozenset[str]] = {}
     waiting = {stage.slug: set(dag.before(stage.slug)) for stage in dag.stages}
     while ready := [slug for slug, sources in waiting.items() if sources <= before.keys()]:
@@ -156,7 +156,7 @@ TEMPLATE_OVERHEAD = 512
 
 
 def definition_errors(dag: Dag) -> list[Diagnostic]:
-    """Return the structural errors of a DAG, limited per kind and stage."""
+    """Return the structural errors of a DAG, limited in number per kind and stage."""
     faults = transition_errors(dag)
     # Without a valid stage order, it is unknown which stage precedes which.
     before = {} if faults else stages_before(dag)

@@ -1,4 +1,4 @@
-"""Reading, checking, and writing of definitions, which describe a DAG as data.
+"""Reading, checking and writing of workflow definitions, which describe a DAG as data.
 
 A definition that was read matches the published schema and can be run; all errors are reported with
 their names and positions.
@@ -32,7 +32,7 @@ Raw = Mapping[str, object]
 
 
 def definition_schema() -> dict[str, object]:
-    """Return the published JSON Schema of definitions."""
+    """Return the published JSON Schema of workflow definitions."""
     text = (
         files("waybook.dag.definitions")
         .joinpath("definition.schema.json")
@@ -50,7 +50,7 @@ def _form(*, strict: bool) -> Check:
 
 
 def read_definition(data: object, *, strict: bool = True) -> Dag:
-    """Return the DAG defined by parsed JSON; if not strict, unknown properties are ignored.
+    """Return the DAG that parsed JSON defines; unknown properties are errors only if `strict`.
 
     Raises:
         BadRecipe: with every fault there is in the form, or else in the structure.
@@ -168,7 +168,7 @@ def _list(raw: Raw, name: str) -> Sequence[Raw]:
 
 
 def write_definition(dag: Dag) -> dict[str, object]:
-    """Return the DAG as JSON that can be read back; empty values are left out."""
+    """Return the DAG as JSON that can be read again; empty values are omitted."""
     return {
         "slug": dag.slug,
         "name": dag.name,

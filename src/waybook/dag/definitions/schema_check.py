@@ -45,14 +45,14 @@ _WORDS: Mapping[str, str] = {
 
 
 def compile_check(schema: Schema, *, strict: bool = True) -> Check:
-    """Return the check for a schema; if not strict, unknown properties are allowed."""
+    """Return the check for a schema; unknown properties are errors only if `strict`."""
     named = cast("Mapping[str, Schema]", schema.get("$defs", {}))
     return _Forms(named, {}, strict).check_of(schema)
 
 
 @dataclass(frozen=True, slots=True)
 class _Forms:
-    """Compilation state: the schemas referred to, and those already compiled."""
+    """State of the compilation: the schemas that are referred to, and the compiled checks."""
 
     named: Mapping[str, Schema]
     known: dict[str, Check]
@@ -222,5 +222,5 @@ def _did_you_mean(value: object, known: Iterable[str]) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return a name without case and separators: step_key and Step-Key become stepkey."""
+    """Return a name in lower case without separators: step_key and Step-Key become stepkey."""
     return name.casefold().replace("_", "").replace("-", "").replace(" ", "")

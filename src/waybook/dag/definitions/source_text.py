@@ -1,4 +1,4 @@
-"""Parser for definition texts in YAML or JSON, safe for untrusted input.
+"""Parser for workflow definitions in YAML or JSON, safe for untrusted input.
 
 It accepts the unambiguous subset of YAML: no tags, no merge keys; keys are texts, each used once;
 `yes` and dates are texts too. An alias costs as much as the value it refers to. The built-in
@@ -63,7 +63,7 @@ def decode_text(data: bytes) -> str:
 
 
 def parse_definition(text: str) -> object:
-    """Return the value of a text in YAML or JSON.
+    """Parse a text in YAML or JSON, and return its value.
 
     Raises:
         BadRecipe: it is neither, or goes beyond a limit; with the line and the column.
@@ -127,7 +127,7 @@ def _yaml(text: str) -> object:
 
 
 class _Mark(Protocol):
-    """Zero-based position in the text."""
+    """Zero-based line and column in the text."""
 
     line: int
     column: int
@@ -135,7 +135,7 @@ class _Mark(Protocol):
 
 @dataclass(slots=True)
 class _Open:
-    """List or object that is not finished."""
+    """List or object whose end the YAML parser has not reached yet."""
 
     value: Container
     anchor: str | None
@@ -145,7 +145,7 @@ class _Open:
 
 @dataclass(slots=True)
 class _Building:
-    """Values built from the events read so far, without recursion."""
+    """Values built without recursion from the YAML parser's events."""
 
     done: list[object] = field(default_factory=list)
     stack: list[_Open] = field(default_factory=list)
@@ -232,7 +232,7 @@ def _refuse_tag(event: NodeStart) -> None:
 
 
 def _plain_value(text: str) -> object:
-    """Return the value of an unquoted scalar.
+    """Return the value of an unquoted YAML scalar.
 
     >>> [_plain_value(text) for text in ("12", "1.5", "true", "", "yes", "2030-01-01")]
     [12, 1.5, True, None, 'yes', '2030-01-01']
@@ -254,7 +254,7 @@ SUFFIX = ".yaml"
 
 @cache
 def builtin_definitions() -> Mapping[str, str]:
-    """Return the text of each built-in definition, by its slug."""
+    """Return the text of each built-in workflow definition, by slug."""
     folder = files("waybook.dag.definitions").joinpath("builtin")
     entries = sorted(folder.iterdir(), key=lambda file: file.name)
     return MappingProxyType(

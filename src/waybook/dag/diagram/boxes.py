@@ -1,4 +1,4 @@
-"""SVG of boxes: a step or a stack of steps with its icon, name and status; and SVG escaping."""
+"""SVG of the boxes in a diagram, each for one step or a stack of steps, and SVG escaping."""
 
 import re
 from collections import Counter
@@ -34,7 +34,7 @@ PLAIN_TEXT: Final = re.compile(r"[\w .,:;/()+-]*")
 
 
 def escape_text(text: str) -> str:
-    r"""Return a text escaped for element content and attribute values.
+    r"""Return a text escaped for use in SVG content and attribute values.
 
     >>> escape_text('<a href="x"> \x01 & co')
     '&lt;a href=&quot;x&quot;&gt; � &amp; co'
@@ -49,7 +49,7 @@ ATTRIBUTE_NAMES = {"class_": "class"}
 
 
 def element(name: str, content: str = "", /, **attributes: object) -> str:
-    """Return an element; a `None` attribute is left out, and data_x becomes data-x.
+    """Return an SVG element; omit attributes that are `None`, and write data_x as data-x.
 
     >>> element("rect", width=3, class_="box", data_step="a<b", rx=None)
     '<rect width="3" class="box" data-step="a&lt;b"/>'
@@ -69,7 +69,7 @@ def _escape_value(value: object) -> object:
 
 
 def text(x: int, y: int, content: str, class_: str | None = None, **attributes: object) -> str:
-    """Return a line of text that begins at this point; empty for an empty text."""
+    """Return the SVG of a line of text that begins at this point; empty for an empty text."""
     return (
         element("text", escape_text(content), x=x, y=y, class_=class_, **attributes)
         if content
@@ -86,13 +86,13 @@ TIMES_SIGN = "\N{MULTIPLICATION SIGN}"
 
 
 def icon(x: int, y: int, status: str) -> str:
-    """Return the icon of a status, if it has one, centered at this point."""
+    """Return the icon of a status centered at this point; empty if the status has no icon."""
     shape = symbol_for(status).icon
     return element("path", class_="icon", d=f"M{x} {y}{shape}") if shape else ""
 
 
 def box_status(box: Box, layout: Layout, marks: Annotations) -> str:
-    """Return the status a box shows."""
+    """Return the status that a box shows."""
     lane = layout.sketch.lanes[box.lane]
     return aggregate_status(
         [marks.step(lane.slug, lane.steps[step].key).status for step in box.steps]
@@ -106,7 +106,7 @@ def draw_box(
     status: str,
     address: Callable[[str, str], str | None] | None,
 ) -> str:
-    """Return the SVG of a box, as a link if there is a URL for it."""
+    """Return the SVG of a box, as a link if the box has a URL."""
     lane = layout.sketch.lanes[box.lane]
     first = lane.steps[box.steps[0]]
     many = len(box.steps)
@@ -134,7 +134,7 @@ def draw_box(
 
 
 def _cards(box: Box) -> Iterator[str]:
-    """Yield the card of a step, and the cards behind it for a stack."""
+    """Yield the rectangle of a step's box and, for a stack, the rectangles behind it."""
     pile = STACK_OFFSET if len(box.steps) > 1 else 0
     width, height = box.width - pile, box.height - pile
     for shift in (pile, pile // 2) if pile else ():
@@ -156,7 +156,7 @@ def _texts(layout: Layout, name: str, status: str, note: str, *, higher: int) ->
 
 
 def _compact(layout: Layout, name: str, status: str) -> Iterator[str]:
-    """Yield the icon and the name; the legend and the title contain the status labels."""
+    """Yield the icon and name of a compact box; legend and title contain the status labels."""
     measures = layout.measures
     yield icon(13, measures.box_height // 2, status)
     yield text(25, 16, truncate(name, measures.box_width - 25 - 6, WORD_SIZE))
@@ -175,7 +175,7 @@ def _done(box: Box, layout: Layout, marks: Annotations) -> str:
 
 
 def _bar(box: Box, layout: Layout, marks: Annotations) -> Iterator[str]:
-    """Yield the status distribution of a stack, as a bar along its lower edge."""
+    """Yield a bar along the lower edge of a stack that shows the share of each status."""
     counts, left, past = _statuses(box, layout, marks), 0, 0
     width, top = box.width - STACK_OFFSET - 2 * TEXT_RIGHT, box.height - STACK_OFFSET - 3
     for status in (status for status in STATUS_SYMBOLS if status in counts):
@@ -194,7 +194,7 @@ def _bar(box: Box, layout: Layout, marks: Annotations) -> Iterator[str]:
 
 
 def legend(layout: Layout, marks: Annotations, top: int) -> tuple[str, int]:
-    """Return the legend of icons with their counts for compact boxes, and its width."""
+    """Return the legend of status icons with counts, for compact boxes, and its width."""
     lanes = layout.sketch.lanes
     counts = Counter(marks.step(lane.slug, s.key).status for lane in lanes for s in lane.steps)
     left, parts = layout.measures.margin + 8, list[str]()

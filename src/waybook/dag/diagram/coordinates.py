@@ -1,4 +1,4 @@
-"""Coordinates of a lane: vertical positions of items, and tracks for detours.
+"""Coordinates of one lane of a diagram: positions of boxes, and tracks for edges around boxes.
 
 Each item is placed at the mean height of its neighbors as far as the column order allows: the
 heights nearest to all means that keep order and distances are found in one pass (pool adjacent
@@ -35,7 +35,7 @@ class VerticalPlacement:
 def place_vertically(
     grid: Grid, columns: list[list[Item]], measures: Dimensions
 ) -> VerticalPlacement:
-    """Return the vertical positions of all items."""
+    """Return the vertical positions of all items of the grid."""
     stacks = [_stack(grid, column, measures) for column in columns]
     heights = [0] * len(grid.starts)
     for band, (_, high) in zip(grid.bands, stacks, strict=True):
@@ -53,7 +53,7 @@ def place_vertically(
 
 
 def _passes(grid: Grid, columns: int) -> Iterator[tuple[Sequence[Sequence[Item]], Sequence[int]]]:
-    """Yield, for each alignment pass, the neighbors of every item and the order of columns."""
+    """Yield the neighbors and the column order to use in each alignment pass."""
     before, after = neighbors(grid, list(grid.through.values()))
     both = [sources + targets for sources, targets in zip(before, after, strict=True)]
     forth, back = range(columns), range(columns - 1, -1, -1)
@@ -61,7 +61,7 @@ def _passes(grid: Grid, columns: int) -> Iterator[tuple[Sequence[Sequence[Item]]
 
 
 def _stack(grid: Grid, column: list[Item], measures: Dimensions) -> tuple[list[int], int]:
-    """Return the centers of a column's items at minimal distances, and the total height."""
+    """Return the y-centers of a column's items, packed tightly, and the total height."""
     offsets, bottom, last = list[int](), 0, None
     for item in column:
         box = grid.is_box(item)
@@ -85,7 +85,7 @@ def _settle(
     room: tuple[list[int], int],
     boxes: int,
 ) -> None:
-    """Move the items of a column as near to their neighbors as the order allows."""
+    """Move the items of a column as near to their neighbors as their order allows."""
     offsets, slack = room
     wishes, weights = [], []
     for item, offset in zip(column, offsets, strict=True):
@@ -128,7 +128,7 @@ COMPACT_TRACK_COUNT = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaps:
-    """Tracks in the gaps, and the resulting widths."""
+    """Tracks for edges in the gaps between columns, and the resulting widths."""
 
     #: Track numbers within a gap: of each source that lines leave, and of each target that lines
     #: enter from above (True) or from below (False).
@@ -143,21 +143,21 @@ class Gaps:
     measures: Dimensions
 
     def exit_x(self, source: int, gap: Gap) -> int:
-        """Return the x-coordinate of the track that starts at a source."""
+        """Return the x-coordinate of the vertical track that starts at a source."""
         left = self.columns[gap[1] - 1] + self.measures.box_width
         return (
             left + BEFORE + track_offset(self.exits[source], self.leaving[gap], self.measures.pitch)
         )
 
     def entry_x(self, entry: tuple[int, bool], gap: Gap) -> int:
-        """Return the x-coordinate of the track that leads into a target."""
+        """Return the x-coordinate of the vertical track that leads into a target."""
         many, pitch = self.entering[gap], self.measures.pitch
         back = track_offset(many, many, pitch) - track_offset(self.entries[entry] + 1, many, pitch)
         return self.columns[gap[1]] - BEHIND - back
 
 
 def track_offset(number: int, many: int, pitch: int) -> int:
-    """Return the offset of the track with this number, among `many`.
+    """Return the offset in pixels of a track, given its number and the number of tracks.
 
     >>> track_offset(3, 4, 6), track_offset(90, 160, 6)
     (18, 180)
@@ -170,7 +170,7 @@ def track_offset(number: int, many: int, pitch: int) -> int:
 
 
 def gaps_of(grid: Grid, middle: Sequence[int], measures: Dimensions) -> Gaps:
-    """Assign a track to every source and target of a detour."""
+    """Assign a track in the gaps to each source and target of an edge around boxes."""
     leaving: dict[Gap, dict[int, None]] = defaultdict(dict)
     entering: dict[Gap, dict[tuple[int, bool], None]] = defaultdict(dict)
     for source, target in grid.detours:
@@ -208,7 +208,7 @@ def _entry_rank(entry: tuple[int, bool], middle: Sequence[int]) -> tuple[bool, i
 def _columns(
     grid: Grid, many: tuple[Mapping[Gap, int], Mapping[Gap, int]], measures: Dimensions
 ) -> list[int]:
-    """Return the left edges of the columns, which all bands share."""
+    """Return the x-coordinates of the left edges of the columns."""
     room: dict[int, int] = defaultdict(int)
     for gap in {*many[0], *many[1]}:
         out, into = many[0].get(gap, 0), many[1].get(gap, 0)
@@ -221,7 +221,7 @@ def _columns(
 
 
 def assign_tracks(spans: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int], int]:
-    """Return a track for each span, without overlaps on a track, and the number of tracks.
+    """Return a track number for each interval, so that none overlap, and the number of tracks.
 
     >>> assign_tracks({7: (0, 20), 8: (10, 50), 9: (30, 40)})
     ({7: 0, 8: 1, 9: 0}, 2)

@@ -1,4 +1,4 @@
-"""Dimensions of a drawing in pixels, and text measurement.
+"""Dimensions of a diagram in pixels, and text measurement.
 
 Boxes are large enough to read, or compact for thousands of steps. Text widths are estimated from a
 table of character widths, close enough to decide whether a text fits.
@@ -43,7 +43,7 @@ MAX_MEASURED_LENGTH = 400
 
 
 def text_width(text: str, size: int) -> float:
-    """Return the width in pixels.
+    """Return the width of a text in pixels.
 
     >>> text_width("will", 10) < text_width("www", 10)
     True
@@ -61,7 +61,7 @@ def _width(character: str) -> int:
 
 
 def truncate(text: str, room: float, size: int) -> str:
-    """Return the text, or as much of it as fits, with an ellipsis.
+    """Return the text, truncated with an ellipsis if it does not fit.
 
     >>> truncate("Prepare the header", 62, 12)
     'Prepare…'
@@ -77,7 +77,7 @@ def truncate(text: str, room: float, size: int) -> str:
 
 
 def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
-    """Return the text in at most `lines` lines, broken between words; the last is truncated.
+    """Return the text as at most `lines` lines, broken between words; truncate the last one.
 
     >>> wrap("Pairwise synthesis of the business case", 140, 12, 2)
     ['Pairwise synthesis of', 'the business case']
@@ -130,7 +130,7 @@ class Dimensions:
 
     @property
     def name_width(self) -> int:
-        """Return the maximum width of a line of a name."""
+        """Return the maximum width of one line of a step's name, in pixels."""
         return self.box_width - TEXT_LEFT - TEXT_RIGHT
 
 
@@ -149,7 +149,7 @@ COMPACT = Dimensions(
 
 
 def dimensions_for(sketch: Diagram, boxes: int) -> Dimensions:
-    """Return large boxes, with two lines if names need them, or compact ones if there are many."""
+    """Return the box dimensions: compact for many boxes, and two lines high for long names."""
     if boxes >= COMPACT_FROM:
         return COMPACT
     measures, names = Dimensions(), (step.name for lane in sketch.lanes for step in lane.steps)
@@ -165,7 +165,7 @@ def columns_in(width: int, measures: Dimensions) -> int:
 
 
 def columns_for(rows: Sequence[int], measures: Dimensions) -> int:
-    """Return the number of columns for a well-proportioned page, given the boxes per layer.
+    """Return the number of columns for a well-proportioned diagram, given the boxes per layer.
 
     More columns make it wider and lower.
 

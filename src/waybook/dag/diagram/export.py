@@ -1,4 +1,4 @@
-"""Drawing: a diagram with its annotations, and its export formats."""
+"""Drawing: a diagram with its status annotations, and its export formats."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Drawing:
 
 
 def export_drawing(form: DrawingFormat, drawing: Drawing) -> str:
-    """Return the drawing as a standalone text, for a file."""
+    """Return the diagram in a text format that can be saved as a file."""
     if form is DrawingFormat.SVG:
         return render_svg(compute_layout(drawing.diagram), drawing.annotations, styled=True) + "\n"
     return _TEXTS[form](drawing.diagram, drawing.annotations)
@@ -41,7 +41,7 @@ _TEXTS = MappingProxyType(
 
 
 def drawing_from_snapshot(data: object, models: Sequence[str] = ()) -> Drawing:
-    """Return the drawing of a snapshot, or of a definition alone.
+    """Return the diagram of an exported run snapshot, or of a workflow definition alone.
 
     `models` are those of the first stage, if the data does not name them.
 

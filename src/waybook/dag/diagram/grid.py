@@ -1,4 +1,4 @@
-"""Grid of a lane: columns in bands, item order within columns, and the kind of each edge.
+"""Grid of a lane in a diagram: columns in bands, the order in columns, and kinds of edges.
 
 An edge to the next column is a curve. A longer one within a band passes through the columns
 between, with a slot reserved in each; edges of one source share these slots. Any other edge is a
@@ -39,11 +39,11 @@ class Grid:
     detours: Pairs = field(default_factory=list)
 
     def band(self, item: Item) -> int:
-        """Return the band of an item."""
+        """Return the number of the band that contains an item."""
         return self.bands[self.layer[item]]
 
     def column(self, item: Item) -> int:
-        """Return the item's column within its band."""
+        """Return the number of the item's column within its band."""
         layer = self.layer[item]
         return layer - self.starts[self.bands[layer]]
 
@@ -62,7 +62,7 @@ class Grid:
         return (item, 0) if self.is_box(item) else (self.origins[item - self.boxes], 1)
 
     def widest(self) -> int:
-        """Return the number of columns of the widest band."""
+        """Return the number of columns in the widest band."""
         ends = [*self.starts[1:], max(self.layer) + 1]
         return max(end - start for start, end in zip(self.starts, ends, strict=True))
 
@@ -95,7 +95,7 @@ def _get_or_add_slot(
 
 
 def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Item]], ...]:
-    """Return, for each item, the items before it and after it along these routes."""
+    """Return, for each item, the previous and the next items along these routes."""
     before: list[dict[Item, None]] = [{} for _ in grid.layer]
     after: list[dict[Item, None]] = [{} for _ in grid.layer]
     for way in ways:
@@ -129,7 +129,7 @@ def order_columns(grid: Grid) -> Columns:
 
 
 def _rounds(grid: Grid, rounds: int) -> Iterator[Columns]:
-    """Yield the columns after each round of sweeps."""
+    """Yield the columns after each round of reordering."""
     round_about = [[source, target] for source, target in grid.detours]
     before, after = neighbors(grid, [*grid.through.values(), *round_about])
     columns, families = grid.columns(), _families(grid)
@@ -188,7 +188,7 @@ def _families(grid: Grid) -> list[list[list[Item]]]:
 
 
 def count_crossings(columns: Columns, after: NeighborMap, place: dict[Item, float]) -> int:
-    """Return the number of crossings between adjacent columns."""
+    """Return the number of edge crossings between adjacent columns."""
     total = 0
     for column in columns:
         seen: list[float] = []

@@ -1,4 +1,4 @@
-"""Layers of a lane: each box in a column after its dependencies, columns wrapped in bands.
+"""Layers of a lane in a diagram: each box comes after its dependencies; long lanes wrap.
 
 Identical siblings, many steps of one kind with the same neighbors on both sides, are stacked.
 
@@ -22,14 +22,14 @@ Pairs: TypeAlias = list[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class StackedLane:
-    """Lane whose steps are grouped into boxes; a box lists the indexes of its steps."""
+    """Lane of a diagram with steps grouped into boxes; a box lists its steps' indexes."""
 
     boxes: tuple[tuple[int, ...], ...]
     edges: Pairs
 
 
 def stack_siblings(lane: Lane, stack_from: int) -> StackedLane:
-    """Return the lane with each family of at least `stack_from` identical siblings as one box."""
+    """Return the lane with each group of at least `stack_from` identical steps as one box."""
     place = {step.key: number for number, step in enumerate(lane.steps)}
     edges = list(dict.fromkeys((place[source], place[target]) for source, target in lane.edges))
     families: dict[object, list[int]] = defaultdict(list)
@@ -54,7 +54,7 @@ def _adjacent_positions(
 
 
 def _joined(count: int, edges: Pairs, first: dict[int, int]) -> StackedLane:
-    """Return the lane with each family of identical siblings merged into one box."""
+    """Return the lane with each family of identical steps merged into one box."""
     members: dict[int, list[int]] = defaultdict(list)
     for number in range(count):
         members[first.get(number, number)].append(number)
@@ -64,7 +64,7 @@ def _joined(count: int, edges: Pairs, first: dict[int, int]) -> StackedLane:
 
 
 def layers_of(count: int, edges: Pairs) -> list[int]:
-    """Return the layer of each box: its longest path, moved toward its successors.
+    """Return each box's layer: the length of its longest path, adjusted to shorten edges.
 
     A box with at least as many successors as predecessors is moved as late as possible, then one
     with at least as many predecessors is moved back as early as possible. This shortens edges, and
@@ -101,7 +101,7 @@ def _order(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> l
 
 
 def bands_of(layer: Sequence[int], edges: Pairs, columns: int) -> list[int]:
-    """Return the first layer of each band, cut where the fewest edges cross.
+    """Return the first layer of each band; bands are split where the fewest edges cross.
 
     A band has at most `columns` layers. If all cuts are equal, all bands but the last have one
     length.
@@ -121,7 +121,7 @@ def bands_of(layer: Sequence[int], edges: Pairs, columns: int) -> list[int]:
 
 
 def _edges_through(layer: Sequence[int], edges: Pairs, count: int) -> list[int]:
-    """Return, for each layer, the number of edges that start before it and end in or after it."""
+    """Return, for each layer, the number of edges that begin before and end in or after it."""
     change = [0] * (count + 2)
     for source, target in edges:
         change[layer[source] + 1] += 1
@@ -140,14 +140,14 @@ MAX_REDUCED_BOXES: Final = 2_000
 
 
 class Thinned(NamedTuple):
-    """Edges to draw, and the number left out."""
+    """Edges to draw, and the number of omitted edges."""
 
     edges: Pairs
     undrawn: int = 0
 
 
 def thin_edges(count: int, edges: Pairs) -> Thinned:
-    """Return the edges to draw between this many boxes: all of them, unless they are too many.
+    """Return the edges to draw; omit some if there are too many for this number of boxes.
 
     >>> dense = [(a, b) for b in range(200) for a in range(b)]
     >>> [len(thin_edges(200, dense).edges), thin_edges(200, dense).undrawn]
@@ -163,7 +163,7 @@ def thin_edges(count: int, edges: Pairs) -> Thinned:
 
 
 def _without_implied(count: int, edges: Pairs) -> Pairs:
-    """Return the edges whose source reaches their target by no other path."""
+    """Return the edges whose target cannot be reached from their source by another path."""
     after: list[list[int]] = [[] for _ in range(count)]
     for source, target in edges:
         after[source].append(target)
@@ -196,7 +196,7 @@ def _topological(count: int, after: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _first_of_each(edges: Pairs, most: int) -> Pairs:
-    """Return at most `most` edges, chosen so that every box keeps its first edges."""
+    """Return at most `most` edges, so that each box keeps the first of its incoming edges."""
     rank: dict[int, int] = {}
     ranked = list[tuple[int, int]]()
     for number, (_, target) in enumerate(edges):

@@ -1,4 +1,4 @@
-"""Layout of a map: position of every box, route of every edge.
+"""Layout of a diagram: position of every box, route of every edge.
 
 Layered, from left to right: layers, order within them, heights, and routes for the edges, none of
 them through a box. A map too long for a page is wrapped into bands, like text. Everything is linear
@@ -34,7 +34,7 @@ from waybook.dag.diagram.routing import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Inside:
-    """Layout of one lane, with its top left corner at the origin."""
+    """Layout of one lane of a diagram, relative to the lane's top left corner."""
 
     width: int
     height: int
@@ -71,7 +71,7 @@ def compute_layout(
 
 
 def _rows(layer: list[int]) -> list[int]:
-    """Return the number of boxes in each layer."""
+    """Return the number of boxes in each layer of a lane."""
     counts = Counter(layer)
     return [counts[place] for place in range(len(counts))]
 
@@ -108,7 +108,7 @@ def _inside(
 
 
 def _stacked_lanes(sketch: Diagram, insides: list[_Inside], measures: Dimensions) -> Layout:
-    """Return the lanes one below the other, each in its frame, with the transitions."""
+    """Return the lanes, placed below each other in frames, with their transitions."""
     framed = _is_framed(sketch)
     place = {lane.slug: number for number, lane in enumerate(sketch.lanes)}
     ways = (
@@ -152,7 +152,7 @@ def _is_framed(sketch: Diagram) -> bool:
 def _moved(
     insides: list[_Inside], frames: list[Frame], framed: Dimensions | None
 ) -> tuple[list[Box], list[EdgeLine]]:
-    """Return all boxes and lines, moved to their lanes."""
+    """Return the boxes and lines of all lanes, moved to the positions of their lanes."""
     boxes, lines = list[Box](), list[EdgeLine]()
     for inside, frame in zip(insides, frames, strict=True):
         x = frame.x + (framed.padding if framed else 0)
@@ -167,7 +167,7 @@ def _moved(
 
 
 def _way_on(source: Frame, target: Frame, side: int | None, measures: Dimensions) -> Route:
-    """Return a transition's route: straight down to the next lane, left of the lanes otherwise."""
+    """Return a transition's route: straight down to the next lane, else left of the lanes."""
     if side is None:
         across = source.x + 2 * measures.padding
         return ((across, source.y + source.height), (across, target.y))
@@ -180,7 +180,7 @@ def _left_anchor_of(frame: Frame, measures: Dimensions) -> Point:
 
 
 def exceeds(lane: Lane, boxes: int) -> bool:
-    """Return whether a lane has more than this many boxes, each stack counted as one.
+    """Return whether a lane has more than this many boxes; a stack is one box.
 
     Neighbor sets are compared by the sums of their hashes, which is far cheaper than stacking.
     """
@@ -195,7 +195,7 @@ def exceeds(lane: Lane, boxes: int) -> bool:
 
 
 def steps_around(lane: Lane, key: str, most: int) -> Lane:
-    """Return the lane with at most `most` steps, those nearest to this one, and their edges.
+    """Return the lane with at most `most` steps, those nearest to this step, and their edges.
 
     Steps without a connection to it are never included.
     """

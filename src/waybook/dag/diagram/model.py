@@ -1,4 +1,4 @@
-"""Model of a diagram: lanes of steps with edges between them, independent of the source.
+"""Data model of a diagram, independent of its source: lanes of steps with edges.
 
 A stage of a DAG is a lane, and so is a plan. Steps are in declared order.
 """
@@ -38,7 +38,7 @@ class Diagram:
 
 
 def diagram_from_structure(structure: Structure) -> Diagram:
-    """Return the diagram of a DAG; a stage with an invalid recipe is a lane without edges."""
+    """Return the diagram of a DAG; the lane of a stage with an invalid recipe has no edges."""
     dag = structure.dag
     stages = {stage.slug: stage for stage in dag.stages}
     return Diagram(

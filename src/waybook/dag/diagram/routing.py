@@ -1,4 +1,4 @@
-"""Routes of edges, computed after tracks are assigned in gaps, corridors and the gutter.
+"""Routes of edges between and around boxes, computed after tracks are assigned.
 
 Geometry of a layout: boxes, lines between them, frames, and SVG path data.
 
@@ -30,7 +30,7 @@ Route: TypeAlias = tuple[Point, ...]
 
 
 class Box(NamedTuple):
-    """Box of a step, or of a stack of steps with the same neighbors."""
+    """Box of a step, or of a stack of steps with the same predecessors and successors."""
 
     x: int
     y: int
@@ -45,7 +45,7 @@ class Box(NamedTuple):
 
 
 class EdgeLine(NamedTuple):
-    """Edge between two boxes, by their indexes."""
+    """Line between two boxes, which are given by their indexes."""
 
     source: int
     target: int
@@ -53,7 +53,7 @@ class EdgeLine(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """Frame around a lane, with space for its name on top."""
+    """Frame around a lane, with space for the lane's name at the top."""
 
     x: int
     y: int
@@ -63,7 +63,7 @@ class Frame(NamedTuple):
 
 
 class TransitionRoute(NamedTuple):
-    """Transition between two lanes."""
+    """Line between two lanes that shows a transition."""
 
     source: int
     target: int
@@ -118,7 +118,7 @@ def path_data(way: Route) -> str:
 
 
 def _without_repetition(way: Route) -> list[Point]:
-    """Return the points without repeated and collinear ones."""
+    """Return the points of a route without repeated and collinear ones."""
     points = [way[0]]
     for point in way[1:]:
         if point == points[-1]:
@@ -134,7 +134,7 @@ def _in_line(first: Point, other: Point, third: Point) -> bool:
 
 
 def _turn(here: Point, there: Point, behind: Point | None) -> int:
-    """Return the radius of a corner: smaller if a side is short, 0 before a curve."""
+    """Return the radius of a route's corner: smaller if a side is short, 0 before a curve."""
     if behind is None or (there[0] != behind[0] and there[1] != behind[1]):
         return 0
     return min(RADIUS, _length(here, there) // 2, _length(there, behind) // 2)
@@ -145,7 +145,7 @@ def _length(first: Point, other: Point) -> int:
 
 
 def _toward(start: Point, other: Point, far: int) -> Point:
-    """Return the offset of this length from one point toward the other."""
+    """Return the offset with this length from one point toward another."""
     dx, dy = other[0] - start[0], other[1] - start[1]
     return ((dx > 0) - (dx < 0)) * far, ((dy > 0) - (dy < 0)) * far
 
@@ -158,7 +158,7 @@ def _straight(here: Point, there: Point, shorter: int) -> str:
 
 
 def format_numbers(*values: int) -> str:
-    """Return numbers of a path, with a space only if one is needed.
+    """Return numbers as SVG path data, with spaces only where needed.
 
     >>> format_numbers(1, -2, 3)
     '1-2 3'
@@ -169,7 +169,7 @@ def format_numbers(*values: int) -> str:
 
 
 def is_detour(way: Route) -> bool:
-    """Return whether a route leaves the columns: only then does it have a vertical segment.
+    """Return whether a route goes around the columns, which requires a vertical segment.
 
     >>> is_detour(((0, 0), (40, 30))), is_detour(((0, 0), (9, 0), (9, 30), (40, 30)))
     (False, True)
@@ -178,7 +178,7 @@ def is_detour(way: Route) -> bool:
 
 
 def arrowhead_data(way: Route) -> str:
-    """Return the arrowhead at the end of a route.
+    """Return the SVG path of the arrowhead at the end of a route.
 
     >>> arrowhead_data(((0, 0), (40, 0))), arrowhead_data(((0, 0), (0, 20)))
     ('M40 0l-7-4v8z', 'M0 20l-4-7h8z')
@@ -191,7 +191,7 @@ def arrowhead_data(way: Route) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corridors:
-    """Tracks below each band and in the gutter, and the resulting total height."""
+    """Horizontal tracks below each band, vertical tracks at the left, and the total height."""
 
     #: Vertical position of the top of each band.
     tops: list[int]
@@ -218,7 +218,7 @@ class Routes:
         return self.corridors.tops[self.grid.band(item)] + self.rows.middle[item]
 
     def through(self, source: int, target: int) -> Route:
-        """Return the route through the columns between source and target."""
+        """Return the route of an edge through the columns between its source and target."""
         way = [(self.left(source) + self.measures.box_width, self.middle(source))]
         for item in self.grid.through[source, target][1:-1]:
             left, height = self.left(item), self.middle(item)
@@ -226,7 +226,7 @@ class Routes:
         return (*way, (self.left(target), self.middle(target)))
 
     def detour(self, source: int, target: int) -> Route:
-        """Return the route around the columns."""
+        """Return the route of an edge around the columns."""
         grid, corridors, shift = self.grid, self.corridors, self.corridors.gutter_width
         above, below = grid.band(source), grid.band(target)
         out = shift + self.gaps.exit_x(source, (above, grid.column(source) + 1))
@@ -242,7 +242,7 @@ class Routes:
 
 
 def routes_of(grid: Grid, rows: VerticalPlacement, measures: Dimensions) -> Routes:
-    """Assign tracks to all detours."""
+    """Assign tracks to all edges that go around boxes."""
     gaps = gaps_of(grid, rows.middle, measures)
     corridors = _corridors(grid, rows, gaps, measures)
     return Routes(grid=grid, rows=rows, gaps=gaps, corridors=corridors, measures=measures)
@@ -287,7 +287,7 @@ def _heights(
     tracks: Mapping[int, tuple[Mapping[int, int], int]],
     measures: Dimensions,
 ) -> tuple[list[int], dict[tuple[int, int], int], int]:
-    """Return each band's top, the y-coordinate of each track below it, and the total height."""
+    """Return each band's top, the y-coordinate of each track below, and the total height."""
     tops, along, top = list[int](), dict[tuple[int, int], int](), 0
     for band, height in enumerate(rows.heights):
         tops.append(top)

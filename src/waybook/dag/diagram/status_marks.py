@@ -1,4 +1,4 @@
-"""Status annotations of a map, and the symbol of each status.
+"""Status annotations of a diagram, and the symbol of each status.
 
 Annotations come from a report of a run or snapshot, or from a plan. A status has a symbol and a
 label in texts, an icon in drawings. No status is shown by color alone: every symbol and every icon
@@ -86,7 +86,7 @@ class Annotation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotations:
-    """All annotations of a map."""
+    """All status annotations of a diagram."""
 
     #: Annotations of the steps, by stage and step.
     steps: Mapping[tuple[str, str], Annotation] = field(default_factory=dict)
@@ -97,11 +97,11 @@ class Annotations:
     default: Annotation = Annotation(NOT_STARTED)
 
     def step(self, stage: str, key: str) -> Annotation:
-        """Return the annotation of a step."""
+        """Return the status annotation of a step."""
         return self.steps.get((stage, key), self.default)
 
     def stage(self, slug: str) -> Annotation:
-        """Return the annotation of a stage."""
+        """Return the status annotation of a stage."""
         return self.stages.get(slug, self.default)
 
 
@@ -115,7 +115,7 @@ def annotations_from_report(
     expected: Mapping[str, StageCounts] | None = None,
     captions: Mapping[str, str] | None = None,
 ) -> Annotations:
-    """Return the annotations for a report; steps without jobs show the expected number."""
+    """Return the annotations of a progress report; steps without jobs show expected jobs."""
     counts, steps = expected or {}, dict[tuple[str, str], Annotation]()
     for slug, stage_counts in counts.items():
         steps.update(

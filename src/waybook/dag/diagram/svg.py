@@ -1,4 +1,4 @@
-"""SVG of a layout: structure and status as classes and data attributes, colors left to CSS.
+"""SVG of a diagram: structure and status as classes and data attributes, colors left to CSS.
 
 It has no external references, scripts or style attributes, so that it renders the same in a page
 with a strict content security policy, in a chat, and in a file. Only the file embeds the
@@ -54,7 +54,7 @@ def render_svg(
     address: StepUrl | None = None,
     styled: bool = False,
 ) -> str:
-    """Return the drawing; `styled` embeds the stylesheet, for files."""
+    """Return the diagram as SVG; `styled` embeds the stylesheet, for use as a file."""
     statuses = [box_status(box, layout, marks) for box in layout.boxes]
     compact = layout.measures.compact
     below, wide = legend(layout, marks, layout.height) if compact else ("", 0)
@@ -89,14 +89,14 @@ def render_svg(
 
 @cache
 def style_sheet() -> str:
-    """Return the stylesheet of all drawings, minified."""
+    """Return the minified stylesheet that all diagrams use."""
     source = files("waybook.dag.diagram").joinpath("map.css").read_text("utf-8")
     lines = (line.strip() for line in source.splitlines())
     return "".join(line for line in lines if not line.startswith("/*"))
 
 
 def _summary(layout: Layout, marks: Annotations) -> str:
-    """Return a text alternative for screen readers.
+    """Return a text alternative of the diagram for screen readers.
 
     Names may be of any length; the first 200 characters are enough to identify one.
     """
@@ -114,7 +114,7 @@ def _summary(layout: Layout, marks: Annotations) -> str:
 
 
 def undrawn_note(layout: Layout) -> str:
-    """Return the note about dependencies that are not drawn; empty if all are."""
+    """Return a note about dependencies that are not drawn, or an empty text."""
     if not layout.undrawn:
         return ""
     return f"{layout.undrawn:,} dependencies are not drawn: there are too many to tell them apart"
@@ -147,7 +147,7 @@ def _lanes(
 
 
 def _heading(layout: Layout, frame: Frame | None, marks: Annotations) -> Iterator[str]:
-    """Yield the frame of a lane, its name and its status."""
+    """Yield the SVG of a lane's frame, name and status."""
     if frame is None:
         return
     lane, measures = layout.sketch.lanes[frame.lane], layout.measures
@@ -178,7 +178,7 @@ def _size(layout: Layout, frame: Frame) -> str:
 
 
 def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
-    """Yield the edges in few paths, grouped by whether the source is done and the edge a detour."""
+    """Yield the SVG edges in few paths, by whether the source is done and the edge detours."""
     groups: dict[tuple[bool, bool], list[EdgeLine]] = {kind: [] for kind in EDGE_DRAW_ORDER}
     for line in lines:
         groups[statuses[line.source] in DONE_STATUSES, is_detour(line.route)].append(line)
@@ -197,7 +197,7 @@ EDGE_DRAW_ORDER = ((False, True), (True, True), (False, False), (True, False))
 
 
 def _transitions(layout: Layout, marks: Annotations) -> Iterator[str]:
-    """Yield the transitions from lane to lane, and their captions."""
+    """Yield the SVG of the transitions between lanes, with their captions."""
     for way_on in layout.transitions:
         status = marks.stage(layout.sketch.lanes[way_on.target].slug).status
         gone = NOT_STARTED if status in {NOT_STARTED, NO_STATUS} else "completed"

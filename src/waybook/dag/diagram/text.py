@@ -1,4 +1,4 @@
-"""Text exports of a map: a Mermaid flowchart, and a Markdown outline.
+"""Text exports of a diagram: a Mermaid flowchart, and a Markdown outline.
 
 Many wikis, editors and code hosts render Mermaid themselves. The outline has stages as headings and
 steps as lists.
@@ -28,7 +28,7 @@ STYLES = {
 
 
 def mermaid(sketch: Diagram, marks: Annotations = NO_ANNOTATIONS) -> str:
-    """Return the map as a flowchart; lanes are subgraphs, each status has a symbol and a label."""
+    """Return the diagram as a Mermaid flowchart, with subgraphs for lanes and status marks."""
     return "\n".join(["flowchart LR", *_lines(sketch, marks), ""])
 
 
@@ -67,7 +67,7 @@ def _steps(
 
 
 def quote(text: str) -> str:
-    """Return any text escaped for use between quotes in Mermaid.
+    """Return a text escaped for use between quotes in Mermaid.
 
     >>> quote('say "hi" & <go>')
     'say #34;hi#34; #38; #60;go#62;'
@@ -81,7 +81,7 @@ MAX_OUTLINE_NAME_LENGTH = 500
 
 
 def markdown_outline(sketch: Diagram, marks: Annotations = NO_ANNOTATIONS) -> str:
-    """Return the map as a Markdown page."""
+    """Return the diagram as a Markdown page."""
     return "\n".join([f"# {escape_markdown(sketch.name)}", *_lanes(sketch, marks), ""])
 
 
@@ -117,7 +117,7 @@ def _format_mark(mark: Annotation) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    r"""Return a text on one line, with all Markdown syntax escaped.
+    r"""Return a text as one line, with all Markdown syntax escaped.
 
     >>> escape_markdown("a *bold* <b>move</b>\n# here")
     'a \\*bold\\* \\<b\\>move\\</b\\> \\# here'

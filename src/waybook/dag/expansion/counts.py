@@ -1,4 +1,4 @@
-"""Expected number of units and outputs of every step, known before any work begins.
+"""Expected number of work units and outputs of every step, known before any work begins.
 
 Counts and origins are propagated through the graph in order; only the lineages of the leaves are
 enumerated, once for all steps that share them. `units` creates the units themselves, as many as are
@@ -42,7 +42,7 @@ class StageCounts:
 def expected_counts(
     stage: Stage, graph: Graph, models: Sequence[str], prior: Origins
 ) -> StageCounts:
-    """Return the counts of a stage with these models and origins."""
+    """Return the expected counts of a stage with these language models and input lineages."""
     models = distinct(models)
     units: dict[str, int] = {}
     outputs: dict[str, int] = {}
@@ -69,7 +69,7 @@ def expected_counts(
 def _begun(
     stage: str, graph: Graph, steps: Iterable[RecipeStep], models: Sequence[str], prior: Origins
 ) -> Iterable[Origins]:
-    """Yield the origins of these steps' outputs; origins that steps share are yielded once."""
+    """Yield the lineages and authors of these steps' outputs; shared ones only once."""
     strategies: set[Strategy] = set()
     for step in steps:
         if GRANULARITY[step.strategy].descent is Descent.NEW:
@@ -102,7 +102,7 @@ def _inherit_origins(strategy: Strategy, models: Sequence[str], prior: Origins) 
 
 
 def rendered_keys(stage: Stage) -> Mapping[str, frozenset[str]]:
-    """Return the keys of the documents people will read, by the steps that produce them.
+    """Return the keys of the documents for people to read, by the steps that produce them.
 
     Outputs with a template; if a stage has none, all outputs of its EXECUTE steps.
     """
@@ -119,5 +119,5 @@ def rendered_keys(stage: Stage) -> Mapping[str, frozenset[str]]:
 
 
 def documents_expected(stage: Stage, counts: StageCounts) -> int:
-    """Return the number of documents people will read when the stage is done."""
+    """Return the number of documents that people can read when the stage is completed."""
     return sum(len(keys) * counts.outputs[key] for key, keys in rendered_keys(stage).items())

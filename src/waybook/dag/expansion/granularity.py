@@ -1,4 +1,4 @@
-"""Table of the six strategies: axes of the split, model of a unit, and lineage of its output.
+"""Table of the six strategies: how each splits a step, and its outputs' authors and lineages.
 
 A step has one unit for each point of the product of its strategy's axes, in the order of the axes;
 without axes that is one unit. The exception is a `per_source_document` step with predecessors,
@@ -69,18 +69,18 @@ GRANULARITY: Mapping[Strategy, Granularity] = MappingProxyType({
 
 
 def axis_values(axis: Axis, models: Sequence[str], prior: Origins) -> Sequence[str]:
-    """Return the names of the points on an axis: lineages, reviewers or models."""
+    """Return the values over which a step is split: lineages, reviewers or language models."""
     names = {Axis.LINEAGE: prior.lineages, Axis.REVIEWER: prior.authors, Axis.MODEL: models}
     return names[axis]
 
 
 def unit_count(strategy: Strategy, models: Sequence[str], prior: Origins) -> int:
-    """Return the number of units of a step with this strategy and no primary source."""
+    """Return the number of work units of a step with this strategy and no primary source."""
     return prod(len(axis_values(axis, models, prior)) for axis in GRANULARITY[strategy].axes)
 
 
 def fans_out(step: RecipeStep, graph: Graph) -> bool:
-    """Return whether the step's only unit produces one output per model for its successors."""
+    """Return whether the step's only unit makes one output per model for its successors."""
     return (
         step.strategy is Strategy.ALL_TO_ONE
         and step.job_type is JobType.PLAN
@@ -92,7 +92,7 @@ def fans_out(step: RecipeStep, graph: Graph) -> bool:
 
 
 def first_of(models: Sequence[str]) -> str:
-    """Return the first model of a stage, which gets the units that belong to no model."""
+    """Return the first language model of a stage, which gets the units without a model."""
     return models[0] if models else NO_MODEL
 
 

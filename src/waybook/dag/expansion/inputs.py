@@ -1,4 +1,4 @@
-"""Selection of a unit's input documents.
+"""Selection of the input documents for a work unit.
 
 An input that no step produces is external: it comes with the run, or from a person. Otherwise a
 unit gets the documents of its lineage, of its reviewer, or of its own model, if there are any; else
@@ -16,7 +16,7 @@ from waybook.dag.model import Dag, Input, RecipeStep, Strategy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """Latest version of a document that a unit produced."""
+    """Latest version of a document that a work unit produced."""
 
     id: str
     stage: str
@@ -30,7 +30,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedInput:
-    """Input and the documents found for it."""
+    """Declared input of a step, and the documents found for it."""
 
     input: Input
     documents: tuple[Document, ...] = ()
@@ -39,13 +39,13 @@ class ResolvedInput:
 
     @property
     def is_missing(self) -> bool:
-        """Return whether the input is required and not produced yet."""
+        """Return whether the input is required and its document does not exist yet."""
         return self.input.required and not self.external and not self.documents
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentSlot:
-    """Key of the document index; None matches any lineage or model."""
+    """Key of the document index; None stands for any lineage or any language model."""
 
     stage: str
     document_key: str
@@ -59,7 +59,7 @@ ProducedDocuments = Collection[tuple[str, str]]
 
 
 def index_documents(documents: Iterable[Document]) -> DocumentIndex:
-    """Return the documents indexed by every key a unit may look up."""
+    """Return an index of the documents by every key that a work unit may look up."""
     shelf: dict[DocumentSlot, list[Document]] = {}
     for doc in documents:
         for lineage in (None, doc.lineage):
@@ -70,7 +70,7 @@ def index_documents(documents: Iterable[Document]) -> DocumentIndex:
 
 
 def produced_documents(dag: Dag) -> ProducedDocuments:
-    """Return all documents the steps of a DAG produce; any other input is external."""
+    """Return the stage and key of each document that a DAG produces; others are external."""
     return frozenset(
         (stage.slug, key)
         for stage in dag.stages
@@ -82,7 +82,7 @@ def produced_documents(dag: Dag) -> ProducedDocuments:
 def resolve_inputs(
     unit: Unit, stage_slug: str, graph: Graph, shelf: DocumentIndex, made: ProducedDocuments
 ) -> tuple[ResolvedInput, ...]:
-    """Return the inputs of this unit; optional ones without documents are left out.
+    """Return the inputs of this work unit; omit optional inputs without documents.
 
     A step that declares no inputs gets the outputs of its predecessors.
     """
@@ -113,7 +113,7 @@ def resolve_inputs(
 
 
 def _before(key: str, graph: Graph) -> set[str]:
-    """Return all ancestors of a step: the steps certain to be closed when this one opens."""
+    """Return all ancestors of a step, which are closed when the step opens."""
     ancestors: set[str] = set()
     ahead = [*graph.predecessors[key]]
     while ahead:
@@ -145,7 +145,7 @@ def _of_source(
 
 
 def _author(unit: Unit, step: RecipeStep, place: DocumentSlot, stage_slug: str) -> str | None:
-    """Return the author whose documents the unit prefers."""
+    """Return the author whose documents the work unit prefers, or None."""
     if unit.reviewer is not None:
         return unit.reviewer
     own = step.strategy is Strategy.PER_MODEL and place.stage == stage_slug
@@ -153,7 +153,7 @@ def _author(unit: Unit, step: RecipeStep, place: DocumentSlot, stage_slug: str) 
 
 
 def _nearness(place: DocumentSlot, unit: Unit, author: str | None) -> Iterable[DocumentSlot]:
-    """Return the keys to look up, best match first: lineage and author, lineage, author, any."""
+    """Return the index keys to look up: lineage and author, lineage only, author only, any."""
     of_lineage = replace(place, lineage=unit.lineage)
     return (replace(of_lineage, model=author), of_lineage, replace(place, model=author), place)
 
@@ -161,6 +161,6 @@ def _nearness(place: DocumentSlot, unit: Unit, author: str | None) -> Iterable[D
 def _standing(
     place: DocumentSlot, shelf: DocumentIndex, steps: set[str] | None
 ) -> tuple[Document, ...]:
-    """Return the documents at this key; if `steps` is given, only those produced by these steps."""
+    """Return the indexed documents with this key; with `steps`, only those of these steps."""
     documents = shelf.get(place, ())
     return documents if steps is None else tuple(doc for doc in documents if doc.step_key in steps)

@@ -1,4 +1,4 @@
-"""Origin of documents: their authors, and the lineages they belong to.
+"""Origin of documents: the language models that wrote them, and their lineages.
 
 A lineage is a name known before any work: it consists of the stage, the step and, if a step begins
 one for each model, the model.
@@ -13,7 +13,7 @@ ENTRY = "entry"
 
 @dataclass(frozen=True, slots=True)
 class ProducedDocument:
-    """Output of a unit: its author, its lineage, and the reviewer whose review was used.
+    """Output of a work unit: its author, its lineage, and the reviewer whose review it used.
 
     No two outputs of a step are equal in all three.
     """
@@ -35,7 +35,7 @@ class Origins:
 
 
 def distinct(models: Iterable[str]) -> tuple[str, ...]:
-    """Return these models without duplicates.
+    """Return these language models without duplicates.
 
     >>> distinct(["b", "a", "b"])
     ('b', 'a')
@@ -53,7 +53,7 @@ def lineage_name(stage: str, step: str, model: str | None = None) -> str:
 
 
 def single_author_origins(first_author: Mapping[str, str]) -> Origins:
-    """Return the origins of lineages that have one author each."""
+    """Return origins for lineages that have one author each."""
     return Origins(
         lineages=tuple(first_author),
         authors=distinct(first_author.values()),
@@ -62,12 +62,12 @@ def single_author_origins(first_author: Mapping[str, str]) -> Origins:
 
 
 def entry_origins(models: Sequence[str]) -> Origins:
-    """Return the origins of the first stage: a lineage for each of its models."""
+    """Return the origins for the first stage: one lineage for each language model."""
     return single_author_origins({f"{ENTRY}/{model}": model for model in models})
 
 
 def merge_origins(parts: Iterable[Origins]) -> Origins:
-    """Return several origins merged into one, in order; the first author of a lineage is kept."""
+    """Merge several origins, in order; keep the first author of each lineage."""
     first_author: dict[str, str] = {}
     authors: dict[str, None] = {}
     for part in parts:

@@ -1,4 +1,4 @@
-"""Units of one step: the pieces its work is split into, and the outputs of each.
+"""Work units that a step is split into, and the outputs of each unit.
 
 Only the requested step is enumerated, with as many units as `counts` expects. A step that follows a
 primary source has one unit for each output of the first step of that chain.
@@ -42,7 +42,7 @@ class Unit:
 def units_of(
     step_key: str, stage: Stage, graph: Graph, models: Sequence[str], prior: Origins
 ) -> tuple[Unit, ...]:
-    """Return the units of a step, in a deterministic order."""
+    """Return the work units of a step, in a deterministic order."""
     models = distinct(models)
     chain = _chain(step_key, stage.slug, graph)
     if any(step.skip for step in chain):
@@ -77,7 +77,7 @@ def _following(step_key: str, number: int, output: ProducedDocument) -> Unit:
 def _begun(
     step: RecipeStep, stage: str, graph: Graph, models: Sequence[str], prior: Origins
 ) -> Iterable[Unit]:
-    """Yield the units of a step without a primary source: one per point of its axes' product."""
+    """Yield the work units of a step without a primary source: one per value combination."""
     if fans_out(step, graph):
         made = tuple(
             ProducedDocument(model, lineage_name(stage, step.key, model)) for model in models

@@ -1,4 +1,4 @@
-"""Availability of rendered documents.
+"""Rendered documents that are available in each stage of a run.
 
 A document is available when its RENDER job is completed *and* the rendered document is among the
 resources. One without the other is reported as a warning of its stage.
@@ -16,7 +16,7 @@ RENDERED = "rendered_document"
 
 
 class RenderJob(NamedTuple):
-    """RENDER job: its stage, its status, and the document it renders."""
+    """RENDER job: its stage, its status, and the document that it renders."""
 
     id: str
     stage: str | None
@@ -26,7 +26,7 @@ class RenderJob(NamedTuple):
 
 
 class Resource(NamedTuple):
-    """Rendered document, and the job that produced it."""
+    """Rendered document, and the id of the job that produced it."""
 
     id: str
     job_id: str | None
@@ -35,14 +35,14 @@ class Resource(NamedTuple):
 
 
 class AvailableDocument(NamedTuple):
-    """Document that can be fetched."""
+    """Rendered document that can be fetched."""
 
     document_key: str | None
     model_id: str | None
     resource_id: str
 
     def as_json(self) -> dict[str, object]:
-        """Return the document as it appears in the report."""
+        """Return the document in the form in which the progress report lists it."""
         return {
             "documentKey": self.document_key,
             "modelId": self.model_id,
@@ -53,7 +53,7 @@ class AvailableDocument(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StageDocuments:
-    """Documents of one stage, and their warnings."""
+    """Available documents of one stage, and warnings about them."""
 
     documents: tuple[AvailableDocument, ...]
     warnings: tuple[str, ...]
@@ -66,7 +66,7 @@ Finding = tuple[str | None, AvailableDocument | str]
 def available_documents(
     renders: Iterable[RenderJob], resources: Iterable[Resource]
 ) -> dict[str | None, StageDocuments]:
-    """Return the documents available in each stage, in any order of the rows."""
+    """Return the available documents of each stage, regardless of the order of the rows."""
     by_stage: dict[str | None, tuple[set[AvailableDocument], set[str]]] = {}
     for stage, finding in _findings(renders, resources):
         documents, warnings = by_stage.setdefault(stage, (set(), set()))
@@ -115,7 +115,7 @@ def _examine_resource(resource: Resource, job: RenderJob | None) -> Iterator[Fin
 
 
 def _doubt(job: RenderJob) -> tuple[bool, tuple[str, ...]]:
-    """Return a sort key that prefers the completed one of two jobs with the same id."""
+    """Return a sort key that puts completed jobs before others with the same id."""
     return job.status != JobStatus.COMPLETED, tuple(map(str, job))
 
 

@@ -1,4 +1,4 @@
-"""The invariants of reports, each as a function that returns whether it holds.
+"""Invariants of progress reports, each as a function that returns whether it holds.
 
 One to five concern one report, and six two reports of the same run, the later one second. The
 seventh needs no function: the same state gives equal reports. A stage with unknown progress is left

@@ -19,7 +19,7 @@ from waybook.dag.model import FAILED_JOB, JobStatus, JobType, ProgressStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Evidence of one step: its closed flag and its job counts."""
+    """Progress evidence of one step: its closed flag and its job counts."""
 
     closed: bool = False
     done: int = 0
@@ -42,7 +42,7 @@ JobEvidence: TypeAlias = tuple[str | None, str, str]
 
 
 class Count(NamedTuple):
-    """Number of jobs done, unfinished, and permanently failed."""
+    """Number of jobs that are done, unfinished, and permanently failed."""
 
     done: int = 0
     active: int = 0
@@ -64,7 +64,7 @@ COUNTS: Mapping[str, Count] = MappingProxyType({
 def evidence_of(
     jobs: Iterable[JobEvidence], closed: Collection[str] = ()
 ) -> tuple[dict[str, Evidence], list[str]]:
-    """Return the evidence that these jobs of one stage give for its steps, and warnings.
+    """Return the progress evidence for each step from the jobs of one stage, and warnings.
 
     RENDER jobs, superseded ones and those without a step are ignored. An unknown status counts as
     unfinished, since such a job may not be done. `jobs` may also be a Counter.
@@ -92,7 +92,7 @@ def _unknown(step: str, status: str, many: int) -> str:
 
 
 def overlay(graph: Graph, evidence: Mapping[str, Evidence]) -> dict[str, ProgressStatus]:
-    """Return the status of each step, in the graph's order, by a backward and a forward pass."""
+    """Return the status of each step, in the order of the graph."""
     passed = _passed(graph, evidence)
     standings: dict[str, ProgressStatus] = {}
     for key in graph.order:
@@ -104,7 +104,7 @@ def overlay(graph: Graph, evidence: Mapping[str, Evidence]) -> dict[str, Progres
 
 
 def step_status(evidence: Evidence, *, passed: bool) -> ProgressStatus:
-    """Return the status of a step that is not skipped, by the first rule that applies.
+    """Return the status of a step that is not skipped, by the first rule that matches.
 
     >>> step_status(Evidence(done=3, active=1, failed=1), passed=True)
     <ProgressStatus.FAILED: 'failed'>
@@ -119,7 +119,7 @@ def step_status(evidence: Evidence, *, passed: bool) -> ProgressStatus:
 
 
 def _passed(graph: Graph, evidence: Mapping[str, Evidence]) -> set[str]:
-    """Return the steps with a reached descendant."""
+    """Return the steps with a descendant that is closed or has a job."""
     passed: set[str] = set()
     for key in reversed(graph.order):
         if key in passed or evidence.get(key, NO_EVIDENCE).is_reached:
@@ -133,7 +133,7 @@ def _skipped(before: Iterable[ProgressStatus]) -> ProgressStatus:
 
 
 def stage_status(standings: Collection[ProgressStatus]) -> ProgressStatus:
-    """Return the status of a stage, by the first rule that applies to its steps.
+    """Return the status of a stage, by the first rule that matches its steps' statuses.
 
     >>> stage_status([ProgressStatus.COMPLETED, ProgressStatus.IN_PROGRESS, ProgressStatus.FAILED])
     <ProgressStatus.FAILED: 'failed'>

@@ -1,4 +1,4 @@
-"""Progress report: map and overlay as one JSON answer.
+"""Progress report: the structure of a run and its progress, as one JSON value.
 
 Runs, snapshots of other systems and plans all use it; they differ only in the source of the
 evidence. Unknown values become null with a warning, and the rest is reported.
@@ -65,7 +65,7 @@ class Report(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageEvidence:
-    """Evidence of a stage that has been initiated."""
+    """Progress evidence of a stage that has been initiated."""
 
     #: Models of the stage, frozen when the stage began; None if unknown.
     models: tuple[str, ...] | None = None
@@ -81,7 +81,7 @@ Warnings = Mapping[str | None, Iterable[str]]
 def report(
     structure: Structure, seen: Mapping[str, StageEvidence], warnings: Warnings | None = None
 ) -> Report:
-    """Return the report of a run; a stage without evidence has not been initiated.
+    """Return the progress report of a run; a stage without evidence was not initiated.
 
     `warnings` are additional ones, keyed by stage or None.
     """
@@ -177,7 +177,7 @@ def _step(key: str, standing: ProgressStatus, seen: Evidence) -> StepReport:
 def _unknowns(
     stage: Stage, structure: Structure, seen: StageEvidence, expected: int | None
 ) -> Iterator[str]:
-    """Yield the reasons why values of this stage are null; nothing for the stage of a plan."""
+    """Yield the reasons why values of this stage are null; a plan's stage has none."""
     if seen.standings is not None:
         return
     if stage.slug not in structure.graphs:

@@ -1,4 +1,4 @@
-"""Structure of a DAG: its stages in order, and the counts expected of each.
+"""Structure of a DAG: its stages in order, and the expected counts of each stage.
 
 Unknown values are left out rather than guessed: a stage whose recipe is invalid, or whose models
 are unknown, has no expected counts, and neither have the stages after it.
@@ -37,12 +37,12 @@ class Structure:
 
 
 def valid_structure(dag: Dag, graphs: Mapping[str, Graph]) -> Structure:
-    """Return the structure of a DAG that was read and checked."""
+    """Return the structure of a DAG that was parsed and checked before."""
     return Structure(dag=dag, graphs=graphs, valid=frozenset(graphs))
 
 
 def stage_order(dag: Dag) -> list[str]:
-    """Return the stages in topological order, with ties in declared order."""
+    """Return the stages in topological order; among independent stages, in declared order."""
     before = {stage.slug: dag.before(stage.slug) for stage in dag.stages}
     order: dict[str, None] = {}
     while len(order) < len(before):
@@ -52,7 +52,7 @@ def stage_order(dag: Dag) -> list[str]:
 
 
 def effective_models(order: Sequence[str], models_of: ModelsByStage) -> dict[str, Sequence[str]]:
-    """Return the models of each stage: its own, else those of the last earlier stage with models.
+    """Return each stage's models: its own, else those of the last earlier stage with models.
 
     >>> effective_models(["a", "b", "c"], {"b": ["opus"]})
     {'b': ['opus'], 'c': ['opus']}
@@ -97,7 +97,7 @@ def structure_counts(structure: Structure, models_of: ModelsByStage) -> dict[str
 
 
 class Expected(TypedDict):
-    """Expected number of units; null if unknown."""
+    """Expected number of work units; null if unknown."""
 
     total: int | None
     steps: dict[str, int | None]
@@ -117,7 +117,7 @@ class Map(TypedDict):
 
 
 def map_json(structure: Structure, models_of: ModelsByStage) -> Map:
-    """Return the map: the step order, roots, leaves and expected units of each stage."""
+    """Return the map: each stage's steps in order, roots, leaves and expected work units."""
     counts = structure_counts(structure, models_of)
     slugs = [stage.slug for stage in structure.dag.stages]
     return {"stages": [_stage_map(s, structure.graphs.get(s), counts.get(s)) for s in slugs]}

@@ -1,4 +1,4 @@
-"""Lenient reading of definitions from other systems.
+"""Lenient parsing of workflow definitions from other systems.
 
 An error prevents counting the outputs of a stage and of those after it, but not showing its
 progress: its steps and edges are enough for that.
@@ -28,7 +28,7 @@ class LenientDefinition:
 
 
 def read_leniently(data: object) -> LenientDefinition:
-    """Return the structure that parsed JSON defines, as far as it is readable.
+    """Return the structure that parsed JSON defines, without the parts that cannot be parsed.
 
     Raises:
         BadRecipe: there is no list of stages.
@@ -68,7 +68,7 @@ def _stage_by_stage(data: Raw) -> LenientDefinition:
 
 
 def _names(raws: Sequence[object]) -> list[str]:
-    """Return the stages' slugs; a stage without a unique slug is named by its position."""
+    """Return the stages' slugs; use the position of a stage that has no unique slug."""
     names: dict[str, None] = {}
     for place, raw in enumerate(raws):
         slug = as_object(raw).get("slug")
@@ -78,7 +78,7 @@ def _names(raws: Sequence[object]) -> list[str]:
 
 
 def _ways(data: Raw, slugs: Sequence[str]) -> tuple[tuple[Transition, ...] | None, list[str]]:
-    """Return the transitions, if the stage order is valid, and the errors of the DAG itself."""
+    """Return the transitions, or None if invalid, and the errors outside the stages."""
     stages = [{"slug": slug, "recipe": PLACEHOLDER_RECIPE} for slug in slugs]
     result = _read({**data, "stages": stages})
     if isinstance(result, Dag):
@@ -111,13 +111,13 @@ def _read(data: object) -> Dag | BadRecipe:
 
 
 def _format_errors(refused: BadRecipe, inside: str = "") -> list[str]:
-    """Return the errors as text, each with its position relative to the checked part."""
+    """Return the errors as text, each with its position inside the checked part."""
     faults = [as_object(fault) for fault in as_list(refused.details.get("faults"))]
     return [f"{str(error['at']).removeprefix(inside)}: {error['message']}" for error in faults]
 
 
 def _mentioned(raw: Raw) -> Iterator[str]:
-    """Yield the stages from which a stage declares inputs."""
+    """Yield the stages whose documents a stage declares as inputs."""
     for step in as_list(as_object(raw.get("recipe")).get("steps")):
         for wanted in as_list(as_object(step).get("inputsRequired")):
             name = as_object(wanted).get("stage")
@@ -129,7 +129,7 @@ def _mentioned(raw: Raw) -> Iterator[str]:
 
 
 def _bare_recipe(raw: Raw) -> Recipe:
-    """Return a recipe with only its steps and edges; empty if they cannot be read."""
+    """Return a recipe reduced to its steps and edges; empty if they cannot be parsed."""
     steps, edges = raw.get("steps"), raw.get("edges")
     if not (edges is None or isinstance(edges, list)):
         return Recipe(())

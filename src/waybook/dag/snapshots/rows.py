@@ -1,4 +1,4 @@
-"""Jobs and stage runs of a snapshot, read from rows of another system.
+"""Jobs and stage runs of an exported snapshot, parsed from rows of another system.
 
 A job belongs to the stage and step it names. A continuation without a step belongs to the step it
 continues, and a RENDER job without a stage to its parent's. Values of an unexpected type are
@@ -23,17 +23,17 @@ EMPTY_OBJECT: Raw = {}
 
 
 def as_object(value: object) -> Raw:
-    """Return the value if it is an object, else an empty one."""
+    """Return the value if it is a JSON object, else an empty object."""
     return value if isinstance(value, dict) else EMPTY_OBJECT
 
 
 def as_list(value: object) -> Sequence[object]:
-    """Return the value if it is a list, else an empty one."""
+    """Return the value if it is a list, else an empty list."""
     return value if isinstance(value, list) else ()
 
 
 def as_text(value: object) -> str | None:
-    """Return the value if it is a text or an integer, since ids may be numbers; else None.
+    """Return a text, or an integer as text, since ids may be numbers; else None.
 
     >>> as_text("j1"), as_text(17), as_text(""), as_text(True), as_text(["j1"])
     ('j1', '17', None, None, None)
@@ -51,7 +51,7 @@ MAX_CONTINUATION_DEPTH = 100
 
 
 class Row(NamedTuple):
-    """Job row, with None for missing values."""
+    """Row of a job in a snapshot, with None for missing values."""
 
     id: str | None
     stage: str | None
@@ -83,14 +83,14 @@ KINDS = frozenset(JobType)
 
 @dataclass(frozen=True, slots=True)
 class AssignedJobs:
-    """Jobs by stage; `work` has an entry for each stage that has jobs."""
+    """Jobs of a snapshot by stage; `work` has an entry for each stage that has jobs."""
 
     work: Mapping[str, Counter[JobEvidence]]
     renders: list[RenderJob]
 
 
 def read_rows(raws: object) -> list[Row]:
-    """Return the rows of the jobs, in their original order."""
+    """Return the job rows of a snapshot, in their original order."""
     rows = []
     for raw in as_list(raws):
         row = Row._make(map(as_object(raw).get, FIELDS))
@@ -101,7 +101,7 @@ def read_rows(raws: object) -> list[Row]:
 
 
 def assign_jobs(rows: list[Row], slugs: frozenset[str]) -> tuple[AssignedJobs, list[StageWarning]]:
-    """Assign each job to its stage, and return warnings."""
+    """Assign each job of a snapshot to its stage, and return warnings."""
     by_id = _by_id(rows)
     work: dict[str, Counter[JobEvidence]] = {}
     renders: list[RenderJob] = []
@@ -141,7 +141,7 @@ def _by_id(rows: Iterable[Row]) -> Rows:
 
 
 def _whereabouts(row: Row, by_id: Rows) -> tuple[str | None, str | None]:
-    """Return the stage and the step of a job."""
+    """Return the stage and the step that a job belongs to."""
     if row.stage is not None and row.step is not None:
         return row.stage, row.step
     if row.type == JobType.RENDER:

@@ -55,7 +55,7 @@ class Snapshot:
 
 
 def report_from_snapshot(data: object) -> Report:
-    """Return the report of a snapshot.
+    """Return the progress report of an exported run snapshot.
 
     Raises:
         InvalidInput: this is no snapshot.
@@ -66,7 +66,7 @@ def report_from_snapshot(data: object) -> Report:
 
 
 def read_snapshot(data: object) -> Snapshot:
-    """Return the structure, evidence and warnings of a snapshot.
+    """Return the structure, progress evidence and warnings of an exported run snapshot.
 
     Raises:
         InvalidInput: this is no snapshot.
@@ -132,7 +132,7 @@ def _resources(raws: object) -> tuple[list[Resource], list[StageWarning]]:
 
 
 def _no_steps(slug: str, work: Counter[JobEvidence], structure: Structure) -> Iterator[str]:
-    """Yield warnings for steps that jobs refer to but the recipe does not contain."""
+    """Yield a warning for each step that jobs refer to but the recipe does not contain."""
     if slug not in structure.graphs:
         return
     known = structure.graphs[slug].steps
@@ -148,7 +148,7 @@ def _no_steps(slug: str, work: Counter[JobEvidence], structure: Structure) -> It
 
 
 def map_from_snapshot(data: object, models: Sequence[str] = ()) -> Map:
-    """Return the map of a snapshot's structure, or of a definition alone.
+    """Return the map of an exported run snapshot, or of a workflow definition alone.
 
     `models` are those of the first stage, if the data does not name them.
 
@@ -170,7 +170,7 @@ def map_from_snapshot(data: object, models: Sequence[str] = ()) -> Map:
 
 
 def _uncounted(stages: Sequence[StageMap], *, known: bool) -> Iterator[str]:
-    """Yield the reasons why expected counts are missing."""
+    """Yield warnings that say why expected counts are missing."""
     unknown = [stage["stageSlug"] for stage in stages if stage["expected"]["total"] is None]
     if not known:
         yield "expected units unknown: models are not set"

@@ -1,4 +1,4 @@
-"""Template engine: Jinja's sandbox, restricted to data, with a budget per rendering.
+"""Template engine: Jinja's sandbox, restricted to data, with a cost limit per rendering.
 
 Operations are defined for every value, so a template that passed the check either renders any data
 or exceeds its budget. The budget is counted in parts of the data, never in time: each round of a
@@ -30,11 +30,11 @@ MAX_DATA_DEPTH = 64
 
 
 class TemplateBudgetExceeded(Exception):
-    """The budget is spent, or the data is nested too deeply."""
+    """Error: the budget of a rendering is spent, or the data is nested too deeply."""
 
 
 class Budget:
-    """Remaining budget of one rendering.
+    """Remaining budget for rendering one template.
 
     >>> budget = Budget()
     >>> budget.spend_for(["a", {"b": 1}])
@@ -49,7 +49,7 @@ class Budget:
         self.left = BUDGET
 
     def spend(self, cost: int) -> None:
-        """Charge the cost before the work is done.
+        """Charge the cost of an operation, before it is executed.
 
         Raises:
             TemplateBudgetExceeded: the work would cost more than is left.
@@ -59,7 +59,7 @@ class Budget:
         self.left -= cost
 
     def spend_for(self, value: Json) -> None:
-        """Charge for a value, including everything nested in it.
+        """Charge the budget for a value, including everything nested in it.
 
         Raises:
             TemplateBudgetExceeded: it is too large for what is left, or nested too deeply.
@@ -114,12 +114,12 @@ def render_template(template: Template, context: Mapping[str, Json]) -> str:
 
 
 def strip_unstorable(text: str) -> str:
-    """Return a text that the database and the wire can hold: no NUL, no lone surrogate."""
+    """Return the text with NUL and lone surrogates, which cannot be stored, replaced."""
     return text.replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
 class MissingField(Undefined):
-    """Missing field: empty, with only empty fields. An unknown top-level name is an error."""
+    """Missing field: empty, as are its own fields. An unknown top-level name is an error."""
 
     def __init__(
         self,
@@ -135,10 +135,10 @@ class MissingField(Undefined):
 
 
 class DataEnvironment(ImmutableSandboxedEnvironment):
-    """Sandbox restricted to data: a dot or a bracket reads from mappings and lists."""
+    """Jinja sandbox in which a dot or a bracket reads only from mappings and lists."""
 
     def getattr(self, obj: object, attribute: str) -> object:
-        """Return the field of a mapping, or a property of the loop."""
+        """Return a field of a mapping or a property of the loop object."""
         if isinstance(obj, LoopContext):
             is_exposed = attribute in {"first", "index", "index0", "last", "length"}
             return (
@@ -147,7 +147,7 @@ class DataEnvironment(ImmutableSandboxedEnvironment):
         return self.getitem(obj, attribute)
 
     def getitem(self, obj: object, argument: object) -> object:
-        """Return the field of a mapping, or the item of a list."""
+        """Return a field of a mapping or an item of a list."""
         if isinstance(obj, dict) and argument in obj:
             return obj[argument]
         if isinstance(obj, list | tuple) and isinstance(argument, int) and argument < len(obj):
@@ -156,7 +156,7 @@ class DataEnvironment(ImmutableSandboxedEnvironment):
 
 
 def _value(value: object) -> Json:
-    """Return the value for a filter: None for a missing field or a loop object, else the data."""
+    """Return a filter argument as JSON; None for a missing field or a loop object."""
     return None if isinstance(value, Undefined | LoopContext) else cast("Json", value)
 
 
@@ -212,10 +212,10 @@ def _environment() -> DataEnvironment:
 
 
 class _Metered(NodeTransformer):
-    """Transformer that replaces Jinja's loops and comparisons with metered ones."""
+    """Transformer that replaces Jinja's loops and comparisons with ones that are charged."""
 
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802 - the library's name
-        """Charge each iteration of the loop for the nodes in its body."""
+        """Charge the budget in each iteration for the nodes in the loop's body."""
         self.generic_visit(node)
         cost = 1 + sum(1 for _ in node.find_all(nodes.Node))
         parts = nodes.Const(len(targets(node)) if isinstance(node.target, nodes.Tuple) else 0)
@@ -223,7 +223,7 @@ class _Metered(NodeTransformer):
         return node
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Filter:  # noqa: N802 - as above
-        """Replace the comparison with one that is defined for all values."""
+        """Replace the comparison with a function that accepts values of all types."""
         self.generic_visit(node)
         operand = node.ops[0]
         return _applied(_COMPARE, node.expr, nodes.Const(operand.op), operand.expr)
@@ -237,7 +237,7 @@ _ENVIRONMENT = _environment()
 
 
 def compile_template(text: str, names: frozenset[str]) -> Template:
-    """Return the compiled template, which may use only these names.
+    """Return the compiled template, which may use only these variable names.
 
     Raises:
         TemplateRuleError: it is too long, no template, or says what a template may not say.

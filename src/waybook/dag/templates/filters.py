@@ -1,4 +1,4 @@
-"""Filters and comparisons of templates, defined for every value.
+"""Filters and comparisons for templates, which accept values of all types.
 
 A missing field arrives as None. No function here raises, for any document content.
 """
@@ -18,7 +18,7 @@ from waybook.dag.templates.json_markdown import (
 
 
 def iterate(value: Json, parts: int = 0) -> Sequence[Json]:
-    """Return the items of a loop: a list's items, a mapping's keys, or a single plain value.
+    """Return the items of a template loop: list items, mapping keys, or the single value.
 
     With `parts`, each item is a list of that length; a mapping gives pairs of keys and values.
 
@@ -63,17 +63,17 @@ def length(value: Json) -> int:
 
 
 def first(value: Json) -> Json:
-    """Return the first item of a list or key of a mapping; other values are returned unchanged."""
+    """Return the first item of a list or first key of a mapping; other values unchanged."""
     return next(iter(value), None) if isinstance(value, list | tuple | dict) else value
 
 
 def last(value: Json) -> Json:
-    """Return the last item of a list or key of a mapping; other values are returned unchanged."""
+    """Return the last item of a list or last key of a mapping; other values unchanged."""
     return next(reversed(value), None) if isinstance(value, list | tuple | dict) else value
 
 
 def pairs(value: Json) -> Sequence[Json]:
-    """Return the keys of a mapping, each with its value."""
+    """Return the pairs of keys and values of a mapping."""
     return [[key, inner] for key, inner in value.items()] if isinstance(value, dict) else []
 
 
@@ -82,7 +82,7 @@ def _level(value: Json) -> int:
 
 
 def is_number(value: Json) -> bool:
-    """Return whether a value is a number; booleans are not."""
+    """Return whether a value is a number; a boolean is not a number here."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -123,7 +123,7 @@ TESTS: Mapping[str, Callable[[Json], bool]] = MappingProxyType(
 
 
 def compare(left: Json, operator: str, right: Json) -> bool:
-    """Return whether a comparison holds; False for values that cannot be compared.
+    """Return whether a comparison is true; False for values that cannot be compared.
 
     >>> compare(2, "lt", 3), compare("2", "lt", 3), compare("a", "in", ["a"])
     (True, False, True)

@@ -64,33 +64,33 @@ def as_json(value: Json, indent: int | None = None) -> str:
 
 
 def is_list(value: Json) -> TypeGuard[Sequence[Json]]:
-    """Return whether a value is a list; a text is not."""
+    """Return whether a value is a list; a text is not a list here."""
     return isinstance(value, list | tuple)
 
 
 def one_line(text: str) -> str:
-    """Return a text without its line breaks."""
+    """Return a text on one line; each run of whitespace becomes one space."""
     return " ".join(text.split())
 
 
 def heading(text: str, level: int) -> str:
-    """Return a text as a Markdown heading; the level is limited to 1 to 6."""
+    """Return a text as a Markdown heading; the level is limited to the range 1 to 6."""
     return f"{'#' * min(max(level, 1), 6)} {one_line(text)}".rstrip()
 
 
 def cell(value: Json) -> str:
-    """Return a value for a Markdown table cell: on one line, with bars escaped."""
+    """Return a value for a Markdown table cell: on one line, with vertical bars escaped."""
     return one_line(to_text(value)).replace("|", "\\|")
 
 
 def code_block(text: str, language: str = "") -> str:
-    """Return a text as a code block whose fence is longer than any fence in the text."""
+    """Return a text as a Markdown code block, with a longer fence than any in the text."""
     ticks = "`" * max(3, *(len(run) + 1 for run in _TICKS.findall(text)), 3)
     return f"{ticks}{language}\n{text}\n{ticks}"
 
 
 def label(key: str) -> str:
-    """Return a key as a readable label.
+    """Return an object key as a readable label.
 
     >>> label("riskLevel"), label("next_steps"), label("API")
     ('Risk level', 'Next steps', 'API')
@@ -113,7 +113,7 @@ def _blocks(value: Json, level: int, depth: int) -> Iterator[str]:
 
 
 def _record(record: Record, level: int, depth: int) -> Iterator[str]:
-    """Yield the short values of a record as a list, then each longer value under a heading."""
+    """Yield the short values of an object as a list, then longer values under headings."""
     brief = [f"- **{label(key)}:** {_briefly(v)}" for key, v in record.items() if _is_brief(v)]
     if brief:
         yield "\n".join(brief)
@@ -140,7 +140,7 @@ def _is_plain(value: Json) -> bool:
 
 
 def _is_brief(value: Json) -> bool:
-    """Return whether a value fits on one line; missing and empty values do."""
+    """Return whether a value fits on one line, which missing and empty values do."""
     if not _is_plain(value):
         return not value
     return not isinstance(value, str) or (len(value) <= MAX_INLINE_LENGTH and "\n" not in value)
@@ -151,7 +151,7 @@ def _briefly(value: Json) -> str:
 
 
 def _columns(items: Sequence[Json]) -> tuple[str, ...]:
-    """Return the keys the items share, if a table can hold them all; else an empty tuple."""
+    """Return the keys that the items share if they fit into one table, else an empty tuple."""
     first = items[0] if items else None
     if not isinstance(first, dict) or not 0 < len(first) <= MAX_TABLE_COLUMNS:
         return ()
@@ -173,12 +173,12 @@ def _table(items: Sequence[Json], columns: Sequence[str]) -> str:
 
 
 def _indented(text: str) -> str:
-    """Return a text as a list item, with its further lines indented."""
+    """Return a text as a Markdown list item, with its further lines indented."""
     return text.strip().replace("\n", "\n  ")
 
 
 def _named(item: Json) -> tuple[str, Json]:
-    """Return the name of a list item, or an empty text, and the item without its name."""
+    """Return the name of a list item, or an empty text, and the item without that field."""
     if isinstance(item, dict):
         for key in _NAMES:
             name = item.get(key)

@@ -1,4 +1,4 @@
-"""Template language: a subset of Jinja whose cost is bounded by the data.
+"""Template language: a subset of Jinja whose rendering cost is limited by the data.
 
 It has output, `if`, `for` over data, names, fields by constant, comparisons, `and`, `or`, `not`,
 and a few filters and tests. There are no calls, no arithmetic, no assignments, no other files.
@@ -70,7 +70,7 @@ _CALLED: Mapping[type[nodes.Node], str] = MappingProxyType(
 
 
 class TemplateRuleError(Exception):
-    """Violation of the template rules, with its line."""
+    """Error for a template that violates the rules of the language, with its line number."""
 
     def __init__(self, message: str, line: int) -> None:
         """Format the line and the message as one sentence."""
@@ -78,7 +78,7 @@ class TemplateRuleError(Exception):
 
 
 def check(tree: nodes.Template, names: frozenset[str]) -> None:
-    """Check that a tree uses only the template language and these names.
+    """Check that a syntax tree uses only the template language and these names.
 
     Raises:
         TemplateRuleError: the first place that does not.
@@ -93,7 +93,7 @@ def check(tree: nodes.Template, names: frozenset[str]) -> None:
 
 
 def _walk(tree: nodes.Node) -> Iterator[tuple[nodes.Node, int, int]]:
-    """Yield every node except loop targets, with its depth and its loop depth."""
+    """Yield every syntax node except loop variables, with its depth and loop depth."""
     waiting: list[tuple[nodes.Node, int, int]] = [(tree, 0, 0)]
     while waiting:
         node, depth, around = waiting.pop()
@@ -138,7 +138,7 @@ def _check_loop(node: nodes.For) -> None:
 
 
 def targets(node: nodes.For) -> list[nodes.Node]:
-    """Return the target names of a loop: one, or several if each item is unpacked."""
+    """Return the loop variables: one, or several if each item is unpacked."""
     return list(node.target.items) if isinstance(node.target, nodes.Tuple) else [node.target]
 
 

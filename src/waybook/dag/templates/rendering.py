@@ -1,4 +1,4 @@
-"""Rendering of a document's content: template, Markdown, sanitized HTML, standalone page.
+"""Rendering of documents: template, Markdown, sanitized HTML, and standalone page.
 
 No content makes this fail: what cannot be rendered is shown unchanged, under a line that says so.
 The cost is linear in the content; content that is too long is not formatted. The page runs no
@@ -57,7 +57,7 @@ class Rendered:
 
 
 def render(template: str | None, context: Mapping[str, Json]) -> Rendered:
-    """Return the document rendered by its template; without one, as text or readable JSON."""
+    """Return the document rendered by its template or, without one, as text or JSON."""
     try:
         markdown = render_document(template or DEFAULT_DOCUMENT, context)
         return Rendered(markdown, markdown_to_html(markdown))
@@ -68,7 +68,7 @@ def render(template: str | None, context: Mapping[str, Json]) -> Rendered:
 
 
 def parse_content(text: str) -> Json:
-    r"""Return the content for a template: a JSON object or array if it is one, else the text.
+    r"""Return the content for a template: a JSON object or array if possible, else the text.
 
     >>> parse_content('{"a": 1}'), parse_content("12"), parse_content("```json\n[1]\n```")
     ({'a': 1}, '12', [1])
@@ -82,7 +82,7 @@ def parse_content(text: str) -> Json:
 
 
 def _as_it_came(context: Mapping[str, Json], why: str) -> Rendered:
-    """Return the text as a code block under a line that says why it is not rendered."""
+    """Return the text as a code block, below a line that says why it is not rendered."""
     text = strip_unstorable(to_text(context.get("text")))[:MAX_FALLBACK_LENGTH]
     reason = strip_unstorable(one_line(why))
     warning = f"This document could not be rendered ({reason}); it is shown as it came."
@@ -95,7 +95,7 @@ def _preformatted(text: str) -> str:
 
 
 def markdown_to_html(markdown: str) -> str:
-    """Return Markdown as sanitized HTML; a text that is too long is shown unchanged."""
+    """Return Markdown as sanitized HTML; a text that is too long is shown as plain text."""
     if len(markdown) <= MAX_CHARACTERS and len(_MARKS.findall(markdown)) <= MAX_MARKUP_CHARACTERS:
         return sanitize(_LAYOUT.render(markdown))
     warning = "This document is too long to be laid out; it is shown as it is."
@@ -115,7 +115,7 @@ def sanitize(html: str) -> str:
 
 
 def _attribute(_tag: str, name: str, value: str) -> str | None:
-    """Return the attribute's value, or None to drop it: links must be absolute."""
+    """Return the attribute's value, or None to remove a link without an allowed scheme."""
     if name == "href" and value.partition(":")[0].lower() not in SCHEMES:
         return None
     return value
@@ -128,7 +128,7 @@ def _image(
     options: OptionsDict,
     environment: EnvType,
 ) -> str:
-    """Return a link in place of an image, because a page must not load external content."""
+    """Return an HTML link in place of an image, so that pages load no external content."""
     token = tokens[place]
     text = renderer.renderInlineAsText(token.children, options, environment) or "image"
     return f'<a href="{escape(str(token.attrGet("src") or ""))}">{escape(text)}</a>'
@@ -182,7 +182,7 @@ def build_page(title: str, html: str) -> str:
 
 
 def escape_hidden_characters(html: str) -> str:
-    r"""Return HTML with the hidden characters between its tags made visible.
+    r"""Return HTML with hidden characters in its text, but not in its tags, made visible.
 
     >>> escaped = escape_hidden_characters("<p title='\u202e'>a\u202eb</p>")
     >>> escaped == "<p title='\u202e'>a⟦U+202E⟧b</p>"
@@ -194,7 +194,7 @@ def escape_hidden_characters(html: str) -> str:
 
 
 def safe_file_name(name: str) -> str:
-    """Return a name that is a safe file name on any system.
+    """Return the name changed so that it is a safe file name on any operating system.
 
     >>> safe_file_name("../a b"), safe_file_name("gpt-4.1"), safe_file_name("…")
     ('a-b', 'gpt-4.1', 'document')

@@ -22,7 +22,7 @@ DEFAULT_DOCUMENT = "{{ content|markdown }}"
 
 
 class TemplateKind(StrEnum):
-    """Purpose of a template, which determines the names it may use."""
+    """Purpose of a template, which determines the variable names that it may use."""
 
     PROMPT = "prompt"
     DOCUMENT = "document"
@@ -73,7 +73,7 @@ SAMPLE_CONTEXTS: Mapping[TemplateKind, Mapping[str, Json]] = MappingProxyType(
 
 
 def template_error(text: str, kind: TemplateKind) -> str | None:
-    """Return the error of a template, in one sentence with its line; None if it is valid."""
+    """Return the error in a template as one sentence with its line, or None if it is valid."""
     try:
         render_template(_compiled(text, kind), SAMPLE_CONTEXTS[kind])
     except (TemplateRuleError, TemplateBudgetExceeded) as error:

@@ -21,7 +21,7 @@ from waybook.store.driver.queries import Ids, Statement, first_value, load
 
 
 class OrgRow(NamedTuple):
-    """An org and the head of its audit chain."""
+    """Org row with the head of the org's audit chain."""
 
     id: str
     slug: str
@@ -33,7 +33,7 @@ class OrgRow(NamedTuple):
 
 
 class UserRow(NamedTuple):
-    """A user; the fields are those of `User`."""
+    """User row with the fields of `User`."""
 
     id: str
     name: str
@@ -47,7 +47,7 @@ class UserRow(NamedTuple):
 
 
 class TokenRow(NamedTuple):
-    """A token and its user."""
+    """API token and its user."""
 
     id: str
     user_id: str
@@ -75,7 +75,7 @@ class MemberRow(NamedTuple):
 
 
 class TokenIdentity(NamedTuple):
-    """Identity of a caller that presented a valid token."""
+    """Caller that presented a valid API token."""
 
     org_id: UUID
     user: str
@@ -87,13 +87,13 @@ class TokenIdentity(NamedTuple):
 
     @property
     def scopes(self) -> frozenset[Scope]:
-        """Return the scopes that both the token and its user have."""
+        """Return the scopes that both the API token and its user have."""
         token, user = map(Scope, self.token_scopes), map(Scope, self.user_scopes)
         return expand_scopes(token) & expand_scopes(user)
 
 
 class SessionUser(NamedTuple):
-    """Identity of a user with a signed-in browser."""
+    """User who is signed in with a browser."""
 
     org_id: UUID
     session_id: str
@@ -109,7 +109,7 @@ class SessionUser(NamedTuple):
 
     @property
     def scopes(self) -> frozenset[Scope]:
-        """Return the user's scopes, limited to the token's if a token was used to sign in."""
+        """Return the user's scopes, limited to the token's after sign-in with a token."""
         scopes = expand_scopes(map(Scope, self.user_scopes))
         if self.token_id is None:
             return scopes
@@ -140,17 +140,17 @@ class LoadedOrg(NamedTuple):
 
 
 def by_token_statements() -> list[Statement]:
-    """Look up the token, if it is valid, by the secret hash set in the transaction."""
+    """Select the valid API token whose secret's hash was set in the transaction."""
     return [SQL["name_org_by_token"](), SQL["bearer_of_token"]()]
 
 
 def used_statement(token_ids: Iterable[str]) -> Statement:
-    """Record that these tokens were used."""
+    """Record that these API tokens were used."""
     return SQL["tokens_used"](ids=Ids(token_ids))
 
 
 def read_org(rows: list[OrgRow], last: Sequence[Sequence[datetime]] = ()) -> LoadedOrg:
-    """Return the org selected by `org` or `lock_org`; `last` holds the last audit entry's time."""
+    """Return the org selected by `org` or `lock_org`; `last` has the last audit time."""
     row = rows[0]
     at, seq = _in_utc(first_value(last)), row.audit_seq
     return LoadedOrg(
@@ -164,12 +164,12 @@ def _org(row: OrgRow) -> Org:
 
 
 def user_statement(name: str) -> Statement:
-    """Select the user with this name."""
+    """Select the user with this name in the org."""
     return SQL["user_by_name"](name=name)
 
 
 def read_users(rows: Iterable[UserRow]) -> list[User]:
-    """Return the users from the selected rows."""
+    """Convert the selected rows to users."""
     return [
         User(
             id=row.id,
@@ -187,7 +187,7 @@ def read_users(rows: Iterable[UserRow]) -> list[User]:
 
 
 def read_tokens(rows: Iterable[TokenRow]) -> list[TokenUse]:
-    """Return the tokens from the selected rows."""
+    """Convert the selected rows to API tokens."""
     return [TokenUse(_token(row), row.user, _in_utc(row.last_used_at)) for row in rows]
 
 
@@ -212,7 +212,7 @@ def rows_statement(org_id: str) -> Statement:
 
 
 def read_rows(rows: Iterable[StoredRow]) -> Rows:
-    """Return the selected rows in the form that a replay produces."""
+    """Convert the selected rows to the form that a replay of the audit produces."""
     by_entity: Rows = {}
     for row in rows:
         by_entity.setdefault(row.entity, {})[row.id] = _in_utc_row(row.values)
@@ -233,7 +233,7 @@ def _in_utc(at: datetime | None) -> datetime | None:
 
 
 class Member(NamedTuple):
-    """A user of the requested org."""
+    """User of the org that was looked up."""
 
     user_id: str
     name: str
@@ -243,7 +243,7 @@ class Member(NamedTuple):
 
 
 class MemberLookup(NamedTuple):
-    """An org, the current time, and the org's user with the requested sign-in, or None."""
+    """Org, current time, and the org's user with the requested sign-in, or None."""
 
     org_id: UUID
     now: datetime
@@ -251,7 +251,7 @@ class MemberLookup(NamedTuple):
 
 
 def member_statements(slug: str, issuer: str, subject: str) -> list[Statement]:
-    """Look up the org by slug, then its user by issuer and subject."""
+    """Select the org with this slug, and its user with this issuer and subject."""
     return [
         SQL["name_org_by_slug"](slug=slug),
         SQL["close_directory"](),
@@ -260,7 +260,7 @@ def member_statements(slug: str, issuer: str, subject: str) -> list[Statement]:
 
 
 def read_member(rows: list[MemberRow]) -> MemberLookup | None:
-    """Return the org and user from the rows of `member_statements`; None if there is no org."""
+    """Return the org and user selected by `member_statements`; None if there is no org."""
     if not rows:
         return None
     (row,) = rows
@@ -271,7 +271,7 @@ def read_member(rows: list[MemberRow]) -> MemberLookup | None:
 
 
 def by_session_statements() -> list[Statement]:
-    """Look up the web session, if it is valid, by the secret hash set in the transaction."""
+    """Select the valid web session whose secret's hash was set in the transaction."""
     return [SQL["name_org_by_session"](), SQL["person_of_session"]()]
 
 
@@ -281,12 +281,12 @@ def start_statement(session_id: str, secret_hash: bytes, user_id: str) -> Statem
 
 
 def start_by_token_statement(session_id: str, secret_hash: bytes, token_id: str) -> Statement:
-    """Start a web session for the user of a token."""
+    """Start a web session for a user who signed in with an API token."""
     return SQL["insert_session_by_token"](id=session_id, hash=secret_hash, token_id=token_id)
 
 
 def seen_statement(session_id: str) -> Statement:
-    """Record activity of a web session."""
+    """Record the time of the last activity in a web session."""
     return SQL["session_seen"](id=session_id)
 
 
@@ -296,7 +296,7 @@ def end_statement(session_id: str) -> Statement:
 
 
 def add_org(owner_dsn: str, org_id: UUID, slug: str) -> None:
-    """Create an org. Only the owner of the database has the privilege.
+    """Create an org, connected as the database owner, who alone has the privilege.
 
     Raises:
         InvalidInput: an org with this slug exists.
@@ -315,15 +315,15 @@ def orgs_statement() -> Statement:
 
 
 def read_orgs(rows: Iterable[OrgRow]) -> list[OrgListItem]:
-    """Return the orgs from the selected rows."""
+    """Convert the selected rows to orgs."""
     return [OrgListItem(_org(row), row.created_at.astimezone(UTC)) for row in rows]
 
 
 def policy_statement() -> Statement:
-    """Select the org's review policy: the credentials whose review decisions are accepted."""
+    """Select the org's review policy, which limits the credentials that may decide reviews."""
     return SQL["review_policy"]()
 
 
 def read_policy(rows: list[tuple[str]]) -> ReviewPolicy:
-    """Return the review policy from the rows of `policy_statement`."""
+    """Return the review policy in the rows that `policy_statement` selects."""
     return ReviewPolicy(first_value(rows))

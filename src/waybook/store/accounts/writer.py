@@ -1,4 +1,4 @@
-"""Writer of org rows and their audit, and a background writer of tokens' last use.
+"""Writer of org rows and their audit entries, and background writer of token usage times.
 
 Last use is telemetry: recorded after the calls, to the minute.
 """
@@ -25,7 +25,7 @@ SQL = load("accounts/writer")
 def statements(
     org: Org, entries: tuple[Entry, ...], write_context: WriteContext
 ) -> list[Statement]:
-    """Return the statements that write the org, its changed users and tokens, and the audit."""
+    """Return the SQL statements that write the org, changed users, tokens, and the audit."""
     patches = Patches(change for entry in entries for change in entry.changes)
     sealed = sealed_entries(entries, ("org", org.id), write_context)
     return [
@@ -60,7 +60,7 @@ def _tokens(patches: Patches) -> Iterator[Statement]:
 
 
 def _filled(query: Query, row_id: str, values: dict[str, Json]) -> Statement:
-    """Return a statement that writes the row's values as recorded in the audit."""
+    """Return the SQL statement that writes a row's values as recorded in the audit."""
     parameters: dict[str, Value] = {
         name: _to_sql_value(values[name]) for name in query.places if name != "id"
     }
@@ -85,22 +85,22 @@ MAX_QUEUED: Final = 10_000
 
 class LastUsed:
     def __init__(self) -> None:
-        """Create a writer without queued uses."""
+        """Create a writer with an empty queue."""
         self._waiting: dict[tuple[UUID, str], None] = {}
         self._some = asyncio.Event()
 
     def record(self, org_id: UUID, token_id: str) -> None:
-        """Queue the use of a token; never wait, never fail."""
+        """Queue the use of an API token, without waiting or failing."""
         if len(self._waiting) < MAX_QUEUED:
             self._waiting[org_id, token_id] = None
             self._some.set()
 
     async def wait_pending(self) -> None:
-        """Wait until there is something to write."""
+        """Wait until token uses are queued."""
         await self._some.wait()
 
     async def flush(self, database: Database) -> None:
-        """Write the queued uses, one transaction per org."""
+        """Write the queued token uses, in one transaction per org."""
         waiting, self._waiting = self._waiting, {}
         self._some.clear()
         by_org: dict[UUID, list[str]] = defaultdict(list)

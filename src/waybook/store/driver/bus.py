@@ -31,21 +31,21 @@ MAX_TRACKED_ORGS = 10_000
 
 
 class Subscriber(Protocol):
-    """Receiver of an org's events. Its methods must not block or raise."""
+    """Receiver of an org's change events. Its methods must not block or raise."""
 
     def on_event(self, event: ChangeEvent, /) -> None:
-        """Handle one change."""
+        """Handle one change event."""
 
     def on_gap(self) -> None:
-        """Handle a gap in the events: anything in the org may have changed."""
+        """Handle missed events: anything in the org may have changed."""
 
     def on_close(self) -> None:
-        """Handle the end of all events: the process is stopping."""
+        """Handle the end of the event stream: the process is stopping."""
 
 
 class Bus:
     def __init__(self) -> None:
-        """Create a bus without subscribers."""
+        """Create an event bus without subscribers."""
         #: Id of this process among all processes that share the database.
         self.sender = secrets.token_hex(4)
         #: Event that is set while there are change events to send to other processes.
@@ -74,19 +74,19 @@ class Bus:
         self._tell(which, event)
 
     def receive(self, org_id: UUID, event: ChangeEvent) -> None:
-        """Deliver a change of another process, unless the same version was already delivered."""
+        """Deliver a change from another process, unless its version was already delivered."""
         which = org_id, event.kind, event.id
         if org_id in self._subscribers and self._known.get(which, -1) < event.version:
             self._tell(which, event)
 
     def invalidate(self, org_id: UUID) -> None:
-        """Report missed events to all subscribers of an org."""
+        """Tell all subscribers of an org that events were missed."""
         for subscriber in self._subscribers.get(org_id, ()):
             subscriber.on_gap()
 
     @contextmanager
     def subscription(self, org_id: UUID, subscriber: Subscriber, since: str = "") -> Iterator[None]:
-        """Subscribe to an org's events inside the block, after replaying those since a position."""
+        """Subscribe to an org's events in the block, after a replay since a position."""
         self._catch_up(org_id, subscriber, since)
         leave = self.subscribe(org_id, subscriber)
         try:
@@ -121,7 +121,7 @@ class Bus:
         return list(self._subscribers)
 
     def take_outgoing(self) -> dict[UUID, list[ChangeEvent]]:
-        """Return and clear the events to send to other processes, by org.
+        """Return and clear the events to be sent to other processes, keyed by org.
 
         The caller must send them: they are not queued again.
         """
@@ -137,7 +137,7 @@ class Bus:
         return self._closed
 
     def close(self) -> None:
-        """Notify all subscribers, current and later ones, that there are no more events."""
+        """Tell all current and later subscribers that there are no more events."""
         self._closed = True
         for subscribers in list(self._subscribers.values()):
             for subscriber in list(subscribers):
@@ -193,7 +193,7 @@ class ChangeFeed:
         self._has_news = asyncio.Event()
 
     def on_event(self, event: ChangeEvent) -> None:
-        """Add the topics of a change."""
+        """Add the topics of a change event to the feed."""
         if ALL_TOPICS in self._topics:
             return
         self._topics |= dict.fromkeys(event_topics(event))
@@ -202,12 +202,12 @@ class ChangeFeed:
         self._has_news.set()
 
     def on_gap(self) -> None:
-        """Replace the topics by `ALL_TOPICS`."""
+        """Replace the changed topics by `ALL_TOPICS`, because events were missed."""
         self._topics = {ALL_TOPICS: None}
         self._has_news.set()
 
     def on_close(self) -> None:
-        """Mark the feed as ended."""
+        """Mark the feed as ended, because no more events follow."""
         self._ended = True
         self._has_news.set()
 
@@ -233,7 +233,7 @@ class ChangeFeed:
 
 
 def event_topics(event: ChangeEvent) -> tuple[str, ...]:
-    """Return the subscription topics this event matches.
+    """Return the subscription topics that match this change event.
 
     >>> event_topics(ChangeEvent("plan", "7", 3, list_changed=True))
     ('plan:7', 'plans', 'inbox')
@@ -243,7 +243,7 @@ def event_topics(event: ChangeEvent) -> tuple[str, ...]:
 
 
 def merge_events(known: ChangeEvent | None, event: ChangeEvent) -> ChangeEvent:
-    """Return two events of the same plan or run merged into one."""
+    """Merge two change events about the same plan or run into one."""
     if known is None:
         return event
     later = max(known.version, event.version)

@@ -1,4 +1,4 @@
-"""Database connection that sends several statements per round trip.
+"""Database connection that sends several SQL statements per round trip.
 
 A message is several statements sent and answered together in the protocol's pipeline mode, with
 values separate from the texts. Statements are prepared once per connection and executed by name,
@@ -63,7 +63,7 @@ DEALLOCATE_ALL = "deallocate all"
 
 class DbConnection:
     def __init__(self, connection: Connection, wire: WireSettings) -> None:
-        """Wrap a connection that has not been used yet."""
+        """Wrap a new database connection."""
         set_json_loads(orjson.loads, connection)
         self.connection = connection
         self._wire = wire
@@ -80,7 +80,7 @@ class DbConnection:
     # Sending
 
     async def send(self, opening: Message, statements: Message) -> Results:
-        """Send one message; return the results of `statements`, not those of `opening`.
+        """Send SQL statements in one round trip; return the results of `statements` only.
 
         Raises:
             KeyConflict: a row with this key exists.
@@ -138,7 +138,7 @@ class DbConnection:
         ]
 
     async def _exchange(self, message: Message) -> tuple[list[int], list[PGresult]]:
-        """Send a message and wait for all of its answers, within its deadline.
+        """Send SQL statements and wait for all their results, within a deadline.
 
         Return the index of each statement's result, and the results.
 
@@ -167,7 +167,7 @@ class DbConnection:
         return (*opening, DISCARD_PLANS) if self._plans.needs_replan() else opening
 
     def _post(self, message: Message, *, preparing: bool) -> list[int]:
-        """Hand the message to libpq; return the index of each statement's result."""
+        """Pass the SQL statements to libpq; return the index of each statement's result."""
         pgconn, prepared = self.connection.pgconn, self._prepared
         places, sent = [], 0
         for statement in message:
@@ -196,7 +196,7 @@ class DbConnection:
     # Waiting
 
     async def _answers(self) -> list[PGresult]:
-        """Wait for the answers to all sent statements."""
+        """Wait for the results of all SQL statements sent."""
         try:
             return await self._collect()
         except asyncio.CancelledError:
@@ -204,7 +204,7 @@ class DbConnection:
             raise
 
     async def _cancel(self) -> None:
-        """Cancel the server's work for a caller that left; on failure, close the connection."""
+        """Cancel the SQL statements of a canceled call; close the connection if that fails."""
         self._stop_listening()
         try:
             async with asyncio.timeout(CANCEL_SECONDS):
@@ -241,7 +241,7 @@ class DbConnection:
             self._arrived = None
 
     def _listen(self) -> None:
-        """Register the socket with the event loop; call this again before every wait.
+        """Register the socket with the event loop, which is necessary before every wait.
 
         uvloop calls a reader once more when the socket reports an error, then drops it silently, so
         an earlier registration may be gone. Renewing an existing one costs no system call.
@@ -261,7 +261,7 @@ class DbConnection:
             self._arrived.set_result(None)
 
     def _expire(self) -> None:
-        """Fail the pending message, because its deadline has passed."""
+        """Fail the pending request, because its deadline has passed."""
         seconds = self._wire.message_seconds
         if self._arrived is not None and not self._arrived.done():
             self._arrived.set_exception(TimeoutError(f"no answer within {seconds:g} seconds"))
@@ -276,18 +276,18 @@ class DbConnection:
             self._loop.call_soon(self._listen_on)
 
     def _listen_on(self) -> None:
-        """Renew the registration of a connection that is still in use."""
+        """Register the socket with the event loop again, if the connection is still open."""
         if self._heard is not None and not self.connection.closed:
             self._listen()
 
     def _stop_listening(self) -> None:
-        """Unregister the socket, because psycopg registers it for its own waits."""
+        """Remove the socket from the event loop, as psycopg registers it for its own waits."""
         if self._heard is not None:
             self._loop.remove_reader(self._heard)
             self._heard = None
 
     async def _flush(self) -> None:
-        """Send the rest of a message that is too large to be sent at once."""
+        """Send the rest of a request that was too large to be sent at once."""
         self._stop_listening()
         async with asyncio.timeout(self._wire.message_seconds):
             await wait_async(_flushing(self.connection), self.connection.pgconn.socket, interval=1)
@@ -295,20 +295,20 @@ class DbConnection:
     # Cleaning
 
     def is_clean(self) -> bool:
-        """Return whether no transaction is open, so that the next one can begin."""
+        """Return whether the connection is outside a transaction, so that one can begin."""
         return self.connection.pgconn.transaction_status == TransactionStatus.IDLE
 
     async def clean(self) -> None:
-        """Roll back an uncommitted transaction; close the connection if that fails."""
+        """Roll back an uncommitted transaction; close the connection if the rollback fails."""
         await self._end_transaction(ROLLBACK)
 
     def close(self) -> None:
-        """Close the connection, even with a message in progress."""
+        """Close the database connection, even while it waits for an answer."""
         self._stop_listening()
         self.connection.pgconn.finish()
 
     async def _reset(self) -> None:
-        """Undo the effects of a failed message; close the connection if that fails."""
+        """Roll back and drop prepared statements; close the connection if that fails."""
         prepared, self._prepared = self._prepared, set()
         await self._end_transaction(*((ROLLBACK, DEALLOCATE_ALL) if prepared else (ROLLBACK,)))
 
@@ -338,7 +338,7 @@ def _flushing(connection: Connection) -> PQGen[None]:
 
 
 def _check(results: list[PGresult]) -> None:
-    """Raise the first error, if any; statements after it were not executed."""
+    """Raise the first error in the results, if any; statements after it were not executed."""
     if results[-1].status in SUCCESSES:
         return
     failed = next(result for result in results if result.status == ExecStatus.FATAL_ERROR)

@@ -1,4 +1,4 @@
-"""Transactions confined to one org, in two round trips, and an estimate of the database clock.
+"""Transactions confined to one org, in two round trips, and an estimated database clock.
 
 The first message opens the transaction, sets the org, locks and loads; the last one writes
 everything and commits. There are no round trips in between.
@@ -16,7 +16,7 @@ from waybook.store.driver.wire import WireSettings
 
 
 class Clock:
-    """Estimate of the database clock, extrapolated from the last answer.
+    """Estimate of the database clock, based on the last time the database reported.
 
     It lags by the latency of that answer. Writes that rely on it have the database confirm it.
     """
@@ -25,11 +25,11 @@ class Clock:
         self._last_reading: tuple[datetime, float] | None = None
 
     def set(self, now: datetime) -> None:
-        """Set the time that the database has just reported."""
+        """Store the time that the database has just reported."""
         self._last_reading = now, time.monotonic()
 
     def now(self) -> datetime | None:
-        """Return the current estimate, or None if the database has not reported its time yet."""
+        """Return the estimated database time, or None if no time has been reported yet."""
         if self._last_reading is None:
             return None
         then, heard = self._last_reading
@@ -42,19 +42,19 @@ COMMIT = Query("commit", "commit")()
 
 
 class Transaction:
-    """Transaction of one org. It begins with the first message and ends with the last."""
+    """Transaction confined to one org; the first statements begin it, the last ones end it."""
 
     def __init__(self, line: DbConnection, opening: Message) -> None:
         self._line = line
         self._opening = opening
 
     async def send(self, *statements: Statement | str) -> Results:
-        """Send statements in the transaction, opening it if this is the first message."""
+        """Send SQL statements in the transaction; the first ones also begin it."""
         opening, self._opening = self._opening, ()
         return await self._line.send(opening, statements)
 
     async def commit(self, *statements: Statement | str) -> Results:
-        """Send the last statements and commit, in one message."""
+        """Send the last SQL statements and commit, in one round trip."""
         return (await self.send(*statements, COMMIT))[:-1]
 
 
@@ -79,7 +79,7 @@ class TransactionScope:
 
 class Database:
     def __init__(self, pool: ConnectionPool, *, role: str | None = None) -> None:
-        """Create the access to a database with this pool; each transaction sets `role`, if any."""
+        """Create access to a database by this pool; each transaction sets `role` if given."""
         self.pool = pool
         self._role = (Query("take_role", f"set local role {role}")(),) if role else ()
         #: Fixed current time, which only tests set.
@@ -88,35 +88,35 @@ class Database:
 
     @property
     def wire(self) -> WireSettings:
-        """Return the settings of all connections."""
+        """Return the settings shared by all database connections."""
         return self.pool.wire
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the database connections."""
         self.pool.close()
 
     def now(self) -> datetime | None:
-        """Return the estimated database time, without a query."""
+        """Return the estimated current time of the database, without a query."""
         return self.frozen_now or self.clock.now()
 
     def org_transaction(self, org_id: UUID) -> TransactionScope:
-        """Return a transaction confined to this org; it is rolled back unless committed."""
+        """Return a transaction confined to this org, which is rolled back unless committed."""
         return TransactionScope(self.pool, self._opening(BEGIN, org_id), org_id)
 
     async def read_org(self, org_id: UUID, *statements: Statement | str) -> Results:
-        """Read one snapshot of this org, in one message."""
+        """Read rows of this org from one snapshot, in one round trip."""
         opening = self._opening(BEGIN_READING, org_id)
         async with TransactionScope(self.pool, opening, org_id) as tx:
             return await tx.commit(*statements)
 
     async def read_now(self, org_id: UUID) -> datetime:
-        """Read the time of the database, in UTC."""
+        """Return the current time of the database, in UTC."""
         (rows,) = await self.read_org(org_id, "select app_now()")
         now: datetime = first_value(rows)
         return now.astimezone(UTC)
 
     async def read_by_secret(self, secret_hash: bytes, *statements: Statement | str) -> Results:
-        """Read the rows that the hash of a presented secret makes visible, in one message.
+        """Read the rows that the hash of the caller's secret makes visible, in one round trip.
 
         Row-level security shows only the row with this hash, until a statement sets the row's org.
         As the org is not known yet, the fair queue uses the secret in its place.
@@ -127,7 +127,7 @@ class Database:
             return await tx.commit(*statements)
 
     async def read_by_slug(self, slug: str, *statements: Statement | str) -> Results:
-        """Read the org with this slug, in one message that starts with a directory lookup."""
+        """Look up the org with this slug and read its rows, in one round trip."""
         opening = self._opened(BEGIN_READING, "set local app.sweep = 'on'")
         turn = UUID(bytes=sha256(slug.encode()).digest()[:16])
         async with TransactionScope(self.pool, opening, turn) as tx:
@@ -136,24 +136,24 @@ class Database:
     async def list_org_ids(
         self, statement: Statement | str = "select org_id from org"
     ) -> list[UUID]:
-        """Return the ids of all orgs, or of the selected ones."""
+        """Return the ids of all orgs, or of the orgs that `statement` selects."""
         (rows,) = await self.read_directory(statement)
         return first_column(rows)
 
     async def read_directory(self, *statements: Statement | str) -> Results:
-        """Read the directory of orgs, in one message; no other row of an org is visible."""
+        """Read the list of orgs in one round trip; other rows of orgs are not visible."""
         opening = (BEGIN_READING, *self._role, "set local app.sweep = 'on'")
         async with TransactionScope(self.pool, opening, None) as tx:
             return await tx.commit(*statements)
 
     async def read_global(self, *statements: Statement | str) -> Results:
-        """Run statements that belong to no org, in one message; no row of any org is visible."""
+        """Run SQL statements without an org in one round trip; no org's rows are visible."""
         async with TransactionScope(self.pool, (BEGIN, *self._role), None) as tx:
             return await tx.commit(*statements)
 
     @property
     def dsn(self) -> str:
-        """Return the connection string, for connections outside the pool."""
+        """Return the database connection string, for connections outside the pool."""
         return self.pool.dsn
 
     def _opening(self, begin: Statement, org_id: UUID) -> Message:

@@ -1,4 +1,4 @@
-"""Exchange of change events between processes by NOTIFY and LISTEN, with polling as a fallback.
+"""Change events between processes by PostgreSQL NOTIFY and LISTEN, with polling as fallback.
 
 NOTIFY is sent in batches and never in the transaction that made the change, because a notifying
 transaction takes a server-wide lock when it commits. LISTEN uses a connection of its own. The audit
@@ -39,7 +39,7 @@ MAX_POLLED_CHANGES = 1_000
 
 
 async def send_pending(database: Database, bus: Bus) -> int:
-    """Send the pending events to the other processes; return the number of notifications.
+    """Send the queued events to the other processes; return the number of notifications sent.
 
     Raises:
         Unavailable: the events could not be sent; the others find them by polling.
@@ -56,7 +56,7 @@ async def send_pending(database: Database, bus: Bus) -> int:
 
 
 async def listen(database: Database, bus: Bus) -> None:
-    """Pass on the events of other processes, until the connection breaks or the task is canceled.
+    """Deliver events from other processes until the connection breaks or the task is canceled.
 
     Return at once behind a pooler: LISTEN would receive nothing, and the server connection that
     listens would deliver the notifications to its next client.
@@ -88,7 +88,7 @@ async def _is_pooled(connection: AsyncConnection[TupleRow]) -> bool:
 
 
 def receive(bus: Bus, payload: str) -> None:
-    """Pass on the events of a notification, unless this process sent it or it is invalid."""
+    """Deliver the events in a notification, unless it is invalid or from this process."""
     packet = decode_batch(payload)
     if packet is None or packet.sender == bus.sender:
         return
@@ -97,15 +97,15 @@ def receive(bus: Bus, payload: str) -> None:
 
 
 class ChangePoller:
-    """Poller for changes that were not notified, in orgs that have subscribers."""
+    """Poller that finds changes without a notification, in orgs that have subscribers."""
 
     def __init__(self, most: int = MAX_POLLED_CHANGES) -> None:
-        """Create a poller; more than `most` changes of an org in one poll are reported as a gap."""
+        """Create a poller; over `most` changes of an org in one poll count as a gap."""
         self._most = most
         self._looked: dict[UUID, float] = {}
 
     async def poll(self, database: Database, bus: Bus) -> None:
-        """Poll every org that has subscribers once.
+        """Poll once for changes in every org that has subscribers.
 
         Raises:
             Unavailable: the database cannot be reached.

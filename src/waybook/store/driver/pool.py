@@ -1,4 +1,4 @@
-"""Connection pool: connections are opened on demand, kept, and shared fairly between orgs.
+"""Connection pool: opens connections on demand, keeps them, shares them fairly between orgs.
 
 A call that finds no free connection opens one, up to the size of the pool, or waits for one in the
 fair queue. While the database is unreachable, calls try to connect until their deadline, so the
@@ -37,7 +37,7 @@ MAX_QUEUED: Final = 256
 
 class FairQueue(Generic[T]):
     def __init__(self, size: int, most_waiting: int = MAX_QUEUED) -> None:
-        """Create a queue for `size` connections, with no holders and no waiters."""
+        """Create a queue for a pool of `size` connections."""
         self._size = size
         self._share = size - size // 4
         self._most_waiting = most_waiting
@@ -80,7 +80,7 @@ class FairQueue(Generic[T]):
             self._move(org, held, held - 1)
 
     def enqueue(self, org: Hashable, waiting: T) -> None:
-        """Add a waiter.
+        """Add a waiting call.
 
         Raises:
             Busy: too many calls of this org are waiting.
@@ -97,7 +97,7 @@ class FairQueue(Generic[T]):
         self._crowd += 1
 
     def dequeue(self, org: Hashable, waiting: T) -> None:
-        """Remove a waiter that gave up."""
+        """Remove a waiting call that gave up."""
         level = self._waiting[self._held.get(org, 0)]
         queue = level.get(org)
         if queue is not None and waiting in queue:
@@ -107,7 +107,7 @@ class FairQueue(Generic[T]):
                 del level[org]
 
     def pop_next(self) -> tuple[Hashable, T] | None:
-        """Remove and return the next waiter with its org, which then holds one more connection.
+        """Remove and return the next waiting call and its org, which gets one more connection.
 
         Return None if every waiting org holds its maximum.
         """
@@ -125,7 +125,7 @@ class FairQueue(Generic[T]):
         return None
 
     def _move(self, org: Hashable, old: int, new: int) -> None:
-        """Move an org's waiters to the group of orgs that hold `new` connections."""
+        """Move an org's waiting calls to the group of orgs that hold `new` connections."""
         queue = self._waiting[old].pop(org, None) if old in self._waiting else None
         if queue is not None:
             self._waiting[new][org] = queue
@@ -174,7 +174,7 @@ class ConnectionPool:
         self._turns: FairQueue[asyncio.Future[DbConnection | None]] = FairQueue(size)
 
     async def acquire(self, org: Org) -> DbConnection:
-        """Return a connection for one call of this org; give it back with `release`.
+        """Return a connection for a call of this org; the caller must pass it to `release`.
 
         Raises:
             Unavailable: no connection was available in time, or the pool is closed.
@@ -193,7 +193,7 @@ class ConnectionPool:
                 self._discard(line)
 
     async def release(self, line: DbConnection, org: Org) -> None:
-        """Take a connection back into the pool, after rolling back an uncommitted transaction."""
+        """Return a connection to the pool, after rolling back an uncommitted transaction."""
         try:
             if not line.is_clean():
                 await line.clean()
@@ -206,13 +206,13 @@ class ConnectionPool:
                 self._discard(line)
 
     def close(self) -> None:
-        """Close every free connection now, and those in use when they are released."""
+        """Close the free connections now, and the others when they are released."""
         self._closed = True
         while self._free:
             self._discard(self._free.pop())
 
     def is_stuck(self) -> bool:
-        """Return whether a connection has been held longer than any call can take."""
+        """Return whether a connection has been in use for longer than any call can take."""
         if not self._held:
             return False
         oldest = min(self._held.values())
@@ -247,19 +247,19 @@ class ConnectionPool:
             raise
 
     async def _next_free(self, org: Org, deadline: float) -> DbConnection | None:
-        """Return a connection that was released in the meantime, or wait for one."""
+        """Return a free connection, or wait until one is released."""
         if self._free:
             self._turns.acquire(org)
             return self._free.pop()
         return await self._wait(org, deadline)
 
     def _must_share(self, error: BaseException) -> bool:
-        """Return whether the server accepts no more connections but the pool has some already."""
+        """Return whether the server has no free connections but this pool already has some."""
         is_full = any(words in str(error) for words in FULL)
         return isinstance(error, psycopg.Error) and is_full and bool(self._held or self._free)
 
     async def _connect(self, deadline: float) -> AsyncConnection[TupleRow]:
-        """Connect, retrying until the deadline."""
+        """Open a database connection, retrying until the deadline."""
         loop, limit, pause = asyncio.get_running_loop(), FIRST_CONNECT_SECONDS, RETRY_SECONDS[0]
         while True:
             try:
@@ -278,7 +278,7 @@ class ConnectionPool:
                 await asyncio.sleep(uniform(pause / 2, pause))  # noqa: S311 - spreads the load
 
     async def _wait(self, org: Org, deadline: float) -> DbConnection | None:
-        """Wait for a released connection, or for permission to open one."""
+        """Wait for a released connection, or for permission to open a new one."""
         turn: asyncio.Future[DbConnection | None] = asyncio.get_running_loop().create_future()
         self._turns.enqueue(org, turn)
         try:

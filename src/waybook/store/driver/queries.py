@@ -1,4 +1,4 @@
-"""Named queries from `.sql` files, and the encoding of their parameters.
+"""Named SQL queries from `.sql` files, and the encoding of their parameters.
 
 Values are sent separately from the text, so nothing is quoted. `encode_parameters` supports a few
 types and rejects all others.
@@ -30,7 +30,7 @@ LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
 def new_id() -> str:
-    """Return a new id; ids sort by creation time to the millisecond."""
+    """Return a new id. Ids sort by creation time, to the millisecond."""
     time_part = f"{time.time_ns() // 1_000_000:012x}"
     chance = os.urandom(10).hex()
     variant = "89ab"[int(chance[0], 16) & 3]
@@ -38,7 +38,7 @@ def new_id() -> str:
 
 
 def is_id(text: str) -> bool:
-    """Return whether the text has the form of an id."""
+    """Return whether the text has the format of an id (UUID)."""
     return _ID.fullmatch(text) is not None
 
 
@@ -67,14 +67,14 @@ class AsJson:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows for a `values` list; the protocol allows 65,535 values in all."""
+    """Rows for an SQL `values` list; the protocol allows 65,535 values per statement."""
 
     rows: Sequence[tuple[Value, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """List of ids, sent as an array of uuid."""
+    """List of ids, sent as a PostgreSQL array of uuid."""
 
     ids: Iterable[str]
 
@@ -94,7 +94,7 @@ RowMaker: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
 
 
 class PreparedForm(NamedTuple):
-    """Query text with numbered parameters, and the name to prepare it under, if it is prepared."""
+    """SQL text with numbered parameters, and the name to prepare it under, or None."""
 
     name: bytes | None
     text: bytes
@@ -102,26 +102,26 @@ class PreparedForm(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """Query with its parameters, ready to be sent."""
+    """SQL query with its parameters, ready to be sent."""
 
     form: PreparedForm
     parameters: Parameters
 
     def __str__(self) -> str:
-        """Return the text with numbered parameters."""
+        """Return the SQL text with numbered parameters."""
         return self.form.text.decode()
 
 
 def raw_statement(text: str) -> Statement:
-    """Return a statement that has no parameters and is not prepared."""
+    """Return an SQL statement without parameters, which is not prepared."""
     return Statement(PreparedForm(None, text.encode()), [])
 
 
 class Query:
-    """Named query: fixed text with placeholders."""
+    """Named SQL query with placeholders for parameters."""
 
     def __init__(self, name: str, text: str, row: type[tuple[Any, ...]] | None = None) -> None:
-        """Create the query and find its placeholders; one after `values` takes a list of rows."""
+        """Create the query; a placeholder after the keyword `values` takes a list of rows."""
         self.name = name
         #: Class of the returned rows, whose fields are the columns; None returns plain tuples.
         self.row = row
@@ -137,13 +137,13 @@ class Query:
         self._plain = self._form(0, 0)
 
     def __call__(self, **values: Value) -> Statement:
-        """Return a statement with these values."""
+        """Return an SQL statement: the query with these parameter values."""
         if self._listed is not None:
             return self._with_rows(values)
         return Statement(self._plain, encode_parameters(map(values.__getitem__, self.places)))
 
     def for_update(self, table: str) -> "Query":
-        """Return the same query with a row lock on this table."""
+        """Return the same query with row locks (FOR UPDATE) on this table."""
         locked = f"{self.text}\n   for update of {table}"
         return Query(f"{self.name}_locked", locked, self.row)
 
@@ -166,7 +166,7 @@ class Query:
         return form
 
     def _prepared_name(self, rows: int) -> bytes | None:
-        """Return the name of the prepared statement, which includes a digest of the text."""
+        """Return the prepared statement's name with the text's digest; None if unprepared."""
         if rows > PREPARED_ROW_COUNT and rows != BATCH_SIZE:
             return None
         return f"wb_{self.name}_{self._digest}{f'_{rows}' if rows else ''}".encode()
@@ -186,7 +186,7 @@ def _rows_of(rows: int, width: int, numbers: Iterator[int]) -> str:
 
 
 def load(name: str, **rows: type[tuple[Any, ...]]) -> Mapping[str, Query]:
-    """Return the named queries of `store/NAME.sql`, with shared fragments expanded.
+    """Return the named queries in the file `store/NAME.sql`, with shared fragments inserted.
 
     `rows` has the row class of a query: a named tuple whose fields are the query's columns.
 
@@ -203,14 +203,14 @@ def load(name: str, **rows: type[tuple[Any, ...]]) -> Mapping[str, Query]:
 
 @cache
 def _read(name: str) -> Mapping[str, str]:
-    """Return the text of each named query in `store/NAME.sql`."""
+    """Return the SQL text of each named query in the file `store/NAME.sql`."""
     text = files("waybook.store").joinpath(f"{name}.sql").read_text(encoding="utf-8")
     pieces = (piece.split("\n", 1) for piece in text.split("-- name: ")[1:])
     return {head.strip(): _without_comments(body).strip().rstrip(";") for head, body in pieces}
 
 
 def expand_parts(body: str) -> str:
-    """Return the text with the fragments of `parts.sql` inserted, recursively.
+    """Insert the fragments of `parts.sql` that an SQL text names, recursively.
 
     Raises:
         KeyError: there is no such fragment.
@@ -223,12 +223,12 @@ def _without_comments(body: str) -> str:
 
 
 def as_json_text(value: object) -> str:
-    """Return the JSON text in our storage format: compact, keys in the given order."""
+    """Return a value as compact JSON text for storage, with keys in the given order."""
     return orjson.dumps(value).decode()
 
 
 def encode_parameters(values: Iterable[Value]) -> Parameters:
-    """Encode values as text parameters.
+    """Encode Python values as SQL parameters in text format.
 
     Raises:
         TypeError: a value has an unsupported type.
@@ -241,7 +241,7 @@ def encode_parameters(values: Iterable[Value]) -> Parameters:
 
 
 class _Writers(dict[type, Callable[[Any], bytes | None]]):
-    """Mapping from each type to its encoder. Enumeration members are encoded as text."""
+    """Mapping from types to parameter encoders; enumeration members are encoded as text."""
 
     def __missing__(self, kind: type) -> Callable[[Any], bytes | None]:
         if not issubclass(kind, str):
@@ -286,7 +286,7 @@ REPLAN_EVERY = 4096
 
 @dataclass(slots=True)
 class PreparedPlans:
-    """Schedule for replanning the statements prepared on a connection.
+    """Schedule for discarding the query plans of prepared statements on a connection.
 
     A plan made while a table was nearly empty may use a poor index, and is kept. So plans are
     discarded as the tables grow: after 16 messages, 64, 256, …, then every 4,096.
@@ -296,7 +296,7 @@ class PreparedPlans:
     replan_at: int = REPLAN_FIRST
 
     def needs_replan(self) -> bool:
-        """Count a message, and return whether it should also discard the plans."""
+        """Count a round trip; return whether the query plans should be discarded with it."""
         self.messages += 1
         if self.messages < self.replan_at:
             return False

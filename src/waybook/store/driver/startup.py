@@ -1,4 +1,4 @@
-"""Wait at start-up for a database that is still starting."""
+"""Waiting at startup for a database that is still starting."""
 
 import asyncio
 from collections.abc import Callable

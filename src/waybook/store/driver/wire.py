@@ -1,4 +1,4 @@
-"""Settings of connections, and the errors of a message."""
+"""Settings for database connections, and errors of SQL statements."""
 
 import logging
 from dataclasses import dataclass
@@ -36,16 +36,16 @@ class KeyConflict(Exception):
 
 
 class StaleCache(Exception):
-    """Cached state that a call used is outdated; nothing was written, the call must reload it."""
+    """A call used outdated cached data; nothing was written, and it must reload the data."""
 
 
 class PreparedStatementLost(Exception):
-    """The server does not know a prepared statement: there is a pooler in between."""
+    """The server does not know a prepared statement, so a connection pooler is in between."""
 
 
 @dataclass(slots=True)
 class WireSettings:
-    """Settings shared by all connections."""
+    """Settings shared by all database connections."""
 
     lock_timeout: str = LOCK_TIMEOUT
     statement_timeout: str = STATEMENT_TIMEOUT
@@ -64,12 +64,12 @@ class WireSettings:
         )
 
     def be_patient(self) -> None:
-        """Raise the timeouts to minutes, for commands that read all data."""
+        """Raise the timeouts to minutes, for commands that read the whole database."""
         self.statement_timeout = PATIENT_STATEMENT_TIMEOUT
         self.message_seconds = PATIENT_MESSAGE_SECONDS
 
     def assume_pooler(self) -> None:
-        """Stop relying on any state that is kept with a connection."""
+        """Stop using prepared statements and session settings, which a pooler may lose."""
         if not self.pooled:
             log.warning("a pooler is in front of the database: statements are not prepared")
         self.pooled = True

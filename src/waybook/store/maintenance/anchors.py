@@ -1,4 +1,4 @@
-"""Anchor files: the heads of all audit chains, stored outside the database.
+"""Anchor files, which store the heads of all audit chains outside the database.
 
 A database that was emptied, or replaced by an older copy, is internally consistent. Comparing it
 with a file that records where each chain ended shows which entries are missing.
@@ -41,7 +41,7 @@ class Anchor(NamedTuple):
 
 
 class AnchorTotals(NamedTuple):
-    """Number of anchored chains, number of their entries, and the digest of their lines."""
+    """Numbers of anchored chains and of their entries, and the digest of the anchor lines."""
 
     chains: int
     entries: int
@@ -49,7 +49,7 @@ class AnchorTotals(NamedTuple):
 
 
 class Stone(NamedTuple):
-    """Record that an erasure removed a chain, or resealed it with another last hash."""
+    """Record that an erasure deleted an audit chain or changed its last hash."""
 
     #: Number of the erasure within its org.
     erasure: int
@@ -60,7 +60,7 @@ class Stone(NamedTuple):
 
 
 class ChainRow(NamedTuple):
-    """Entry of a chain: its number, and its hash or None if the entry is missing."""
+    """Number of an audit entry, and its hash or None if the entry is missing."""
 
     subject: str
     subject_id: str
@@ -69,7 +69,7 @@ class ChainRow(NamedTuple):
 
 
 class StoneRow(NamedTuple):
-    """Erasure record of a chain (see `Stone`), with the id of the chain."""
+    """Erasure record (see `Stone`), with the id of its audit chain."""
 
     subject_id: str
     erasure: int
@@ -98,7 +98,7 @@ def write_anchors(file: IO[bytes], at: datetime, anchors: Iterable[Anchor]) -> A
 
 
 def totals_of(anchors: Iterable[Anchor]) -> AnchorTotals:
-    """Return the totals that a file with these anchors would contain."""
+    """Return the totals that an anchor file with these anchors would contain."""
     digest, chains, entries = sha256(), 0, 0
     for anchor in anchors:
         digest.update(anchor.line)
@@ -110,7 +110,7 @@ class AnchorFile:
     """Reader of an anchor file, one line at a time."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        """Read the header.
+        """Read the header of the anchor file.
 
         Raises:
             InvalidInput: it is not an anchor file of a version this program knows.
@@ -127,7 +127,7 @@ class AnchorFile:
         self.at = str(head.get("at"))
 
     def __iter__(self) -> Iterator[Anchor]:
-        """Yield every anchor.
+        """Yield every anchor in the file.
 
         Raises:
             InvalidInput: the file was truncated or changed; none of its anchors can be trusted.
@@ -167,45 +167,45 @@ def _read_anchor(values: list[Any]) -> Anchor:
 
 
 def ends_statement() -> Statement:
-    """Select the heads of all chains of the org."""
+    """Select the heads of all audit chains of the org."""
     return SQL["ends"]()
 
 
 def read_ends(org_id: UUID, rows: Iterable[ChainRow]) -> Iterator[Anchor]:
-    """Yield the anchors from the rows of `ends_statement`."""
+    """Convert the rows that `ends_statement` selects to anchors."""
     for row in rows:
         yield Anchor(org_id, row.subject, row.subject_id, row.seq, row.hash or b"")
 
 
 def ends_in(connection: psycopg.Connection, org_id: UUID) -> Iterator[Anchor]:
-    """Yield the heads of the current org's chains, in the connection's transaction."""
+    """Yield the heads of all audit chains of the current org."""
     with connection.cursor(name="chain_ends") as cursor:
         cursor.execute(ends_statement().form.text)
         yield from read_ends(org_id, map(ChainRow._make, cursor))
 
 
 def entries_statement(anchors: Sequence[Anchor]) -> Statement:
-    """Select the hashes that the database has for the entries of these anchors."""
+    """Select the hashes of the audit entries that these anchors refer to."""
     places = [{"subject": a.subject, "id": a.subject_id, "seq": a.seq} for a in anchors]
     return SQL["entries_at"](places=AsJson(places))
 
 
 def stones_statement(anchors: Sequence[Anchor]) -> Statement:
-    """Select the erasure records of the chains in these anchors."""
+    """Select the erasure records for the audit chains in these anchors."""
     return SQL["stones"](ids=Ids([anchor.subject_id for anchor in anchors]))
 
 
 def missing_anchors(
     anchors: Sequence[Anchor], rows: Iterable[ChainRow]
 ) -> list[tuple[Anchor, bytes | None]]:
-    """Return the anchors that do not match the database, each with the database's hash or None."""
+    """Return the anchors that do not match the database, each with the hash there or None."""
     hashes = {(row.subject, row.subject_id, row.seq): row.hash for row in rows}
     held = [(a, hashes.get((a.subject, a.subject_id, a.seq))) for a in anchors]
     return [(a, got or None) for a, got in held if not got or got != a.hash]
 
 
 def read_stones(rows: Iterable[StoneRow]) -> dict[str, list[Stone]]:
-    """Return the erasure records in these rows, by chain."""
+    """Convert the selected rows to erasure records, grouped by audit chain."""
     stones: dict[str, list[Stone]] = {}
     for row in rows:
         stone = Stone(row.erasure, row.entries, row.seal_before, row.seal_after)
@@ -230,7 +230,7 @@ def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone
 
 
 def resealed_anchor(anchor: Anchor, stone: Stone) -> Anchor | None:
-    """Return the anchor that a resealed chain must match, or None if the whole chain was erased."""
+    """Return the anchor that a resealed audit chain must match, or None if it was erased."""
     if stone.hash_after is None:
         return None
     return anchor._replace(seq=stone.entries, hash=stone.hash_after)

@@ -1,4 +1,4 @@
-"""Backup archive: a zip file with COPY data of each org and table, an anchor and a manifest.
+"""Backup archive: a zip file with COPY data of each org and table, anchors, and a manifest.
 
 The manifest is written last and describes all other members.
 """
@@ -34,7 +34,7 @@ Progress = Callable[[int, int, int], None]
 
 
 class Member(NamedTuple):
-    """Rows of one org in one table, in COPY's text format."""
+    """File in the archive with the rows of one org in one table, in COPY text format."""
 
     org_id: str
     table: str
@@ -57,7 +57,7 @@ class AppliedMigration(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Contents of an archive."""
+    """Manifest of a backup archive: its contents."""
 
     #: Time of the snapshot, by the database clock.
     at: str
@@ -85,12 +85,12 @@ class Manifest:
         return len({member.org_id for member in self.members})
 
     def as_json(self) -> dict[str, object]:
-        """Return the manifest as it is written."""
+        """Return the manifest as JSON."""
         return {"format": FORMAT, "version": VERSION, **asdict(self)}
 
 
 def read_manifest(data: dict[str, Any]) -> Manifest:
-    """Read a manifest.
+    """Read the manifest of a backup archive.
 
     Raises:
         InvalidInput: it has another format version.
@@ -118,16 +118,16 @@ def read_manifest(data: dict[str, Any]) -> Manifest:
 
 
 class ArchiveWriter:
-    """Writer of an archive."""
+    """Writer for a backup archive."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        """Write to this file, which the caller closes."""
+        """Write the archive to this file, which the caller closes."""
         self._zip = zipfile.ZipFile(
             file, "w", zipfile.ZIP_DEFLATED, compresslevel=COMPRESSION_LEVEL
         )
 
     def add(self, org_id: str, table: str, blocks: Iterator[bytes]) -> Member | None:
-        """Write the rows that one org has in one table; return None without rows."""
+        """Write the rows of one org in one table; return None if there are no rows."""
         first = next(blocks, None)
         if first is None:
             return None
@@ -143,7 +143,7 @@ class ArchiveWriter:
 
     @contextmanager
     def open(self, name: str) -> Iterator[IO[bytes]]:
-        """Open a member of the archive for writing."""
+        """Open a file in the archive for writing."""
         info = zipfile.ZipInfo(name)
         info.compress_type = zipfile.ZIP_DEFLATED
         info.external_attr = 0o600 << 16
@@ -151,13 +151,13 @@ class ArchiveWriter:
             yield target
 
     def finish(self, manifest: Manifest) -> None:
-        """Write the manifest and the directory of the zip file."""
+        """Write the manifest and the central directory of the zip file."""
         with self.open(MANIFEST) as target:
             target.write(json.dumps(manifest.as_json(), separators=(",", ":")).encode())
         self._zip.close()
 
     def close(self) -> None:
-        """Close the zip file of a failed backup; its content is discarded."""
+        """Close the zip file after a failed backup; its content is discarded."""
         with suppress(OSError, ValueError):
             self._zip.close()
 
@@ -176,10 +176,10 @@ def _with_first(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class Archive:
-    """Reader of an archive."""
+    """Reader for a backup archive."""
 
     def __init__(self, opened: zipfile.ZipFile) -> None:
-        """Read the manifest.
+        """Read the manifest of the backup archive.
 
         Raises:
             InvalidInput: it is damaged, or not a backup.
@@ -194,7 +194,7 @@ class Archive:
             raise damaged("its manifest cannot be read") from error
 
     def blocks(self, member: Member) -> Iterator[bytes]:
-        """Yield the data of a member, and check at the end that it matches the manifest.
+        """Yield the data of a file in the archive, then check that it matched the manifest.
 
         Raises:
             InvalidInput: it does not.
@@ -214,7 +214,7 @@ class Archive:
 
     @contextmanager
     def anchors(self) -> Iterator[AnchorFile]:
-        """Open the anchors of the audit chains at the time of the backup.
+        """Open the anchors of the audit chains stored in the backup.
 
         Raises:
             InvalidInput: they are damaged.
@@ -226,7 +226,7 @@ class Archive:
             raise damaged(f"{ANCHORS} cannot be read") from error
 
     def verify(self, progress: Progress) -> None:
-        """Read and check the whole archive, without a database.
+        """Read and check the whole backup archive, without a database.
 
         Raises:
             InvalidInput: a member does not match the manifest.
@@ -244,7 +244,7 @@ class Archive:
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
-    """Open a backup.
+    """Open a backup archive.
 
     Raises:
         InvalidInput: the file does not exist, or it is damaged.
@@ -260,17 +260,17 @@ def open_archive(path: Path) -> Iterator[Archive]:
 
 
 def is_archive(path: Path) -> bool:
-    """Return whether a file looks like a backup, rather than an anchor."""
+    """Return whether a file looks like a backup archive, and not like an anchor file."""
     return zipfile.is_zipfile(path)
 
 
 def damaged(why: str) -> InvalidInput:
-    """Return the error for an archive that does not match its manifest."""
+    """Return the error for a backup archive that does not match its manifest."""
     return InvalidInput(f"this backup is damaged: {why}; use another one")
 
 
 def blocks_of(rows: Iterable[bytes | bytearray | memoryview]) -> Iterator[bytes]:
-    """Yield the rows joined into blocks large enough to hash and compress."""
+    """Yield the rows joined into blocks that are large enough for hashing and compression."""
     pending: list[bytes | bytearray | memoryview] = []
     size = 0
     for row in rows:

@@ -1,4 +1,4 @@
-"""Backup of all orgs from one snapshot, as the owner, concurrently with reads and writes.
+"""Backup of all orgs from one snapshot, as the database owner, during normal operation.
 
 Forced row-level security hides all rows from the owner except those of the current org, so one
 transaction visits the orgs one after the other, and sees all of them in the same snapshot.
@@ -37,7 +37,7 @@ from waybook.store.maintenance.org_tables import (
 
 
 class SnapshotRow(NamedTuple):
-    """Database, server version and time of a snapshot."""
+    """Database name, server version and time of a snapshot."""
 
     database: str
     version: int
@@ -61,7 +61,7 @@ LEFT_OUT = {
 
 
 def back_up(owner_dsn: str, file: IO[bytes], progress: Progress) -> Manifest:
-    """Write an archive of everything to a file.
+    """Write a backup archive of the whole database to a file.
 
     Raises:
         Misconfigured: this is not the owner, or the database is older or newer than the program.
@@ -95,7 +95,7 @@ def _check_migrations(connection: psycopg.Connection) -> None:
 
 
 class _Backup:
-    """One backup, read in a single transaction of its connection."""
+    """One backup, read in a single transaction."""
 
     def __init__(
         self,
@@ -161,6 +161,6 @@ class _Backup:
 
 
 def org_tables_changed(connection: psycopg.Connection, before: list[OrgTable]) -> bool:
-    """Return whether the orgs' tables have changed since they were locked."""
+    """Return whether the tables with rows of orgs have changed since they were locked."""
     now = org_tables(connection)
     return [(t.name, t.columns) for t in now] != [(t.name, t.columns) for t in before]

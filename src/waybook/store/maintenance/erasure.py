@@ -26,7 +26,7 @@ from waybook.store.maintenance.owner import (
 
 
 class ChainRow(NamedTuple):
-    """A chain: its subject, its length, and its last seal."""
+    """Subject, length and last hash of an audit chain."""
 
     subject: str
     subject_id: str
@@ -97,7 +97,7 @@ def erase_late_rows(owner_dsn: str, org_id: UUID) -> None:
 def delete_org_rows(
     owner: OwnerTransaction, progress: Progress, spared: Iterable[str] = ()
 ) -> dict[str, int]:
-    """Delete every row of the org in every table; return the number of rows by table."""
+    """Delete every row of the org in every table; return the deleted row counts by table."""
     tables = [table for table in tables_in_order(owner) if table not in {*spared}]
     counts: Counter[str] = Counter()
     for done, table in enumerate(tables, start=1):
@@ -107,17 +107,17 @@ def delete_org_rows(
 
 
 def tables_in_order(owner: OwnerTransaction) -> list[str]:
-    """Return every table with rows of orgs, referencing tables before the tables they reference."""
+    """Return all tables with rows of orgs, in an order in which rows can be deleted."""
     return first_column(owner.fetch(SQL["tables"]))
 
 
 def read_chain(owner: OwnerTransaction, subject_id: str) -> list[SealedEntry]:
-    """Return all entries of a chain, oldest first."""
+    """Return all entries of an audit chain, oldest first."""
     return read_entries(owner.fetch(SQL["chain_entries"], id=subject_id))
 
 
 def is_chain_valid(entries: list[SealedEntry], end: bytes) -> bool:
-    """Return whether every seal is valid and the last one equals the stored chain head."""
+    """Return whether every hash in a chain is valid and its end matches the stored head."""
     return bool(entries) and not first_broken(entries) and entries[-1].hash == end
 
 
@@ -135,7 +135,7 @@ class ErasureRecord(NamedTuple):
 
 
 def lock_org(owner: OwnerTransaction) -> ChainHead:
-    """Lock the org against new plans, runs and other rows; return the head of its erasure chain.
+    """Lock the org against new rows; return the head of its chain of erasure records.
 
     Raises:
         NotFound: the org no longer exists.
@@ -153,7 +153,7 @@ def transaction_time(owner: OwnerTransaction) -> datetime:
 
 
 def record_erasure(owner: OwnerTransaction, head: ChainHead, record: ErasureRecord) -> Erasure:
-    """Insert a sealed record of an erasure, with its tombstones."""
+    """Insert the record of an erasure, with its tombstones, into the org's hash chain."""
     at, stones = transaction_time(owner), tuple(record.stones)
     counts = as_json_text(record.counts)
     unsealed = Erasure(0, at, record.by, record.what, record.who, counts, tombstones=stones)

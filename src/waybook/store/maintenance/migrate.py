@@ -1,4 +1,4 @@
-"""Schema migrations, checks of the serving role, and diagnostic statements for operators.
+"""Schema migrations, checks of the server's database role, and diagnostic SQL statements.
 
 Migrations are numbered `.sql` files, forward only, each run in its own transaction. An advisory
 lock lets one process migrate while the others wait. A file edited after it ran, or a database newer
@@ -30,7 +30,7 @@ from waybook.store.driver.queries import Statement, load
 
 
 class ServerRow(NamedTuple):
-    """Properties of the database server and of the current role."""
+    """Properties of the database server and of the current database role."""
 
     version: str
     role: str
@@ -53,7 +53,7 @@ MAINTENANCE_ROLE = "waybook_maintenance"
 
 
 class VectorTable(Enum):
-    """Action of a migration on the table of pgvector's vectors."""
+    """Effect of a migration on the pgvector table."""
 
     #: Create the table of vectors if the server has pgvector.
     MAKE = "make"
@@ -80,7 +80,7 @@ class Migration:
 
 
 def bundled_migrations() -> list[Migration]:
-    """Return the migrations of this program, in order."""
+    """Return the migrations included in this program, in order."""
     migrations = []
     for file in files("waybook.store").joinpath("migrations").iterdir():
         if file.name.endswith(".sql"):
@@ -92,7 +92,7 @@ def bundled_migrations() -> list[Migration]:
 def migrate(
     dsn: str, vectors: VectorTable = VectorTable.MAKE, *, up_to: int | None = None
 ) -> list[str]:
-    """Migrate to the latest version, or to `up_to`; return the names of the applied migrations.
+    """Apply migrations up to the latest or to `up_to`; return the names of those applied.
 
     Raises:
         Misconfigured: the server is too old, the database too new, or a file was edited.
@@ -109,7 +109,7 @@ def migrate(
 
 
 def list_pending(dsn: str) -> list[str]:
-    """Return the names of the migrations that `migrate` would run, without running them.
+    """Return the names of the migrations that `migrate` would apply, without applying them.
 
     Raises:
         Misconfigured: as for `migrate`.
@@ -120,7 +120,7 @@ def list_pending(dsn: str) -> list[str]:
 
 
 def pending_in(connection: psycopg.Connection) -> list[Migration]:
-    """Return the migrations that have not run yet.
+    """Return the migrations that are not applied yet.
 
     Raises:
         Misconfigured: as for `migrate`.
@@ -129,13 +129,13 @@ def pending_in(connection: psycopg.Connection) -> list[Migration]:
 
 
 def applied_migrations(connection: psycopg.Connection) -> dict[int, str]:
-    """Return the digest of each migration that ran, by number."""
+    """Return the digest of each applied migration, keyed by number."""
     return _done(connection) or {}
 
 
 @contextmanager
 def owner_connection(dsn: str) -> Iterator[psycopg.Connection]:
-    """Open a connection as the owner, in autocommit mode.
+    """Open a connection as the database owner, in autocommit mode.
 
     Raises:
         Misconfigured: the address cannot be read, the server is too old, or this is not the owner.
@@ -182,7 +182,7 @@ def _migrate(connection: psycopg.Connection, up_to: int | None) -> list[str]:
 
 
 def _run_patiently(connection: psycopg.Connection, migration: Migration) -> bool:
-    """Run a migration unless it has already run; return whether it ran now.
+    """Apply a migration unless it is already applied; return whether it was applied now.
 
     A lock that is not available, for example during a backup, is given up and requested again:
     while a migration waits for a table, every call on that table waits behind it.
@@ -210,7 +210,7 @@ def _run_patiently(connection: psycopg.Connection, migration: Migration) -> bool
 
 
 def _ensure_vectors(connection: psycopg.Connection) -> None:
-    """Create the table of vectors if the server has pgvector and the table is missing."""
+    """Create the pgvector table, if the server has pgvector and the table is missing."""
     if not _holds(connection, "lacks_vectors"):
         return
     with connection.transaction():
@@ -220,7 +220,7 @@ def _ensure_vectors(connection: psycopg.Connection) -> None:
 
 
 def _drop_vectors(connection: psycopg.Connection) -> None:
-    """Drop the table of vectors, if an earlier version created it."""
+    """Drop the pgvector table, if an earlier version created it."""
     if _holds(connection, "has_vectors"):
         connection.execute(_text("drop_vectors"))
 
@@ -235,7 +235,7 @@ def _text(name: str) -> bytes:
 
 
 def _done(connection: psycopg.Connection) -> dict[int, str] | None:
-    """Return the digest of each migration that ran, by number; None if the database is empty."""
+    """Return the digest of each applied migration by number; None if the database is empty."""
     row = connection.execute(_text("exists")).fetchone()
     if not row or not row[0]:
         return None
@@ -260,7 +260,7 @@ def _pending(done: dict[int, str]) -> list[Migration]:
 
 
 def _ensure_role(connection: psycopg.Connection) -> None:
-    """Create the serving role if it is missing, and make the current user a member of it."""
+    """Create the server's database role if missing, and make the current user its member."""
     row = connection.execute(_text("role_exists")).fetchone()
     if row and row[0]:
         return
@@ -274,7 +274,7 @@ def _ensure_role(connection: psycopg.Connection) -> None:
 
 
 def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
-    """Create the role that an owner exempt from row-level security switches to.
+    """Create the role to use if the database owner is exempt from row-level security.
 
     An owner without the privilege to create or grant it keeps serving: `owner_role` reports the
     missing grant.
@@ -312,7 +312,7 @@ def _holds(connection: psycopg.Connection, question: str) -> bool:
 
 
 def check_serving_role(dsn: str, role: str) -> None:
-    """Set the role once, so that a failure to set it is reported at startup.
+    """Switch to the server's database role once, so that a failure is reported at startup.
 
     Raises:
         Misconfigured: the user is not a member of it, or no policy applies to the role.
@@ -339,7 +339,7 @@ def check_serving_role(dsn: str, role: str) -> None:
 
 
 async def attempt(tx: Transaction, *statements: Statement | str) -> Results:
-    """Send statements, and return their results.
+    """Run SQL statements and return their results.
 
     Raises:
         Unavailable: one of them failed; the message is the server's.

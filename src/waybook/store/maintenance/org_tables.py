@@ -1,4 +1,4 @@
-"""Catalog of the tables that hold rows of orgs, and the owner's access to one org at a time.
+"""Catalog of the tables with rows of orgs, and the owner's access to one org at a time.
 
 Row-level security is forced, so the owner too sees the rows of only one org.
 """
@@ -13,7 +13,7 @@ from waybook.store.driver.queries import Query, first_column, load
 
 
 class OrgTable(NamedTuple):
-    """Table with its stored columns in order, and its estimated number of rows."""
+    """Table with its stored columns in order and its estimated row count."""
 
     name: str
     columns: tuple[str, ...]
@@ -25,13 +25,13 @@ SQL = load("maintenance/org_tables", tables=OrgTable)
 
 
 def org_tables(connection: psycopg.Connection) -> list[OrgTable]:
-    """Return every table with an `org_id`, referenced tables before those that reference them."""
+    """Return every table with an `org_id` column; referenced tables come first."""
     tables = map(OrgTable._make, connection.execute(SQL["tables"].text.encode()))
     return [table._replace(columns=tuple(table.columns)) for table in tables]
 
 
 def all_orgs(connection: psycopg.Connection) -> list[UUID]:
-    """Return the ids of all orgs, erased ones included, in a transaction."""
+    """Return the ids of all orgs, including erased orgs; must run in a transaction."""
     _show_directory(connection, visible=True)
     orgs: list[UUID] = first_column(connection.execute(SQL["orgs"].text.encode()))
     # The directory setting makes rows of all orgs visible, so turn it off before the rows of one
@@ -41,17 +41,17 @@ def all_orgs(connection: psycopg.Connection) -> list[UUID]:
 
 
 def enter_org(connection: psycopg.Connection, org_id: UUID) -> None:
-    """Make this org the current one until the transaction ends; rows of other orgs are hidden."""
+    """Confine the transaction to this org until it ends; rows of other orgs are hidden."""
     connection.execute(SQL["enter_org"].text.encode(), {"org_id": str(org_id)})
 
 
 def fix_text_format(connection: psycopg.Connection) -> None:
-    """Make the transaction use a text format of values that is the same on every server."""
+    """Make the text format of values the same on every server, in this transaction."""
     connection.execute(SQL["same_text"].text.encode())
 
 
 def filled_in(query: Query, table: str, columns: tuple[str, ...] = ()) -> sql.Composed:
-    """Return a query's text with its placeholders replaced by quoted table and column names."""
+    """Return a query's SQL text with quoted table and column names inserted."""
     listed = sql.SQL(", ").join(map(sql.Identifier, columns))
     return sql.SQL(query.text).format(table=sql.Identifier(table), columns=listed)
 

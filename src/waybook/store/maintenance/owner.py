@@ -1,4 +1,4 @@
-"""Transactions of the owner, each confined to one org, and the sealed chain of erasure records.
+"""Transactions of the database owner within one org, and the hash chain of erasure records.
 
 Three guards, each sufficient alone (decision 0045): every statement names its org, row-level
 security is in force in the transaction or the transaction is refused, and a change that touched a
@@ -30,10 +30,10 @@ LOCK_TIMEOUT = "30s"
 
 
 class OwnerTransaction:
-    """One transaction of the owner, confined to one org if `org_id` is given."""
+    """Transaction of the database owner, confined to one org if `org_id` is set."""
 
     def __init__(self, connection: psycopg.Connection, org_id: UUID | None = None) -> None:
-        """Use this connection in its current transaction, and pass this org to every statement."""
+        """Use the connection's current transaction; pass this org to every SQL statement."""
         self._connection = connection
         self._org_id = org_id
 
@@ -50,7 +50,7 @@ class OwnerTransaction:
         self._connection.execute(b"reset role")
 
     def fetch(self, query: Query, table: str = "", column: str = "", **values: object) -> Rows:
-        """Run a query with this table and column in its placeholders; return its rows."""
+        """Run a query with this table and column name inserted; return its rows."""
         cursor = self._run(query, table, column, values)
         return [query.make_row(row) for row in cursor] if cursor.description else []
 
@@ -59,7 +59,7 @@ class OwnerTransaction:
         return self._run(query, table, column, values).rowcount
 
     def change(self, query: Query, table: str = "", column: str = "", **values: object) -> int:
-        """Run an update or a delete that returns org_id; return the number of affected rows.
+        """Run an UPDATE or DELETE that returns `org_id`; return the number of affected rows.
 
         Raises:
             Refused: it touched rows of another org; the exception rolls the transaction back.
@@ -75,13 +75,13 @@ class OwnerTransaction:
         return own
 
     def execute_ddl(self, query: Query, table: str, **literals: str) -> None:
-        """Run DDL statements, with these values as literals."""
+        """Run DDL statements with these values inserted as literals."""
         sql_literals = {name: sql.Literal(value) for name, value in literals.items()}
         text = sql.SQL(query.text).format(table=sql.Identifier(table), **sql_literals)
         self._connection.execute(text)
 
     def execute_many(self, query: Query, every: list[Mapping[str, object]]) -> None:
-        """Run a query for each of these values, in batches; each run must affect exactly one row.
+        """Run a query once for each set of values; each run must affect exactly one row.
 
         Raises:
             Refused: more rows were touched, so one of them belongs to another org, or fewer.
@@ -109,7 +109,7 @@ class OwnerTransaction:
         return sql.SQL(query.text).format(**names)
 
     def _named(self, query: Query, values: Mapping[str, object]) -> Mapping[str, object]:
-        """Return the values with the org of this transaction added.
+        """Return the query parameters with the org of this transaction added.
 
         Raises:
             ValueError: the query names an org, and this transaction has none.
@@ -127,15 +127,15 @@ def _reached_others(rows: int, where: str) -> Refused:
 
 
 class OwnerSession:
-    """Connection of the owner, with one transaction per task."""
+    """Database connection of the owner, with one transaction per task."""
 
     def __init__(self, connection: psycopg.Connection) -> None:
-        """Use this connection exclusively."""
+        """Create a session with exclusive use of this connection."""
         self._connection = connection
 
     @contextmanager
     def org_transaction(self, org_id: UUID) -> Iterator[OwnerTransaction]:
-        """Open a transaction confined to this org; it is committed at the end.
+        """Open a transaction confined to this org, which is committed at the end of the block.
 
         Raises:
             Busy: a concurrent call did not release its locks in time.
@@ -148,7 +148,7 @@ class OwnerSession:
 
     @contextmanager
     def directory_transaction(self, lock_timeout: str | None = None) -> Iterator[OwnerTransaction]:
-        """Open a transaction that sees the directory of orgs and none of their other rows."""
+        """Open a transaction that sees the list of orgs, but no other rows of orgs."""
         with self._transaction(lock_timeout or LOCK_TIMEOUT) as owner:
             self._connection.execute(b"set local app.sweep = 'on'")
             yield owner
@@ -169,7 +169,7 @@ class OwnerSession:
 
 @contextmanager
 def open_owner_session(dsn: str) -> Iterator[OwnerSession]:
-    """Open a session of the owner.
+    """Open a session as the database owner.
 
     Raises:
         Unavailable: the database cannot be reached.
@@ -180,13 +180,13 @@ def open_owner_session(dsn: str) -> Iterator[OwnerSession]:
 
 @contextmanager
 def owner_transaction(dsn: str, org_id: UUID) -> Iterator[OwnerTransaction]:
-    """Open a session of the owner with one transaction confined to this org."""
+    """Open a database owner session with one transaction confined to this org."""
     with open_owner_session(dsn) as here, here.org_transaction(org_id) as owner:
         yield owner
 
 
 class Tombstone(NamedTuple):
-    """Record of an erased or resealed chain: its length, and its seal before and after."""
+    """Record of an erased or resealed audit chain: length, and last hash before and after."""
 
     subject: str
     subject_id: str
@@ -197,7 +197,7 @@ class Tombstone(NamedTuple):
 
 
 class Erasure(NamedTuple):
-    """One stored erasure."""
+    """Stored record of one erasure."""
 
     number: int
     at: datetime
@@ -211,7 +211,7 @@ class Erasure(NamedTuple):
 
 
 class ErasureRow(NamedTuple):
-    """An erasure without its tombstones."""
+    """Erasure record without its tombstones."""
 
     number: int
     at: datetime
@@ -223,7 +223,7 @@ class ErasureRow(NamedTuple):
 
 
 class TombstoneRow(NamedTuple):
-    """A tombstone and the number of its erasure."""
+    """Tombstone, with the number of its erasure record."""
 
     erasure: int
     subject: str
@@ -234,14 +234,14 @@ class TombstoneRow(NamedTuple):
 
 
 class ErasureHeadRow(NamedTuple):
-    """Expected number and hash of the last erasure in an org's chain."""
+    """Stored number and hash of the last erasure record of an org."""
 
     erasures: int
     erasure_hash: bytes | None
 
 
 class ReturnedRow(NamedTuple):
-    """A subject that exists although it was erased, and the number of its erasure."""
+    """Subject that exists although it was erased, and the number of the erasure record."""
 
     erasure: int
     subject: str
@@ -249,7 +249,7 @@ class ReturnedRow(NamedTuple):
 
 
 class ResealedChain(NamedTuple):
-    """Number of entries in a chain when it was last resealed, and the last seal at that time."""
+    """Length and last hash of an audit chain when it was last resealed."""
 
     entries: int
     seal: bytes
@@ -266,7 +266,7 @@ SQL = load(
 
 
 def seal_of(erasure: Erasure, previous: bytes) -> bytes:
-    """Return the hash of an erasure: over the previous hash, all fields and the tombstones."""
+    """Return an erasure record's hash over the previous hash, its fields and tombstones."""
     fields: list[bytes | str] = [str(erasure.number), rfc3339(erasure.at), erasure.by, erasure.what]
     fields += [erasure.who if erasure.who is not None else "\x00", erasure.counts]
     for stone in sorted(erasure.tombstones, key=lambda stone: stone.subject_id):
@@ -281,13 +281,13 @@ def seal_of(erasure: Erasure, previous: bytes) -> bytes:
 
 
 def seal_erasure(erasure: Erasure, head: ChainHead) -> Erasure:
-    """Append the erasure to its org's chain: assign the next number, and compute the seal."""
+    """Append an erasure record to its org's hash chain, with the next number and its hash."""
     numbered = erasure._replace(number=head.seq + 1)
     return numbered._replace(hash=seal_of(numbered, head.hash))
 
 
 def first_broken(erasures: Sequence[Erasure], head: ChainHead | None) -> tuple[int, str] | None:
-    """Return the number of the first invalid erasure and the reason, or None if all are valid.
+    """Return number and reason of the first invalid erasure record, or None if all are valid.
 
     `head` is the expected end of the chain, from the org's row, if that still exists.
     """
@@ -315,7 +315,7 @@ def _wrong_end(count: int, last: bytes, head: ChainHead) -> tuple[int, str] | No
 def read_erasures(
     erasures: Iterable[ErasureRow], tombstones: Iterable[TombstoneRow]
 ) -> list[Erasure]:
-    """Return the erasures with their tombstones, read from the selected rows."""
+    """Convert the selected rows to erasure records with their tombstones."""
     stones = {
         number: tuple(Tombstone(*row[1:]) for row in rows)
         for number, rows in groupby(tombstones, key=lambda row: row.erasure)
@@ -327,5 +327,5 @@ def read_erasures(
 
 
 def read_head(rows: list[ErasureHeadRow]) -> ChainHead | None:
-    """Return the expected head of the org's erasure chain, or None if the org does not exist."""
+    """Return the stored head of the org's erasure chain, or None if the org does not exist."""
     return ChainHead(rows[0].erasures, rows[0].erasure_hash or GENESIS) if rows else None

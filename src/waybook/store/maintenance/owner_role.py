@@ -1,4 +1,4 @@
-"""The owner's role: a report for operators, and its confinement by row-level security.
+"""Database owner's role: report for operators, and confinement by row-level security.
 
 A superuser, or a role with BYPASSRLS, is exempt from every policy. Such an owner switches to
 `waybook_maintenance` for each transaction that changes an org: see decision 0045.
@@ -14,7 +14,7 @@ from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, owner_connection
 
 
 class RoleRow(NamedTuple):
-    """The current role, its exemptions, and whether the maintenance role exists."""
+    """Current database role, its exemptions, and whether the maintenance role exists."""
 
     name: str
     superuser: bool
@@ -26,7 +26,7 @@ SQL = load("maintenance/owner_role", role=RoleRow)
 
 
 class OwnerRole(NamedTuple):
-    """Role of the owner's URL, and its exemptions from row-level security."""
+    """Role in the database owner's URL, and its exemptions from row-level security."""
 
     #: Name of the role, quoted as an SQL identifier.
     name: str
@@ -38,12 +38,12 @@ class OwnerRole(NamedTuple):
 
     @property
     def is_exempt(self) -> bool:
-        """Return whether no policy applies to this role."""
+        """Return whether the role is exempt from row-level security policies."""
         return self.superuser or self.bypasses
 
 
 def examine_owner(dsn: str) -> OwnerRole:
-    """Return the owner's role, and whether its changes could be confined to one org.
+    """Return the database owner's role, and whether it can be confined to one org.
 
     Raises:
         Misconfigured: the address cannot be read, or the server is too old.
@@ -60,7 +60,7 @@ def examine_owner(dsn: str) -> OwnerRole:
 
 
 def confine(connection: psycopg.Connection) -> None:
-    """Put the rest of this transaction under row-level security, switching roles if necessary.
+    """Make row-level security apply to the rest of the transaction; switch roles if needed.
 
     Raises:
         Misconfigured: that is impossible; the message has the SQL that makes it possible.
@@ -97,7 +97,7 @@ def _step_down(connection: psycopg.Connection, role: OwnerRole, *, exists: bool)
 
 
 def _read_role(connection: psycopg.Connection) -> tuple[OwnerRole, bool]:
-    """Return the current role, and whether the maintenance role exists."""
+    """Return the current database role, and whether the maintenance role exists."""
     (row,) = map(RoleRow._make, connection.execute(SQL["role"].text.encode()))
     return OwnerRole(row.name, row.superuser, row.bypasses), row.can_step_down
 

@@ -1,4 +1,4 @@
-"""Restore of a backup into an empty database, as the owner, in one transaction.
+"""Restore of a backup into an empty database, as the database owner, in one transaction.
 
 Row-level security stays forced: rows are loaded org by org, and the database rejects a row that
 claims another org.
@@ -42,7 +42,7 @@ SQL = load("maintenance/restore")
 
 
 def restore(owner_dsn: str, archive: Archive, progress: Progress) -> None:
-    """Load an archive into an empty database, and migrate it to the latest version.
+    """Load a backup archive into an empty database, and migrate it to the latest version.
 
     Raises:
         InvalidInput: the archive is damaged, or was made by a newer program.
@@ -75,7 +75,7 @@ def restore(owner_dsn: str, archive: Archive, progress: Progress) -> None:
 
 
 def check_migrations(applied: tuple[AppliedMigration, ...]) -> int:
-    """Return the number of the backup's last migration, which this program must know.
+    """Return the backup's last migration number; raise if this program does not know it.
 
     Raises:
         InvalidInput: the migration is unknown, or this program's one with that number differs.
@@ -107,7 +107,7 @@ def _check_not_newer(applied: dict[int, str], latest: int) -> None:
 
 
 class _Restore:
-    """One restore of a backup, in a single transaction of the connection."""
+    """One restore of a backup, in a single transaction."""
 
     def __init__(
         self, connection: psycopg.Connection, archive: Archive, progress: Progress

@@ -66,7 +66,7 @@ _PARTITION = re.compile(r"mcp_tool_call_log_(\d{8})")
 
 
 class RetentionPolicy(NamedTuple):
-    """Days that each kind of row is kept; 0 means forever."""
+    """Number of days that each kind of row is kept; 0 means forever."""
 
     calls: int
     answers: int
@@ -75,7 +75,7 @@ class RetentionPolicy(NamedTuple):
 
 
 class RetentionRun(NamedTuple):
-    """One retention pass: session, policy, time, and a callback that reports a stop request."""
+    """Data of one retention pass: session, policy, time, and a check for stop requests."""
 
     here: OwnerSession
     keep: RetentionPolicy
@@ -92,7 +92,7 @@ class RetentionRun(NamedTuple):
 def apply_retention(
     owner_dsn: str, keep: RetentionPolicy, stopped: Callable[[], bool] = lambda: False
 ) -> dict[str, int]:
-    """Run one retention pass; return the number of deleted rows by table, and of partitions."""
+    """Run one retention pass; return the counts of deleted rows by table and of partitions."""
     gone: Counter[str] = Counter()
     with open_owner_session(owner_dsn) as here:
         with here.directory_transaction() as owner:
@@ -114,7 +114,7 @@ def apply_retention(
 
 
 def create_partitions(here: OwnerSession, now: datetime, orgs: Sequence[UUID] = ()) -> None:
-    """Create the missing partitions of this week and the following ones.
+    """Create the missing partitions for this week and the weeks that follow.
 
     Calls of such a week that are in the default partition are moved, unless there are too many to
     block the log for; that week then stays in the default partition.
@@ -151,7 +151,7 @@ def _make_partition(here: OwnerSession, name: str, week: date) -> None:
 def _make_partition_of_moved_calls(
     here: OwnerSession, name: str, week: date, orgs: Sequence[UUID]
 ) -> None:
-    """Create a partition and fill it from the default one, in one transaction."""
+    """Create a partition and move its rows from the default partition, in one transaction."""
     bounds = {"since": _midnight(week), "until": _midnight(week + WEEK)}
     calls = {org_id: _count_calls(here, org_id, bounds) for org_id in orgs}
     if sum(calls.values()) > MAX_MOVED_ROWS:
@@ -175,7 +175,7 @@ def _make_partition_of_moved_calls(
 
 
 def _guard_partition(owner: OwnerTransaction, name: str) -> None:
-    """Put a new partition under row-level security."""
+    """Enable row-level security on a new partition."""
     owner.execute_ddl(SQL["guard_partition"], name)
 
 
@@ -186,7 +186,7 @@ def _count_calls(here: OwnerSession, org_id: UUID, bounds: Mapping[str, str]) ->
 
 
 def weeks(today: date) -> Iterator[date]:
-    """Return the Mondays of this week and of the following ones.
+    """Return the Mondays of this week and of the weeks that follow.
 
     >>> [str(monday) for monday in weeks(date(2030, 1, 3))][:2]
     ['2029-12-31', '2030-01-07']
@@ -196,7 +196,7 @@ def weeks(today: date) -> Iterator[date]:
 
 
 def drop_partitions(here: OwnerSession, before: datetime) -> int:
-    """Drop the partitions in which all rows are older than `before`; return their number."""
+    """Drop partitions whose rows are all older than `before`; return how many were dropped."""
     with here.directory_transaction(DDL_TIMEOUT) as owner:
         old = [name for name in _partitions(owner) if _end_of(name) <= before]
         if not old or not _alone(owner):
@@ -264,7 +264,7 @@ def _erase_archived(chores: RetentionRun, org_id: UUID, subject: str) -> Counter
 def _erase_some(
     owner: OwnerTransaction, subject: str, before: datetime, after: str, gone: Counter[str]
 ) -> str:
-    """Erase the next batch; return the id of the last subject examined, or "" at the end."""
+    """Erase the next batch of plans or runs; return the last id examined, empty at the end."""
     head = lock_org(owner)
     query = SQL["archived_plans"] if subject == "plan" else SQL["archived_runs"]
     rows: list[ArchivedRow] = owner.fetch(query, before=before, after=after, most=MAX_SUBJECTS)
@@ -294,11 +294,11 @@ def _delete_subjects(owner: OwnerTransaction, subject: str, ids: list[str]) -> d
 def _delete_in_order(
     owner: OwnerTransaction, queries: Mapping[str, Query], **ids: object
 ) -> dict[str, int]:
-    """Run all queries, each named after its table; return the number of deleted rows by table."""
+    """Run all deletion queries, named by table; return the number of deleted rows by table."""
     counts = {table: owner.change(query, "", "", **ids) for table, query in queries.items()}
     return {table: rows for table, rows in sorted(counts.items()) if rows}
 
 
 def _alone(owner: OwnerTransaction) -> bool:
-    """Return whether this process now holds the retention lock, until the transaction ends."""
+    """Return whether this process got the retention lock, held until the transaction ends."""
     return bool(first_value(owner.fetch(SQL["only_one"])))

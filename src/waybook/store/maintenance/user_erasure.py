@@ -1,4 +1,4 @@
-"""Erasure of a user: the name becomes a pseudonym everywhere, and the chains are resealed."""
+"""Erasure of a user: a pseudonym replaces the name everywhere; audit chains are resealed."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ class NamedChain(NamedTuple):
 
 
 class ColumnRow(NamedTuple):
-    """A column of a table."""
+    """Column of a database table."""
 
     table: str
     column: str
@@ -74,7 +74,7 @@ NAME_PREFIXES = ("", rejection_reason(""), *(f"{door}:" for door in Channel))
 def erase_user(
     owner_dsn: str, org_id: UUID, to: Pseudonymization, by: str, progress: Progress
 ) -> Erased:
-    """Replace the name by the pseudonym everywhere; delete the user and all their tokens.
+    """Replace the user's name by a pseudonym everywhere; delete the user and all tokens.
 
     Raises:
         NotFound: the name does not occur in this org.
@@ -106,7 +106,7 @@ def erase_user(
 
 
 def _members(owner: OwnerTransaction, name: str) -> frozenset[str]:
-    """Return the ids of the user and of all their tokens, all of which will be deleted."""
+    """Return the ids of the user and of all the user's tokens, which will be deleted."""
     rows = owner.fetch(SQL["members_of"], ids=_user_ids(owner, name))
     return frozenset(first_column(rows))
 
@@ -116,7 +116,7 @@ def _user_ids(owner: OwnerTransaction, name: str) -> list[UUID]:
 
 
 def _without_user(owner: OwnerTransaction, name: str) -> dict[str, int]:
-    """Delete the user with their tokens and web sessions; the rows they created remain."""
+    """Delete the user with all tokens and web sessions; rows that the user created remain."""
     columns: dict[str, str] = dict(owner.fetch(SQL["user_tables"]))
     ids = _user_ids(owner, name)
     order = [table for table in tables_in_order(owner) if table in columns]
@@ -129,7 +129,7 @@ def _without_user(owner: OwnerTransaction, name: str) -> dict[str, int]:
 def _reseal_chains(
     owner: OwnerTransaction, to: Pseudonymization, progress: Progress
 ) -> list[tuple[Tombstone, int]]:
-    """Reseal every chain that contains the user's name, until none is left.
+    """Recompute every audit chain that contains the user's name, until none is left.
 
     Raises:
         Refused: one is broken; resealing would hide that.
@@ -167,7 +167,7 @@ def _rewrite_entries(owner: OwnerTransaction, entries: list[SealedEntry]) -> Non
 
 
 def _refuse_broken(name: str, entries: list[SealedEntry], end: bytes | None) -> None:
-    """Refuse to reseal a broken chain, because that would hide that it was broken.
+    """Raise an error for an invalid audit chain, because new hashes would hide the damage.
 
     Raises:
         Refused: it is broken.
@@ -180,7 +180,7 @@ def _refuse_broken(name: str, entries: list[SealedEntry], end: bytes | None) -> 
 
 
 def _resealed(entries: list[SealedEntry], to: Pseudonymization) -> Iterator[SealedEntry]:
-    """Yield the chain with the name replaced, each entry sealed with the new previous hash."""
+    """Yield the audit entries with the name replaced and their hashes recomputed."""
     previous = GENESIS
     for entry in entries:
         details = orjson.loads(entry.details)
@@ -194,7 +194,7 @@ def _resealed(entries: list[SealedEntry], to: Pseudonymization) -> Iterator[Seal
 
 
 class UserErasure(NamedTuple):
-    """User to erase: org, pseudonym, ids of the deleted rows, and the actor of the erasure."""
+    """Data of a user erasure: org, pseudonym, ids of deleted rows, and the acting user."""
 
     org_id: UUID
     to: Pseudonymization
@@ -203,7 +203,7 @@ class UserErasure(NamedTuple):
 
 
 def reseal_org_chain(owner: OwnerTransaction, who: UserErasure) -> list[tuple[Tombstone, int]]:
-    """Reseal the org's chain without the user; add an entry for the erasure."""
+    """Recompute the org's audit chain without the user, and add an entry about the erasure."""
     before = first_value(owner.fetch(SQL["org_end"]))
     entries = read_chain(owner, str(who.org_id))
     if not entries:
@@ -230,7 +230,7 @@ def _without(entry: SealedEntry, who: UserErasure) -> SealedEntry:
 def _farewell(
     owner: OwnerTransaction, entries: list[SealedEntry], who: UserErasure
 ) -> list[SealedEntry]:
-    """Return the entry that removes the user's rows from a replay, if there are such rows."""
+    """Return the audit entry that removes the user's rows in a replay, if there are any."""
     recorded_changes = (
         change for entry in entries for change in changes_of(orjson.loads(entry.details))
     )
@@ -285,5 +285,5 @@ def _renamed_answers(owner: OwnerTransaction, to: Pseudonymization) -> Counter[s
 
 
 def _in_json(name: str) -> str:
-    """Return a name as it appears within a JSON text."""
+    """Return a name as it is written inside a JSON text."""
     return as_json_text(name)[1:-1]

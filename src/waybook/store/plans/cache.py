@@ -1,4 +1,4 @@
-"""In-memory caches of plans and of the plan each step belongs to.
+"""In-memory caches for plans, and for the plan id of each step.
 
 An agent working through a plan mostly talks to one process. A call there decides on the cached
 plan, then sends one message that locks the plan if it is unchanged, writes, and commits. If the
@@ -52,7 +52,7 @@ class PlanCache:
             del self._at_work[which]
 
     def get(self, which: PlanKey, session: str | None) -> LoadedPlan | None:
-        """Return the cached plan, or None if it is in use by another call or lacks this session."""
+        """Return the cached plan; None if another call uses it or it lacks this session."""
         cached = self._plans.get(which)
         if cached is None or self._at_work[which] > 1:
             return None
@@ -60,7 +60,7 @@ class PlanCache:
         return cached.loaded if known else None
 
     def put(self, which: PlanKey, loaded: LoadedPlan, *, all_sessions: bool = False) -> None:
-        """Cache the plan that was written; keep the sessions of the plan's previous cache entry."""
+        """Cache a written plan, and keep the sessions of its previous cache entry."""
         before = self._plans.pop(which, None)
         if loaded.plan.status in CLOSED_PLAN or self._is_wary(which):
             return
@@ -76,11 +76,11 @@ class PlanCache:
             self._plans.popitem(last=False)
 
     def invalidate(self, which: PlanKey) -> None:
-        """Drop a plan that may have changed."""
+        """Remove a plan that may have changed from the cache."""
         self._plans.pop(which, None)
 
     def mark_contended(self, which: PlanKey) -> None:
-        """Drop a plan that another process changed, and bypass the cache for the next calls."""
+        """Remove a plan that another process changed; bypass the cache for the next calls."""
         self.invalidate(which)
         self._wary[which] = RELOADS_AFTER_CONFLICT
         if len(self._wary) > self._most:
@@ -96,7 +96,7 @@ class PlanCache:
 
 
 def _worth_keeping(plan: Plan) -> dict[StepId, StepText]:
-    """Return the texts of open steps that are short enough to cache."""
+    """Return the step texts worth caching: those of open steps that are short enough."""
     texts = plan.texts
     open_steps = [s.id for s in plan.steps if s.status not in TERMINAL_STEP and s.id in texts]
     few = open_steps[:MAX_TEXTS]
@@ -113,12 +113,12 @@ class ParentCache:
         self._most = most
 
     def put(self, org_id: UUID, step_id: str, plan_id: str) -> None:
-        """Cache the plan of a step."""
+        """Cache the id of the plan that a step belongs to."""
         self._plans[org_id, step_id] = plan_id
         self._plans.move_to_end((org_id, step_id))
         if len(self._plans) > self._most:
             self._plans.popitem(last=False)
 
     def get(self, org_id: UUID, step_id: str) -> str | None:
-        """Return the step's plan, if it is cached."""
+        """Return the id of the plan that a step belongs to, or None if it is not cached."""
         return self._plans.get((org_id, step_id))

@@ -1,4 +1,4 @@
-"""Queries for context packets: text prefixes, pages of lists, and slices of truncated texts.
+"""Queries for context packets: starts of texts, pages of lists, and parts of long texts.
 
 Each text is read up to the available budget, together with its full length, so the amount read is
 bounded regardless of the amount stored.
@@ -128,7 +128,7 @@ FIRST_PAGE = Page()
 
 
 def about_step_statement(step_id: str) -> Statement:
-    """Select the texts that describe a step."""
+    """Select the plan's question and a step's instructions, as search text for the step."""
     return SQL["about_step"](step_id=step_id, most=QUERY_TEXT_LENGTH)
 
 
@@ -171,7 +171,7 @@ def artifacts_statement(plan_id: str, parts: Mapping[str, int], most: int) -> St
 
 
 def text_slice_statement(plan_id: str, kind: str, which: str | None, page: Page) -> Statement:
-    """Select a slice of one text of a plan; `which` is the text's id or audit entry number."""
+    """Select a part of one text of a plan; `which` is the text's id or audit entry number."""
     numbered = which is not None and which.isdecimal()
     return SQL["plan_text_slice"](
         plan_id=plan_id,
@@ -184,21 +184,21 @@ def text_slice_statement(plan_id: str, kind: str, which: str | None, page: Page)
 
 
 def step_text_slice_statement(plan_id: str, kind: str, step_id: str, page: Page) -> Statement:
-    """Select a slice of one text of a step."""
+    """Select a part of one text of a step, from an offset."""
     return SQL["step_text_slice"](
         plan_id=plan_id, kind=kind, id=step_id, offset=page.offset, most=page.most
     )
 
 
 def read_prefix(kind: str | None, length: int, text: str) -> TextPrefix:
-    """Return the prefix of a JSON value: parsed if the whole value was read, else as text."""
+    """Return the start of a JSON value: parsed if it is the whole value, otherwise as text."""
     if kind == "string" or len(text) < length:
         return TextPrefix(text, length)
     return TextPrefix(orjson.loads(text), length)
 
 
 def read_stored(row: ArtifactRow) -> StoredArtifact:
-    """Return an artifact from a selected row."""
+    """Convert a selected row to an artifact."""
     return StoredArtifact(
         id=row.id,
         step_id=row.step_id,
@@ -215,5 +215,5 @@ def read_stored(row: ArtifactRow) -> StoredArtifact:
 
 
 def total_count(rows: Sequence[ArtifactRow | FeedbackRow | FailureRow]) -> int:
-    """Return the total length of a list, read from the rows of one page of the list."""
+    """Return the total length of a list, which each row of a page contains."""
     return rows[0].total if rows else 0

@@ -1,4 +1,4 @@
-"""Queries for the pages of a plan, a step and an output."""
+"""Queries for the web pages of a plan, a step and an output."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ MAX_SOURCES = 200
 
 
 class HistoryEntry(NamedTuple):
-    """Summary of an audit entry."""
+    """Summary of an audit entry for the history of a plan."""
 
     seq: int
     at: datetime
@@ -39,7 +39,7 @@ class HistoryEntry(NamedTuple):
 
 
 class Research(NamedTuple):
-    """List item for an artifact."""
+    """Artifact in a list, without its text."""
 
     id: str
     step_id: str | None
@@ -64,7 +64,7 @@ class Source(NamedTuple):
 
 
 class StepStatusChange(NamedTuple):
-    """Status change of a step, with its actor."""
+    """Status change of a step, with the actor who caused it."""
 
     step_id: str
     at: datetime
@@ -157,7 +157,7 @@ def research_statement(plan_id: str, most: int) -> Statement:
 
 
 def added_statement(plan_id: str) -> Statement:
-    """Select the number of steps added after work had begun."""
+    """Count the steps that were added after work on the plan had begun."""
     return SQL["added"](plan_id=plan_id)
 
 
@@ -167,7 +167,7 @@ def history_statement(plan_id: str, step_id: str | None, most: int) -> Statement
 
 
 def names_statement(step_ids: Iterable[str], *, whole: bool = False) -> Statement:
-    """Select the instructions of these steps: only their start, or all if `whole`."""
+    """Select the instructions of these steps: in full if `whole`, otherwise only the start."""
     return SQL["names"](ids=Ids(step_ids), most=None if whole else NAME)
 
 
@@ -197,17 +197,17 @@ def output_texts_statement(plan_id: str) -> Statement:
 
 
 def read_history(rows: Iterable[HistoryEntry]) -> list[HistoryEntry]:
-    """Return the selected history entries, with times in UTC."""
+    """Convert the selected rows to history entries, with times in UTC."""
     return [entry._replace(at=entry.at.astimezone(UTC)) for entry in rows]
 
 
 def read_names(rows: Iterable[StepNameRow]) -> Mapping[str, str]:
-    """Return the first line of each step's instructions."""
+    """Return the first line of each step's instructions, which serves as its name."""
     return {row.step_id: row.beginning.strip().split("\n", 1)[0] for row in rows}
 
 
 def read_status_changes(rows: Iterable[StatusChangesRow]) -> list[StepStatusChange]:
-    """Return the selected status changes, oldest first."""
+    """Convert the selected rows to status changes, oldest first."""
     return [
         StepStatusChange(
             step_id, row.at.astimezone(UTC), StepStatus(status), row.actor, row.session
@@ -237,7 +237,7 @@ def latest_statement(before: tuple[str, str], most: int) -> Statement:
 
 
 def read_outputs(rows: Iterable[OutputRow | OutputContentRow | LatestOutputRow]) -> list[Output]:
-    """Return the selected outputs."""
+    """Convert the selected rows to outputs."""
     return [
         Output(
             id=row.id,

@@ -58,7 +58,7 @@ class ReviewRecord(NamedTuple):
 
 
 class PendingReview(NamedTuple):
-    """Undecided review in one line."""
+    """Undecided review, as a single line in a list."""
 
     id: str
     plan_id: str
@@ -102,7 +102,7 @@ def open_reviews_statement(plan_id: str | None, most: int) -> Statement:
 
 
 def read_review_records(rows: Iterable[ReviewRecord]) -> list[ReviewRecord]:
-    """Return the selected reviews."""
+    """Convert the selected rows to reviews."""
     return [
         row._replace(
             decision=DecisionKind(row.decision) if row.decision else None,

@@ -1,4 +1,4 @@
-"""Queries that load plans, locked for a decision or as a snapshot for reading."""
+"""Queries that load plans, with a lock for changes or as a snapshot for reading."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -63,14 +63,14 @@ TIMES = frozenset(
 
 
 class LoadedPlan(NamedTuple):
-    """A plan, the database time, and the head of the plan's audit chain."""
+    """Plan, current database time, and head of the plan's audit chain."""
 
     plan: Plan
     now: datetime
     head: ChainHead
 
     def to_decide(self) -> "LoadedPlan":
-        """Return the plan with a time that is not before its last audit entry."""
+        """Return the plan with the current time, but not before its last audit entry."""
         return self._replace(now=self.head.after(self.now))
 
 
@@ -109,12 +109,12 @@ LOCK_PLAN = LOAD_PLAN.for_update("p")
 
 
 def lock_statements(wanted: PlanRequest, key: Key | None = None) -> list[Statement]:
-    """Lock the plan, then load it, together with the stored answer to a repeated call."""
+    """Lock and select a plan, and select the answer stored for the call's idempotency key."""
     return [LOCK_PLAN(plan_id=wanted.plan_id), *_rest(wanted, key)]
 
 
 def snapshot_statements(wanted: PlanRequest) -> list[Statement]:
-    """Load the plan without a lock."""
+    """Select a plan without locking it."""
     return [LOAD_PLAN(plan_id=wanted.plan_id), *_rest(wanted, None)]
 
 
@@ -139,7 +139,7 @@ def _rest(wanted: PlanRequest, key: Key | None) -> list[Statement]:
 
 
 def lock_if_unchanged_statement(loaded: LoadedPlan) -> Statement:
-    """Lock a cached plan if it is unchanged; otherwise fail all statements of the message."""
+    """Lock a cached plan if unchanged; otherwise fail all statements of the round trip."""
     plan, now, head = loaded
     return SQL["lock_if_unchanged"](plan_id=plan.id, seq=head.seq, hash=head.hash, now=now)
 
@@ -155,7 +155,7 @@ def plan_of_step_statement(step_id: str) -> Statement:
 
 
 def brief_statement(plan_id: str | None) -> Statement:
-    """Select the immutable columns of a plan."""
+    """Select the columns of a plan that never change."""
     return SQL["brief"](plan_id=plan_id)
 
 
@@ -170,7 +170,7 @@ def results_cut_statement(plan_id: str | None, most: int) -> Statement:
 
 
 def read_plan(results: Results, wanted: PlanRequest) -> LoadedPlan | None:
-    """Return the loaded plan, or None if it does not exist."""
+    """Convert the selected rows to a plan; return None if it does not exist."""
     plans, steps, (call,), conditions, *reviews = results
     if not plans:
         return None
@@ -201,19 +201,19 @@ def read_plan(results: Results, wanted: PlanRequest) -> LoadedPlan | None:
 
 
 def read_answer(results: Results, key: Key) -> StoredAnswer | None:
-    """Return the stored answer to a repeated call, if one was found."""
+    """Return the answer stored for an idempotency key, or None if it does not exist."""
     call: CallRow
     (call,) = results[2]
     return None if call.answer is None else calls.read_answer(call.answer, key)
 
 
 def stored_rows_statement(plan_id: str) -> Statement:
-    """Select the rows that a plan's audit accounts for."""
+    """Select all rows of a plan whose changes the audit records."""
     return SQL["stored_rows"](plan_id=plan_id)
 
 
 def read_stored_rows(rows: Iterable[tuple[str, str, dict[str, Any]]]) -> PlanRows:
-    """Return the selected rows in the form that a replay produces, where null means no value."""
+    """Convert the selected rows to the form of an audit replay, where null means no value."""
     by_entity: PlanRows = {}
     for entity, row_id, row in rows:
         by_entity.setdefault(entity, {})[row_id] = {
@@ -225,7 +225,7 @@ def read_stored_rows(rows: Iterable[tuple[str, str, dict[str, Any]]]) -> PlanRow
 
 @lru_cache(maxsize=8_000)
 def _step(columns: tuple[Any, ...]) -> Step:
-    """Return a step from its row. Cached: most steps of a plan are the same as at the last call."""
+    """Convert a row to a step. Results are cached, because most steps rarely change."""
     row = StepRow(*columns)
     return Step(
         StepId(row.id),
@@ -257,7 +257,7 @@ def _text(row: list[Any]) -> StepText:
 
 
 def read_condition(row: ConditionRow) -> Condition:
-    """Return a condition from its row."""
+    """Convert a row to a condition."""
     return Condition(
         id=ConditionId(row.id),
         step_id=StepId(row.step_id),
@@ -276,12 +276,12 @@ def _new_step(fields: dict[str, Any]) -> NewStep:
 
 
 def read_review(rows: Iterable[ReviewRow]) -> Review | None:
-    """Return the review that `review_statement` selected, if any."""
+    """Return the review that `review_statement` selected, or None if it does not exist."""
     return next(iter(read_reviews(rows)), None)
 
 
 def read_reviews(rows: Iterable[ReviewRow]) -> list[Review]:
-    """Return reviews from their rows."""
+    """Convert rows to reviews."""
     return [
         Review(
             id=ReviewId(row.id),

@@ -1,4 +1,4 @@
-"""Row classes of the queries in `load.sql`: each has the columns of its query."""
+"""Row classes with the columns of the queries in `load.sql`."""
 
 from datetime import datetime
 from typing import Any, NamedTuple

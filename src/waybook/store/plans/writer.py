@@ -1,4 +1,4 @@
-"""Writer of plans: turns a decision into statements for its rows, audit and stored answer.
+"""Writer of plans: turns a decision into SQL statements for rows, audit and stored answer.
 
 Nothing else writes plans. The statements are sent together with the commit in one message, so rows,
 audit and stored answer are written together or not at all. The rows are written from the same
@@ -41,7 +41,7 @@ OPTIONAL_ARTIFACT_FIELDS: Mapping[str, Json] = dict.fromkeys(
 
 
 class LedgerWrite(NamedTuple):
-    """Statements of a decision, and the head of the audit chain after them."""
+    """SQL statements that write a decision, and the new head of the audit chain."""
 
     statements: list[Statement]
     head: ChainHead
@@ -50,7 +50,7 @@ class LedgerWrite(NamedTuple):
 def statements(
     before: Plan | None, decision: Decision[object], write_context: WriteContext
 ) -> LedgerWrite:
-    """Return the statements that write this decision, in an order that foreign keys allow."""
+    """Return the SQL statements that write a decision, in an order that foreign keys allow."""
     if not decision.entries and not decision.touched:
         return LedgerWrite([], write_context.head)
     patches = Patches([change for entry in decision.entries for change in entry.changes])
@@ -72,7 +72,7 @@ def statements(
 def start_skill(
     row: dict[str, Json], skill_id: str, entry: Entry, write_context: WriteContext
 ) -> list[Statement]:
-    """Insert a skill execution, with its audit."""
+    """Insert a skill execution with its audit entries."""
     sealed = sealed_entries((entry,), ("skill_execution", skill_id), write_context)
     return [
         _fill(SQL["insert_skill_execution"], row, id=skill_id, **_head(sealed)),
@@ -83,7 +83,7 @@ def start_skill(
 def complete_skill(
     row: dict[str, Json], skill_id: str, entry: Entry, write_context: WriteContext
 ) -> list[Statement]:
-    """Complete a skill execution, with its audit."""
+    """Mark a skill execution as completed, and insert its audit entries."""
     sealed = sealed_entries((entry,), ("skill_execution", skill_id), write_context)
     return [
         _fill(SQL["complete_skill_execution"], row, id=skill_id, **_head(sealed)),
@@ -94,7 +94,7 @@ def complete_skill(
 def store_standalone(
     artifact_id: str, entry: Entry, write_context: WriteContext
 ) -> list[Statement]:
-    """Insert research that belongs to no plan, with its audit."""
+    """Insert research that belongs to no plan, with its audit entries."""
     patches = Patches(entry.changes)
     sealed = sealed_entries((entry,), ("artifact", artifact_id), write_context)
     (made,) = patches.inserts(Entity.ARTIFACT)
@@ -108,7 +108,7 @@ def store_standalone(
 def store_answer(
     *, tool: str, key: str, arguments_hash: bytes, is_error: bool, answer: Json, now: datetime
 ) -> Statement:
-    """Store the answer under its idempotency key."""
+    """Store the answer to a call under the call's idempotency key."""
     return SQL["insert_answer"](
         tool=tool,
         key=key,
@@ -296,7 +296,7 @@ def _artifact(artifact_id: str, values: dict[str, Json], **extra_values: Value) 
 
 
 def _origins(patches: Patches, write_context: WriteContext) -> Iterator[Statement]:
-    """Insert new sources, and the links from artifacts to their sources."""
+    """Insert new sources, and link artifacts to their sources."""
     sources, links = patches.inserts(Entity.SOURCE), patches.inserts(Entity.ARTIFACT_SOURCE)
     if sources:
         names = ("url", "title", "quote", "content_hash")

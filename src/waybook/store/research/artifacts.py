@@ -1,4 +1,4 @@
-"""Queries for artifacts, sources and their search index of passages and pgvector vectors.
+"""Queries for artifacts and sources, and for their search index of passages and vectors.
 
 Passages and vectors are derived from artifacts and sources. They are not audited and can be
 rebuilt. Vectors are written to the table of the backend that ranks them.
@@ -23,7 +23,7 @@ from waybook.store.research.embeddings import UnembeddedRow, encode_vector
 
 
 class Backend(StrEnum):
-    """Storage and ranking backend for vectors."""
+    """Backend that stores and ranks embedding vectors."""
 
     #: Vectors are quantized, stored in an ordinary table, and ranked in the process.
     PORTABLE = "portable"
@@ -40,7 +40,7 @@ class LatestRow(NamedTuple):
 
 
 class ArtifactRow(NamedTuple):
-    """An artifact with its content, and the ids of the versions before and after it."""
+    """Artifact with its content, and the ids of its previous and next version."""
 
     id: str
     plan_id: str | None
@@ -72,7 +72,7 @@ class CitedSourceRow(NamedTuple):
 
 
 class UnindexedRow(NamedTuple):
-    """An artifact that is not indexed."""
+    """Artifact that is not in the search index."""
 
     id: str
     plan_id: str | None
@@ -108,7 +108,7 @@ def existing_in_plan_statements(
 
 
 def existing_standalone_statements(kind: str, title: str) -> list[Statement]:
-    """Lock this kind and title, then select its latest artifact outside any plan."""
+    """Lock this kind and title, then select its latest artifact that belongs to no plan."""
     return [
         SQL["lock_name"](kind=kind, title=title),
         SQL["latest_standalone"](kind=kind, title=title),
@@ -118,7 +118,7 @@ def existing_standalone_statements(kind: str, title: str) -> list[Statement]:
 def read_existing(
     latest: list[LatestRow], sources: Sequence[Sequence[str]] = ()
 ) -> ExistingResearch:
-    """Return the existing artifact and sources that these statements found."""
+    """Return the existing artifact and sources in the selected rows."""
     known = frozenset(first_column(sources))
     if not latest:
         return ExistingResearch(sources=known)
@@ -127,7 +127,7 @@ def read_existing(
 
 
 def rows_statement(artifact_id: str) -> Statement:
-    """Select every row that the audit of a standalone artifact accounts for."""
+    """Select all rows of a standalone artifact whose changes the audit records."""
     return SQL["stored_standalone_rows"](artifact_id=artifact_id)
 
 
@@ -160,7 +160,7 @@ MAX_EXACT_SCAN = 2_000
 def insert_statement(
     rows: Iterable[tuple[str, int, Vector]], *, model: str, org_id: UUID
 ) -> Statement:
-    """Insert the vectors of passages of this org."""
+    """Insert the embedding vectors of passages of this org."""
     vector_rows = [
         (subject, part, model, encode_vector(vector, org_id)) for subject, part, vector in rows
     ]
@@ -168,19 +168,19 @@ def insert_statement(
 
 
 def nearest_statement(**values: Value) -> Statement:
-    """Select the passages of the org that are nearest to a vector."""
+    """Select the passages of the org whose vectors are nearest to a given vector."""
     return SQL["nearest_vectors"](few=MAX_EXACT_SCAN, **values)
 
 
 def nearest_in_plan_statement(**values: Value) -> Statement:
-    """Select the passages of a plan that are nearest to a vector."""
+    """Select the passages of a plan whose vectors are nearest to a given vector."""
     return SQL["nearest_vectors_in_plan"](**values)
 
 
 def without_vectors_statement(
     model: str, backend: str, since: datetime | None, most: int
 ) -> Statement:
-    """Select passages, all or since a time, that have no vector of this model."""
+    """Select passages without a vector of this embedding model: all, or those since a time."""
     return SQL["without_vectors"](model=model, backend=backend, since=since, most=most)
 
 
@@ -192,7 +192,7 @@ SEPARATOR = "\x1f"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedSubject:
-    """An artifact or a source to be indexed."""
+    """Artifact or source to be added to the search index."""
 
     id: str
     subject: str
@@ -205,7 +205,7 @@ class IndexedSubject:
 
 
 class PassageDraft(NamedTuple):
-    """A passage to be inserted."""
+    """Passage to be inserted into the search index."""
 
     subject: IndexedSubject
     part: int
@@ -213,12 +213,12 @@ class PassageDraft(NamedTuple):
 
     @property
     def embedding_text(self) -> str:
-        """Return the text to embed."""
+        """Return the text of the passage to embed."""
         return embedding_text(self.subject.title, self.body)
 
 
 class Embeddings(NamedTuple):
-    """Vectors of some passages, and the model that computed them."""
+    """Embedding vectors of passages, and the embedding model that computed them."""
 
     model: str
     vectors: Sequence[Vector]
@@ -235,7 +235,7 @@ def index_artifact(
     text: str,
     created_at: datetime,
 ) -> IndexedSubject:
-    """Return the artifact as an index entry; its tags are searchable as part of the title."""
+    """Return an artifact prepared for the search index, with its tags as part of the title."""
     return IndexedSubject(
         id=artifact_id,
         subject="artifact",
@@ -249,7 +249,7 @@ def index_artifact(
 
 
 def index_source(source: ResearchSource, created_at: datetime) -> IndexedSubject:
-    """Return the source as an index entry. It belongs to no plan: plans can share sources."""
+    """Return a source for the search index; it has no plan, as plans can share sources."""
     return IndexedSubject(
         id=source.id,
         subject="source",
@@ -262,7 +262,7 @@ def index_source(source: ResearchSource, created_at: datetime) -> IndexedSubject
 
 
 def split_subjects(subjects: Iterable[IndexedSubject]) -> list[PassageDraft]:
-    """Split the subjects into passages."""
+    """Split the texts of artifacts and sources into passages for the search index."""
     return [
         PassageDraft(subject, part, body)
         for subject in subjects
@@ -271,14 +271,14 @@ def split_subjects(subjects: Iterable[IndexedSubject]) -> list[PassageDraft]:
 
 
 def embedding_text(title: str, body: str) -> str:
-    """Return the text to embed; the title is repeated to give it more weight."""
+    """Return the text to embed, in which the title is repeated to give it more weight."""
     return f"{title}\n{title}\n{body}"
 
 
 def index_statements(
     pieces: Sequence[PassageDraft], meanings: Embeddings | None, org_id: UUID
 ) -> Iterator[Statement]:
-    """Insert the passages of this org's subjects, and their vectors if given.
+    """Insert the passages of the org's artifacts and sources, with vectors if given.
 
     A subject that is already indexed is left unchanged.
     """
@@ -292,7 +292,7 @@ def index_statements(
 def vectors_statement(
     parts: Sequence[tuple[str, int]], meanings: Embeddings, org_id: UUID
 ) -> Statement:
-    """Insert the vectors of these passages."""
+    """Insert the embedding vectors of these passages."""
     pairs = zip(parts, meanings.vectors, strict=True)
     rows = [(subject, part, vector) for (subject, part), vector in pairs]
     if meanings.backend is Backend.PORTABLE:
@@ -310,22 +310,22 @@ def _row(piece: PassageDraft) -> tuple[str | int | datetime | None, ...]:
 
 
 def unindex_statement(artifact_id: str) -> Statement:
-    """Delete the passages of an artifact that has a later version."""
+    """Delete the indexed passages of an artifact that has a later version."""
     return SQL["unindex"](artifact_id=artifact_id)
 
 
 def unindex_earlier_statement(artifact_ids: Iterable[str]) -> Statement:
-    """Delete the passages of all earlier versions of these artifacts of plans."""
+    """Delete the indexed passages of all earlier versions of these artifacts of plans."""
     return SQL["unindex_earlier"](ids=Ids(artifact_ids))
 
 
 def unindexed_statement(since: datetime | None, most: int) -> Statement:
-    """Select artifacts, all or since a time, that are not indexed."""
+    """Select artifacts that are not in the search index: all, or those since a time."""
     return SQL["without_passages"](since=since, most=most)
 
 
 def read_unindexed(rows: Iterable[UnindexedRow]) -> list[IndexedSubject]:
-    """Return the artifacts that `unindexed_statement` selected, as index entries."""
+    """Convert the rows that `unindexed_statement` selects to subjects for the search index."""
     return [
         index_artifact(
             artifact_id=row.id,

@@ -1,4 +1,4 @@
-"""Queries for quantized embeddings of passages, vectors as pgvector text, quarantined passages.
+"""Queries for quantized embeddings, vectors as pgvector text, and quarantined passages.
 
 A packed row is a key of twenty bytes (subject, part) followed by 256 codes; `research.ranking`
 reads it. Passages are quarantined when indexing them broke the connection.
@@ -54,7 +54,7 @@ FIRST = Key(str(UUID(int=0)), 0)
 
 
 class Snapshot(NamedTuple):
-    """State of the database at the time of a read."""
+    """State of the database when rows were read."""
 
     #: Id of the oldest transaction that was still running, so that its writes were not visible yet.
     running: int
@@ -78,7 +78,7 @@ class PageRow(NamedTuple):
 
 
 class ChangesRow(NamedTuple):
-    """Packed additions and deletions with their row counts, and the fields of a `Snapshot`."""
+    """Packed additions and deletions with their counts, and the fields of a `Snapshot`."""
 
     additions: int
     added: bytes | None
@@ -91,7 +91,7 @@ class ChangesRow(NamedTuple):
 
 
 class FewFittingRow(NamedTuple):
-    """Number of matching passages, and their packed embeddings if there are few."""
+    """Number of passages that match the filters, and their packed embeddings if few match."""
 
     passages: int
     packed: bytes | None
@@ -107,7 +107,7 @@ class UnembeddedRow(NamedTuple):
 
 
 class QuarantineRow(NamedTuple):
-    """Number of quarantined passages, and the time of the first."""
+    """Number of passages excluded from indexing, and the time of the first exclusion."""
 
     passages: int
     since: datetime | None
@@ -124,7 +124,7 @@ SQL = load(
 
 
 class Changes(NamedTuple):
-    """Packed embeddings added, and packed keys of passages deleted."""
+    """Packed embeddings that were added, and packed keys of passages that were deleted."""
 
     added: bytes
     deleted: bytes
@@ -138,13 +138,13 @@ class Changes(NamedTuple):
 
 
 def insert_statement(rows: Iterable[tuple[str, int, Vector]], *, model: str) -> Statement:
-    """Insert the embeddings of passages."""
+    """Insert the quantized embeddings of passages."""
     written = [(subject, part, model, quantize(vector)) for subject, part, vector in rows]
     return SQL["insert_embeddings"](rows=Rows(written))
 
 
 def page_statement(model: str, after: Key) -> Statement:
-    """Select the next embeddings after a key."""
+    """Select the next page of embeddings after a key."""
     return SQL["page"](model=model, **after._asdict(), most=PAGE_ROWS)
 
 
@@ -159,12 +159,12 @@ def _snapshot(row: PageRow | ChangesRow) -> Snapshot:
 
 
 def fitting_page_statement(model: str, after: Key, **filters: Value) -> Statement:
-    """Select the next embeddings after a key that match a search's filters."""
+    """Select the next page of embeddings after a key, of passages that match the filters."""
     return SQL["fitting_page"](model=model, **after._asdict(), most=PAGE_ROWS, **filters)
 
 
 def changes_statement(model: str, since: int) -> Statement:
-    """Select the changes since the oldest transaction of an earlier snapshot."""
+    """Select embeddings added or deleted since an earlier snapshot's oldest transaction."""
     return SQL["changes"](model=model, since=since, most=PAGE_ROWS + 1)
 
 
@@ -175,18 +175,18 @@ def read_changes(rows: list[ChangesRow]) -> Changes:
 
 
 def few_fitting_statement(model: str, **filters: Value) -> Statement:
-    """Select the embeddings that match a search's filters, if there are few."""
+    """Count the passages that match the filters, and select their embeddings if few match."""
     return SQL["few_fitting"](model=model, few=FEW, **filters)
 
 
 def read_few_fitting(rows: list[FewFittingRow]) -> bytes | None:
-    """Return the packed embeddings, or None if there are too many passages."""
+    """Return the packed embeddings, or None if too many passages match."""
     (row,) = rows
     return None if row.passages > FEW else row.packed or b""
 
 
 def among_statement(model: str, plan_id: str, newest: int, **filters: Value) -> Statement:
-    """Select the embeddings of a plan and of its sources."""
+    """Select the embeddings of a plan's artifacts and of their sources."""
     return SQL["among"](model=model, plan_id=plan_id, newest=newest, **filters)
 
 
@@ -196,7 +196,7 @@ def read_packed(rows: Sequence[Sequence[bytes | None]]) -> bytes:
 
 
 def which_fit_statement(passages: Sequence[RankedPassage], **filters: Value) -> Statement:
-    """Select which of these passages match a search's filters."""
+    """Select those of the given passages that match the search filters."""
     parts = f"{{{','.join(str(passage.part) for passage in passages)}}}"
     return SQL["which_fit"](
         subjects=Ids(passage.subject_id for passage in passages), parts=parts, **filters
@@ -206,12 +206,12 @@ def which_fit_statement(passages: Sequence[RankedPassage], **filters: Value) -> 
 def read_which_fit(
     rows: Iterable[Sequence[int]], passages: Sequence[RankedPassage]
 ) -> list[RankedPassage]:
-    """Return the passages that match the filters, in their original order."""
+    """Return the passages that match the search filters, in their original order."""
     return [passages[place - 1] for place in sorted(first_column(rows))]
 
 
 def last_key(packed: bytes) -> Key:
-    """Return the key of the last packed embedding."""
+    """Return the key of the last embedding in packed records."""
     record = packed[-RECORD_BYTES:]
     return Key(str(UUID(bytes=record[:16])), int.from_bytes(record[16:KEY_BYTES]))
 
@@ -219,24 +219,24 @@ def last_key(packed: bytes) -> Key:
 def without_embeddings_statement(
     model: str, backend: str, since: datetime | None, most: int
 ) -> Statement:
-    """Select passages, all or since a time, that have no embedding of this model."""
+    """Select passages without an embedding of this model: all, or those since a time."""
     return SQL["without_embeddings"](model=model, backend=backend, since=since, most=most)
 
 
 def quarantine_statement(keys: Sequence[tuple[str, int]], *, model: str, backend: str) -> Statement:
-    """Quarantine these passages for a day."""
+    """Exclude these passages from indexing for a day."""
     parts = f"{{{','.join(str(part) for _, part in keys)}}}"
     subjects = Ids(subject for subject, _ in keys)
     return SQL["quarantine_passages"](subjects=subjects, parts=parts, model=model, backend=backend)
 
 
 def count_statement() -> Statement:
-    """Count the quarantined passages."""
+    """Count the passages that are excluded from indexing."""
     return SQL["quarantined_passages"]()
 
 
 def encode_vector(vector: Vector, org_id: UUID) -> str:
-    """Return the vector, extended by its org's direction, as pgvector text with five decimals.
+    """Return the vector with the org's vector appended, as pgvector text with five decimals.
 
     >>> encode_vector((0.6, -0.8), UUID(int=7))[:26]
     '[0.60000,-0.80000,0.09682,'
@@ -246,7 +246,7 @@ def encode_vector(vector: Vector, org_id: UUID) -> str:
 
 @lru_cache(4096)
 def _home(org_id: UUID) -> Vector:
-    """Return the org's direction, a pseudorandom vector nearly orthogonal to all others."""
+    """Return the org's own pseudorandom vector, nearly orthogonal to those of other orgs."""
     length = sqrt(ORG_WEIGHT / ORG_DIMENSIONS)
     chance = int.from_bytes(sha256(org_id.bytes).digest())
     return tuple(length if chance >> bit & 1 else -length for bit in range(ORG_DIMENSIONS))

@@ -1,4 +1,4 @@
-"""Full-text and semantic search over stored research, in one database message.
+"""Full-text and semantic search over stored research, in one database round trip.
 
 Full-text search ranks passages by how much of the query their words cover. Semantic search ranks
 them by vector similarity, with pgvector if it is used, else in the process by
@@ -25,7 +25,7 @@ from waybook.store.research.embeddings import ORG_WEIGHT, encode_vector
 
 
 class CapabilitiesRow(NamedTuple):
-    """Capabilities of the server: pgvector vectors, and the full-text index."""
+    """Search features of the database server: pgvector, and the full-text index."""
 
     has_pgvector: bool
     indexed: bool | None
@@ -106,7 +106,7 @@ class SearchCapabilities:
 
     @property
     def describe(self) -> str:
-        """Return a description of the search features for users."""
+        """Return a description of the available search features for users."""
         way = "full text and vectors" if self.vectors else "full text alone"
         reach = "" if self.indexed else f", words among the newest {MAX_UNINDEXED_SCAN:,} passages"
         return way + reach
@@ -114,7 +114,7 @@ class SearchCapabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Filters of a search; without any, it covers the whole org."""
+    """Search filters; without filters, the search covers the whole org."""
 
     plan_id: str | None = None
     kinds: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryVector:
-    """Embedding of a query, its model, and the org of the search."""
+    """Embedding of a search query, its embedding model, and the org to search in."""
 
     vector: Vector
     model: str
@@ -138,7 +138,7 @@ def capabilities_statement() -> Statement:
 
 
 def read_capabilities(rows: list[CapabilitiesRow], wanted: str = "auto") -> SearchCapabilities:
-    """Return the search features, with the requested backend; "auto" selects the best one."""
+    """Return the search features with the requested backend; "auto" selects the best one."""
     (row,) = rows
     best = Backend.PGVECTOR if row.has_pgvector else Backend.PORTABLE
     backend = best if wanted == "auto" else Backend(wanted)
@@ -164,7 +164,7 @@ def search_statements(
 
 
 def read_ranked(results: Sequence[list[RankedPassage]]) -> dict[str, list[RankedPassage]]:
-    """Return the ranked lists by method; the semantic list only if pgvector computed it."""
+    """Return the ranked list of each search method; semantic only if pgvector computed it."""
     place = len(SETTINGS)
     ranked = {"words": results[place]}
     if len(results) > place + 1:
@@ -173,12 +173,12 @@ def read_ranked(results: Sequence[list[RankedPassage]]) -> dict[str, list[Ranked
 
 
 def hits_statement(passages: Iterable[tuple[str, int]]) -> Statement:
-    """Select these subjects, at least one, each with the given passage."""
+    """Select these artifacts and sources (at least one), each with one given passage."""
     return SQL["hits"](rows=Rows([*passages]))
 
 
 def plan_exists_statement(plan_id: str | None) -> Statement:
-    """Select whether this plan exists; true without a `plan_id`."""
+    """Select whether the plan exists; select true if there is no `plan_id`."""
     return SQL["plan_exists"](plan_id=plan_id)
 
 
@@ -219,7 +219,7 @@ def _by_meaning(query_vector: QueryVector, scope: Scope) -> Statement:
 
 
 def filters(scope: Scope) -> dict[str, Value]:
-    """Return the filter parameters of a query; None for each filter that the scope omits."""
+    """Return the search filters as query parameters; a missing filter becomes None."""
     return {
         "kinds": SEPARATOR.join(scope.kinds) or None,
         "since": scope.since,

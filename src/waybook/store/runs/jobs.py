@@ -62,7 +62,7 @@ MAX_OPEN_COUNTED = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """Filters of a job claim, and the lease after which an inactive job can be claimed."""
+    """Filters for claiming a job, and the lease time after which an inactive job is free."""
 
     model: str | None
     job_type: str | None
@@ -124,7 +124,7 @@ def open_statement(run_id: str, most: int) -> Statement:
 
 
 def workers_statement(run_id: str, most: int) -> Statement:
-    """Select the holders of a run's jobs, with the jobs."""
+    """Select the holders of a run's jobs, each with its job."""
     return SQL["workers"](run_id=run_id, most=most)
 
 
@@ -134,27 +134,27 @@ def failed_statement(run_id: str, stage: str, step_key: str | None) -> Statement
 
 
 def parts_statement(job_id: str) -> Statement:
-    """Select the texts that a continuation continues, first to last."""
+    """Select the earlier parts of a document that a job continues, in order."""
     return SQL["parts"](job_id=job_id)
 
 
 def to_render_statement(run_id: str, most: int) -> Statement:
-    """Select and lock the documents to render for a run."""
+    """Lock and select the documents of a run that wait to be rendered."""
     return SQL["to_render"](run_id=run_id, most=most)
 
 
 def runs_to_render_statement(most: int) -> Statement:
-    """Select the runs that have documents to render."""
+    """Select the runs that have documents waiting to be rendered."""
     return SQL["runs_to_render"](most=most)
 
 
 def first_run_id(rows: Sequence[RunIdRow]) -> str | None:
-    """Return the selected run, if any."""
+    """Return the run id in the first selected row, or None if it does not exist."""
     return rows[0].run_id if rows else None
 
 
 def read_job(row: JobRow | RenderRow) -> Job:
-    """Return a job from its row."""
+    """Convert a row to a job."""
     return Job(
         id=row.id,
         stage=row.stage_slug,
@@ -180,7 +180,7 @@ def read_job(row: JobRow | RenderRow) -> Job:
 
 
 def first_job(rows: Sequence[JobRow]) -> Job | None:
-    """Return the first selected job, if any."""
+    """Return the first job in the selected rows, or None if it does not exist."""
     return read_job(rows[0]) if rows else None
 
 
@@ -197,7 +197,7 @@ def _unit(step_key: str, model: str, fields: dict[str, Any]) -> Unit:
 
 
 def read_open(rows: Sequence[OpenJobsRow]) -> tuple[OpenJobs, ...]:
-    """Return the counts of open jobs."""
+    """Convert the selected rows to counts of open jobs."""
     return tuple(
         OpenJobs(
             stage=row.stage_slug,
@@ -212,17 +212,17 @@ def read_open(rows: Sequence[OpenJobsRow]) -> tuple[OpenJobs, ...]:
 
 
 def read_workers(rows: Sequence[WorkerRow]) -> tuple[WorkerRow, ...]:
-    """Return the selected holders of jobs, with times in UTC."""
+    """Convert the selected rows to holders of jobs, with times in UTC."""
     return tuple(row._replace(since=row.since.astimezone(UTC)) for row in rows)
 
 
 def read_failures(rows: Sequence[FailedJobRow]) -> tuple[FailedJobRow, ...]:
-    """Return the selected failed jobs, with times in UTC."""
+    """Convert the selected rows to failed jobs, with times in UTC."""
     return tuple(row._replace(at=row.at.astimezone(UTC)) for row in rows)
 
 
 class DocumentInfo(NamedTuple):
-    """Document without its text: length of the text, author and time."""
+    """Document without its text, but with the text's length, author and time."""
 
     document: Document
     length: int
@@ -236,12 +236,12 @@ def documents_statement(run_id: str, keys: Iterable[str]) -> Statement:
 
 
 def contents_statement(ids: Iterable[str], most: int) -> Statement:
-    """Select the start of these documents' texts."""
+    """Select the start of the text of each of these documents."""
     return SQL["contents"](ids=Ids(ids), most=most)
 
 
 def content_statement(run_id: str, document_id: str, start: int, most: int) -> Statement:
-    """Select a slice of one document's text."""
+    """Select a part of a document's text, from an offset."""
     return SQL["content"](run_id=run_id, document_id=document_id, start=start, most=most)
 
 
@@ -261,7 +261,7 @@ def available_statement(run_id: str) -> Statement:
 
 
 def readable_statement(run_id: str) -> Statement:
-    """Select the available documents of a run with all columns except the text."""
+    """Select the available documents of a run, without their texts."""
     return SQL["readable"](run_id=run_id)
 
 
@@ -271,7 +271,7 @@ def rendered_statement(resource_id: str) -> Statement:
 
 
 def read_documents(rows: Iterable[DocumentRow]) -> dict[str, DocumentInfo]:
-    """Return the documents by id."""
+    """Convert the selected rows to documents, keyed by id."""
     return {
         row.id: DocumentInfo(
             Document(
@@ -292,5 +292,5 @@ def read_documents(rows: Iterable[DocumentRow]) -> dict[str, DocumentInfo]:
 
 
 def read_readable(rows: Iterable[ReadableRow]) -> list[ReadableRow]:
-    """Return the selected documents, with times in UTC."""
+    """Convert the selected rows to documents, with times in UTC."""
     return [row._replace(created_at=row.created_at.astimezone(UTC)) for row in rows]

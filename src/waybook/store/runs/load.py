@@ -1,4 +1,4 @@
-"""Queries that load runs, locked for a decision or as a snapshot, and versions of DAG definitions.
+"""Queries that load runs, locked or as a snapshot, and versions of DAG definitions.
 
 Versions of a definition are kept forever; each run uses one of them.
 """
@@ -51,7 +51,7 @@ LOAD_STATEMENT_COUNT = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedRun:
-    """A run, its definition, the database time, and the head of its audit chain."""
+    """Run, its DAG definition, current database time, and head of its audit chain."""
 
     run: Run
     dag_slug: str
@@ -61,12 +61,12 @@ class LoadedRun:
 
 
 def lock_statements(run_id: str) -> tuple[Statement, ...]:
-    """Lock the run, then load it."""
+    """Lock and select a run."""
     return (LOCK_RUN(run_id=run_id), *_rest(run_id))
 
 
 def snapshot_statements(run_id: str) -> tuple[Statement, ...]:
-    """Load the run without a lock."""
+    """Select a run without locking it."""
     return (LOAD_RUN(run_id=run_id), *_rest(run_id))
 
 
@@ -75,18 +75,18 @@ def _rest(run_id: str) -> tuple[Statement, Statement]:
 
 
 def brief_statement(run_id: str) -> Statement:
-    """Select the immutable columns of a run."""
+    """Select the columns of a run that never change."""
     return SQL["run_brief"](run_id=run_id)
 
 
 def list_statement(*, by_activity: bool, **values: str | int | None) -> Statement:
-    """Select the runs of a list, by newest activity or by start."""
+    """Select runs for a list, sorted by latest activity or by start time."""
     query = SQL["runs_by_activity"] if by_activity else SQL["runs_by_start"]
     return query(**values)
 
 
 def awaiting_statement(most: int) -> Statement:
-    """Select the runs that wait for a person."""
+    """Select the runs that wait for a person's feedback."""
     return SQL["awaiting_runs"](most=most)
 
 
@@ -96,12 +96,12 @@ def recent_events_statement(run_id: str, most: int) -> Statement:
 
 
 def rows_statement(run_id: str) -> Statement:
-    """Select all rows of a run, to compare with a replay of its audit."""
+    """Select all rows of a run, for comparison with a replay of its audit."""
     return SQL["run_rows"](run_id=run_id)
 
 
 def read_run(results: Results) -> LoadedRun | None:
-    """Return the loaded run, or None if it does not exist."""
+    """Convert the selected rows to a run; return None if it does not exist."""
     runs, stages, steps = results[:LOAD_STATEMENT_COUNT]
     if not runs:
         return None
@@ -158,7 +158,7 @@ def _step(row: StepRow) -> StepRun:
 
 
 def read_events(rows: Sequence[RunEventRow]) -> tuple[RunEventRow, ...]:
-    """Return the selected audit entries, oldest first, with times in UTC."""
+    """Convert the selected rows to audit entries, oldest first, with times in UTC."""
     return tuple(row._replace(at=row.at.astimezone(UTC)) for row in reversed(rows))
 
 
@@ -182,7 +182,7 @@ TIMES = frozenset(
 
 
 def read_rows(records: Iterable[StoredRow]) -> RunRows:
-    """Return the selected rows in the form that a replay produces, with times as in the audit."""
+    """Convert the selected rows to the form of an audit replay, with times as in the audit."""
     rows: RunRows = {}
     for record in records:
         rows.setdefault(record.entity, {})[record.id] = {
@@ -197,26 +197,26 @@ def _audit_time(value: str) -> str:
 
 
 def definition_statement(slug: str, version: int | None = None) -> Statement:
-    """Select a version of a definition, or its latest."""
+    """Select one version of a DAG definition, or its latest version."""
     return SQL["definition"](slug=slug, version=version)
 
 
 def lock_statement(slug: str) -> Statement:
-    """Lock a definition against concurrent additions of a version."""
+    """Lock a DAG definition, so that no other call adds a version at the same time."""
     return SQL["lock_definition"](slug=slug)
 
 
 def definitions_statement() -> Statement:
-    """Select the latest version of every definition."""
+    """Select the latest version of every DAG definition."""
     return SQL["definitions"]()
 
 
 def named_statement(named: Iterable[tuple[str, int]]) -> Statement:
-    """Select several versions of definitions."""
+    """Select these versions of DAG definitions."""
     versions = [{"slug": slug, "version": version} for slug, version in named]
     return SQL["definitions_named"](named=AsJson(versions))
 
 
 def versions_statement(slug: str, most: int) -> Statement:
-    """Select the versions of a definition, latest first."""
+    """Select the versions of a DAG definition, latest first."""
     return SQL["versions"](slug=slug, most=most)

@@ -1,4 +1,4 @@
-"""Row classes of the queries of runs: each has the columns of its query."""
+"""Row classes with the columns of the queries for runs."""
 
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -64,7 +64,7 @@ class StepRow(NamedTuple):
 
 
 class RunBriefRow(NamedTuple):
-    """Immutable columns of a run."""
+    """Columns of a run that never change."""
 
     input: Json
     created_at: datetime
@@ -72,7 +72,7 @@ class RunBriefRow(NamedTuple):
 
 
 class RunEventRow(NamedTuple):
-    """Audit event of a run."""
+    """Audit entry of a run."""
 
     seq: int
     at: datetime
@@ -85,7 +85,7 @@ class RunEventRow(NamedTuple):
 
 
 class DefinitionRow(NamedTuple):
-    """Version of a definition."""
+    """Version of a DAG definition."""
 
     version: int
     name: str
@@ -131,7 +131,7 @@ class JobRow(NamedTuple):
 
 
 class RenderRow(NamedTuple):
-    """Job to render, with its document."""
+    """Rendering job, with its document."""
 
     id: str
     stage_slug: str
@@ -173,7 +173,7 @@ class OpenJobsRow(NamedTuple):
 
 
 class WorkerRow(NamedTuple):
-    """Holder of a job."""
+    """Holder of a job, with the job."""
 
     name: str
     stage: str
@@ -184,7 +184,7 @@ class WorkerRow(NamedTuple):
 
 
 class FailedJobRow(NamedTuple):
-    """Job that is not retried automatically."""
+    """Failed job that is not retried automatically."""
 
     job_id: str
     stage: str
@@ -197,7 +197,7 @@ class FailedJobRow(NamedTuple):
 
 
 class PartRow(NamedTuple):
-    """Text that a continuation continues."""
+    """Earlier part of a document that a job continues."""
 
     content: str
 
@@ -225,7 +225,7 @@ class DocumentTextRow(NamedTuple):
 
 
 class DocumentSliceRow(NamedTuple):
-    """Slice of a document's text."""
+    """Part of a document's text, from an offset."""
 
     document_key: str
     model: str
@@ -238,7 +238,7 @@ class DocumentSliceRow(NamedTuple):
 
 
 class DocumentJobRow(NamedTuple):
-    """Job that created a version of a document."""
+    """Job that produced a version of a document."""
 
     job_id: str
     version: int
@@ -246,7 +246,7 @@ class DocumentJobRow(NamedTuple):
 
 
 class AvailableRow(NamedTuple):
-    """Document that can be read."""
+    """Document that is available to readers."""
 
     stage: str
     document_key: str
@@ -255,7 +255,7 @@ class AvailableRow(NamedTuple):
 
 
 class ReadableRow(NamedTuple):
-    """Document that can be read, without its text."""
+    """Document that is available to readers, without its text."""
 
     resource_id: str
     stage: str

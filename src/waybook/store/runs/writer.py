@@ -1,4 +1,4 @@
-"""Writer of runs: turns a decision into statements for its rows and audit."""
+"""Writer of runs: turns a decision into SQL statements for rows and audit."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -22,7 +22,7 @@ def statements(
     decision: RunDecision[object],
     write_context: WriteContext,
 ) -> list[Statement]:
-    """Return the statements that write this decision, in an order that foreign keys allow.
+    """Return the SQL statements that write a decision, in an order that foreign keys allow.
 
     `loaded` are the jobs as they were read: the write fails if they have changed.
     """
@@ -51,7 +51,7 @@ def touch(job_id: str, now: datetime) -> Statement:
 def add_definition(
     *, slug: str, version: int, name: str, body: Json, body_hash: bytes, now: datetime, by: str
 ) -> Statement:
-    """Insert a version of a definition."""
+    """Insert a version of a DAG definition."""
     return SQL["insert_definition"](
         slug=slug,
         version=version,

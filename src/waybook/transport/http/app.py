@@ -44,7 +44,7 @@ def load_openapi() -> bytes:
 
 
 async def serve_openapi(_: Request) -> Response:
-    """Serve the OpenAPI description."""
+    """Serve the OpenAPI description of the REST API."""
     return Response(load_openapi(), media_type="application/json")
 
 
@@ -55,7 +55,7 @@ ERRORS: Final = {
 
 
 async def http_error(request: Request, error: Exception) -> Response:
-    """Return an error of the router, such as 404 or 405, in the common error format."""
+    """Return the response for a routing error (404 or 405) in the common error format."""
     if not isinstance(error, HTTPException):
         raise error
     code, message = ERRORS.get(
@@ -67,7 +67,7 @@ async def http_error(request: Request, error: Exception) -> Response:
 
 
 async def internal_error(request: Request, _: Exception) -> Response:
-    """Return a generic 500 response; the details go to the server log only."""
+    """Return a generic 500 response; details are written only to the server log."""
     if wants_html(request):
         return error_page(request, 500, "Something broke here.")
     return error_response(500, "UNAVAILABLE", "Something broke here; try again.")
@@ -86,7 +86,7 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
     pace: RequestThrottle | None = None,
     gate: AuthGate | None = None,
 ) -> ASGIApp:
-    """Return a new ASGI application; each start needs its own, as its MCP endpoint runs once.
+    """Return a new ASGI application, which can start only once, as its MCP endpoint runs once.
 
     `hosts` are the allowed host names, `ready` checks the database, `stuck` reports whether only a
     restart would help, `metrics` returns the metrics, `reporting` names the tools that send

@@ -68,7 +68,7 @@ class AuthGate:
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
 
     def wrap(self, app: ASGIApp) -> ASGIApp:
-        """Return the app behind authentication."""
+        """Return the ASGI app wrapped in authentication."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
@@ -122,7 +122,7 @@ class AuthGate:
         return None
 
     async def _limited_caller(self, request: Request) -> Caller:
-        """Return the caller; each unknown secret is charged to the client address that sent it.
+        """Return the caller; unknown secrets count against the limit of the client address.
 
         Raises:
             Unauthenticated: the request has no valid credential.
@@ -176,23 +176,23 @@ def is_for_browsers(request: Request, shown: PresentedToken) -> bool:
 
 
 def secret_of(request: Request) -> str:
-    """Return the secret that authenticates a request; empty if it has none."""
+    """Return the secret that authenticates a request, or an empty text without one."""
     shown = read_bearer(request.scope)
     return read_cookie(request, SESSION) if is_for_browsers(request, shown) else shown.secret or ""
 
 
 def is_read_request(request: Request) -> bool:
-    """Return whether the request reads from the REST API, for which a browser session suffices."""
+    """Return whether the request reads the REST API, for which a browser session is enough."""
     return request.method == "GET" and channel_for(request.url.path) is Channel.REST
 
 
 def is_cross_site_navigation(request: Request) -> bool:
-    """Return whether the browser followed a link from another site and so omitted its session."""
+    """Return whether the browser followed a link from another site and omitted its session."""
     return request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
 
 
 def channel_for(path: str) -> Channel:
-    """Return the channel of a path."""
+    """Return the channel (such as MCP or REST) that a URL path belongs to."""
     for place, channel in PROGRAM_CHANNELS.items():
         if path == place or path.startswith(f"{place}/"):
             return channel

@@ -20,7 +20,7 @@ _BEARER: Final = re.compile(r"bearer(?: +(?P<secret>.*))?", re.IGNORECASE | re.A
 
 @dataclass(frozen=True, slots=True)
 class PresentedToken:
-    """Bearer token of a request: absent, valid in form, or malformed."""
+    """Bearer token in a request: absent, well-formed, or malformed."""
 
     #: True if the request attempted to send a bearer token.
     present: bool = False
@@ -28,7 +28,7 @@ class PresentedToken:
 
 
 def read_bearer(scope: Scope) -> PresentedToken:
-    """Return the token in the `Authorization` header; tokens anywhere else are ignored.
+    """Return the token in the `Authorization` header; tokens elsewhere are ignored.
 
     Two headers are rejected: a proxy in front of the server may have checked the other one.
     """
@@ -42,7 +42,7 @@ def read_bearer(scope: Scope) -> PresentedToken:
 
 
 def challenge(shown: PresentedToken, metadata_url: str | None = None) -> str:
-    """Return the `WWW-Authenticate` challenge for a missing or invalid token.
+    """Return the `WWW-Authenticate` header for a missing or invalid token.
 
     >>> challenge(PresentedToken())
     'Bearer realm="waybook"'
@@ -78,21 +78,21 @@ DOCUMENTATION: Final = "/sign-in"
 
 @dataclass(frozen=True, slots=True)
 class ResourceMetadata:
-    """Metadata with the issuer whose tokens `/mcp` accepts, and the supported scopes."""
+    """Metadata for clients: the issuer whose tokens `/mcp` accepts, and supported scopes."""
 
     settings: IssuerSettings
 
     @property
     def address(self) -> str:
-        """URL of the metadata, as it appears in challenges."""
+        """URL of the metadata, as sent in `WWW-Authenticate` challenges."""
         return f"{self._base}{WELL_KNOWN_PATH}/mcp"
 
     def routes(self) -> list[Route]:
-        """Return routes at the resource's path and at the root, for clients that do not know it."""
+        """Return routes at the resource's path and, for clients unaware of it, at the root."""
         return [Route(path, self.serve) for path in (WELL_KNOWN_PATH, f"{WELL_KNOWN_PATH}/mcp")]
 
     async def serve(self, _: Request) -> Response:
-        """Serve the metadata."""
+        """Serve the protected resource metadata."""
         return json_response(
             {
                 "resource": self.settings.resource,

@@ -1,4 +1,4 @@
-"""Session cookies of browsers, and the limit on sign-in attempts per address.
+"""Session cookies for browsers, and the limit on sign-in attempts per client address.
 
 The session cookie is sent with requests from our own pages only. A second cookie exists during
 sign-in at the issuer; it must survive the redirect back, so it is also sent with links from other
@@ -27,7 +27,7 @@ HOST_PREFIX: Final = "__Host-"
 
 
 def read_cookie(request: Request, name: str) -> str:
-    """Return the value of a cookie, or an empty string."""
+    """Return the value of a cookie, or an empty string if it is missing."""
     return request.cookies.get(_called(request, name), "")
 
 
@@ -37,12 +37,12 @@ def set_session_cookie(request: Request, reply: Response, secret: str) -> None:
 
 
 def set_flow_cookie(request: Request, reply: Response, flow: str) -> None:
-    """Set the cookie of a sign-in in progress."""
+    """Set the cookie that stores a sign-in in progress."""
     _keep(request, reply, FLOW, flow, FLOW_SECONDS, "lax")
 
 
 def delete_cookie(request: Request, reply: Response, name: str) -> None:
-    """Delete a cookie."""
+    """Delete a cookie in the browser."""
     secure = request.url.scheme == "https"
     reply.delete_cookie(
         _called(request, name), path="/", secure=secure, httponly=True, samesite="strict"
@@ -79,12 +79,12 @@ MAX_ADDRESSES: Final = 10_000
 
 class LoginThrottle:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start without recorded attempts; `clock` returns seconds."""
+        """Start without recorded sign-in attempts; `clock` returns seconds."""
         self._clock = clock
         self._tried: OrderedDict[str, deque[float]] = OrderedDict()
 
     def retry_after(self, address: str) -> int:
-        """Record an attempt and return 0, or return the seconds to wait before the next one."""
+        """Record a sign-in attempt and return 0, or return the seconds to wait."""
         now, place = self._clock(), address_prefix(address)
         tried = self._tried.setdefault(place, deque())
         self._tried.move_to_end(place)

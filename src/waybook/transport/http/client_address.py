@@ -1,4 +1,4 @@
-"""Trusted proxies, and the client address behind them.
+"""Trusted proxies, and the address of the HTTP client behind them.
 
 Any client can send `X-Forwarded-For`, and each proxy appends the address of its peer. So the header
 is read from the end while the writer of an entry is trusted; the first untrusted address is the
@@ -23,12 +23,12 @@ MAX_HOPS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class TrustedProxies:
-    """Networks of trusted proxies; empty by default."""
+    """Networks of trusted proxies, empty by default."""
 
     networks: tuple[Network, ...] = ()
 
     def client_address(self, peer: str, forwarded: Iterable[str]) -> str:
-        """Return the peer's address, or the client's address if the peer is a trusted proxy.
+        """Return the address of the peer, or of the client behind it if it is a trusted proxy.
 
         >>> ours = read_proxies("10.0.0.0/8")
         >>> (
@@ -53,7 +53,7 @@ class TrustedProxies:
 
 
 def read_proxies(text: str) -> TrustedProxies:
-    """Return the proxies listed by address or network, separated by commas.
+    """Parse a comma-separated list of proxy addresses or networks.
 
     Raises:
         Misconfigured: an entry is neither an address nor a network.
@@ -66,7 +66,7 @@ def read_proxies(text: str) -> TrustedProxies:
 
 
 def read_address(text: str) -> Address | None:
-    """Parse an address as proxies write it, with or without a port; return None if invalid.
+    """Parse an IP address with or without a port; return None if it is not valid.
 
     >>> read_address(" 198.51.100.7:5000"), read_address("[2001:db8::1]:443")
     (IPv4Address('198.51.100.7'), IPv6Address('2001:db8::1'))
@@ -86,6 +86,6 @@ def read_address(text: str) -> Address | None:
 
 
 def client_address_of(request: Request, proxies: TrustedProxies) -> str:
-    """Return the client address of a request, as far as it is known."""
+    """Return the client address of an HTTP request, as far as it is known."""
     peer = request.client.host if request.client else ""
     return proxies.client_address(peer, request.headers.getlist("x-forwarded-for"))

@@ -45,7 +45,7 @@ class FailedCredentials:
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """Start with full buckets; `clock` returns seconds, and `pause` sleeps for some seconds."""
+        """Start without failures; `clock` returns seconds, `pause` sleeps for seconds."""
         self._clock = clock
         self._pause = pause
         #: Time at which the bucket of each address is full again, least recent failure first.
@@ -58,7 +58,7 @@ class FailedCredentials:
 
     @contextmanager
     def lookup(self, address: str, secret: str) -> Iterator[None]:
-        """Allow a lookup of the secret within the context, and record its result.
+        """Allow checking a secret within the block, and count the result against the limit.
 
         A secret that is not known to be valid counts as a failure until its lookup ends, so that
         many at the same time are limited as well. Parallel lookups of one secret count once.
@@ -87,7 +87,7 @@ class FailedCredentials:
                 del self._pending[key]
 
     def exempt(self, secret: str) -> None:
-        """Exempt a secret that is known to be valid from the limit, for a while."""
+        """Exempt a valid secret from the limit on failed credentials for a while."""
         key = hash(secret)
         self._recent[key] = self._clock()
         self._recent.move_to_end(key)
@@ -95,7 +95,7 @@ class FailedCredentials:
             self._recent.popitem(last=False)
 
     def _admit(self, key: int, place: str) -> float:
-        """Return the charge for a lookup, which is refunded unless the secret is invalid.
+        """Return the charge for checking a secret, refunded unless the secret is invalid.
 
         Raises:
             RateLimited: too many failures from the address.
@@ -114,7 +114,7 @@ class FailedCredentials:
         return REFILL_SECONDS
 
     async def delay(self, address: str) -> None:
-        """Wait before a refusal is sent; longer if many refusals of this address are waiting."""
+        """Delay a refusal of a credential; longer if many refusals to the address wait."""
         place = address_prefix(address)
         if self._delayed.total() >= MAX_DELAYED:
             return
@@ -137,7 +137,7 @@ class FailedCredentials:
             self._full_at.popitem(last=False)
 
     def _wait(self, place: str) -> float:
-        """Return the seconds until the bucket allows one more failure, or 0."""
+        """Return the seconds until the address may fail again, or 0 if it may fail now."""
         full_at = self._full_at.get(place)
         if full_at is None:
             return 0.0

@@ -1,4 +1,4 @@
-"""Stateless MCP endpoint: one POST, one response, no sessions."""
+"""Stateless MCP endpoint: one POST request, one response, no sessions."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,12 +18,12 @@ from waybook.transport.jsonrpc import InvalidMessage, read_message, tool_with_pr
 
 
 class McpEndpoint:
-    """MCP over HTTP: plain JSON, or an event stream for calls that request progress."""
+    """MCP over HTTP, with JSON answers, or event streams for calls that request progress."""
 
     def __init__(
         self, server: Server[None], reporting: frozenset[str], pace: RequestThrottle | None = None
     ) -> None:
-        """Serve `server`; `reporting` contains the tools that send progress notifications."""
+        """Serve an MCP server; `reporting` has the tools that send progress notifications."""
         self.pace = pace
         self.reporting = reporting
         self.plain = session_managers(server, streamed=False)
@@ -31,12 +31,12 @@ class McpEndpoint:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run both session managers that serve requests; allowed once per instance."""
+        """Run both MCP session managers within the block; possible once per instance."""
         async with self.plain.run(), self.streamed.run():
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a valid message to the protocol library; reject all others."""
+        """Pass a valid MCP message to the MCP library, and reject every other request."""
         request = Request(scope, receive)
         if request.method != "POST":
             # The endpoint has no sessions, so GET has no stream to open and DELETE has nothing to
@@ -59,7 +59,7 @@ class McpEndpoint:
 
 
 def session_managers(server: Server[None], *, streamed: bool) -> StreamableHTTPSessionManager:
-    """Return a stateless session manager of the library.
+    """Return a stateless session manager of the MCP library.
 
     Its checks of Host and Origin are off, because `request_checks` runs before every route.
     """

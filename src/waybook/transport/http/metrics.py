@@ -17,7 +17,7 @@ from waybook.transport.http.responses import error_response, json_response
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One sample; samples with the same name are adjacent and differ in their labels."""
+    """One Prometheus sample; samples of one name are adjacent and differ in their labels."""
 
     name: str
     help: str
@@ -27,7 +27,7 @@ class Metric:
 
 
 def render_metrics(metrics: Iterable[Metric]) -> str:
-    r"""Return the samples in the Prometheus text format.
+    r"""Return the metrics in the Prometheus text format.
 
     >>> calls = Metric(name="calls_total", help="Calls.", kind="counter", value=3)
     >>> render_metrics([calls])
@@ -45,7 +45,7 @@ def render_metrics(metrics: Iterable[Metric]) -> str:
 
 
 def format_labels(pairs: Mapping[str, str]) -> str:
-    """Return the labels in braces, or an empty string without labels."""
+    """Return Prometheus labels in braces, or an empty string without labels."""
     quoted = ",".join(
         '{}="{}"'.format(key, escape_label(value).replace('"', r"\""))
         for key, value in pairs.items()
@@ -54,12 +54,12 @@ def format_labels(pairs: Mapping[str, str]) -> str:
 
 
 def escape_label(text: str) -> str:
-    """Escape backslashes and line breaks."""
+    """Escape backslashes and line breaks for the Prometheus text format."""
     return text.replace("\\", r"\\").replace("\n", r"\n")
 
 
 def collect_metrics(dispatcher: Dispatcher) -> Iterator[Metric]:
-    """Yield the metrics of this process since its start: calls, and dropped call log entries."""
+    """Yield metrics of this process since start: tool calls, dropped call log entries."""
     for (tool, outcome), count in sorted(dispatcher.counted.items()):
         yield Metric(
             name="waybook_calls_total",
@@ -81,14 +81,14 @@ READY_WITHIN: Final = 2.0  # seconds within which the database must respond
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """Health and metrics endpoints for operators."""
+    """Health check and metrics endpoints for operators."""
 
     ready: Callable[[], Awaitable[bool]]
     stuck: Callable[[], bool]
     metrics: Callable[[], Iterable[Metric]]
 
     async def healthz(self, _: Request) -> Response:
-        """Answer 200 while the process can serve, 503 when only a restart would help."""
+        """Answer 200 while the process can serve, 503 if only a restart would help."""
         if self.stuck():
             return error_response(
                 503, "UNAVAILABLE", "A database connection is stuck; restart the server."

@@ -1,4 +1,4 @@
-"""Request throttling: delays for orgs over their rate limit, and a concurrency limit per org.
+"""Request throttling: delays for orgs over the rate limit, and a concurrency limit per org.
 
 A client that retries as soon as it is refused would otherwise cost as much as if it were served. So
 its requests are delayed before their body is read; if still over the limit, they are refused
@@ -39,7 +39,7 @@ WAIT_TIMEOUT_SECONDS: Final = 0.5
 
 class ConcurrencyLimiter:
     def __init__(self, each: int = MAX_CONCURRENT, patience: float = WAIT_TIMEOUT_SECONDS) -> None:
-        """Allow `each` slots per org, each held for at most `patience` seconds."""
+        """Allow `each` concurrent slots per org, each held for at most `patience` seconds."""
         self._each = each
         self._patience = patience
         self._taken: Counter[Hashable] = Counter()
@@ -47,7 +47,7 @@ class ConcurrencyLimiter:
 
     @asynccontextmanager
     async def slot(self, org: Hashable) -> AsyncIterator[Callable[[], None]]:
-        """Wait for a slot in FIFO order; yield a function that releases it early."""
+        """Wait for a slot in order of arrival; yield a function that releases it early."""
         await self._take(org)
         released = False
 
@@ -121,7 +121,7 @@ class RequestThrottle:
     held: Counter[UUID] = field(default_factory=Counter)
 
     async def admit(self, request: Request) -> UUID | None:
-        """Count a request; if its org is over the limit, delay the request, then try once more.
+        """Count a request; if its org exceeds the limit, delay the request and try once more.
 
         The result is stored in the request state. Return the org if the request may proceed.
         """
@@ -140,7 +140,7 @@ class RequestThrottle:
         return None if too_many else caller.org_id
 
     async def _hold(self, org_id: UUID) -> None:
-        """Wait; the delay grows with the number of waiting requests of the org."""
+        """Delay a request; the delay grows with the number of delayed requests of the org."""
         self.held[org_id] += 1
         try:
             crowds = 1 + self.held[org_id] // QUEUE_STEP
@@ -151,7 +151,7 @@ class RequestThrottle:
                 del self.held[org_id]
 
     async def rate_limited_response(self, request: Request, what: str = "") -> RateLimited | None:
-        """Return the error if the request exceeded the rate limit, else None."""
+        """Return the error for a request over the rate limit, or None if it is allowed."""
         if getattr(request.state, RATE_COUNTED, True):
             return None
         dispatcher, caller = await self.gateway.dispatcher(), await self.gateway.caller(request)
@@ -160,7 +160,7 @@ class RequestThrottle:
     async def rate_limited_mcp_response(
         self, request: Request, message: Mapping[str, object]
     ) -> Response | None:
-        """Return the refusal of an MCP message that exceeded the rate limit, else None."""
+        """Return the response for an MCP message over the rate limit, or None if allowed."""
         tool = tool_called(message)
         error = await self.rate_limited_response(request, tool or "")
         return (
@@ -169,7 +169,7 @@ class RequestThrottle:
 
 
 def throttle_requests(pace: RequestThrottle, app: ASGIApp) -> ASGIApp:
-    """Count API requests, and limit the concurrent requests of each org."""
+    """Count API requests, and limit the number of concurrent requests of each org."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         org_id, places = None, pace.limiter
@@ -193,7 +193,7 @@ def throttle_requests(pace: RequestThrottle, app: ASGIApp) -> ASGIApp:
 
 
 def page_caller(request: Request) -> UUID | None:
-    """Return the org of the user who requested the page, or None without authentication."""
+    """Return the org of the user who requested the page; None if not authenticated."""
     caller = getattr(request.state, "caller", None)
     return caller.org_id if isinstance(caller, Caller) else None
 
@@ -201,7 +201,7 @@ def page_caller(request: Request) -> UUID | None:
 def mcp_error_response(
     request: Request, message: Mapping[str, object], fault: RateLimited, *, is_tool: bool
 ) -> Response:
-    """Return a refusal in the protocol library's format; for a tool call, as a tool result."""
+    """Return an MCP error response for a refused message; for a tool call, a tool result."""
     body, headers = fault.as_json(), retry_after_header(fault.details)
     if "id" not in message:
         return json_response(body, 429, headers)

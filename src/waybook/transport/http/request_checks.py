@@ -22,7 +22,7 @@ ORIGIN: Final = re.compile(r"(https?)://([^/\s]+)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class AllowedHosts:
-    """Loopback names at any port, and `names`: exact values of the `Host` header.
+    """Allowed `Host` headers: loopback names with any port, and the exact values in `names`.
 
     >>> hosts = AllowedHosts(frozenset({"plans.example.org"}))
     >>> hosts.allow_host("localhost:8750"), hosts.allow_host("plans.example.org")
@@ -40,7 +40,7 @@ class AllowedHosts:
         return LOOPBACK.fullmatch(host) is not None or host.lower() in self.names
 
     def allow_origin(self, origin: str, host: str) -> bool:
-        """Return whether an `Origin` header is the host of this request or one of our names.
+        """Return whether an `Origin` header matches the request's host or an allowed host.
 
         Another port of this machine is another origin. So is a plain http page under the name that
         is served over https, since an attacker on the network may have written it.
@@ -65,7 +65,7 @@ MAX_DRAINED_BYTES: Final = 8 * BODY_LIMIT
 
 
 def reject_other_scopes(app: ASGIApp) -> ASGIApp:
-    """Refuse websockets; pass on HTTP requests and lifespan events."""
+    """Refuse WebSocket connections; pass on HTTP requests and lifespan events."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -77,7 +77,7 @@ def reject_other_scopes(app: ASGIApp) -> ASGIApp:
 
 
 def strip_header_whitespace(app: ASGIApp) -> ASGIApp:
-    """Strip whitespace around header values; the HTTP parser leaves it at their end."""
+    """Strip the whitespace around header values, which the HTTP parser leaves."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -126,7 +126,7 @@ def check_host_and_origin(hosts: AllowedHosts, app: ASGIApp) -> ASGIApp:
 
 
 def reject_encoded_bodies(app: ASGIApp) -> ASGIApp:
-    """Refuse compressed bodies (415): a small one may expand to a very large one."""
+    """Refuse compressed bodies (415), because a small one may expand to a very large one."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         coded = header_values(scope, b"content-encoding") if scope["type"] == "http" else []
@@ -141,7 +141,7 @@ def reject_encoded_bodies(app: ASGIApp) -> ASGIApp:
 
 
 def limit_body(limit: int, app: ASGIApp) -> ASGIApp:
-    """Read the whole body before the app runs; refuse it if too large (413) or too slow (408)."""
+    """Read the whole body before the app runs; refuse it if too large (413) or slow (408)."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -168,7 +168,7 @@ def limit_body(limit: int, app: ASGIApp) -> ASGIApp:
 
 
 async def read_body(receive: Receive, limit: int) -> bytes | None:
-    """Return the body, or None if it exceeds the limit."""
+    """Return the request body, or None if it exceeds the limit."""
     parts, size, more = [], 0, True
     while more and size <= MAX_DRAINED_BYTES:
         message = await receive()
@@ -183,7 +183,7 @@ async def read_body(receive: Receive, limit: int) -> bytes | None:
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that yields the body as one message, then the remaining messages."""
+    """Return an ASGI `receive` that yields the body already read, then remaining messages."""
     pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
@@ -193,7 +193,7 @@ def replay_body(body: bytes, receive: Receive) -> Receive:
 
 
 def declared_size(scope: Scope) -> int:
-    """Return the declared content length; 0 if it is missing or not a number."""
+    """Return the declared content length, or 0 if it is missing or not a number."""
     values = header_values(scope, b"content-length")
     return int(values[0]) if values and values[0].isdecimal() and values[0].isascii() else 0
 
@@ -217,7 +217,7 @@ SECURITY_HEADERS: Final = {
 
 
 def reject_cross_site(app: ASGIApp) -> ASGIApp:
-    """Refuse (403) requests that a browser sends on behalf of another site's page."""
+    """Refuse requests that a browser sends for a page of another site (403)."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not is_same_site(scope):

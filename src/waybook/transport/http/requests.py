@@ -61,7 +61,7 @@ class ReadApi:
     gateway: ToolGateway
 
     def routes(self) -> list[Route]:
-        """Return the routes of the API."""
+        """Return the routes of the REST API."""
         return [
             Route("/api/runs/{run_id}/progress", self.progress),
             Route("/api/documents/{resource_id}", self.document),
@@ -89,7 +89,7 @@ class ReadApi:
         return document_response(document) if form == "html" else markdown_response(document)
 
     async def outputs(self, request: Request) -> Response:
-        """Serve the list of a plan's outputs, all versions, newest first."""
+        """Serve the list of all versions of a plan's outputs, newest first."""
         plan_id = request.path_params["plan_id"]
         try:
             outputs = await self.gateway.outputs(request, plan_id)
@@ -98,7 +98,7 @@ class ReadApi:
         return json_response({"planId": plan_id, "outputs": outputs})
 
     async def output(self, request: Request) -> Response:
-        """Serve an output as a download."""
+        """Serve a plan output as a download."""
         try:
             output = await self.gateway.output(request, request.path_params["output_id"])
         except WaybookError as error:
@@ -107,7 +107,7 @@ class ReadApi:
 
 
 def output_response(output: ReadableOutput) -> Response:
-    """Return the output as an attachment of a type that no browser executes."""
+    """Return the output as a download with a media type that no browser executes."""
     kind = output.media_type if output.media_type in INERT_MEDIA_TYPES else "text/plain"
     headers = {
         **SANDBOX_HEADERS,
@@ -118,7 +118,7 @@ def output_response(output: ReadableOutput) -> Response:
 
 
 def document_response(document: ReadableDocument) -> Response:
-    """Return the document as a self-contained page."""
+    """Return the document as a self-contained HTML page."""
     title = f"{document.document_key}, {document.model}"
     headers = {
         **SANDBOX_HEADERS,
@@ -128,7 +128,7 @@ def document_response(document: ReadableDocument) -> Response:
 
 
 def markdown_response(document: ReadableDocument) -> Response:
-    """Return the document's Markdown as an attachment."""
+    """Return the document as a Markdown download."""
     headers = {
         **SANDBOX_HEADERS,
         "content-disposition": f'attachment; filename="{_name(document)}.md"',
@@ -137,7 +137,7 @@ def markdown_response(document: ReadableDocument) -> Response:
 
 
 def answer_error_response(body: Mapping[str, object]) -> Response:
-    """Return an error response with its HTTP status, retry delay and missing scopes."""
+    """Return the HTTP response for an error, with status, retry delay and missing scopes."""
     match body:
         case {"error": {"code": str() as code, "details": details}}:
             return json_response(
@@ -149,7 +149,7 @@ def answer_error_response(body: Mapping[str, object]) -> Response:
 
 
 def http_status(code: str | None) -> HTTPStatus:
-    """Return the HTTP status of an error code."""
+    """Return the HTTP status for an error code of Waybook."""
     return STATUS.get(code or "", HTTPStatus.BAD_REQUEST)
 
 

@@ -1,4 +1,4 @@
-"""JSON responses, and errors in the format the dispatcher uses."""
+"""JSON responses, and error responses in the format of the tool dispatcher."""
 
 from collections.abc import Mapping
 from math import ceil
@@ -19,7 +19,7 @@ def json_response(
 def error_response(
     status: int, code: str, message: str, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return an error that was detected before the dispatcher was called."""
+    """Return the error response for an error that occurred before the tool dispatcher."""
     return json_response(error_body(code, message), status, headers)
 
 

@@ -1,4 +1,4 @@
-"""HTTP server: one socket, one process, bounded request heads, graceful shutdown.
+"""HTTP server: one socket, one process, limited request headers, graceful shutdown.
 
 uvicorn accepts request heads of any size and waits for them without a limit. The client is not
 authenticated at that point, so any client could exhaust memory with an endless header, or occupy
@@ -38,11 +38,11 @@ TOO_LARGE: Final = (
 
 
 class HeadTooLarge(Exception):
-    """The request head exceeds its limits."""
+    """The URL and headers of a request exceed their limits."""
 
 
 class BoundedHeadProtocol(HttpToolsProtocol):
-    """Connection that limits the size and the duration of request heads."""
+    """HTTP connection that limits the size of request headers and the time to send them."""
 
     #: Size and header count of the current request head.
     _bytes = 0
@@ -53,17 +53,17 @@ class BoundedHeadProtocol(HttpToolsProtocol):
     _timer: TimerHandle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as theirs
-        """Start the timer for the first head."""
+        """Start the timer for the headers of the first request."""
         super().connection_made(transport)
         self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timer."""
+        """Cancel the timer when the connection is lost."""
         self._stop_expecting()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse data, and refuse the request if too much remains unparsed."""
+        """Parse received data, and refuse the request if too much data remains unparsed."""
         self._buffered += len(data)
         super().data_received(data)
         if self.transport.is_closing():
@@ -76,39 +76,39 @@ class BoundedHeadProtocol(HttpToolsProtocol):
             self._expect()
 
     def on_message_begin(self) -> None:
-        """Reset the counters for a new head; pipelined requests start here too."""
+        """Reset the counters at the start of a request, including a pipelined one."""
         super().on_message_begin()
         self._bytes = self._headers = 0
 
     def on_url(self, url: bytes) -> None:
-        """Count a part of the URL."""
+        """Count the size of a part of the URL."""
         self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a complete header."""
+        """Count a complete request header and its size."""
         self._headers += 1
         self._count(len(name) + len(value))
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Cancel the timer: the head is complete."""
+        """Cancel the timer, because the request headers are complete."""
         self._buffered = 0
         self._stop_expecting()
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Reset the count of buffered bytes; `limit_body` bounds the size of bodies."""
+        """Reset the count of buffered bytes; `limit_body` limits the size of bodies."""
         self._buffered = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Reset the count of buffered bytes at the end of the message."""
+        """Reset the count of buffered bytes at the end of a request."""
         self._buffered = 0
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer 431 if the head is too large, else 400."""
+        """Answer 431 if the request headers are too large, otherwise 400."""
         if self._is_too_much():
             self._refuse()
         else:
@@ -150,7 +150,7 @@ T = TypeVar("T")
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket; port 0 lets the system choose a port.
+    """Return a listening socket; with port 0, the system chooses a port.
 
     It names its protocol and sends without delay: asyncio sets TCP_NODELAY only on sockets with a
     named protocol, and a short response otherwise waits 40 ms for the client's acknowledgment.
@@ -174,13 +174,13 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def address(listening: socket.socket) -> str:
-    """Return the URL of the socket, such as `http://127.0.0.1:8750`."""
+    """Return the URL of a listening socket, such as `http://127.0.0.1:8750`."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 class SignalFreeServer(uvicorn.Server):
-    """Server that does not handle the process's signals.
+    """HTTP server that does not handle process signals.
 
     uvicorn raises the signal again after shutdown, which would end the process before other
     resources, such as a database, are closed.
@@ -192,14 +192,14 @@ class SignalFreeServer(uvicorn.Server):
 
 
 def no_shutdown_hook() -> None:
-    """Do nothing: the default for an app whose responses all end by themselves."""
+    """Do nothing on shutdown; the default for apps whose responses all end by themselves."""
 
 
 @asynccontextmanager
 async def serve_in_background(
     app: ASGIApp, listening: socket.socket, leaving: Callable[[], None] = no_shutdown_hook
 ) -> AsyncIterator[str]:
-    """Serve within the context and yield the URL; on exit, finish requests in progress.
+    """Serve within the block and yield the server's URL; on exit, finish the open requests.
 
     `leaving` is called first on exit, to end responses that would otherwise never end.
     """

@@ -1,4 +1,4 @@
-"""Stateless API for reports and maps of externally managed DAGs, computed from a snapshot."""
+"""Stateless API for progress reports and maps of runs in other systems, sent as snapshots."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -26,11 +26,11 @@ class SnapshotApi:
         self.turns = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def report(self, request: Request) -> Response:
-        """Serve the progress report of the run in the snapshot."""
+        """Serve the progress report for a run snapshot."""
         return await self._answer(request, report_from_snapshot)
 
     async def map(self, request: Request) -> Response:
-        """Serve the map of the snapshot, or of a definition without a run."""
+        """Serve the map of a run snapshot, or of a DAG definition without a run."""
         return await self._answer(request, map_from_snapshot)
 
     async def _answer(self, request: Request, door: Callable[[object], object]) -> Response:
@@ -42,7 +42,7 @@ class SnapshotApi:
 
 
 def answer_snapshot(body: bytes, door: Callable[[object], object]) -> Response:
-    """Return the result of calling `door` with the snapshot in the body, or an error response."""
+    """Pass the snapshot in the body to `door`; return its result or an error response."""
     try:
         answer = door(read_snapshot(body))
     except BadRecipe as error:
@@ -53,7 +53,7 @@ def answer_snapshot(body: bytes, door: Callable[[object], object]) -> Response:
 
 
 def read_snapshot(body: bytes) -> object:
-    """Return the parsed JSON body.
+    """Return the JSON value in a request body.
 
     Raises:
         InvalidInput: the body is not JSON.

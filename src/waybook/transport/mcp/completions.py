@@ -1,4 +1,4 @@
-"""Argument completion for plan ids and run ids."""
+"""MCP argument completion for plan ids and run ids."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -19,14 +19,14 @@ URIS: Final = {kind.uri: kind.of_runs for kind in KINDS if kind.argument in {"pl
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """Completion of ids of open plans and runs, by id prefix or by part of the name."""
+    """MCP completion of ids of open plans and runs, by id prefix or a part of the name."""
 
     gateway: ToolGateway
 
     async def complete(
         self, context: Context, params: wire.CompleteRequestParams
     ) -> wire.CompleteResult:
-        """Return matching ids; other arguments have no completions."""
+        """Return the ids that match a typed argument, or nothing for other arguments."""
         of_runs = is_run_argument(params)
         if of_runs is None:
             return wire.CompleteResult(completion=wire.Completion(values=[]))
@@ -38,7 +38,7 @@ class Completions:
         )
 
     async def _open(self, context: Context, *, of_runs: bool) -> tuple[tuple[OpenItem, ...], bool]:
-        """Return the open plans or runs, and whether there are more."""
+        """Return the open plans or runs, and whether there are more of them."""
         if of_runs:
             return await open_runs(self.gateway, context), False
         page = await open_plans(self.gateway, context)
@@ -58,5 +58,5 @@ def is_run_argument(params: wire.CompleteRequestParams) -> bool | None:
 
 
 def matches(item: OpenItem, typed: str) -> bool:
-    """Return whether the typed text is a prefix of the id or a part of the name."""
+    """Return whether the typed text is the start of the id or a part of the name."""
     return item.id.startswith(typed) or typed.casefold() in item.name.casefold()

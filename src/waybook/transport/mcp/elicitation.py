@@ -1,4 +1,4 @@
-"""Review decisions in the chat, through MCP elicitation.
+"""Review decisions in the chat, by MCP elicitation (forms shown by the client).
 
 The review is stored first, and then the call is answered with a form. The client shows it and
 repeats the call with the user's input; the server keeps no state in between. If the user declines
@@ -40,7 +40,7 @@ FORM: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReviewElicitation:
-    """Handler of review requests that can be decided within the same call."""
+    """Handler for review requests that a person can decide during the same tool call."""
 
     gateway: ToolGateway
 
@@ -82,7 +82,7 @@ class ReviewElicitation:
 
 
 def supports_elicitation(context: Context) -> bool:
-    """Return whether the client can show forms and repeats calls with the user's input."""
+    """Return whether the MCP client can show forms and repeat a call with the user's input."""
     session = context.session
     if session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return False
@@ -92,14 +92,14 @@ def supports_elicitation(context: Context) -> bool:
 
 
 def form_message(arguments: Mapping[str, object]) -> str:
-    """Return the text above the form: the summary and the questions."""
+    """Return the text above the review form: the summary and the questions."""
     questions = arguments.get("questions")
     lines = [f"? {question}" for question in questions] if isinstance(questions, list) else []
     return "\n".join([str(arguments.get("summary")), *lines])[:MAX_MESSAGE_LENGTH]
 
 
 def _state(text: str) -> dict[str, object]:
-    """Return the answer to the first call; clients can forge it, so the ids in it are checked."""
+    """Parse the answer to the first call; clients can forge it, so its ids are checked."""
     try:
         state = orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""MCP prompts, and the server instructions that clients receive on connecting.
+"""MCP prompts, and the server instructions that MCP clients receive when they connect.
 
 These texts are product text read by models. The instructions cover only what a profile offers: the
 loop of plans, the loop of runs, or both.
@@ -16,7 +16,7 @@ from waybook.transport.gateway import ToolGateway
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptTemplate:
-    """Prompt whose text has a placeholder for its argument, if it takes one."""
+    """MCP prompt whose text may have a placeholder for one argument."""
 
     name: str
     title: str
@@ -28,7 +28,7 @@ class PromptTemplate:
     default: str | None = None
 
     def to_wire(self) -> wire.Prompt:
-        """Return the prompt as clients list it."""
+        """Return the prompt in the form in which MCP clients list it."""
         gaps = [self.argument] if self.argument else []
         needed = self.default is None
         return wire.Prompt(
@@ -44,7 +44,7 @@ class PromptTemplate:
         )
 
     def render(self, arguments: Mapping[str, str]) -> wire.GetPromptResult:
-        """Return the prompt with its placeholder filled.
+        """Return the text of the prompt with the argument inserted.
 
         Raises:
             MCPError: the argument is missing.
@@ -149,21 +149,21 @@ it returns, and call complete_skill when you are done.
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """Built-in prompts, and one for each skill if the profile can start skills."""
+    """Built-in MCP prompts, and one prompt per skill if the tool profile can start skills."""
 
     gateway: ToolGateway
     skills: bool
     runs: bool
 
     async def list(self, context: Context, _: object) -> wire.ListPromptsResult:
-        """Return every prompt: the built-in ones, then one per skill."""
+        """Return all MCP prompts: the built-in prompts, then one per skill."""
         ways = await self.all_prompts(context)
         return wire.ListPromptsResult(prompts=[way.to_wire() for way in ways.values()])
 
     async def get(
         self, context: Context, params: wire.GetPromptRequestParams
     ) -> wire.GetPromptResult:
-        """Return one prompt with its argument filled in."""
+        """Return one MCP prompt with its argument inserted."""
         way = self.builtin_prompts.get(params.name) or (await self.all_prompts(context)).get(
             params.name
         )
@@ -173,11 +173,11 @@ class Prompts:
 
     @property
     def builtin_prompts(self) -> Mapping[str, PromptTemplate]:
-        """The built-in prompts of the profile."""
+        """Built-in prompts for the tool profile."""
         return {**PLAN_PROMPTS, **RUN_PROMPTS} if self.runs else PLAN_PROMPTS
 
     async def all_prompts(self, context: Context) -> Mapping[str, PromptTemplate]:
-        """Return the built-in prompts and those of skills; built-in names take precedence."""
+        """Return the prompts that are built in or made from skills; built-in names win."""
         ours = self.builtin_prompts
         if not self.skills:
             return ours

@@ -1,4 +1,4 @@
-"""Resource kinds: their URI templates, and the tool that reads each."""
+"""Kinds of MCP resources: their URI templates, and the tools that read them."""
 
 import re
 from dataclasses import dataclass
@@ -26,17 +26,17 @@ class ResourceKind:
     mime_type: str = JSON
 
     def id_in(self, uri: str) -> str | None:
-        """Return the id in a URI of this kind, or None if the URI is of another kind."""
+        """Return the id in a resource URI of this kind, or None if it is of another kind."""
         before, after = map(re.escape, self.uri.split("{id}"))
         matched = re.fullmatch(rf"{before}([0-9A-Za-z-]{{1,64}}){after}", uri)
         return matched[1] if matched else None
 
     def arguments(self, resource_id: str) -> dict[str, object]:
-        """Return the tool arguments that read the object with this id."""
+        """Return the tool arguments for reading the resource with this id."""
         return {self.argument: resource_id, **({"detail": True} if self.full_text else {})}
 
     def template(self) -> wire.ResourceTemplate:
-        """Return the URI template as clients list it."""
+        """Return the URI template in the form in which MCP clients list it."""
         return wire.ResourceTemplate(
             name=self.name,
             title=self.title,

@@ -1,4 +1,4 @@
-"""Plans, runs and research as MCP resources, and the interactive map.
+"""Plans, runs and research as MCP resources, and the interactive map app.
 
 The map is an app of the extension `io.modelcontextprotocol/ui`. A host that supports it shows
 `map.html` next to the results of certain tools, in a frame that can reach only the host. The page
@@ -48,7 +48,7 @@ class Page:
 
 
 async def open_plans(gateway: ToolGateway, context: Context, cursor: str | None = None) -> Page:
-    """Return one page of the active plans, newest activity first.
+    """Return one page of the active plans, latest activity first.
 
     Raises:
         MCPError: the call was refused or failed.
@@ -65,7 +65,7 @@ async def open_plans(gateway: ToolGateway, context: Context, cursor: str | None 
 
 
 async def open_runs(gateway: ToolGateway, context: Context) -> tuple[OpenItem, ...]:
-    """Return the open runs, newest activity first.
+    """Return the open runs, latest activity first.
 
     Raises:
         MCPError: the call was refused or failed.
@@ -78,7 +78,7 @@ async def open_runs(gateway: ToolGateway, context: Context) -> tuple[OpenItem, .
 
 
 def active_plan(item: Mapping[str, object]) -> OpenItem:
-    """Convert an entry of `list_active_plans`."""
+    """Convert an entry of a `list_active_plans` reply to an open plan."""
     return OpenItem(
         id=str(item["planId"]),
         name=str(item["name"]),
@@ -87,7 +87,7 @@ def active_plan(item: Mapping[str, object]) -> OpenItem:
 
 
 def open_run(item: Mapping[str, object]) -> OpenItem:
-    """Convert an entry of `list_dags`."""
+    """Convert an entry of a `list_dags` reply to an open run."""
     waiting, current = item["awaitingFeedback"], item["currentStage"]
     where = f"{waiting} awaits feedback" if waiting else f"{current} in progress"
     standing = f"{item['dagSlug']}, {where}, {item['completedSteps']} steps done"
@@ -102,7 +102,7 @@ STYLE_PLACEHOLDER: Final = "/* map.css */"
 
 
 def read_app() -> wire.ReadResourceResult:
-    """Return the map app as a host reads it; it is the same for every caller."""
+    """Return the map app as an MCP resource, which is the same for every caller."""
     contents = wire.TextResourceContents(
         uri=URI, mime_type=MIME_TYPE, text=page(), _meta={"ui": {"prefersBorder": True}}
     )
@@ -112,7 +112,7 @@ def read_app() -> wire.ReadResourceResult:
 
 @cache
 def page() -> str:
-    """Return the minified page of the map app, with the style sheet of maps included."""
+    """Return the minified HTML page of the map app, including its style sheet."""
     html = files("waybook.transport.mcp").joinpath("map.html").read_text("utf-8")
     style = files("waybook.dag.diagram").joinpath("map.css").read_text("utf-8")
     return "\n".join(_lean(html.replace(STYLE_PLACEHOLDER, style))) + "\n"
@@ -127,7 +127,7 @@ def _lean(text: str) -> Iterator[str]:
 
 
 class Text(NamedTuple):
-    """Text of a resource; `meta` contains its author or model, if it has one."""
+    """Text of an MCP resource; `meta` has its author or language model, if known."""
 
     mime_type: str
     text: str
@@ -136,7 +136,7 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Resources of the caller's org; runs only if the profile includes them."""
+    """MCP resources of the caller's org, with runs only if the tool profile includes them."""
 
     gateway: ToolGateway
     runs: bool
@@ -145,18 +145,18 @@ class Resources:
 
     @property
     def kinds(self) -> tuple[ResourceKind, ...]:
-        """The resource kinds that the profile offers."""
+        """Kinds of MCP resources that the tool profile offers."""
         return tuple(kind for kind in KINDS if self.runs or not kind.of_runs)
 
     async def templates(self, _: Context, __: object) -> wire.ListResourceTemplatesResult:
-        """Return the URI templates, without a call to the dispatcher."""
+        """Return the URI templates of the MCP resources, without a tool call."""
         templates = [kind.template() for kind in self.kinds]
         return wire.ListResourceTemplatesResult(resource_templates=templates)
 
     async def list(
         self, context: Context, params: wire.PaginatedRequestParams | None
     ) -> wire.ListResourcesResult:
-        """Return open runs, then active plans by page, newest activity first, then skills."""
+        """Return open runs, then pages of active plans by latest activity, then skills."""
         cursor = params.cursor if params else None
         page = await open_plans(self.gateway, context, cursor)
         runs = await open_runs(self.gateway, context) if self.runs and cursor is None else ()
@@ -169,7 +169,7 @@ class Resources:
     async def read(
         self, context: Context, params: wire.ReadResourceRequestParams
     ) -> wire.ReadResourceResult:
-        """Return the result of the tool for this kind, or the text of the document or output."""
+        """Return the content of an MCP resource: a tool result, a document, or an output."""
         if params.uri == URI:
             return read_app()
         if self.skills is not None and params.uri.startswith(SCHEME):
@@ -234,7 +234,7 @@ def _flag(text: str) -> dict[str, object]:
 
 
 def to_resource(kind: ResourceKind, item: OpenItem) -> wire.Resource:
-    """Return an open plan or run as clients list it."""
+    """Return an open plan or run in the form in which MCP clients list it."""
     return wire.Resource(
         name=item.id,
         title=item.name,

@@ -33,7 +33,7 @@ def build_server(
     profile: str = "plan",
     one_line: bool = False,
 ) -> Server[None]:
-    """Return a server for the tools of a profile; every call goes through the gateway.
+    """Return an MCP server with the tools of a profile; calls go through the tool gateway.
 
     Tools are listed without a call to the dispatcher, so listing never waits for its start.
     `one_line` means that there is one client on a persistent connection, which can receive

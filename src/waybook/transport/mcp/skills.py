@@ -1,4 +1,4 @@
-"""Skills over MCP: the extension `io.modelcontextprotocol/skills`.
+"""Skills over MCP, by the protocol extension `io.modelcontextprotocol/skills`.
 
 Every file of a skill is a resource at `skill://NAME/PATH`. `skills/list` and `skills/get` return
 the front matter of a skill and its files with their hashes; `resources/directory/read` lists a
@@ -56,23 +56,23 @@ class UriParams(wire.RequestParams):
 
 @dataclass(frozen=True, slots=True)
 class Skills:
-    """Loaded skills, as the extension serves them."""
+    """Loaded skills, served by the MCP extension for skills."""
 
     gateway: ToolGateway
 
     def serve(self, server: Server[None]) -> None:
-        """Add the extension to a server."""
+        """Add the MCP extension for skills to a server."""
         server.extensions[EXTENSION] = {"directoryRead": True}
         server.add_request_handler("skills/list", wire.PaginatedRequestParams, self.list)
         server.add_request_handler("skills/get", UriParams, self.get)
         server.add_request_handler("resources/directory/read", UriParams, self.folder)
 
     async def list(self, _: Context, __: wire.PaginatedRequestParams) -> dict[str, Any]:
-        """Return all skills on a single page, since there are few."""
+        """Return all skills on one page, because there are few."""
         return {"skills": [entry(skill) for skill in await self.all()], **CACHE_SECONDS}
 
     async def get(self, _: Context, params: UriParams) -> dict[str, Any]:
-        """Return one skill by the URI of its `SKILL.md`."""
+        """Return the skill whose `SKILL.md` file has this URI."""
         for skill in await self.all():
             if uri_of(skill, SKILL_FILE) == params.uri:
                 return {"skill": entry(skill), **CACHE_SECONDS}
@@ -89,7 +89,7 @@ class Skills:
         raise invalid_params(f"{params.uri} is not a directory resource", uri=params.uri)
 
     async def listed(self) -> Sequence[wire.Resource]:
-        """Return the skills as ordinary resources, for clients without the extension."""
+        """Return the skills as ordinary MCP resources, for clients without the extension."""
         return [
             wire.Resource(
                 name=skill.name,
@@ -101,7 +101,7 @@ class Skills:
         ]
 
     async def read(self, uri: str) -> wire.ReadResourceResult:
-        """Return a file of a skill, as it was when the skills were loaded."""
+        """Return a skill's file, as it was when the skills were loaded."""
         for skill in await self.all():
             for file in skill.files:
                 if uri_of(skill, file.path) == uri:
@@ -120,12 +120,12 @@ class Skills:
 
 
 def uri_of(skill: Skill, path: str) -> str:
-    """Return the URI of a file of a skill."""
+    """Return the MCP resource URI of a skill's file."""
     return f"{SCHEME}{skill.name}/{quote(path)}"
 
 
 def entry(skill: Skill) -> dict[str, Any]:
-    """Return a skill as the extension describes it: front matter, and all files with hashes."""
+    """Return a skill in the extension's format: front matter, and all files with hashes."""
     return {
         "uri": uri_of(skill, SKILL_FILE),
         "frontmatter": dict(skill.front_matter),
@@ -141,7 +141,7 @@ def entry(skill: Skill) -> dict[str, Any]:
 
 
 def children(skill: Skill, folder: str) -> list[dict[str, str]]:
-    """Return the direct children of a folder sorted by name; empty if it does not exist."""
+    """Return a folder's direct children sorted by name; empty if it does not exist."""
     entries: dict[str, dict[str, str]] = {}
     for file in skill.files:
         inner = uri_of(skill, file.path).removeprefix(f"{folder}/")
@@ -155,7 +155,7 @@ def children(skill: Skill, folder: str) -> list[dict[str, str]]:
 
 
 def to_contents(uri: str, file: SkillFile) -> wire.TextResourceContents | wire.BlobResourceContents:
-    """Return the file as text if it is UTF-8, else as base64."""
+    """Return the content of a file as text if it is UTF-8, otherwise as base64."""
     kind = media_type_of(file)
     try:
         return wire.TextResourceContents(uri=uri, mime_type=kind, text=file.content.decode())
@@ -165,7 +165,7 @@ def to_contents(uri: str, file: SkillFile) -> wire.TextResourceContents | wire.B
 
 
 def media_type_of(file: SkillFile) -> str:
-    """Return the media type of a file from its extension or its content."""
+    """Return the media type of a file, judged by its extension or its content."""
     known = MEDIA_TYPES.get(PurePosixPath(file.path).suffix.lower())
     if known:
         return known

@@ -1,4 +1,4 @@
-"""MCP over stdin and stdout, for clients that start the server as a subprocess.
+"""MCP over stdin and stdout, for MCP clients that start the server as a subprocess.
 
 The protocol library would read a line of any length into memory, and not answer what it cannot
 parse. Here a line is limited to the size of an HTTP message, and an invalid line is answered with
@@ -28,7 +28,7 @@ ErrorWriter = Callable[[JSONRPCError], None]
 
 
 def take_stdin() -> BinaryIO:
-    """Return stdin for exclusive use; any other reader in the process reads end of file.
+    """Return stdin for exclusive use; other readers in this process see the end of the file.
 
     The descriptor is never closed, because a thread may be reading it until the process ends.
     """
@@ -46,7 +46,7 @@ class MessageLines:
         self._refuse = refuse
 
     def readline(self) -> str:
-        """Return the next line with a valid message; empty at end of file."""
+        """Return the next line with a valid message, or an empty text at end of input."""
         while line := self._wire.readline(MESSAGE_LIMIT + 1):
             if not line.endswith(b"\n") and len(line) > MESSAGE_LIMIT:
                 self._refuse(_too_long(line[:PREVIEW_BYTES], self._end_of(line)))
@@ -58,7 +58,7 @@ class MessageLines:
         return ""
 
     def _end_of(self, line: bytes) -> bytes:
-        """Discard the rest of an oversized line and return its last bytes."""
+        """Discard the rest of an oversized input line and return its last bytes."""
         end = line[-PREVIEW_BYTES:]
         while not end.endswith(b"\n") and (piece := self._wire.readline(READ_SIZE)):
             end = (end + piece)[-PREVIEW_BYTES:]
@@ -81,7 +81,7 @@ def _unsound(read: InvalidMessage) -> JSONRPCError:
 
 
 async def serve_stdio(server: Server[None]) -> None:
-    """Serve one client until it closes stdin.
+    """Serve one MCP client until it closes stdin.
 
     Until then stdin and stdout are reserved for the protocol: other readers get end of file, and
     other output goes to stderr.

@@ -1,4 +1,4 @@
-"""Change notifications for resources.
+"""MCP notifications about changed resources.
 
 In the revision of 2026-07-28 a client calls `subscriptions/listen`, and the response is the stream,
 over HTTP and stdio alike. Older revisions subscribe to one resource at a time and receive
@@ -39,7 +39,7 @@ LIVE: Final = tuple(kind for kind in KINDS if kind.argument in {"planId", "runId
 
 
 def events_of(event: ChangeEvent) -> list[ServerEvent]:
-    """Return the resources that an event changed, and a list change if it may affect the list."""
+    """Return the MCP events for a change: updated resources and, if it changed, the list."""
     about = f"{event.kind}Id"
     changed: list[ServerEvent] = [
         ResourceUpdated(kind.uri.format(id=event.id)) for kind in LIVE if kind.argument == about
@@ -49,7 +49,7 @@ def events_of(event: ChangeEvent) -> list[ServerEvent]:
 
 @dataclass(slots=True)
 class ListenStream:
-    """Stream of one client: adapts the changes of one org to the library's bus interface."""
+    """Stream of one MCP client; adapts an org's changes to the library's bus interface."""
 
     bus: Bus
     org_id: UUID
@@ -58,30 +58,30 @@ class ListenStream:
     _deliver: Callable[[ServerEvent], None] = field(init=False)
 
     async def publish(self, _: ServerEvent) -> None:
-        """Do nothing: changes come from the application's own event bus."""
+        """Do nothing, because changes come from the application's own event bus."""
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        """Subscribe the library to the changes of this org."""
+        """Subscribe the MCP library to the changes of this org."""
         self._deliver = listener
         return self.bus.subscribe(self.org_id, self)
 
     def on_event(self, change: ChangeEvent) -> None:
-        """Deliver the notifications for a change."""
+        """Send the MCP notifications for a change event."""
         for event in events_of(change):
             self._deliver(event)
 
     def on_gap(self) -> None:
-        """Close the stream: events were lost, so any resource may have changed."""
+        """Close the stream, because events were missed and any resource may have changed."""
         self.close()
 
     def on_close(self) -> None:
-        """Close the stream: the bus is shutting down."""
+        """Close the stream, because the event bus is shutting down."""
         self.close()
 
 
 @dataclass(slots=True)
 class ListenStreams:
-    """Handler of `subscriptions/listen`; each call is a stream."""
+    """Handler of `subscriptions/listen`, which opens one stream per call."""
 
     gateway: ToolGateway
     listeners: StreamLimiter = field(
@@ -91,7 +91,7 @@ class ListenStreams:
     async def listen(
         self, context: Context, params: wire.SubscriptionsListenRequestParams
     ) -> wire.SubscriptionsListenResult:
-        """Send change notifications until the client cancels or the server stops."""
+        """Send change notifications until the MCP client cancels or the server stops."""
         bus, org_id = await self.gateway.event_bus(context.request)
         if full := self.listeners.limit_error(org_id):
             raise MCPError(wire.INTERNAL_ERROR, full.message, full.as_json())
@@ -108,7 +108,7 @@ class ListenStreams:
             asking.cancel()
 
     async def _ask_again(self, context: Context, stream: ListenStream) -> None:
-        """Close the stream once its credential is no longer valid."""
+        """Check the stream's credential at intervals; close the stream if it is invalid."""
         while True:
             await asyncio.sleep(REAUTH_SECONDS)
             if not await self.gateway.still_authorized(context.request):
@@ -118,7 +118,7 @@ class ListenStreams:
 
 @dataclass(slots=True)
 class ResourceSubscriptions:
-    """Handler of `resources/subscribe` for the single client of a persistent connection."""
+    """Handler of `resources/subscribe`, for the only MCP client of a persistent connection."""
 
     gateway: ToolGateway
     _uris: set[str] = field(default_factory=set)
@@ -127,7 +127,7 @@ class ResourceSubscriptions:
     _telling: asyncio.Task[None] | None = None
 
     def serve(self, server: Server[None]) -> None:
-        """Register the handlers."""
+        """Register the subscription handlers with the MCP server."""
         server.add_request_handler(
             "resources/subscribe", wire.SubscribeRequestParams, self.subscribe
         )
@@ -137,7 +137,7 @@ class ResourceSubscriptions:
 
     @asynccontextmanager
     async def lifespan(self, _: Server[None]) -> AsyncIterator[None]:
-        """Stop sending notifications when the server ends."""
+        """Stop sending notifications when the MCP server ends."""
         try:
             yield
         finally:
@@ -146,7 +146,7 @@ class ResourceSubscriptions:
     async def subscribe(
         self, context: Context, params: wire.SubscribeRequestParams
     ) -> wire.EmptyResult:
-        """Start notifications for a resource."""
+        """Start sending notifications about a resource."""
         if not any(kind.id_in(params.uri) for kind in LIVE):
             raise invalid_params("There is nothing to subscribe to at this address", uri=params.uri)
         if len(self._uris) >= MAX_RESOURCES:
@@ -161,19 +161,19 @@ class ResourceSubscriptions:
     async def unsubscribe(
         self, _: Context, params: wire.UnsubscribeRequestParams
     ) -> wire.EmptyResult:
-        """Stop notifications for a resource."""
+        """Stop sending notifications about a resource."""
         self._uris.discard(params.uri)
         return wire.EmptyResult()
 
     def on_event(self, change: ChangeEvent) -> None:
-        """Queue a notification for each changed resource that is subscribed to."""
+        """Queue a notification for each subscribed resource that changed."""
         for event in events_of(change):
             if isinstance(event, ResourceUpdated) and event.uri in self._uris:
                 self._changed[event.uri] = None
                 self._has_news.set()
 
     def on_gap(self) -> None:
-        """Queue a notification for every subscribed resource, because change events were lost."""
+        """Queue a notification for every subscribed resource, because events were missed."""
         self._changed |= dict.fromkeys(self._uris)
         self._has_news.set()
 

@@ -22,7 +22,7 @@ FILE: Final = "tools.json"
 
 @dataclass(frozen=True, slots=True)
 class PublishedTool:
-    """Tool as clients see it, and the profiles that include it."""
+    """Tool as MCP clients see it, and the profiles that include it."""
 
     listed: wire.Tool
     profiles: frozenset[str]
@@ -50,7 +50,7 @@ def tools_in_profile(tools: Mapping[str, PublishedTool], profile: str) -> list[w
 
 
 def to_tool_result(answer: Answer) -> wire.CallToolResult:
-    """Return a dispatcher answer as a tool result.
+    """Convert an answer of the tool dispatcher to an MCP tool result.
 
     An error is one text block without structured content, which would violate the output schema.
     """

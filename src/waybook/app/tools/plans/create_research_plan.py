@@ -36,7 +36,7 @@ class CreateResearchPlan(MutatingArguments):
 
 
 async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) -> ToolReply:
-    """Create the plan, its steps and its conditions, linked to the session's latest skill."""
+    """Create the plan, its steps and its conditions; link it to the session's latest skill."""
     opened = OpenTransaction(ctx, skill_executions.latest_statement(ctx.actor().holder))
 
     async def decide() -> Proposal[Written]:

@@ -54,7 +54,7 @@ async def get_next_step(ctx: RequestContext, args: GetNextStep) -> ToolReply:
 
 
 async def _reply(locked: LockedPlan, reply: NextStep) -> Body | None:
-    """Return the reply, or None if it needs rows that a cached plan does not have."""
+    """Return the reply, or None if it needs rows that the cached plan lacks."""
     plan_id = locked.plan.id
     match reply:
         case StepReady(step, text, resumed):

@@ -38,7 +38,7 @@ class GetPlanStatus(ReadArguments):
 
 
 async def get_plan_status(ctx: RequestContext, args: GetPlanStatus) -> Body:
-    """Return the status of the plan; record a stall that is not recorded yet."""
+    """Return the status of the plan; first record a stall that is not recorded yet."""
     limit = reply_limit(ctx.caller.channel, detail=args.detail)
     most = limit if args.detail else MAX_BYTES_PER_CHARACTER * RESULTS_BUDGET
     include = PlanInclude.RESULTS | PlanInclude.USAGE if args.detail else PlanInclude.RESULTS
@@ -61,7 +61,7 @@ async def get_plan_status(ctx: RequestContext, args: GetPlanStatus) -> Body:
 
 
 def status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Body]) -> Body:
-    """Return the status of a plan: stored and derived status, steps by kind, stalled steps."""
+    """Return a plan's status: stored and derived status, steps by status, stalled steps."""
     plan, progress = detail.plan, detail.progress
     current, review = detail.current_step, detail.review
     return {
@@ -112,7 +112,7 @@ def _completed_view(step: Step, result: Body) -> Json:
 
 
 def _by_step(detail: PlanDetail) -> list[Json]:
-    """Return the usage of each step, in plan order; steps no longer in the plan come last."""
+    """Return the usage of each step in plan order; usage of removed steps comes last."""
     orders = {str(step.id): step.order for step in detail.plan.steps}
     took = detail.usage
     last = len(orders) + 1

@@ -1,4 +1,4 @@
-"""get_research_context: everything a new conversation needs to continue a plan."""
+"""get_research_context: the data that a new conversation needs to continue a plan."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -118,7 +118,7 @@ async def _material(
 
 
 async def _with_what_matters(ctx: RequestContext, material: PlanMaterial) -> PlanMaterial:
-    """Add the artifacts relevant to the plan's question or, with `since`, the new ones."""
+    """Add the artifacts relevant to the plan's question or, with `since`, the later ones."""
     plan_id = material.plan.id
     if material.since is not None:
         stored = sorted(_changed(material.entries, Entity.ARTIFACT))

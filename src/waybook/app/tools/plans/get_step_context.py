@@ -1,4 +1,4 @@
-"""get_step_context: context of a step, within a token budget."""
+"""get_step_context: context packet of a step, within a token budget."""
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
@@ -44,7 +44,7 @@ class GetStepContext(ReadArguments):
 
 
 async def get_step_context(ctx: RequestContext, args: GetStepContext) -> Body:
-    """Return a step's instructions, earlier attempts, earlier results and relevant artifacts.
+    """Return the step's instructions, earlier attempts and results, and relevant artifacts.
 
     The call is a heartbeat: an agent that reads the context of a step is working on it.
     """
@@ -61,7 +61,7 @@ async def get_step_context(ctx: RequestContext, args: GetStepContext) -> Body:
 
 
 async def _about(ctx: RequestContext, step_id: str) -> StepSubject:
-    """Record a heartbeat of the step, and return the step's topic."""
+    """Record a heartbeat of the step, and return what the step is about."""
     library = ctx.services.search_backend
     _, rows, *able = await ctx.write_and_read(
         load.SQL["touch_step"](step_id=step_id),
@@ -115,13 +115,13 @@ def _searched(about: StepSubject, args: GetStepContext) -> bool:
 
 
 async def matching_artifacts(ctx: RequestContext, plan_id: str, question: str) -> dict[str, int]:
-    """Return artifacts of a plan relevant to a question, best first: ids and passage numbers."""
+    """Return a plan's artifacts relevant to a question, best first: ids and passages."""
     results, _ = await run_search(ctx, question, Scope(plan_id=plan_id))
     return {hit.subject_id: hit.part for hit in results.hits[:MAX_MATCHES]}
 
 
 def order_by_hits(rows: list[ArtifactRow], hits: dict[str, int]) -> list[StoredArtifact]:
-    """Return the artifacts in the order of the hits; sources are not artifacts, and are omitted."""
+    """Return the artifacts in the order of the hits; omit sources, which are not artifacts."""
     stored = {row.id: contexts.read_stored(row) for row in rows}
     return [stored[artifact_id] for artifact_id in hits if artifact_id in stored]
 

@@ -24,7 +24,7 @@ class ListActivePlans(ReadArguments):
 
 
 async def list_active_plans(ctx: RequestContext, args: ListActivePlans) -> Body:
-    """Return a page of the org's open plans, newest activity first, with the true total."""
+    """Return a page of the org's open plans, latest activity first, and their total number."""
     before_at, before = _read_cursor(args.cursor)
     wanted = PlanFilter(order=PlanOrder.ACTIVITY, before=before, before_at=before_at)
     page = await plan_summaries(ctx, wanted, limit=args.limit)

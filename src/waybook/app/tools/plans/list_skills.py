@@ -22,7 +22,7 @@ class ListSkills(ReadArguments):
 
 
 async def list_skills(ctx: RequestContext, args: ListSkills) -> Body:
-    """Return the configured skills, by name; or one of them, or one of its files."""
+    """Return all configured skills, or one skill, or one file of a skill."""
     if args.name is None:
         if args.file is not None:
             raise InvalidInput("file: say the name of the skill too", argument="name")
@@ -52,7 +52,7 @@ def find_skill(ctx: RequestContext, name: str) -> Skill:
 
 
 def file_names(skill: Skill) -> list[Json] | None:
-    """Return the files other than `SKILL.md`, if there are any."""
+    """Return the skill's files other than `SKILL.md`, if there are any."""
     return [file.path for file in skill.extra_files] or None
 
 
@@ -75,7 +75,7 @@ def _view(skill: Skill, description: str, *, files: bool = True) -> Body:
 
 
 def _file_view(skill: Skill, path: str) -> Body:
-    """Return the text of a file, as read at startup, cut to the size limit."""
+    """Return the text of a skill's file, as loaded at startup, truncated to the size limit."""
     file = skill.file(path)
     if file is None:
         raise NotFound(
@@ -96,7 +96,7 @@ def _file_view(skill: Skill, path: str) -> Body:
 
 
 def text_of(file: SkillFile) -> str | None:
-    """Return the file as text, if it is text."""
+    """Return the content of a file decoded as text, or None if it is not text."""
     try:
         return file.content.decode()
     except UnicodeDecodeError:

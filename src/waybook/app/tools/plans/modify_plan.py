@@ -60,7 +60,7 @@ class ModifyPlan(MutatingArguments):
 
 
 async def modify_plan(ctx: RequestContext, args: ModifyPlan) -> ToolReply:
-    """Apply all modifications or none; a dry run only returns the outcome."""
+    """Apply all modifications or none; a dry run only returns what they would change."""
     modifications = tuple(_modification(n, m) for n, m in enumerate(args.modifications))
     texts = tuple(m.step_id for m in args.modifications if m.step_id)
     locked = LockedPlan(ctx, plan_id=args.plan_id, texts=texts)

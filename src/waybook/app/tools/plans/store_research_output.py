@@ -1,4 +1,4 @@
-"""store_research_output: store the deliverable of a plan."""
+"""store_research_output: store an output of a plan."""
 
 from pydantic import Field
 
@@ -23,7 +23,7 @@ class StoreResearchOutput(MutatingArguments):
 
 
 async def store_research_output(ctx: RequestContext, args: StoreResearchOutput) -> ToolReply:
-    """Store a deliverable as the next version of its title; an identical one changes nothing."""
+    """Store an output as the next version of its title; an identical one changes nothing."""
     new = NewOutput(
         media_type=parse_text_type(args.media_type), title=args.title, content=args.content
     )

@@ -32,7 +32,7 @@ class SubmitStepResult(MutatingArguments):
 
 
 async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> ToolReply:
-    """Complete the step, evaluate its conditions, settle the plan."""
+    """Complete the step, evaluate its conditions, and update the status of the plan."""
     submission, step_id = _submission(args), StepId(args.step_id.lower())
     plan_id = await ctx.plan_of_step(step_id)
     locked = LockedPlan(ctx, plan_id=plan_id, step_id=step_id, review=False, cached=True)
@@ -48,7 +48,7 @@ async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> Too
 async def evaluate(
     ctx: RequestContext, plan: Plan, step_id: StepId | None, rule: Callable[[], Decision[StepDone]]
 ) -> Decision[StepDone]:
-    """Apply a rule, in a thread if conditions of the step are pending, and charge their cost.
+    """Apply a rule, in a thread if conditions are pending, and charge for their evaluation.
 
     Conditions may take tens of milliseconds. Other calls proceed meanwhile, since the server sets a
     short thread switch interval.
@@ -76,7 +76,7 @@ def _submission(args: SubmitStepResult) -> Submission:
 
 
 def submission_reply(decision: Decision[StepDone]) -> Body:
-    """Return the resulting state of the step and its plan."""
+    """Return the reply: the new state of the step and its plan."""
     plan, done = decision.plan, decision.reply
     branches: list[Json] = [branch.as_json() for branch in fired_branches(done.branches)]
     return non_empty(
@@ -94,7 +94,7 @@ def submission_reply(decision: Decision[StepDone]) -> Body:
 
 
 def next_after_step(plan: Plan) -> Json:
-    """Return the suggested call after a step is completed."""
+    """Return the suggested next tool call after a step is completed."""
     why = "see how the plan ended" if plan.status in CLOSED_PLAN else "take the next step"
     return next_call("get_next_step", why, planId=plan.id)
 

@@ -1,4 +1,4 @@
-"""extract_data: structured data from a text, in the shape of a JSON Schema.
+"""extract_data: extract structured data from a text according to a JSON Schema.
 
 The server's model is asked once, and once more with the errors of its first reply. Its usage is
 recorded for the org, in addition to the usage that agents report.
@@ -42,7 +42,7 @@ from waybook.store.research.artifacts import ArtifactRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractionOutcome:
-    """Reply of the model, its validation errors, and its usage."""
+    """Reply of the language model, its validation errors, and its usage."""
 
     data: Json
     faults: list[Mismatch]
@@ -50,7 +50,7 @@ class ExtractionOutcome:
 
 
 class SecondAttemptFailed(Exception):
-    """Failure of the endpoint at the second request, with the usage of the first request."""
+    """Failure of the second request to the language model, with the usage of the first."""
 
     def __init__(self, failed: EndpointFailed, usage: Usage) -> None:
         super().__init__(failed)
@@ -61,7 +61,7 @@ class SecondAttemptFailed(Exception):
 async def extract_with_model(
     model: Model, source_text: str, schema: dict[str, Json], *, seconds: float
 ) -> ExtractionOutcome:
-    """Ask the model at most twice, within `seconds`, for valid data extracted from a text.
+    """Ask the language model at most twice, within `seconds`, for valid data from a text.
 
     Raises:
         EndpointFailed: there was no usable reply.
@@ -87,7 +87,7 @@ async def extract_with_model(
 
 
 def validate_reply(reply: ModelReply, schema: dict[str, Json]) -> ExtractionOutcome:
-    """Return a model's reply, validated against the schema."""
+    """Return the language model's reply, validated against the JSON Schema."""
     data: Json = None
     try:
         data = extract_json(reply.text)
@@ -106,7 +106,7 @@ def validate_reply(reply: ModelReply, schema: dict[str, Json]) -> ExtractionOutc
 
 
 def usage_view(usage: Usage) -> dict[str, Json]:
-    """Return usage in the form of all replies."""
+    """Return the language model's usage in the form that all replies use."""
     return {
         "inputTokens": usage.input_tokens,
         "outputTokens": usage.output_tokens,
@@ -118,7 +118,7 @@ log = logging.getLogger(__name__)
 
 
 async def record_model_usage(ctx: RequestContext, usage: Usage) -> None:
-    """Record the model's usage; only log a failure, so that the reply is not lost."""
+    """Record the language model's usage; only log a failure, so that the reply is not lost."""
     try:
         async with OpenTransaction(ctx) as opened:
             by = ctx.caller.user
@@ -148,14 +148,14 @@ class ExtractData(ReadArguments):
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """Text to extract from, beginning at the requested offset, and its author if stored."""
+    """Text to extract data from, beginning at the requested offset; its author if stored."""
 
     text: str
     provenance: Body | None = None
 
 
 async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
-    """Check a candidate, or ask the server's model, or return a prompt for the caller's model."""
+    """Check candidate data, ask the server's model, or return a prompt for the caller's."""
     schema = _schema(args.wanted)
     source = await _read_source(ctx, args)
     if source is None or args.candidate is not None:
@@ -198,7 +198,7 @@ def _schema(wanted: Json) -> dict[str, Json]:
 
 
 async def _read_source(ctx: RequestContext, args: ExtractData) -> SourceText | None:
-    """Return the text to extract from; None if there is only a candidate to check.
+    """Return the text to extract from, or None if there is only candidate data to check.
 
     Raises:
         NotFound: there is no such artifact, or it belongs to another org.
@@ -245,7 +245,7 @@ def _from(source: SourceText, args: ExtractData) -> SourceText:
 
 
 def _checked(args: ExtractData, schema: dict[str, Json]) -> Body:
-    """Return the candidate, decoded if it is JSON text; if it is invalid, return its errors."""
+    """Return the candidate data, decoded if it is JSON text, or the validation errors."""
     faults: list[Mismatch] = []
     for candidate in _readings(args.candidate):
         faults = mismatches(candidate, schema, value="candidate", shape="schema")
@@ -277,7 +277,7 @@ def _extracted(data: Json, args: ExtractData) -> Body:
 
 
 def _by_yourself(source: SourceText, schema: dict[str, Json], args: ExtractData) -> Body:
-    """Return a prompt for the caller's own model; a long text is split."""
+    """Return a prompt for the caller's own language model; a long text is split."""
     room = MAX_COMPACT_REPLY_BYTES - REPLY_OVERHEAD - MAX_ERROR_BYTES - len(orjson.dumps(schema))
     piece = truncate(source.text, room)
     upto, left = args.offset + len(piece), len(source.text) - len(piece)

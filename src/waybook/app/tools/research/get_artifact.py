@@ -134,14 +134,14 @@ def _fit_metadata(metadata: Json, sources: list[Body], args: GetArtifact) -> Bod
 
 
 def _build_fetch_args(left_out: list[Body], args: GetArtifact) -> Body:
-    """Return the arguments that fetch the omitted parts, or the first omitted source."""
+    """Return the tool arguments that fetch the omitted parts, or the first omitted source."""
     if args.detail and left_out:
         return {"sourceId": left_out[0]["sourceId"]}
     return {"artifactId": args.artifact_id, "detail": True}
 
 
 def _piece(content: Json, args: GetArtifact) -> Body:
-    """Return the content, or a piece of its text, and the number of characters after it."""
+    """Return the content or a piece of its text, and the number of characters that follow."""
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     most = MAX_DETAIL_CONTENT_BYTES if args.detail else MAX_CONTENT_BYTES
     if not args.offset and escaped_size(text) <= most:

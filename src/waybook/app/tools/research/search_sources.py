@@ -41,7 +41,7 @@ class SearchSources(ReadArguments):
 
 
 async def search_sources(ctx: RequestContext, args: SearchSources) -> Body:
-    """Return a page of hits, best first, each with its match reasons and its origin."""
+    """Return a page of hits, best first, each with its origin and its match reasons."""
     start = _read_cursor(args.cursor)
     results = await _search(ctx, args)
     page = results.hits[start : start + args.limit]
@@ -112,7 +112,7 @@ def _view(question: SearchQuery, hit: Hit, row: HitRow, sources: list[SourceRow]
 
 
 def _why(reason: MatchReason, shown: Snippet) -> Json:
-    """Return one match reason: its kind, rank and score, and for full text the matched words."""
+    """Return one reason for a match: method, rank, score, and for full text the words."""
     if reason.by == "meaning":
         return {"by": reason.by, "rank": reason.rank, "nearness": round(reason.score, 3)}
     words = dict.fromkeys(shown.text[start:end].lower() for start, end in shown.marks)

@@ -52,7 +52,7 @@ def visible_line(text: str) -> str:
 
 
 def in_utc(at: datetime) -> datetime:
-    """Return a time in UTC; a time without a zone is interpreted as UTC."""
+    """Return a time in UTC; a time without a time zone is interpreted as UTC."""
     try:
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except OverflowError:
@@ -92,7 +92,7 @@ class StoreResearch(MutatingArguments):
 
 
 async def store(ctx: RequestContext, args: StoreResearch) -> ToolReply:
-    """Store research as the next version of its name; the very next search finds it."""
+    """Store research as the next version of its name; searches find it immediately."""
     research = _research(args)
     indexing = await _indexing(ctx, research)
     if args.plan_id is None and args.step_id is None:
@@ -142,7 +142,7 @@ async def _apart(ctx: RequestContext, research: Research, how: "ResearchIndexing
 
 @dataclass(frozen=True, slots=True)
 class ResearchIndexing:
-    """Data for indexing research, with embeddings computed before any lock is taken."""
+    """Data for indexing stored research; embeddings are computed before any lock is taken."""
 
     research: Research
     org_id: UUID
@@ -151,7 +151,7 @@ class ResearchIndexing:
 
     @property
     def describe(self) -> str:
-        """Return a description of the indexing, for the caller that stored the research."""
+        """Return a description of how the research is indexed, for the reply."""
         if self.embeddings or not self.capabilities.vectors:
             return self.capabilities.describe
         return "full text; vectors follow when the embeddings endpoint answers"
@@ -159,7 +159,7 @@ class ResearchIndexing:
     def statements(
         self, stored: StoredResearch, before: ExistingResearch, plan_id: str | None, now: datetime
     ) -> Iterator[Statement]:
-        """Yield the statements that index this version in place of the previous one."""
+        """Yield the SQL statements that index this version in place of the previous one."""
         if stored.unchanged:
             return
         if before.artifact_id is not None:

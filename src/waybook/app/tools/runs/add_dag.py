@@ -31,7 +31,7 @@ class AddDag(MutatingArguments):
 
 
 async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
-    """Check a definition and store it; an identical one changes nothing."""
+    """Check a workflow definition and store it; an identical definition changes nothing."""
     weight = len(orjson.dumps(args.definition)) // BYTES_PER_MAP_ITEM
     checked = partial(compile_definition, args.definition, 1)
     compiled_dag = await ctx.services.layout_worker.run(ctx.caller.org_id, weight, checked)
@@ -46,7 +46,7 @@ async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
 async def _store_definition(
     opened: OpenTransaction, slug: str, name: str, body: Json
 ) -> Proposal[Written]:
-    """Store a definition as the latest version, unless the latest version is identical."""
+    """Store a workflow definition as the latest version, unless that version is identical."""
     rows: Sequence[DefinitionRow] = opened.results[-1]
     digest = definition_hash(body)
     latest = rows[0].version if rows else 0

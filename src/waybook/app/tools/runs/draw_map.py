@@ -1,4 +1,4 @@
-"""draw_map: drawing of a plan, a run or a workflow for the chat app, with open questions.
+"""draw_map: diagram of a plan, run or workflow for a chat app, with questions to the user.
 
 Agents do not need it, and its description says so: `get_plan_status` and `get_run_progress` return
 the same as text.
@@ -56,7 +56,7 @@ class DrawMap(ReadArguments):
 
 
 async def draw_map(ctx: RequestContext, args: DrawMap) -> Body:
-    """Return the current drawing, or only that it is unchanged if the caller already has it."""
+    """Return the current diagram, or only a note if the caller already has this diagram."""
     drawn = await _drawn(ctx, args)
     version = sha256(orjson.dumps(drawn)).hexdigest()[:16]
     if args.seen == version:
@@ -100,7 +100,7 @@ async def _plan(ctx: RequestContext, board: PlanDetail, width: int | None) -> Bo
 
 
 def _review(ctx: RequestContext, board: PlanDetail) -> Body | None:
-    """Return the question to the reviewer, and the call that submits the decision."""
+    """Return the question to the reviewer, and the tool call that submits the decision."""
     review = board.review
     if review is None:
         return None
@@ -136,7 +136,7 @@ async def _run(ctx: RequestContext, board: RunDetail, width: int | None) -> Body
 
 
 def _feedback(board: RunDetail) -> Body | None:
-    """Return the request for feedback between two stages."""
+    """Return the request for a person's feedback on a stage."""
     waiting = board.awaiting
     if waiting is None:
         return None
@@ -172,7 +172,7 @@ async def _svg(ctx: RequestContext, drawing: Drawing, width: int | None) -> str:
 
 
 def _progress(status: str, unit: str, statuses: Iterable[str]) -> Json:
-    """Return the overall status and the number of items per status, completed ones first."""
+    """Return the overall status, and the number of items per status, completed ones first."""
     counts = Counter(statuses)
     parts: list[Json] = [
         {"status": item_status, "word": symbol_for(item_status).label, "count": counts[item_status]}
@@ -184,7 +184,7 @@ def _progress(status: str, unit: str, statuses: Iterable[str]) -> Json:
 
 
 def _fitted(body: Body, args: DrawMap) -> Body:
-    """Return the reply; without the drawing if it is too long and detail was not requested."""
+    """Return the reply; omit the diagram if it is too long and detail was not requested."""
     if len(orjson.dumps(body)) <= (
         MAX_DETAIL_REPLY_BYTES if args.detail else MAX_COMPACT_REPLY_BYTES
     ):

@@ -21,7 +21,7 @@ class FailJob(MutatingArguments):
 
 
 async def fail_job(ctx: RequestContext, args: FailJob) -> ToolReply:
-    """Schedule the job for a retry, or give it up."""
+    """Schedule the job for a retry, or mark it as permanently failed."""
     run_id, job_id = await run_of_job(ctx, args.job_id), id_or_nil(args.job_id).lower()
     locked = LockedRun(ctx, run_id, jobs.job_statement(job_id))
 

@@ -1,4 +1,4 @@
-"""get_dag_map: the whole structure of a workflow, a run, or a plan."""
+"""get_dag_map: the whole structure of a workflow, run or plan."""
 
 from typing import cast
 
@@ -32,7 +32,7 @@ class GetDagMap(ReadArguments):
 
 
 async def get_dag_map(ctx: RequestContext, args: GetDagMap) -> Body:
-    """Return stages, steps and edges, and the expected number of jobs."""
+    """Return the stages, steps and edges of the map, and the expected number of jobs."""
     body = await _load_map(ctx, args)
     return _fitted(body, args, reply_limit(ctx.caller.channel, detail=args.detail))
 
@@ -100,7 +100,7 @@ def _map(
 
 
 def _fitted(body: Body, args: GetDagMap, most: int) -> Body:
-    """Return the map or, if it is too long, only its stages and the call that returns all."""
+    """Return the map or, if it is too long, only its stages and a call that returns all."""
     if len(orjson.dumps(body)) <= most:
         return body
     named = non_empty(

@@ -44,7 +44,7 @@ class GetJobInput(ReadArguments):
 
 
 async def get_job_input(ctx: RequestContext, args: GetJobInput) -> Body:
-    """Return a piece of an input, or the list of inputs.
+    """Return a piece of one of a job's inputs, or the list of inputs.
 
     The call is a heartbeat: an agent that reads the inputs of a job is working on it.
     """
@@ -100,7 +100,7 @@ async def _document(locked: LockedRun, document_id: str, args: GetJobInput) -> B
 
 
 def _text(page_context: JobMaterials, key: str, stage: str | None) -> str:
-    """Return a text that is not a document of the run: prompt, submitted parts, external input."""
+    """Return the prompt, the parts submitted so far, or an input from outside the run."""
     if key in {PROMPT, SO_FAR}:
         return page_context.prompt if key == PROMPT else page_context.so_far
     outside = [job_input for job_input in page_context.inputs if job_input.document is None]
@@ -130,7 +130,7 @@ def _piece(head: Body, which: Body, rest: str, length: int, args: GetJobInput) -
 
 
 def _list(name: str, views: Sequence[Json], which: Body, args: GetJobInput) -> Body:
-    """Return the views from an offset on, as many as fit."""
+    """Return the list entries from an offset on, as many as fit into the reply."""
     listed = fit_views(views[args.offset :], MAX_SLICE_BYTES)
     upto = args.offset + len(listed)
     left = max(0, len(views) - upto)

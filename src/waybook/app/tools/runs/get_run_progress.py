@@ -1,4 +1,4 @@
-"""get_run_progress: progress of a run, or of a plan, on its map."""
+"""get_run_progress: progress report of a run or plan."""
 
 from typing import cast
 
@@ -31,7 +31,7 @@ class GetRunProgress(ReadArguments):
 
 
 async def get_run_progress(ctx: RequestContext, args: GetRunProgress) -> Body:
-    """Return the report, and the suggested next call."""
+    """Return the progress report, and the suggested next tool call."""
     if (args.run_id is None) == (args.plan_id is None):
         raise InvalidInput("name either a runId or a planId, one of the two")
     report: Report
@@ -47,7 +47,7 @@ async def get_run_progress(ctx: RequestContext, args: GetRunProgress) -> Body:
 
 
 def fit_report(body: Body, args: GetRunProgress, most: int = MAX_COMPACT_REPLY_BYTES) -> Body:
-    """Return the report; if it is too long, omit its documents, and then its steps."""
+    """Return the progress report; if it is too long, omit its documents, then its steps."""
     if _fits(body, most):
         return body
     named: Body = {"runId": args.run_id} if args.run_id else {"planId": args.plan_id}

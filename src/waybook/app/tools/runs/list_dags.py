@@ -29,7 +29,7 @@ class ListDags(ReadArguments):
 
 
 async def list_dags(ctx: RequestContext, _: ListDags) -> Body:
-    """Return every definition in its latest version, and the open runs."""
+    """Return every workflow definition in its latest version, and the open runs."""
     open_runs = page_statement(RunFilter(state=OPEN), MAX_RUNS)
     stored, run_rows = await ctx.read(load.definitions_statement(), open_runs)
     charts = {**builtin_dags(), **{row.slug: _chart(ctx, row) for row in stored}}

@@ -33,7 +33,7 @@ class StartRun(MutatingArguments):
 
 
 async def start_run(ctx: RequestContext, args: StartRun) -> ToolReply:
-    """Create a run, pinned to the definition's latest version, and start its first stage."""
+    """Create a run, bound to the workflow's latest version, and start its first stage."""
     if args.input is None:
         raise InvalidInput("input: say what the run is about, in a text or texts by document key")
     check_result_size(input=args.input)
@@ -74,7 +74,7 @@ async def start_run(ctx: RequestContext, args: StartRun) -> ToolReply:
 
 
 def _chart(opened: OpenTransaction, slug: str) -> tuple[CompiledDag, list[Statement]]:
-    """Return the definition to use, and the statements that store it if it is not stored yet."""
+    """Return the workflow definition, and the SQL statements that store it if necessary."""
     charts, org_id = opened.ctx.services.definition_cache, opened.ctx.caller.org_id
     current = charts.current(org_id, slug, opened.results[0])
     compiled_dag = current.compiled_dag

@@ -1,4 +1,4 @@
-"""start_stage: start a stage whose transition is open."""
+"""start_stage: start a stage that a person's feedback has opened."""
 
 from pydantic import Field
 
@@ -21,7 +21,7 @@ class StartStage(MutatingArguments):
 
 
 async def start_stage(ctx: RequestContext, args: StartStage) -> ToolReply:
-    """Start a stage; a stage that is already started does not change."""
+    """Start a stage; if the stage was already started, change nothing."""
     locked = LockedRun(ctx, args.run_id)
 
     async def decide() -> RunProposal:

@@ -53,7 +53,7 @@ class SubmitJobResult(MutatingArguments):
 
 
 async def submit_job_result(ctx: RequestContext, args: SubmitJobResult) -> ToolReply:
-    """Complete the job; close the steps it completes, and open those that become free."""
+    """Complete the job; close the steps that it completes, open those that become ready."""
     submission = _submission(args)
     run_id, job_id = await run_of_job(ctx, args.job_id), id_or_nil(args.job_id).lower()
     locked = LockedRun(ctx, run_id, jobs.job_statement(job_id))
@@ -79,7 +79,7 @@ async def submit_job_result(ctx: RequestContext, args: SubmitJobResult) -> ToolR
 
 
 async def _before(locked: LockedRun, job: Job) -> tuple[list[str], int]:
-    """Return the parts that the job continues, and the version number of its new document."""
+    """Return the parts that this job continues, and the version number of its new document."""
     parts: list[str] = []
     if job.continues is not None:
         part_rows: list[PartRow]
@@ -113,7 +113,7 @@ def _submission(args: SubmitJobResult) -> Submission:
 
 
 def _text(content: Json) -> str:
-    """Return the content as text: a string unchanged, any other value as JSON."""
+    """Return the content as text: a string unchanged, or any other value as JSON."""
     if isinstance(content, str):
         return content
     return json.dumps(content, ensure_ascii=False, indent=1)

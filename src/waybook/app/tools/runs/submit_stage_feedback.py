@@ -1,4 +1,4 @@
-"""submit_stage_feedback: a person's feedback on a completed stage; it opens the next one."""
+"""submit_stage_feedback: a person's feedback on a completed stage; it opens the next stage."""
 
 from typing import Literal
 
@@ -27,7 +27,7 @@ class SubmitStageFeedback(MutatingArguments):
 
 
 async def submit_stage_feedback(ctx: RequestContext, args: SubmitStageFeedback) -> ToolReply:
-    """Store the feedback, and start the stages it opens."""
+    """Store the feedback, and start the stages that it opens."""
     locked = LockedRun(ctx, args.run_id, accounts.policy_statement())
 
     async def decide() -> RunProposal:

@@ -21,7 +21,7 @@ class HistoryRow:
 
 
 def history_rows(happenings: Iterable[HistoryEntry]) -> list[HistoryRow]:
-    """Return a row per entry: actor, channel, event and comment."""
+    """Return a row for each history entry: actor, channel, event and comment."""
     return [
         HistoryRow(
             seq=entry.seq,
@@ -49,7 +49,7 @@ MIN_SEGMENT_WIDTH = 4
 
 @dataclass(frozen=True, slots=True)
 class TimelineSegment:
-    """Rectangle on the timeline."""
+    """Rectangle on the timeline of a step."""
 
     x: int
     width: int

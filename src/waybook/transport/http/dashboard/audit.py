@@ -1,4 +1,4 @@
-"""Audit page: filtered entries with their changes, and export as CSV or JSON Lines.
+"""Audit page: filtered audit entries with their changes, and export as CSV or JSON Lines.
 
 Exports are streamed page by page, up to a limit.
 """
@@ -45,7 +45,7 @@ FORMULA_PREFIXES: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 async def export_audit(ctx: RequestContext, filter_: AuditFilter, form: str) -> Response:
-    """Return a streamed file of the matching entries, newest first.
+    """Return the matching audit entries as a streamed file, newest first.
 
     Raises:
         InvalidInput: the filter is invalid.
@@ -77,12 +77,12 @@ async def _sent(
 
 
 def json_lines(entries: list[AuditEntry]) -> str:
-    """Return the entries as JSON Lines."""
+    """Return the audit entries as JSON Lines."""
     return "".join(orjson.dumps(audit_entry_view(entry)).decode() + "\n" for entry in entries)
 
 
 def csv_lines(entries: list[AuditEntry]) -> str:
-    """Return the entries as CSV rows."""
+    """Return the audit entries as CSV rows."""
     return _csv(
         tuple(
             escape_cell(text)
@@ -103,7 +103,7 @@ def csv_lines(entries: list[AuditEntry]) -> str:
 
 
 def escape_cell(text: str) -> str:
-    """Return the cell escaped so that no spreadsheet interprets it as a formula.
+    """Escape a CSV cell so that no spreadsheet interprets it as a formula.
 
     >>> escape_cell("=1+1"), escape_cell("1+1")
     ("'=1+1", '1+1')
@@ -163,21 +163,21 @@ class EntryView:
 
     @property
     def address(self) -> str | None:
-        """URL of the page of the entry's subject, if it has one."""
+        """URL of the page of the audit entry's subject, or None if it does not exist."""
         pages = {"plan": "/plans/", "run": "/runs/"}
         page = pages.get(self.entry.subject)
         return f"{page}{self.entry.subject_id}" if page else None
 
     @property
     def short(self) -> bool:
-        """True if the entry is small enough to be shown expanded."""
+        """True if the audit entry is small enough to be shown expanded."""
         values = [v for c in self.changes for v in (c.old, c.new)] + [v for _, v in self.details]
         fits = all(len(value.text) <= SHORT_VALUE_LENGTH and not value.omitted for value in values)
         return fits and len(self.changes) <= MAX_INLINE_CHANGES and not self.more
 
 
 def entry_view(entry: AuditEntry) -> EntryView:
-    """Return the entry for display, with long values truncated."""
+    """Return an audit entry for display, with long values truncated."""
     changes = list(changes_in([entry]))
     details = entry_details(entry)
     action = details.get("action")
@@ -202,7 +202,7 @@ def entry_view(entry: AuditEntry) -> EntryView:
 
 
 def display_value(value: Json) -> DisplayValue:
-    """Return strings unchanged and other values as JSON, truncated for display.
+    """Return a string unchanged and any other value as JSON, truncated for display.
 
     >>> display_value(None).text, display_value("a").text, display_value({"a": 1}).text
     ('∅', 'a', '{"a": 1}')
@@ -230,7 +230,7 @@ class AuditPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the entries, newest first; an invalid filter is reported on the page."""
+        """Render the audit entries, newest first; report an invalid filter on the page."""
         try:
             page = await browse_audit(
                 await self.page_context.request_context(request), filter_from_query(request)
@@ -256,13 +256,13 @@ class AuditPage:
         )
 
     async def export(self, request: Request) -> Response:
-        """Return the filtered entries as a file."""
+        """Return the filtered audit entries as a file."""
         call = await self.page_context.request_context(request)
         return await export_audit(call, filter_from_query(request), request.path_params["form"])
 
 
 def filter_from_query(request: Request) -> AuditFilter:
-    """Return the filter in the query parameters.
+    """Return the audit filter in the query parameters.
 
     Raises:
         InvalidInput: a time is not valid.

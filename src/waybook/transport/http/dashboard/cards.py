@@ -1,4 +1,4 @@
-"""Cards for pending reviews and feedback: the subject, the form input, and the outcome."""
+"""Cards for pending reviews and feedback, with their forms and outcomes."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -19,7 +19,7 @@ DECISION_TEXT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormInput:
-    """Submitted form input, and the error if it was refused."""
+    """Submitted form input, with the error message if the input was refused."""
 
     feedback: str = ""
     error: str = ""
@@ -29,7 +29,7 @@ class FormInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionOutcome:
-    """Recorded decision: who made it, and the plan status that resulted."""
+    """Recorded review decision: who made it, and the plan's status afterwards."""
 
     by: str
     text: str
@@ -42,7 +42,7 @@ class DecisionOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionCard:
-    """Review to be decided by a user."""
+    """Card for a review to be decided by a person."""
 
     kind: ClassVar[str] = "review"
 

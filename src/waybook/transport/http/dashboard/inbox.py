@@ -1,4 +1,4 @@
-"""Inbox of pending reviews and feedback, oldest first, and the handlers of their forms.
+"""Inbox page with pending reviews and feedback, oldest first, and its form handlers.
 
 Forms work with or without JavaScript. Without it, a decision redirects to the page it came from,
 and an error shows the form again with the input preserved. With it, only the card is replaced, so
@@ -48,7 +48,7 @@ class InboxPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render a card for each pending item."""
+        """Render the inbox with a card for each pending review or feedback."""
         call = await self.page_context.request_context(request)
         decisions = [decision_card(item) for item in await list_reviews(call, limit=MAX_CARDS)]
         feedback = [
@@ -71,7 +71,7 @@ class DecisionHandler:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Submit a decision; a rejection must be confirmed."""
+        """Submit a review decision; a rejection must be confirmed."""
         form = SubmittedForm(await read_form(request))
         decision, feedback = form.text("decision"), form.text("feedback")
         typed = FormInput(feedback=feedback)
@@ -113,7 +113,7 @@ class DecisionHandler:
         *,
         too_late: bool = False,
     ) -> Response:
-        """Render the current state of the review."""
+        """Render the card with the current state of the review."""
         seen = await read_review(
             await self.page_context.request_context(request), form.text("reviewId")
         )
@@ -126,7 +126,7 @@ class FeedbackHandler:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Submit the feedback on a stage, which starts the next stage."""
+        """Submit a person's feedback on a stage, which starts the next stage."""
         form = SubmittedForm(await read_form(request))
         run_id, slug, words = (form.text(name) for name in ("runId", "stageSlug", "feedback"))
         stage = await read_pending_stage(
@@ -165,7 +165,7 @@ class FeedbackHandler:
 
 
 def _earlier(answer: Answer) -> DecisionOutcome:
-    """Return the feedback that another user gave first."""
+    """Return the feedback that another person gave first."""
     details = error_details(answer)
     at, words = details.get("decidedAt"), details.get("feedback")
     return DecisionOutcome(

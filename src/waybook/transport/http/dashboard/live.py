@@ -1,4 +1,4 @@
-"""Server-sent events that contain the changed topics, one stream per browser.
+"""Server-sent events that list the changed topics, with one stream per browser.
 
 An event carries topics, or `*` if anything may have changed, and the position after it as its id. A
 client that reconnects sends its last position and receives the events it missed. The stream carries
@@ -61,7 +61,7 @@ class LiveUpdates:
         return StreamingResponse(events, headers=STREAMED, media_type="text/event-stream")
 
     async def pending_count(self, request: Request) -> Response:
-        """Render the number of items that wait for a user, shown in the frame of every page."""
+        """Render the number of items that wait for a person, which every page shows."""
         await self.page_context.request_context(request)
         return await self.page_context.render_page(request, "waiting")
 
@@ -83,15 +83,15 @@ class LiveUpdates:
 
 
 class PeriodicReauth:
-    """Authorization check of an open stream, repeated at intervals and not for every event."""
+    """Credential check of an open event stream, repeated at intervals."""
 
     def __init__(self, request: Request) -> None:
-        """Start with the authorization of the request itself."""
+        """Start with the request's credential as just checked."""
         self._request = request
         self._checked_at = time.monotonic()
 
     async def is_authorized(self) -> bool:
-        """Return whether the credential was valid at the last check; check again if that is due."""
+        """Return whether the credential was valid at the last check; check again if due."""
         if time.monotonic() - self._checked_at < REAUTH_SECONDS:
             return True
         self._checked_at = time.monotonic()

@@ -1,4 +1,4 @@
-"""Health page with check results and effective settings, and tool call statistics."""
+"""Health page with check results and effective settings, and page of tool call statistics."""
 
 import asyncio
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class HealthPage:
     loaded_settings: LoadedSettings | None = None
 
     async def __call__(self, request: Request) -> Response:
-        """Render the check results and the settings; requires the admin scope."""
+        """Render the check results and settings; the user needs the admin scope."""
         call, services = (
             await self.page_context.request_context(request),
             self.page_context.dispatcher.services,
@@ -68,7 +68,7 @@ def _machine(loaded: LoadedSettings) -> list[CheckResult]:
 
 
 def _thresholds(services: Services) -> dict[str, object]:
-    """Return the default thresholds of plans and jobs that do not set their own."""
+    """Return the default stall threshold for steps and the default lease for jobs."""
     return {
         "a step is stalled after": services.stall_threshold,
         "a job is released after": services.lease,
@@ -84,7 +84,7 @@ class CallsPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the calls of a time window."""
+        """Render the tool call statistics for a time window."""
         requested = request.query_params.get("window", DEFAULT_WINDOW)
         window = requested if requested in WINDOWS else DEFAULT_WINDOW
         call = await self.page_context.request_context(request)

@@ -32,7 +32,7 @@ class PageContext:
     caller: Callable[[Request], Awaitable[Caller]]
 
     async def request_context(self, request: Request) -> RequestContext:
-        """Return a request context for reading; count the request once against the rate limit.
+        """Return a request context for reading; count the request once for the rate limit.
 
         Raises:
             Forbidden: the caller may not read.
@@ -61,7 +61,7 @@ class PageContext:
         return await self.dispatcher.dispatch(caller, tool, arguments)
 
     async def run_layout(self, request: Request, dag: Dag, work: Callable[[], T]) -> T:
-        """Return the result of layout work; a large map is laid out in a worker thread.
+        """Lay out a DAG map and return the result; large maps are laid out in a worker thread.
 
         Raises:
             Busy: the org has too many drawings in progress.
@@ -70,7 +70,7 @@ class PageContext:
         return await self.dispatcher.services.layout_worker.run(org_id, layout_cost(dag), work)
 
     async def picture(self, request: Request, job: DrawingJob) -> str:
-        """Return a map as SVG; a large one is drawn by the worker process.
+        """Return a map as SVG; a large map is drawn by the worker process.
 
         Raises:
             Busy: the org has too many drawings in progress.
@@ -82,7 +82,7 @@ class PageContext:
     async def render_page(
         self, request: Request, name: str, *, status_code: int = 200, **shown: object
     ) -> HTMLResponse:
-        """Render a page in its frame, which shows the number of items that wait for a user."""
+        """Render a dashboard page, including the number of items that wait for a person."""
         pending = await count_pending(await self.request_context(request))
         token = csrf_token(request)
         framed = {
@@ -99,41 +99,41 @@ class PageContext:
 
 @dataclass(frozen=True, slots=True)
 class SubmittedForm:
-    """Fields of a submitted form."""
+    """Fields of a submitted HTML form."""
 
     fields: FormData
 
     def text(self, name: str) -> str:
-        """Return the text of a field with CRLF line endings converted to LF; empty if missing."""
+        """Return the text of a form field with LF line endings; empty if it is missing."""
         value = self.fields.get(name)
         # Remove NUL characters, which PostgreSQL text cannot contain.
         return value.replace("\r\n", "\n").replace("\0", "") if isinstance(value, str) else ""
 
     @property
     def return_path(self) -> str:
-        """Local path of the page that the form was submitted from."""
+        """Local path of the page that contained the submitted form."""
         return safe_return_path(self.fields.get("back"))
 
     def redirect_back(self, request: Request) -> Response | None:
-        """Return a redirect to the previous page, or None if only the card was requested."""
+        """Return a redirect to the previous page; None if only a card was requested."""
         if is_partial_request(request):
             return None
         return RedirectResponse(self.return_path, HTTPStatus.SEE_OTHER)
 
 
 def is_partial_request(request: Request) -> bool:
-    """Return whether an open page requests a fragment."""
+    """Return whether the browser script requests only a part of a page."""
     return request.headers.get("hx-request") == "true"
 
 
 def error_message(answer: Answer) -> str:
-    """Return the message of an error answer."""
+    """Return the message in an error answer of a tool."""
     error = answer.body.get("error")
     return str(error.get("message", "")) if isinstance(error, dict) else ""
 
 
 def error_details(answer: Answer) -> dict[str, object]:
-    """Return the details of an error answer."""
+    """Return the details in an error answer of a tool."""
     error = answer.body.get("error")
     details = error.get("details") if isinstance(error, dict) else None
     return details if isinstance(details, dict) else {}
@@ -142,7 +142,7 @@ def error_details(answer: Answer) -> dict[str, object]:
 async def respond(
     page_context: PageContext, request: Request, form: SubmittedForm, status: int, **card: object
 ) -> Response:
-    """Render a page that contains only the card, which the script of an open page extracts."""
+    """Render a page with only a card, which the script of an open page extracts."""
     shown: dict[str, object] = {"decision": None, "feedback": None, **card}
     code = HTTPStatus.OK if is_partial_request(request) else status
     return await page_context.render_page(
@@ -154,7 +154,7 @@ Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 def with_error_pages(_: PageContext, endpoint: Endpoint) -> Endpoint:
-    """Return the endpoint with errors shown as an error page."""
+    """Return the HTTP endpoint wrapped so that errors are shown as an error page."""
 
     async def shown(request: Request) -> Response:
         try:

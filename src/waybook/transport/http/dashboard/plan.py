@@ -53,7 +53,7 @@ class PlanPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the page, or handle the form that adds steps."""
+        """Render the page of a plan, or handle its form for adding steps."""
         if request.method == "POST":
             return await self._add(request, await read_form(request))
         return await self._shown(request)
@@ -91,7 +91,7 @@ class StepPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the page, or handle one of its forms."""
+        """Render the page of a step, or handle one of its forms."""
         if request.method == "POST":
             return await self._change(request, await read_form(request))
         return await self._shown(request, await self._read(request))
@@ -121,7 +121,7 @@ class StepPage:
         )
 
     async def _change(self, request: Request, fields: FormData) -> Response:
-        """Apply a form, or preview its effect, or report why it was refused."""
+        """Apply a form to the plan, preview its effect, or show why it was refused."""
         sheet = await self._read(request)
         plan, action = sheet.plan, field_text(fields, "action")
         args = modification_arguments(plan.id, fields, step_modification(sheet, action, fields))
@@ -153,7 +153,7 @@ class PlanExport:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Return the export in the requested format as an attachment that no browser executes."""
+        """Return the export in the requested format as a download that no browser executes."""
         ending, plan_id = request.path_params["ending"], request.path_params["plan_id"]
         if ending not in TYPES:
             raise HTTPException(404)
@@ -180,7 +180,7 @@ def _headers(name: str, ending: str) -> dict[str, str]:
 
 
 async def _everything(ctx: RequestContext, rows: PlanRows) -> AsyncIterator[bytes]:
-    """Yield the export; the audit is read page by page, as it may be too long for memory."""
+    """Yield the export of a plan; audit entries are read in pages to limit memory use."""
     yield orjson.dumps(export_body(rows))[:-1] + b',"audit":['
     comma = b""
     async for page in export_audit(ctx, rows):
@@ -197,7 +197,7 @@ class OutputsPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the latest version of each output of all plans."""
+        """Render a list of the outputs of all plans, with only their latest versions."""
         behind = query_param(request, "behind")
         page = await latest_outputs(await self.page_context.request_context(request), behind)
         return await self.page_context.render_page(
@@ -211,7 +211,7 @@ class OutputsPage:
         )
 
     async def of_plan(self, request: Request) -> Response:
-        """Render every version of every output of a plan."""
+        """Render a list of all outputs of a plan, with all versions."""
         plan_id = request.path_params["plan_id"]
         name, outputs = await plan_outputs(
             await self.page_context.request_context(request), plan_id
@@ -221,13 +221,13 @@ class OutputsPage:
         )
 
     async def show(self, request: Request) -> Response:
-        """Render an output as a page without active content."""
+        """Render an output as an HTML page without active content."""
         call = await self.page_context.request_context(request)
         return output_html(await read_output(call, request.path_params["output_id"]))
 
 
 def output_html(output: ReadableOutput) -> Response:
-    """Return a page with the output: Markdown rendered, other text verbatim, all of it inert."""
+    """Return an output as an inert HTML page: Markdown rendered, other text verbatim."""
     if output.media_type.partition(";")[0].strip().lower() in MARKDOWN:
         html = markdown_to_html(output.content)
     else:

@@ -1,4 +1,4 @@
-"""Forms that modify a plan, converted to tool arguments, and their errors and previews."""
+"""HTML forms that modify a plan: conversion to tool arguments, errors, and previews."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ MAX_DIGITS: Final = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormError:
-    """Refusal of a form, with the input to show again."""
+    """Error for a refused form, with the form input to show again."""
 
     action: str
     code: str
@@ -30,7 +30,7 @@ class FormError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePreview:
-    """Effect that a form would have, with the input to show again."""
+    """Effect that a form would have, with the form input to show again."""
 
     action: str
     lines: list[str]
@@ -38,7 +38,7 @@ class ChangePreview:
 
 
 def field_text(fields: FormData, name: str) -> str:
-    """Return the stripped text of a field; empty if the field is missing."""
+    """Return the text of a form field without outer whitespace; empty if it is missing."""
     value = fields.get(name, "")
     return value.strip() if isinstance(value, str) else ""
 
@@ -55,7 +55,7 @@ def is_number(text: str) -> bool:
 def modification_arguments(
     plan_id: str, fields: FormData, modification: Modification
 ) -> dict[str, object]:
-    """Return the tool arguments of a form, based on the revision the user saw."""
+    """Return the tool arguments for a form, with the plan revision that the user saw."""
     revision = field_text(fields, "revision")
     args: dict[str, object] = {"planId": plan_id, "modifications": [modification]}
     if why := field_text(fields, "rationale"):
@@ -66,7 +66,7 @@ def modification_arguments(
 
 
 def add_steps_modification(fields: FormData) -> Modification:
-    """Return the modification that adds a step after the chosen one."""
+    """Return the plan modification that adds a step after the chosen step."""
     step: dict[str, object] = {
         "stepType": field_text(fields, "stepType"),
         "instructions": field_text(fields, "instructions"),
@@ -81,7 +81,7 @@ def add_steps_modification(fields: FormData) -> Modification:
 
 
 def form_error(answer: Answer, action: str, fields: FormData) -> FormError:
-    """Return the refusal together with the form input."""
+    """Return the error for a refused form, together with the form input."""
     error = answer.body["error"]
     message = error["message"] if isinstance(error, dict) else "this did not work"
     code = code_of(answer) or ""
@@ -95,7 +95,7 @@ def form_error(answer: Answer, action: str, fields: FormData) -> FormError:
 
 
 def step_modification(sheet: StepDetail, action: str, fields: FormData) -> Modification:
-    """Return the modification that a form requests; invalid actions are rejected by the tool."""
+    """Return the modification that a form requests; the tool rejects invalid actions."""
     step_id = sheet.step.id
     match action:
         case "move_up" | "move_down":
@@ -114,7 +114,7 @@ def step_modification(sheet: StepDetail, action: str, fields: FormData) -> Modif
 
 
 def reordered_step_ids(sheet: StepDetail, *, up: bool) -> list[str]:
-    """Return the step ids of the plan with this step moved up or down by one."""
+    """Return the plan's step ids in order, with one step moved up or down by one position."""
     ids: list[str] = [step.id for step in sheet.plan.steps]
     here = sheet.step.order - 1
     there = max(0, here - 1) if up else min(len(ids) - 1, here + 1)
@@ -127,7 +127,7 @@ MAX_LINES = 12
 
 
 def change_preview(sheet: StepDetail, answer: Answer, fields: FormData) -> ChangePreview:
-    """Return the changes of a dry run as sentences."""
+    """Return the changes that a dry run reports, as sentences."""
     named = {str(step.id): step for step in sheet.plan.steps}
     diff = answer.body.get("diff")
     changes = (
@@ -146,5 +146,5 @@ def change_preview(sheet: StepDetail, answer: Answer, fields: FormData) -> Chang
 
 
 def _typed(fields: FormData) -> dict[str, str]:
-    """Return the form input, so that the form can show it again."""
+    """Return the submitted form input, so that the form can show it again."""
     return {k: v for k, v in fields.items() if isinstance(v, str) and k != "token"}

@@ -43,7 +43,7 @@ from waybook.transport.http.dashboard.cards import DecisionCard, decision_card
 
 @dataclass(frozen=True, slots=True)
 class CellRun:
-    """Cells with the same status in a row of the grid, as one SVG path."""
+    """Grid cells with the same status in one row, as one SVG path."""
 
     status: str
     path: str
@@ -58,7 +58,7 @@ class GridRow:
 
 
 def build_step_grid(steps: Sequence[Step], width: int) -> list[GridRow]:
-    """Return the rows of the grid, `width` steps each."""
+    """Return the rows of the step grid, with `width` steps each."""
     return [
         _row(number, steps[start : start + width], width)
         for number, start in enumerate(range(0, len(steps), width), start=1)
@@ -97,14 +97,14 @@ class PlanMap:
 
 
 def map_job(sheet: PlanDetail) -> DrawingJob:
-    """Return the drawing job of the map; every box links to its step."""
+    """Return the drawing job for the plan map, in which every box links to its step."""
     plan, lane = sheet.plan, sheet.lane
     drawing = drawing_of_steps(plan, lane, sheet.stalled_ids, sheet.names_of(lane))
     return DrawingJob(drawing, MAX_MAP_WIDTH, Links(step_prefix=f"/plans/{plan.id}/steps/"))
 
 
 def draw_plan_map(sheet: PlanDetail, svg: str | None = None) -> PlanMap:
-    """Return the map of the page; it is drawn here unless `svg` is given."""
+    """Return the plan map of the page, which is drawn unless `svg` is given."""
     plan, step = sheet.plan, focus_step(sheet.plan)
     drawn = render(map_job(sheet)) if svg is None else svg
     return PlanMap(
@@ -117,7 +117,7 @@ def draw_plan_map(sheet: PlanDetail, svg: str | None = None) -> PlanMap:
 
 
 def _box_of(lane: Lane, key: str) -> str | None:
-    """Return the key of the first step in the map box that contains the given step."""
+    """Return the key of the first step in the map box that shows the given step."""
     place = next((n for n, step in enumerate(lane.steps) if step.key == key), None)
     boxes = (steps for steps in stack_siblings(lane, STACK_FROM).boxes if place in steps)
     return next((lane.steps[steps[0]].key for steps in boxes), None)
@@ -136,7 +136,7 @@ COUNTED_STATUSES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRow:
-    """Step in the list."""
+    """Row in the step list."""
 
     id: str
     order: int
@@ -196,7 +196,7 @@ class PlanView:
 
 
 def plan_view(sheet: PlanDetail, svg: str | None = None) -> PlanView:
-    """Return the view of a plan; its map is drawn here unless `svg` is given."""
+    """Return the view model of the plan page; the map is drawn unless `svg` is given."""
     plan = sheet.plan
     progress, counts = sheet.progress, sheet.progress.counts
     timeline = build_timeline(sheet.status_changes, sheet.now)
@@ -239,7 +239,7 @@ def _rows(sheet: PlanDetail, timeline: Timeline) -> list[StepRow]:
 
 
 def holder_of(step: Step) -> str:
-    """Return the user and session that hold a step; empty if it is unassigned."""
+    """Return the user and session that hold a step, or an empty text if it is unassigned."""
     if step.held_by is None:
         return ""
     return f"{step.held_by} ({step.held_session})" if step.held_session else step.held_by

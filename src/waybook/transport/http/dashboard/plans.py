@@ -1,4 +1,4 @@
-"""Front page: items that wait for a user, then the list of plans."""
+"""Front page: items that wait for a person, then the list of plans."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -47,7 +47,7 @@ class PlanListQuery:
     before: str | None
 
     def address(self, **other: object) -> str:
-        """Return the URL of this list with some parameters replaced."""
+        """Return the URL of the plan list with some parameters replaced."""
         params = {
             "state": None if self.state == OPEN else self.state,
             "q": self.text or None,
@@ -88,7 +88,7 @@ class PlansPage:
 
 
 def query_from_request(query: QueryParams) -> PlanListQuery:
-    """Return the query parameters of the plan list.
+    """Return the query parameters of the plan list in a request.
 
     Raises:
         InvalidInput: the state does not exist.
@@ -105,7 +105,7 @@ def query_from_request(query: QueryParams) -> PlanListQuery:
 
 
 def filter_of(query: PlanListQuery, user: str) -> PlanFilter:
-    """Convert the query parameters to a database filter."""
+    """Convert the query parameters of the plan list to a database filter."""
     return PlanFilter(
         order=PlanOrder.CREATION,
         state=None if query.state in {OPEN, ALL} else PlanStatus(query.state),
@@ -117,7 +117,7 @@ def filter_of(query: PlanListQuery, user: str) -> PlanFilter:
 
 
 def state_filters(query: PlanListQuery, page: PlanPage) -> list[StateFilter]:
-    """Return the filters: open, all, then every state that has plans."""
+    """Return the filters of the plan list: open, all, then each state that has plans."""
     counted: dict[str, int] = {OPEN: page.open, ALL: page.total}
     counted |= {state: page.counts[state] for state in PlanStatus if page.counts.get(state)}
     if query.state not in counted:
@@ -135,7 +135,7 @@ def state_filters(query: PlanListQuery, page: PlanPage) -> list[StateFilter]:
 
 
 def resume_prompt(plan_id: str) -> str:
-    """Return the prompt with which an agent resumes a plan."""
+    """Return the prompt that makes an agent resume a plan."""
     return RESUME_PLAN.text.format(planId=plan_id).strip()
 
 

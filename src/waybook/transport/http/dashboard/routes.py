@@ -26,7 +26,7 @@ def dashboard_routes(
     caller: Callable[[Request], Awaitable[Caller]],
     loaded: LoadedSettings | None = None,
 ) -> list[Route]:
-    """Return the routes; `caller` authenticates requests, `loaded` are the effective settings."""
+    """Return all dashboard routes; `caller` authenticates, `loaded` has the settings."""
     page_context = PageContext(dispatcher, caller)
     live = LiveUpdates(page_context)
     pages: dict[str, Endpoint] = {
@@ -74,7 +74,7 @@ def _routes(
 
 
 def _run_pages(page_context: PageContext) -> dict[str, Endpoint]:
-    """Return the pages of runs and workflows."""
+    """Return the routes of the run pages and workflow pages."""
     workflows = WorkflowsPage(page_context)
     return {
         "/runs": RunsPage(page_context),
@@ -86,7 +86,7 @@ def _run_pages(page_context: PageContext) -> dict[str, Endpoint]:
 
 
 def _record_pages(page_context: PageContext) -> dict[str, Endpoint]:
-    """Return the pages of outputs and of the audit."""
+    """Return the routes of the output pages and the audit page."""
     outputs, audit = OutputsPage(page_context), AuditPage(page_context)
     return {
         "/outputs": outputs,

@@ -82,7 +82,7 @@ class RunView:
 
     @property
     def card(self) -> FeedbackCard | None:
-        """Card of the stage that awaits feedback, if there is one."""
+        """Card for the stage that awaits feedback, or None if it does not exist."""
         detail = self.detail
         stage = detail.run.stages.get(detail.awaiting or "")
         if stage is None:
@@ -102,7 +102,7 @@ class RunView:
 
 
 def run_view(detail: RunDetail, svg: str, piece: int = 1) -> RunView:
-    """Return the view of a run with its map and one page of its documents."""
+    """Return the view model of the run page, with the map and one page of documents."""
     documents = detail.documents
     pieces = max(1, -(-len(documents) // DOCUMENTS_PER_PAGE))
     piece = min(max(piece, 1), pieces)
@@ -178,7 +178,7 @@ def _time(text: str | None) -> datetime | None:
 
 
 def map_job(detail: RunDetail) -> DrawingJob:
-    """Return the drawing job of the map, with links to the started stages."""
+    """Return the drawing job for the run map, with links to the started stages."""
     places = {slug: place for place, slug in enumerate(detail.compiled_dag.order, 1)}
     links = tuple((slug, f"#stage-{places[slug]}") for slug in detail.run.stages)
     return DrawingJob(run_drawing(detail), links=Links(by_stage=links))

@@ -54,7 +54,7 @@ class RunPage:
         return await self._act(request, fields, "retry_failed", args)
 
     async def regenerate(self, request: Request) -> Response:
-        """Request that a document be written again."""
+        """Request that a document be generated again."""
         fields = await read_form(request)
         args = {"documentId": _field(fields, "document")}
         return await self._act(request, fields, "regenerate_document", args)
@@ -62,7 +62,7 @@ class RunPage:
     async def _act(
         self, request: Request, fields: FormData, tool: str, args: Mapping[str, object]
     ) -> Response:
-        """Call the tool and redirect to the page, or show the error on the page."""
+        """Call a tool and redirect to the run page, or show the error on that page."""
         run_id = request.path_params["run_id"]
         action = request.url.path.rpartition("/")[2]
         named = {} if "documentId" in args else {"runId": run_id}
@@ -135,7 +135,7 @@ class RunExport:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Return the export in the requested format as an attachment that no browser executes."""
+        """Return the export in the requested format as a download that no browser executes."""
         ending = request.path_params["ending"]
         if ending not in EXPORT_FORMATS:
             raise HTTPException(404)
@@ -153,7 +153,7 @@ class RunExport:
 
 
 def file_response(name: str, kind: str, text: str) -> Response:
-    """Return a text as an attachment; `name` must be safe in a header."""
+    """Return a text as a download; `name` must be safe in an HTTP header."""
     headers = {
         **SANDBOX_HEADERS,
         "content-disposition": f'attachment; filename="{name}"',
@@ -170,7 +170,7 @@ class RunsPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the runs that match the filter."""
+        """Render the list of runs that match the filter."""
         state = query_param(request, "state")
         filter_ = RunFilter(
             state=state if state in STATES else None,

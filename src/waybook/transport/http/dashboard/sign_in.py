@@ -1,4 +1,4 @@
-"""Sign-in page: with a token, or through the org's identity provider.
+"""Sign-in page: sign-in with an API token or through the org's identity provider.
 
 The page does not report why a token is invalid, since that would only help an attacker who guesses.
 """
@@ -90,7 +90,7 @@ class SignInPage:
         ]
 
     async def browser(self, request: Request) -> Caller | None:
-        """Return the user signed in at the browser, if any; page frames show the user's name."""
+        """Return the browser's signed-in user, or None; store the name for pages to show."""
         secret = read_cookie(request, SESSION)
         if not secret:
             return None
@@ -107,14 +107,14 @@ class SignInPage:
     # Sign-in with a token
 
     async def form(self, request: Request) -> Response:
-        """Render the page, or redirect if the browser is already signed in."""
+        """Render the sign-in page, or redirect if the browser is already signed in."""
         then = safe_return_path(request.query_params.get("then"), "/")
         if await self._is_signed_in(request):
             return RedirectResponse(then, HTTPStatus.SEE_OTHER)
         return self._page(request, then)
 
     async def _is_signed_in(self, request: Request) -> bool:
-        """Return whether the browser has a valid session; count an unknown session as a failure."""
+        """Return whether the browser's session is valid; count an unknown one as a failure."""
         address, secret = client_address_of(request, self.proxies), read_cookie(request, SESSION)
         if not secret:
             return False
@@ -131,7 +131,7 @@ class SignInPage:
             raise Unauthenticated
 
     async def by_token(self, request: Request) -> Response:
-        """Sign in with a token."""
+        """Sign in with an API token."""
         try:
             fields = await read_form(request)
         except Forbidden:
@@ -153,7 +153,7 @@ class SignInPage:
         return reply
 
     async def sign_out(self, request: Request) -> Response:
-        """Sign out."""
+        """Sign the user out."""
         try:
             await read_form(request)
         except Forbidden:
@@ -173,7 +173,7 @@ class SignInPage:
         return self.issuer is not None and self.issuer.settings.client_id is not None
 
     async def redirect_to_issuer(self, request: Request) -> Response:
-        """Redirect the browser to the identity provider."""
+        """Redirect the browser to the identity provider for sign-in."""
         then = safe_return_path(request.query_params.get("then"), "/")
         if self.issuer is None:
             raise Unauthenticated
@@ -187,7 +187,7 @@ class SignInPage:
         return reply
 
     async def callback(self, request: Request) -> Response:
-        """Complete the sign-in if we started it and the account is known."""
+        """Complete a sign-in that this server started, if the user is known."""
         flow = attempt_from_cookie(read_cookie(request, FLOW))
         if flow is None or self.issuer is None:
             return self._page(request, "/", SIGN_IN_FAILED_MESSAGE, HTTPStatus.FORBIDDEN)

@@ -28,7 +28,7 @@ FEEDBACK_SEPARATOR = "\n\n---\n\nUser feedback: "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedValue:
-    """Submitted value rendered for reading, and the original JSON if it is not a string."""
+    """Submitted value rendered as HTML, with the original JSON if it is not a string."""
 
     prose: RichText
     #: First characters of the text, if the text is collapsed.
@@ -46,7 +46,7 @@ class StepLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptView:
-    """Period of work on a step, or of waiting for a user."""
+    """Period of work on a step, or of waiting for a person."""
 
     status: str
     start: datetime
@@ -100,7 +100,7 @@ class StepView:
 
 
 def step_view(sheet: StepDetail) -> StepView:
-    """Return the view of a step."""
+    """Return the view model of the step page."""
     plan, step, result = sheet.plan, sheet.step, sheet.result
     instructions, *feedback = sheet.text.instructions.split(FEEDBACK_SEPARATOR)
     timeline = build_timeline(sheet.status_changes, sheet.now)
@@ -152,7 +152,7 @@ def _related_step(sheet: StepDetail, step: Step) -> StepLink:
 
 
 def _tries(sheet: StepDetail) -> list[AttemptView]:
-    """Return the periods of work and waiting in the order in which they started."""
+    """Return the periods of work and of waiting for a step, by start time."""
     begun = [m for m in sheet.status_changes if m.status in {StepStatus.IN_PROGRESS, WAITING}]
     spans: list[Span] = spans_of(sheet.status_changes, sheet.now).get(sheet.step.id, [])
     last = len(spans) - 1

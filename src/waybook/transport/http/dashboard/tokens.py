@@ -1,4 +1,4 @@
-"""Users and tokens of the org.
+"""Page of the org's users and API tokens.
 
 Everything works without JavaScript. A token is shown only in the response to the form that created
 it; revoking one must be confirmed.
@@ -58,7 +58,7 @@ SCOPE_LABELS: Final[Mapping[Scope, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokensView:
-    """Transient state of the page: error, new token, confirmation and form input."""
+    """State of one page view: error, new token, confirmation, and form input."""
 
     error: str | None = None
     issued: IssuedToken | None = None
@@ -73,7 +73,7 @@ class TokensPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the page, or handle one of its forms."""
+        """Render the page of users and tokens, or handle one of its forms."""
         if request.method != "POST":
             return await self._page(request, TokensView())
         form = SubmittedForm(await read_form(request))
@@ -176,7 +176,7 @@ def _scopes(form: SubmittedForm) -> tuple[Scope, ...]:
 
 
 def _days(form: SubmittedForm) -> int | None:
-    """Return the lifetime in days; None if the token does not expire."""
+    """Return the lifetime of a token in days, or None if the token does not expire."""
     text = form.text("days").strip()
     if not text:
         return None

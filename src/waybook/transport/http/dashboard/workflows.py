@@ -38,7 +38,7 @@ class WorkflowsPage:
         )
 
     async def show(self, request: Request) -> Response:
-        """Render a workflow: map, stages with their prompts, expected documents."""
+        """Render a workflow page with map, stages, prompts, and expected documents."""
         call = await self.page_context.request_context(request)
         version = _number(query_param(request, "version"))
         workflow = await read_workflow(call, request.path_params["slug"], version)
@@ -57,7 +57,7 @@ class WorkflowsPage:
 
 
 def _map_job(compiled_dag: CompiledDag) -> DrawingJob:
-    """Return the drawing job of the map, with links to its stages."""
+    """Return the drawing job for the workflow map, with links to the stages."""
     links = tuple((slug, f"#stage-{place}") for place, slug in enumerate(compiled_dag.order, 1))
     drawing = Drawing(
         diagram_from_structure(valid_structure(compiled_dag.dag, compiled_dag.graphs))

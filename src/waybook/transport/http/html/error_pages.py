@@ -48,14 +48,14 @@ class ErrorView:
 
 
 def wants_html(request: Request) -> bool:
-    """Return whether a browser requested a page."""
+    """Return whether a browser requested an HTML page."""
     path = request.url.path
     of_programs = any(path == prefix or path.startswith(f"{prefix}/") for prefix in PROGRAM_PATHS)
     return not of_programs and "text/html" in request.headers.get("accept", "")
 
 
 def error_page(request: Request, status_code: int, message: str) -> HTMLResponse:
-    """Return the error page; rendering it needs no database."""
+    """Return an HTML error page, which needs no database to render."""
     status = HTTPStatus(status_code)
     may_help = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status is HTTPStatus.TOO_MANY_REQUESTS
     retried = request.method == "GET" and may_help
@@ -71,12 +71,12 @@ def error_page(request: Request, status_code: int, message: str) -> HTMLResponse
 
 
 def redirect_page(request: Request, then: str) -> Response:
-    """Return a page that navigates to one of our paths."""
+    """Return an HTML page that navigates to a path on this server."""
     return render_template(request, "going_on", {"then": safe_return_path(then, "/")})
 
 
 def requested_path(request: Request) -> str:
-    """Return the requested path to return to after sign-in; `/` if the method is not GET."""
+    """Return the path to open after sign-in: the requested path, or `/` if not a GET."""
     if request.method != "GET":
         return "/"
     path = request.scope.get("raw_path") or b"/"

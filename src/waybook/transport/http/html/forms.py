@@ -1,4 +1,4 @@
-"""Form parsing with CSRF protection, safe return paths, and query parameters.
+"""HTML form parsing with CSRF protection, safe return paths, and query parameters.
 
 The CSRF token is a random text in a cookie that requests from other sites do not carry, and the
 same text in every form; a sender that has only one of the two has not seen the page. Only
@@ -26,7 +26,7 @@ PLAIN: Final = "application/x-www-form-urlencoded"
 
 
 def csrf_token(request: Request) -> str:
-    """Return the CSRF token of this browser, or a new one if it has none."""
+    """Return this browser's CSRF token, or a new token if it has none."""
     known = request.cookies.get(COOKIE, "")
     return known if _is_valid_token(known) else secrets.token_urlsafe(LENGTH)
 
@@ -40,7 +40,7 @@ def set_csrf_cookie(request: Request, reply: Response, token: str) -> None:
 
 
 async def read_form(request: Request) -> FormData:
-    """Return the fields of a form after checking its CSRF token.
+    """Check the CSRF token of a submitted form, and return the form's fields.
 
     Raises:
         Forbidden: the form was not rendered for this browser, or the browser rejects cookies.
@@ -67,7 +67,7 @@ _OURS: Final = re.compile(r"/(?![/\\])[!-\[\]-~]{0,1999}")
 
 
 def safe_return_path(address: object, otherwise: str = "/inbox") -> str:
-    r"""Return the address if it is a local path, else `otherwise`.
+    r"""Return the address if it is a path on this server, otherwise `otherwise`.
 
     >>> safe_return_path("/plans/1?as=2"), safe_return_path("//elsewhere"), safe_return_path("https://elsewhere")
     ('/plans/1?as=2', '/inbox', '/inbox')
@@ -78,7 +78,7 @@ def safe_return_path(address: object, otherwise: str = "/inbox") -> str:
 
 
 def current_url_with(request: Request, **changes: str | int | None) -> str:
-    """Return the URL of this page with some query parameters changed; None removes one."""
+    """Return the URL of this page with query parameters changed, or removed if None."""
     params = {**request.query_params, **changes}
     params.pop("part", None)
     query = urlencode({name: value for name, value in params.items() if value not in {None, ""}})

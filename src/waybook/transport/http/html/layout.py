@@ -44,7 +44,7 @@ ASSET_HEADERS: Final = {
 
 @cache
 def read_asset(name: str) -> str:
-    """Return the text of an asset as served; the style sheet includes the styles of maps."""
+    """Return the text of a static asset; the style sheet includes the styles of DAG maps."""
     folder = files("waybook.transport.http.html").joinpath("static")
     text = folder.joinpath(name).read_text("utf-8")
     if name == "waybook.css":
@@ -64,12 +64,12 @@ def minify(script: str) -> str:
 
 @cache
 def asset_url(name: str) -> str:
-    """Return the content-addressed URL of an asset, which may be cached permanently."""
+    """Return the content-addressed URL of a static asset, which may be cached permanently."""
     return f"/static/{sha256(read_asset(name).encode()).hexdigest()[:12]}/{name}"
 
 
 async def serve_asset(request: Request) -> Response:
-    """Serve the current version of an asset, even to a page that links to an older version."""
+    """Serve the current version of a static asset, even for a URL of an older version."""
     name = request.path_params["name"]
     if name not in NAMES:
         raise HTTPException(404)
@@ -105,13 +105,13 @@ def icon(name: str) -> Markup:
 
 
 def status_badge(name: str, note: str = "", *, word: str = "") -> Markup:
-    """Return a status as icon, label and color; `word` replaces the label."""
+    """Return a status as HTML with icon, label and color; `word` replaces the label."""
     drawn = Markup('<span class="status" data-status="{}">{} {}</span>')
     return drawn.format(name, icon(name), f"{word or symbol_for(name).label}{note and ' '}{note}")
 
 
 def time_tag(at: datetime | None, now: datetime) -> Markup:
-    """Return a relative time, with the exact time on hover."""
+    """Return a relative time as HTML, with the exact time on hover."""
     if at is None:
         return Markup("")
     exact = at.astimezone(UTC)
@@ -154,7 +154,7 @@ TEMPLATES: Final = _environment()
 def render_template(
     request: Request, name: str, view: Mapping[str, object], *, status_code: int = 200
 ) -> HTMLResponse:
-    """Render a page, or only the requested part of it."""
+    """Render a page template, or only the requested part of it."""
     template = TEMPLATES.get_template(f"{name}.html")
     context = {
         "path": request.url.path,
@@ -182,7 +182,7 @@ _HEADING: Final = re.compile(r"<h[1-6]>(.*?)</h[1-6]>", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class RichText:
-    """Text rendered for display."""
+    """Text rendered as HTML for display."""
 
     html: Markup
     #: True if the text is initially collapsed.
@@ -192,7 +192,7 @@ class RichText:
 
 
 def to_rich_text(value: Json) -> RichText | None:
-    """Return Markdown rendered, or JSON as lists and tables; None if the value is empty."""
+    """Return a value as HTML: Markdown, or JSON as lists and tables; None if empty."""
     if value is None or value == "":
         return None
     text = value if isinstance(value, str) else json_to_markdown(value, 4)
