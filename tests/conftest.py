@@ -6,6 +6,7 @@ application. Database fixtures are in `database_fixtures.py`.
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -36,6 +37,8 @@ DATABASE_FIXTURES = "database_fixtures"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Create the directory of this test run, unless the parent process has created it."""
+    # A shell starts background jobs with SIGINT ignored, and the programs under test inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for name, meaning in MARKERS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
     if run_place.PLACE not in os.environ:
@@ -68,9 +71,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if layer in WITHOUT_DATABASE and (fixtures := database_fixtures(item)):
             raise pytest.UsageError(f"{item.nodeid} is in layer {layer} but uses {fixtures}")
         if runs_on_fifteen(item):
-            if is_repetition(item.path) and not item.get_closest_marker("pg15"):
-                item.add_marker("slow")
-            item.add_marker("pg15")
+            repeated = is_repetition(item.path) and not item.get_closest_marker("every_server")
+            item.add_marker("slow" if repeated else "pg15")
         if PROFILE == "quick":
             limit_examples(item)
 

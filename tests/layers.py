@@ -4,7 +4,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
 
-#: Description of each marker.
+#: Description of each pytest marker.
 MARKERS = {
     "unit": "rules and formats; needs no database",
     "model": "exhaustive walk or comparison with another implementation; `make model`",
@@ -12,11 +12,13 @@ MARKERS = {
     "browser": "needs PostgreSQL and Chromium",
     "faults": "part of the fault harness",
     "project": "checks the repository: architecture, documentation, supply chain",
-    "pg15": "runs on PostgreSQL 15; set by hand where a result depends on the server version",
-    "slow": "left out of `make test`: a repetition on PostgreSQL 15 of what does not depend on it",
+    "every_server": "set by hand above the store: a result depends on the server version",
+    "pg15": "runs on PostgreSQL 15, and may differ there; `make test-15`",
+    "slow": "repeats on PostgreSQL 15 what does not depend on it; `make test-15 EVERY=1`",
 }
 
-#: The marker of each folder or file in `tests/`; the longest matching path applies.
+#: Pytest marker of each folder or file in `tests/`. If several paths match a test file, the longest
+#: path applies.
 LAYERS = {
     "acceptance": "database",
     "accounts": "unit",
@@ -50,8 +52,7 @@ LAYERS = {
 
 WITHOUT_DATABASE = frozenset({"unit", "model"})
 
-#: Layers above the store, which behave the same on every server version. On version 15 they run in
-#: `make test-15`.
+#: Layers above the store, which behave the same on every server version.
 SAME_ON_EVERY_SERVER = ("app", "transport")
 
 

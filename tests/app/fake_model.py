@@ -31,7 +31,7 @@ RIVER: Body = {
 NILE = {"river": "Nile"}
 TEXT = "The Nile is 6,650 km long."
 SECONDS = 20.0
-#: Timeout of calls that must time out; long enough for a request on loopback to arrive.
+#: Timeout of model calls that must time out. It is long enough for a request on loopback to arrive.
 SHORT = 0.2
 USED = {"inputTokens": 12, "outputTokens": 3, "model": "m-2030"}
 TWICE = {"inputTokens": 24, "outputTokens": 6, "model": "m-2030"}
@@ -57,7 +57,8 @@ def tool_use_reply(text: str) -> Play:
     return answer(payload)
 
 
-#: Every API format, with the function that builds its text answer.
+#: For each test case, the API format of the model and the function that builds an answer with a
+#: text.
 WAYS: dict[str, tuple[str, Callable[[str], Play]]] = {
     "openai": ("openai", completion),
     "anthropic": ("anthropic", tool_use_reply),
@@ -104,7 +105,7 @@ async def unavailable(
     return error, other
 
 
-#: The usage the model reported, as in the org's totals.
+#: Usage that the model reported for one call, in the form of the org's totals.
 USED_ONCE = Totals(input_tokens=12, output_tokens=3, results=1)
 
 

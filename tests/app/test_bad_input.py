@@ -16,7 +16,7 @@ from tool_calls import valid_call
 from waybook.app.registry import TOOLS
 from waybook.app.request.caller import Answer
 
-#: Codes for requests that cannot be fulfilled.
+#: Error codes of requests that cannot be fulfilled.
 NAMED = {
     "INVALID_INPUT",
     "TOO_LARGE",

@@ -11,22 +11,24 @@ from org_env import OrgEnv
 from read_all_tools import read_all
 
 MARK = re.compile(r"q\d{4}q")
-#: Texts that are not stored: arguments of tools that store nothing, and names of existing objects.
+#: Tool arguments whose texts are not stored, because the tool stores nothing or because the text is
+#: the name of an existing object.
 NOT_STORED = {
     ("extract_data", "text"),
     ("list_skills", "name"),
     ("search_sources", "tags"),
     ("start_skill", "name"),
 }
-#: Texts that no tool returns: they are written for people and kept in the audit.
+#: Tool arguments whose texts no tool returns, because they are written for people and kept in the
+#: audit.
 FOR_PEOPLE = {
     ("complete_skill", "outcome"),
     ("fail_job", "error"),
     ("submit_step_result", "stepExecutionReport"),
 }
-#: Reply fields in which a text may appear. A title also appears in drawings; a workflow's prompt
-#: contains placeholders that its author chose; an extraction's prompt contains the text after a
-#: marker.
+#: For each argument, the reply fields in which its text may appear. A title also appears in
+#: drawings. A workflow's prompt contains placeholders that its author chose. An extraction's prompt
+#: contains the text after a marker.
 PLACES = {
     "content": {"content", "snippet", "prompt"},
     "feedback": {"feedback", "instructions", "details", "prompt", "svg"},
@@ -47,7 +49,7 @@ PLACES = {
     "title": {"title", "name", "about", "prompt", "svg"},
     "url": {"url"},
 }
-#: Fields that only Waybook writes, at any depth of a reply.
+#: Reply fields, at any depth of a reply, whose content only Waybook writes.
 OURS = {"next", "why", "tool", "args", "get", "cut", "message", "code", "oddCharacters", "status"}
 KEY = "a key"
 

@@ -51,7 +51,7 @@ async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
         yield made
 
 
-# Endpoints without structured output
+# Tests of endpoints without structured output.
 
 
 @pytest.mark.parametrize(

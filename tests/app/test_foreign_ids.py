@@ -15,13 +15,15 @@ from tool_arguments import names_within
 from waybook.app.registry import TOOLS
 from waybook.store.driver.queries import new_id
 
-#: Tenant isolation must also hold if the serving role is assumed per transaction.
-pytestmark = pytest.mark.pg15
+#: Run these tests on PostgreSQL 15 too, because tenant isolation must also hold if the serving role
+#: is assumed in each transaction.
+pytestmark = pytest.mark.every_server
 
 #: Arguments that look up an object by a name that the caller chose.
 NAMES = {"sessionId", "idempotencyKey", "dagSlug", "cursor", "modelId", "models"}
 NAMES |= {"stageSlug", "stepKey", "documentKey", "part"}
-#: Arguments that are stored, measured or enumerated, and identify no row by themselves.
+#: Arguments whose values are stored, measured or enumerated, and do not identify a row by
+#: themselves.
 TEXTS = {
     *("name", "title", "instructions", "researchQuestion", "outputFormattingNotes", "reason"),
     *("summary", "questions", "feedback", "modificationRationale", "error", "outcome", "model"),
@@ -29,7 +31,8 @@ TEXTS = {
     *("text", "schema", "candidate", "definition", "query", "kind", "kinds", "tags", "url"),
     *("quote", "mediaType", "file", "seen", "jobTypes", "conditionExpression"),
 }
-#: Ids that are looked up only within our plan or job, so that foreign ids are not even queried.
+#: Arguments with ids that a tool looks up only within a plan or job of the caller's org, so that
+#: ids of another org are not even queried.
 WITHIN_OURS = {
     "get_job_input.documentId",
     "get_research_context.part",
@@ -89,7 +92,7 @@ async def test_malformed_id_is_answered_like_unknown_id(agent: AgentClient) -> N
     for probe in await foreign_id_calls(agent):
         expected = await probe.answers(agent, new_id())
         for text in ("nope", "'; drop table plan; --", "☃", "%s", "{nope}"):
-            if probe.path != ("part",):  # the error for `part` describes its format
+            if probe.path != ("part",):  # an invalid `part` gets an error about its format
                 escaped = json.dumps(text)[1:-1]
                 assert await probe.answers(agent, text, escaped) == expected, probe.name
 

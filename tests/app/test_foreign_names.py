@@ -100,7 +100,8 @@ async def test_same_source_in_two_orgs_is_stored_separately(
     args = {"kind": "note", "title": "Nile", "content": "It is long.", "sources": [source]}
     theirs = await other_org.call("store_research", **args)
     ours = await agent.call("store_research", **args)
-    # The id derives from the source's content; a caller who has the content knows the id already.
+    # The id of a source derives from the source's content, so a caller who has the content knows
+    # the id already.
     assert ours["sourceIds"] == theirs["sourceIds"]
     read = await agent.call("get_artifact", sourceId=ours["sourceIds"][0])
     assert theirs["artifactId"] not in json.dumps(read)

@@ -47,7 +47,8 @@ async def test_layout_worker_runs_small_maps_inline_and_large_maps_in_thread() -
 async def test_layout_worker_large_map_does_not_block_event_loop() -> None:
     layout_worker, seen = LayoutWorker(), threading.Event()
     drawing = asyncio.create_task(layout_worker.run(OURS, LARGE, partial(seen.wait, 1)))
-    # If the map were drawn in this thread, no other task could run before the drawing is done.
+    # If the map were drawn in the thread of the event loop, no other task could run before the
+    # drawing is done.
     await asyncio.sleep(0)
     seen.set()
     assert await drawing

@@ -113,7 +113,7 @@ async def report(agent: AgentClient, size: int) -> Body:
 async def depth(agent: AgentClient, levels: int) -> Body:
     step = await agent.take(await agent.plan())
     value: object = "x"
-    for _ in range(levels - 1):  # the arguments object itself is one level
+    for _ in range(levels - 1):  # the arguments object is one of the levels
         value = [value]
     return {"stepId": step["stepId"], "resultSummary": value}
 

@@ -10,7 +10,7 @@ from postgres_servers import ServerDatabase
 from tool_calls import MUTATING, valid_call
 from waybook.app.registry import TOOLS
 
-#: Tools that create something, and so have nothing to lock.
+#: Tools that create a new object, and therefore have nothing to lock.
 MAKING = {"create_research_plan", "start_skill", "start_run", "add_dag"}
 LOCKING = [tool for tool in MUTATING if tool not in MAKING]
 

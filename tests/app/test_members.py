@@ -239,7 +239,7 @@ async def test_verify_org_after_tampering_reports_changed_column(
     shared_place: ServerDatabase, statement: str, said: str
 ) -> None:
     errors: list[str] = []
-    with pytest.raises(AssertionError):  # at its end, the fixture also verifies the audit
+    with pytest.raises(AssertionError):  # the fixture verifies the audit when it ends
         await _tampered(shared_place, statement, errors)
     assert said in " ".join(errors)
 

@@ -11,7 +11,8 @@ from org_env import AgentClient, Body, OrgEnv, make_env
 from postgres_servers import ServerDatabase
 from sample_definitions import make_definition, make_recipe_step, make_stage
 
-#: Users and sessions that share names; one user appears both with and without a session.
+#: Callers, as pairs of user and session. Different users have sessions of the same name, and one
+#: user also calls without a session.
 WHO = (("ann", "main"), ("bob", "main"), ("ann", "other"), ("bob", "other"), ("bob", None))
 ID_OF = {"get_next_step": "stepId", "get_next_job": "jobId"}
 
@@ -77,7 +78,7 @@ class Office:
         self.world, self.chance = world, chance
         self.where = {"get_next_step": plan, "get_next_job": run}
         self.holders: dict[tuple[str, int], tuple[str, str | None]] = {}
-        #: Attempts that have not ended, by step or job.
+        #: Attempts that have not ended, by the step or job that they belong to.
         self.open: dict[str, Body] = {}
 
     async def ask(self, tool: str) -> None:

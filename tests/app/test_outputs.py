@@ -211,7 +211,7 @@ async def test_completed_plan_lists_latest_version_of_each_output(
     }
 
 
-# Tests of the audit of outputs.
+# Tests of the audit entries about outputs.
 
 
 async def test_plan_as_of_before_output_was_stored_has_no_artifact(

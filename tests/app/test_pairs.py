@@ -136,8 +136,8 @@ def look(scene: Scene) -> Awaitable[Answer]:
     return scene.ask("get_research_context", planId=scene.plan_id, sessionId="a newcomer")
 
 
-#: For each pair of concurrent calls: both calls, the error codes that a refusal may have, and the
-#: setup.
+#: For each pair of concurrent calls: the two calls, the error codes with which one of them may be
+#: refused, and the options of the setup.
 PAIRS: dict[str, tuple[Party, Party, set[str], dict[str, bool]]] = {
     "take and take": (take, take, set(), {}),
     "submit both of the last two": (submit(0), submit(1), set(), {"last_two": True}),

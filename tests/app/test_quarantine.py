@@ -17,8 +17,8 @@ from waybook.background import index_all_orgs
 from waybook.core.decision_context import Channel
 from waybook.errors import Unavailable
 
-#: SQL that ends the connection when a vector is stored, like an extension that the processor cannot
-#: run.
+#: SQL that makes the server end the connection when a vector is stored, as an extension does that
+#: the processor cannot run.
 DEADLY = """
 create function die() returns trigger language plpgsql security definer as $$
 begin

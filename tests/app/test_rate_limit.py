@@ -23,7 +23,7 @@ from waybook.store.driver.pool import ConnectionPool
 RATES = st.integers(1, 100)
 BURSTS = st.integers(1, 200)
 TIMES = st.integers(0, 10**6 * NANOSECONDS)
-#: Time between a call and the one before it.
+#: Times between successive calls, in nanoseconds.
 GAPS = st.lists(st.integers(0, 3 * NANOSECONDS), min_size=1, max_size=100)
 
 
@@ -98,7 +98,7 @@ ON_POSTGRES_18 = pytest.mark.parametrize("server", ["18"], indirect=True, scope=
 class Limited(AgentClient):
     """Agent in an org that is limited to two calls per second with a burst of three."""
 
-    #: Time on the dispatcher's clock, in nanoseconds.
+    #: Current time on the dispatcher's clock, in nanoseconds.
     now: int = 100 * NANOSECONDS
 
     def __post_init__(self) -> None:

@@ -14,8 +14,9 @@ from waybook.background import index_all_orgs
 from waybook.integrations.embeddings import EmbeddingsClient
 from waybook.research.embedding import builtin_embedder
 
-#: Run these tests on PostgreSQL 15 too, because only the embedded server uses the full-text index.
-pytestmark = pytest.mark.pg15
+#: Run these tests on PostgreSQL 15 too, because that server searches without the full-text index,
+#: which only the embedded server uses.
+pytestmark = pytest.mark.every_server
 
 FLOOD = "When an avalanche falls into a glacial lake the wave cuts the dam of loose moraine."
 PAGE: Body = {
@@ -300,7 +301,7 @@ async def test_search_sources_invalid_cursor_is_refused(agent: AgentClient, curs
     assert error["code"] == "INVALID_INPUT"
 
 
-# Tests of the index sweep.
+# Tests of the sweep that adds passages to the search index.
 
 
 async def test_late_result_is_searchable_after_index_sweep(world: OrgEnv) -> None:
@@ -331,7 +332,7 @@ async def test_index_sweep_indexes_rows_added_after_earlier_sweep(world: OrgEnv)
     assert len(await search_hits(agent, "moraine dam")) == 1
 
 
-# Vectors of an external service
+# Tests of vectors from an external service.
 
 
 def embeddings(texts: Sequence[str], width: int) -> Body:

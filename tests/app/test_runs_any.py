@@ -19,8 +19,9 @@ from waybook.dag.definitions.definition import write_definition
 from waybook.dag.model import Dag
 from waybook.dag.progress.invariants import check
 
-#: On PostgreSQL 15, run every run tool once with a serving role that is assumed per transaction.
-pytestmark = pytest.mark.pg15
+#: Run these tests on PostgreSQL 15 too, so that every run tool is called once with a serving role
+#: that is assumed in each transaction.
+pytestmark = pytest.mark.every_server
 
 
 class Crew:

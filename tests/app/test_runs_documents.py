@@ -17,7 +17,7 @@ async def run(agent: AgentClient) -> Body:
     return await make_run_of_three_steps(agent)
 
 
-# Several documents of one job
+# Tests of jobs with several documents.
 
 
 async def test_submit_job_result_single_content_fills_every_document(

@@ -301,7 +301,7 @@ async def test_get_next_job_filters_by_job_types(agent: AgentClient, run: Body) 
         assert error["code"] == "INVALID_INPUT"
 
 
-# get_next_job without a run id
+# Tests of `get_next_job` without a run id.
 
 
 async def test_get_next_job_without_run_id_returns_job_of_oldest_run(

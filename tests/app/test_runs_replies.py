@@ -122,7 +122,7 @@ async def test_job_of_step_without_prompt_gets_default_prompt(agent: AgentClient
     assert prompt.endswith("What a person said of the stage before: Louder.\n")
 
 
-# Long texts
+# Tests of replies about long texts.
 
 TEXTS = {
     "a": "plain words " * 20_000,
@@ -236,7 +236,7 @@ async def test_get_job_input_unknown_document_key_is_refused(agent: AgentClient)
     assert (past["content"], past["left"]) == ("", 0)
 
 
-# Jobs with many inputs
+# Tests of jobs with many inputs.
 
 
 async def test_get_next_job_many_inputs_are_paged_completely(agent: AgentClient) -> None:
@@ -300,7 +300,7 @@ async def test_get_next_job_many_documents_to_produce_are_paged_completely(
     assert len(done["documentIds"]) == 480
 
 
-# Large definitions
+# Tests of replies about large definitions.
 
 
 async def test_reply_about_large_definition_is_shortened_unless_detail_is_set(

@@ -52,8 +52,9 @@ from waybook.store.driver import queries
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
 
-#: On PostgreSQL 15, run every plan tool once with a serving role that is assumed per transaction.
-pytestmark = pytest.mark.pg15
+#: Run these tests on PostgreSQL 15 too, so that every plan tool is called once with a serving role
+#: that is assumed in each transaction.
+pytestmark = pytest.mark.every_server
 
 T = TypeVar("T")
 
@@ -91,7 +92,7 @@ class SameAsTheRules(RuleBasedStateMachine):
 
         return self.runner.run(waiting())
 
-    # Methods that make each call on both paths.
+    # Methods that make each call twice: through the dispatcher and through the rules.
 
     def agent(self, user: str, channel: Channel = Channel.MCP) -> AgentClient:
         """Return an agent of this user; the user Bob is served by a separate dispatcher."""

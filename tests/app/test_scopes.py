@@ -81,7 +81,7 @@ async def test_tool_without_required_scope_is_forbidden(world: OrgEnv, scope: Sc
 async def test_caller_without_scopes_is_forbidden_from_every_tool_and_read(world: OrgEnv) -> None:
     unscoped = with_scopes(world.agent)
     assert [
-        (await unscoped.refused(name)).get("code")  # the arguments do not matter
+        (await unscoped.refused(name)).get("code")  # this error does not depend on the arguments
         for name in NEEDS
     ] == ["FORBIDDEN"] * len(NEEDS)
     dispatcher, caller, somewhere = unscoped.dispatcher, unscoped.caller, new_id()

@@ -15,7 +15,7 @@ from waybook.errors import NotFound
 from waybook.notifications.message import DeliveryStatus
 from webhook_env import TAKEN, events, make_review, make_webhook_env, received_events, verified
 
-# Notification kinds
+# Tests of the kinds of notifications.
 
 
 async def test_review_notification_has_requester_and_review_url(

@@ -135,7 +135,7 @@ def test_error_from_json_restores_error_type_and_details() -> None:
     assert back.as_json() == payload
 
 
-# Public Python API
+# Tests of the public Python API.
 
 
 def test_waybook_all_lists_expected_public_names() -> None:

@@ -28,8 +28,8 @@ def played(terminal: Terminal) -> str:
 def test_demo_completes_plan_and_passes_audit_verify(terminal: Terminal, played: str) -> None:
     assert "the plan is complete" in played
     assert "every seal holds, state = replay(audit)" in played
-    # Plans are listed newest first. There may be several, because the demo runs again if this
-    # module is run in two parts.
+    # Plans are listed newest first. There may be several demo plans, because the demo runs again if
+    # the tests of this module are run in two parts.
     plan, *_ = [p for p in terminal.json_output("plans", "--all") if p["name"] == script.PLAN_NAME]
     assert plan["status"] == "completed"
     assert plan["counts"] == {"done": 11, "total": 11, "completed": 10, "skipped": 1}
@@ -203,7 +203,7 @@ async def test_simulated_clock_with_canceled_actor_wakes_one_actor_at_a_time() -
         for _ in range(5):
             await clock.sleep(1)
             awake.append(name)
-            for _ in range(20):  # as long as a tool call takes
+            for _ in range(20):  # about as many loop iterations as a tool call takes
                 await asyncio.sleep(0)
             assert awake == [name]
             awake.clear()

@@ -20,7 +20,7 @@ from waybook.settings_reading import MAX_FILE_BYTES, read_settings
 ROOM = 700_000
 PATIENCE = 120
 ENDLESS = "/dev/zero"
-#: This file can be opened, but reading it fails for every user.
+#: File that can be opened, but that no user can read.
 UNREADABLE = "/proc/self/mem"
 NOWHERE = "postgresql://127.0.0.1:1/none"
 ADD = ("dag", "add", "--database-url", NOWHERE)
@@ -120,7 +120,7 @@ def test_dag_add_hostile_definition_exits_with_error(name: str) -> None:
         error = json.loads(done.stdout)["error"]
         assert error["code"] == "BAD_RECIPE"
         assert error["details"]["at"]
-    else:  # the definition is valid text; the error is that of the missing database
+    else:  # the definition is valid text, so the error is about the missing database
         assert "cannot reach the database" in done.stderr
 
 

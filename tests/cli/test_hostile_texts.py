@@ -16,11 +16,13 @@ from waybook.cli.output import print_text
 from waybook.cli.runtime import AppSession, get_console
 from waybook.core.hidden_characters import count_hidden
 
-#: Characters that a terminal interprets, or that reorder its lines.
+#: Kinds of characters that a terminal interprets as commands, or that reorder the text of its
+#: lines.
 OBEYED = {"control", "bidi"}
 MARKUP = "[red]approved[/red]"
 SHORT = next(piece for piece in samples(180) if MARKUP in piece)
-#: Names in workflows may not contain control characters.
+#: Hostile text without control characters, because names in workflows may not contain control
+#: characters.
 PLAIN = "".join(letter for letter in SHORT if unicodedata.category(letter) != "Cc")
 
 
@@ -97,7 +99,7 @@ COMMANDS = {
     "user list": (),
     "token list": (),
 }
-#: Commands that show no stored text, or only text they receive as arguments.
+#: Commands that show no stored text, or show only text that they receive as arguments.
 OTHERS = {
     "retain",
     "backup",

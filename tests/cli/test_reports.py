@@ -45,7 +45,7 @@ def make_cycle() -> Body:
     return definition
 
 
-# JSON output
+# Tests of the JSON output.
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_report_unreadable_file_is_usage_error(file: str) -> None:
     assert file in failed.stderr
 
 
-# Terminal output
+# Tests of the terminal output.
 
 
 @pytest.fixture

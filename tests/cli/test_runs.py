@@ -28,7 +28,7 @@ def done(terminal: Terminal) -> str:
     return completed_run(terminal, "Done and over")
 
 
-# List of runs
+# Tests of the list of runs.
 
 
 def test_runs_lists_run_with_counts(terminal: Terminal, half: str) -> None:
@@ -67,7 +67,7 @@ def test_runs_lists_awaiting_feedback_status_and_stage(terminal: Terminal) -> No
     assert "! awaiting feedback" in terminal.say("runs")
 
 
-# View of one run
+# Tests of the view of one run.
 
 
 def test_run_prints_stages_and_steps(terminal: Terminal, half: str) -> None:

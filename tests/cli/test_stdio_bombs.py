@@ -11,7 +11,7 @@ from cli.limited_process import MEBIBYTE, Session, limited_session
 from cli.terminal import Terminal
 from waybook.embedded_postgres.supervisor import Attachment
 
-#: Lines that are not valid messages.
+#: Input lines that are not valid messages.
 LINES = {
     "not UTF-8": b"\xff\xfe\xfd",
     "not UTF-8 in a request": b'{"jsonrpc":"2.0","id":1,"method":"\xff"}',
@@ -68,7 +68,7 @@ async def test_mcp_stdio_invalid_line_gets_error_and_session_continues(terminal:
             assert code in {-32700, -32600}, name
         await session.write([b"\n", b"  \r\n"])
         await session.works()
-        assert refusals(session) == []  # no response to empty input
+        assert refusals(session) == []  # empty input gets no response
         assert await session.end() == b""
 
 

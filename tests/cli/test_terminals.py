@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,12 +38,14 @@ class Screen:
 
     def until(self, enough: Callable[[str], bool]) -> str:
         """Read the program's output until the condition is true or the program ends."""
+        deadline = time.monotonic() + PATIENCE
         while not enough(self.text):
-            ready, _, _ = select.select([self.pty], [], [], PATIENCE)
+            left = max(0.0, deadline - time.monotonic())
+            ready, _, _ = select.select([self.pty], [], [], left)
             assert ready, self.text
             try:
                 more = os.read(self.pty, 65536)
-            except OSError:  # the other side is closed
+            except OSError:  # the process has closed its side of the terminal
                 more = b""
             if not more:
                 assert enough(self.text), self.text

@@ -3,6 +3,10 @@
 import pytest
 
 from cli.terminal import Body, Terminal
+from waybook.store.driver.queries import new_id
+
+#: Names that no other test of this process uses, because all share one database.
+A_MODEL, B_MODEL = f"a-{new_id()[-6:]}", f"b-{new_id()[-6:]}"
 
 
 @pytest.fixture(scope="module")
@@ -12,11 +16,11 @@ def spent(terminal: Terminal) -> tuple[str, str]:
     named: Body = {"name": "Costly rivers", "researchQuestion": "Which?", "steps": [step, step]}
     plan = terminal.call("create_research_plan", **named, budget={"tokens": 1_500, "costUsd": 9})
     taken = terminal.call("get_next_step", planId=plan["planId"])
-    took = {"inputTokens": 1_200, "outputTokens": 50, "costUsd": 0.25, "model": "a-model"}
+    took = {"inputTokens": 1_200, "outputTokens": 50, "costUsd": 0.25, "model": A_MODEL}
     held: Body = {"stepId": taken["stepId"], "resultSummary": "found"}
     terminal.call("submit_step_result", **held, usage=took)
     started: Body = {"dagSlug": "deep-research", "name": "Costly lakes", "input": "Which?"}
-    run = terminal.call("start_run", **started, models=["b-model"])
+    run = terminal.call("start_run", **started, models=[B_MODEL])
     job = terminal.call("get_next_job", runId=run["runId"])
     made: Body = {"jobId": job["jobId"], "attempt": job["attempt"], "content": "# Found"}
     terminal.call("submit_job_result", **made, usage={"costUsd": 0.000125})
@@ -29,8 +33,8 @@ def test_usage_reports_cost_by_model_plan_and_run(
     report = terminal.json_output("usage", "--limit", "1000")
     plan_id, run_id = spent
     models = {row["model"]: row for row in report["models"]}
-    assert models["a-model"]["costUsd"] == 0.25
-    assert models["b-model"]["costUsd"] == 0.000125
+    assert models[A_MODEL]["costUsd"] == 0.25
+    assert models[B_MODEL]["costUsd"] == 0.000125
     work = {row.get("planId") or row["runId"]: row for row in report["work"]}
     assert (work[plan_id]["name"], work[plan_id]["inputTokens"]) == ("Costly rivers", 1_200)
     assert (work[run_id]["name"], work[run_id]["results"]) == ("Costly lakes", 1)
@@ -46,7 +50,7 @@ def test_usage_tables_fit_terminal_width(
 ) -> None:
     output = terminal.say("usage", columns=columns)
     assert all(len(line.rstrip()) <= columns for line in output.splitlines())
-    assert "a-model" in output
+    assert A_MODEL in output
     assert f"plan {spent[0][:5]}" in output
     assert "$0.25" in output
 

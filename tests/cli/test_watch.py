@@ -12,7 +12,8 @@ from mcp.shared.subscriptions import ResourceUpdated
 from cli.terminal import Terminal
 from org_env import Body
 
-#: The newest protocol revision deprecates resource subscriptions; older clients still use them.
+#: Ignore the deprecation warning: the newest protocol revision deprecates resource subscriptions,
+#: but older clients still use them.
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
 PATIENCE = 120.0

@@ -39,15 +39,16 @@ from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 
-#: Limits in addition to the loaded code: bytes of memory at any time, and CPU seconds in total.
+#: Limits on resources in addition to those that the loaded code uses: memory in bytes at any time,
+#: and CPU time in seconds in total.
 MEMORY = 400 * 1024 * 1024
 SECONDS = 150
 CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_next_step","arguments":'
 PLAIN = {"content-type": "application/json"}
 
 T = TypeVar("T")
-#: Reply to a hostile input: the channel, the name of the input, the status or code, and part of the
-#: text.
+#: Reply to a hostile input: the channel, the name of the input, the status or error code, and part
+#: of the reply's text.
 BombReply = tuple[str, str, object, str]
 
 
@@ -114,8 +115,8 @@ async def as_forms() -> list[BombReply]:
     app = Starlette(routes=[Route("/", receive, methods=["POST"])])
     transport = httpx2.ASGITransport(app)
     answers: list[BombReply] = []
-    # Send the cookie of a browser that has loaded a page: without it, the server does not read the
-    # body.
+    # Send the cookie of a browser that has loaded a page, because without the cookie the server
+    # does not read the body.
     known = {COOKIE: "t" * 43}
     async with httpx2.AsyncClient(
         transport=transport, base_url="http://localhost", cookies=known

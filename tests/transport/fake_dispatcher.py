@@ -59,9 +59,9 @@ class RecordingDispatcher:
     answers: Mapping[str, Answer] = field(default_factory=lambda: ANSWERS)
     calls: list[tuple[Caller, str, dict[str, object]]] = field(default_factory=list)
     requests: list[Request | None] = field(default_factory=list)
-    #: Document returned for any id, or the error raised.
+    #: Document that is returned for any id, or class of the error that is raised instead.
     readable: ReadableDocument | type[WaybookError] = NotFound
-    #: Output returned for any id, or the error raised.
+    #: Output that is returned for any id, or class of the error that is raised instead.
     deliverable: ReadableOutput | type[WaybookError] = NotFound
     skills: tuple[Skill, ...] = ()
     bus: Bus = field(default_factory=Bus)

@@ -15,7 +15,7 @@ import pytest
 import bombs
 
 HERE = Path(__file__).parent
-#: Statuses for accepted and for refused input.
+#: Allowed HTTP statuses of responses to accepted and refused input.
 ANSWERS = {200, 400, 403, 413, 415, 422}
 
 BombReply = tuple[str, str, object, str]
@@ -97,7 +97,8 @@ def test_definition_bombs_are_read_or_rejected_as_bad_recipe(told: list[BombRepl
 def test_template_bombs_are_rejected_except_missing_attribute(told: list[BombReply]) -> None:
     outcomes = {name: answer for _, name, answer, _ in of(told, "template")}
     assert outcomes.keys() == bombs.TEMPLATES.keys()
-    # A missing attribute of a text has no value, so the template's result is Python's None.
+    # In a template, a missing attribute of a text has no value, so the template's result is
+    # Python's None.
     assert [name for name, answer in outcomes.items() if answer == "None"] == ["attributes"]
 
 

@@ -25,7 +25,7 @@ from waybook.store.driver.queries import new_id
 from waybook.transport.mcp.completions import PROMPTS, URIS
 from waybook.transport.mcp.resource_uris import KINDS
 
-#: Values of parameters that are not ids.
+#: Values of route parameters that are not ids, by parameter.
 ELSE = {
     "ending": ("md", "json", "jsonl", "svg", "mmd", "txt", "html"),
     "form": ("csv", "jsonl"),
@@ -33,14 +33,14 @@ ELSE = {
     "version": ("x",),
     "name": ("waybook.css",),
 }
-#: Query parameters that may be an id.
+#: Query parameters whose value may be an id, by route.
 QUERIES = {"/audit": ("subject",), "/audit.{form}": ("subject",)}
-#: Other query parameters: filters, or pagination cursors.
+#: Query parameters that are not ids, but filters or pagination cursors.
 OTHER_WORDS = {
     *("behind", "before", "state", "q", "dag", "version", "page", "docs", "done", "window"),
     *("event", "actor", "channel", "since", "until", "format", "part", "then"),
 }
-#: Forms for every route that accepts one, with ID as the placeholder for an id.
+#: Form data for every route that accepts a form, with ID as the placeholder for an id.
 FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
     "/decisions": (
         {"planId": "ID", "reviewId": "ID", "decision": "approve"},
@@ -64,7 +64,8 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         for action in ("move_up", "update_step_instructions", "fail_step", "remove_step")
     ),
 }
-#: Routes whose request body refers to no stored row (snapshots), and MCP, which has its own tests.
+#: Routes that are not tested here: the routes for snapshots, whose request body refers to no stored
+#: row, and MCP, which has its own tests.
 NO_ROWS = {"/api/report", "/api/map", "/mcp", "/mcp/"}
 #: Routes whose response never ends; their events are tested in `test_live.py`.
 STREAMS = {"/live"}
@@ -192,7 +193,8 @@ def test_isolation_tests_list_every_query_parameter_of_all_routes() -> None:
 
 # MCP
 
-#: Kinds of objects to test; a few are enough, because the protocol passes arguments through.
+#: Kinds of objects whose ids are tested over MCP. A few kinds are enough, because the protocol
+#: passes arguments to the tools unchanged.
 SOME = ("plan", "running step", "running job", "artifact")
 
 

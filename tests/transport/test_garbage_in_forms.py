@@ -8,11 +8,12 @@ from org_env import OrgEnv
 from transport.page_client import TOKEN, make_browser
 from transport.valid_forms import valid_forms
 
-#: These tests do not depend on the database, so one server is enough.
+#: Run these tests with one server only, because they do not depend on the database.
 pytestmark = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
 
 GARBAGE = ("", "a\0b", "9" * 5_000, "-1", "²", "٣" * 5_000, "é" * 2_000)
-#: Real field names, with values that contain NUL, which PostgreSQL accepts in no text.
+#: Form data with real field names, and with values that contain NUL characters, which PostgreSQL
+#: accepts in no text.
 OF_TOKENS = (
     {"act": "disable", "user": "an\0n"},
     {"act": "create", "user": "\0", "label": "x", "scope": "plan:read", "days": "9" * 5_000},

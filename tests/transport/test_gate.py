@@ -29,7 +29,7 @@ PLAN = {
     "steps": [{"stepType": "search", "instructions": "Find out."}],
 }
 CREATE = make_request("tools/call", name="create_research_plan", arguments=PLAN)
-#: Every channel, with a request that would change or show data.
+#: For each channel, a request that would change or show data.
 DOORS = {
     "a call over MCP": ("POST", "/mcp", LEGACY, CREATE),
     "a list over MCP": ("POST", "/mcp/", LEGACY, make_request("tools/list")),
@@ -92,7 +92,8 @@ BAD: dict[str, Callable[[Tokens], Headers]] = {
     "by another header": lambda t: [(b"x-authorization", f"Bearer {t.good.secret}".encode())],
     "as a cookie": lambda t: [(b"cookie", f"token={t.good.secret}".encode())],
 }
-#: Requests without a Waybook token: the server asks for a token and does not report an invalid one.
+#: Requests that contain no Waybook token. The server asks for a token, and does not report an
+#: invalid token.
 SHOW_NOTHING = {
     *("none", "empty", "no scheme", "another scheme", "a scheme like ours", "a tab for a blank"),
     *("by another header", "as a cookie"),
@@ -252,7 +253,7 @@ async def test_call_without_required_scope_returns_forbidden_naming_scope(world:
 async def test_unauthenticated_large_body_receives_401(world: OrgEnv) -> None:
     body = 1_000_000 * b"x"
     async with served(world) as address, httpx2.AsyncClient(trust_env=False) as client:
-        for _ in range(3):  # over the same connection
+        for _ in range(3):  # three requests over the same connection
             answer = await client.post(f"{address}/mcp", headers=LEGACY, content=body)
             assert answer.status_code == 401
 

@@ -75,8 +75,8 @@ async def test_home_page_plans_changed_while_paging_lists_each_plan_once(
     while address:
         reply = await browser.get(address)
         seen += listed(reply)
-        # Between two pages, change a plan already listed and one not yet listed, and create a new
-        # one.
+        # Between two pages of the list, change a plan that is already listed and a plan that is not
+        # yet listed, and create a new plan.
         for plan in (plans[-len(seen) % 103], plans[1]):
             await agent.call("get_next_step", planId=plan["planId"], another=True)
         await agent.plan(1, name="Newer than all")

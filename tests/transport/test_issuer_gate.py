@@ -109,7 +109,7 @@ async def test_issuer_token_call_is_audited_under_token_subject(world: OrgEnv) -
         assert 'error="insufficient_scope"' in refused.headers["www-authenticate"]
         team.there.down = True
         new = bearer(team.there.token(header={"kid": "new"}))
-        # The keys were just fetched, so this key is known to be unpublished.
+        # The server has just fetched the issuer's keys, so it knows that this key is not published.
         assert (await client.post("/mcp", headers={**LEGACY, **new})).status_code == 401
 
 
@@ -124,7 +124,7 @@ async def test_issuer_unreachable_without_cached_keys_returns_503(
         assert reply.json()["error"]["code"] == "UNAVAILABLE"
 
 
-# Decisions that need a person
+# Tests of decisions that need a person.
 
 
 async def test_review_requested_by_agent_can_be_decided_only_by_user_on_page(
@@ -148,7 +148,8 @@ async def test_review_requested_by_agent_can_be_decided_only_by_user_on_page(
         plan = await call("create_research_plan", **PLAN)
         taken = await call("get_next_step", planId=plan["planId"])
         await call("request_user_review", stepId=taken["stepId"], summary="Right?")
-        # With another token, the caller is still the same program.
+        # A caller with another token is still the same program, so it may not decide its own
+        # review.
         agent |= bearer(team.there.token(scope=scopes, jti="another"))
         own = await call("submit_user_decision", planId=plan["planId"], decision="approve")
         assert "the requester of a review cannot decide it" in str(own)
@@ -201,7 +202,7 @@ async def heard(lines: AsyncIterator[str]) -> str:
     return ""
 
 
-# Obtaining a token
+# Tests of obtaining a token.
 
 
 async def test_resource_metadata_names_issuer_and_scopes(world: OrgEnv) -> None:

@@ -17,7 +17,7 @@ from waybook.store.driver.queries import LAST_ID, Statement
 from waybook.store.plans import details
 
 #: Run these tests on PostgreSQL 15 too, because query plans differ between server versions.
-pytestmark = pytest.mark.pg15
+pytestmark = pytest.mark.every_server
 
 NEVER = "infinity"
 
@@ -82,13 +82,13 @@ async def test_page_query_count_is_independent_of_data_volume(
             counts_by_page[page] = sent.copy()
         return counts_by_page
 
-    # The first request also loads cached data: definitions, server capabilities.
+    # The first request also loads data that is then cached: definitions and server capabilities.
     await costs()
     little = await costs()
     for _ in range(5):
         await make_little_more(agent)
     assert await costs() == little
-    # Health also queries pending notifications, and passages that search leaves out.
+    # The health page also queries pending notifications, and passages that search leaves out.
     more = {"/health": 4}
     assert {page: len(counts) for page, counts in little.items()} == {
         page: more.get(page, 1 if "export" in page else 2) for page in pages

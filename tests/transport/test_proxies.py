@@ -51,7 +51,7 @@ def test_client_address_trusted_proxies_returns_last_untrusted_hop(
     *passed, peer = way
     header = ", ".join([made_up, origin, *passed])
     assert same(read_proxies(TRUSTED).client_address(peer, [header]), origin)
-    # Some proxies send the same addresses in several headers.
+    # Some proxies send the addresses in several headers instead of one header.
     assert same(read_proxies(TRUSTED).client_address(peer, [made_up, origin, *passed]), origin)
 
 

@@ -33,7 +33,7 @@ from waybook.transport.http.requests import ReadApi
 from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 
-#: These tests do not depend on the database, so one server is enough.
+#: Run these tests with one server only, because they do not depend on the database.
 pytestmark = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
 
 BURST = 3
@@ -120,7 +120,7 @@ async def test_rate_limited_tool_call_returns_tool_error_to_client(
     flooded: Flooded, era: Literal["legacy", "2026-07-28"]
 ) -> None:
     async with flooded.serving() as address, Client(f"{address}/mcp", mode=era) as client:
-        flooded.later()  # the handshake used some of the rate limit
+        flooded.later()  # wait, because the handshake used some of the rate limit
         flooded.use_up()
         result = await client.call_tool("list_active_plans", {})
     assert result.is_error
@@ -243,8 +243,8 @@ async def test_rate_limit_with_auth_required_is_enforced_at_auth_gate(
         sent = [await client.post("/mcp", headers=LEGACY, content=CALL) for _ in range(BURST + 1)]
     refused = ["RATE_LIMITED" in reply.text for reply in sent]
     assert refused == [False] * BURST + [True]
-    # The server sends this refusal before it calls the protocol library, which does not know the
-    # `retry-after` header.
+    # This refusal has a `retry-after` header, because the server sends it before it calls the
+    # protocol library, which does not know this header.
     assert ["retry-after" in reply.headers for reply in sent] == refused
 
 

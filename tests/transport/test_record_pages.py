@@ -254,7 +254,7 @@ async def test_count_calls_returns_calls_and_errors_per_tool_in_time_window(
 # Health
 
 
-@pytest.mark.pg15
+@pytest.mark.every_server
 async def test_health_page_shows_effective_settings_without_secrets(
     world: OrgEnv, agent: AgentClient, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ from waybook.transport.mcp.server import build_server
 
 START = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 POST = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\n"
-#: Data of several times the maximum head size.
+#: Data whose size is several times the maximum size of a request head.
 MORE = b"x" * 16 * heads.MAX_BYTES
 
 
@@ -39,7 +39,7 @@ class Line:
     async def hear_to_the_end(self) -> None:
         """Wait until the server closes the connection."""
         async with asyncio.timeout(5):
-            # A client disconnected while sending may not receive the reason.
+            # A client that is disconnected while it sends may not receive the reason.
             with suppress(ConnectionError):
                 await self._reader.read()
 

@@ -22,8 +22,8 @@ OUR_HOSTS = [
     *("localhost", "LOCALHOST:8750", "127.0.0.1", "127.0.0.1:8750", "[::1]", "[::1]:8750"),
     *(NAME, "PLANS.example.ORG", f"{NAME}:8443"),
 ]
-#: Host names that are not ours: a foreign name that resolves to our address, and names that may be
-#: mistaken for ours.
+#: Host names that do not belong to Waybook: a foreign name that resolves to our address, and names
+#: that may be mistaken for our name.
 OTHER_HOSTS = [
     *("evil.example", "evil.example:8750", f"{NAME}.evil.example", f"evil.{NAME}", f"{NAME}:1"),
     *("localhost.evil.example", "127.0.0.1.nip.io", "localhost.", "127.0.0.1.", f"{NAME}."),
@@ -50,7 +50,7 @@ OTHER_ORIGINS = [
     *("chrome-extension://abcdef", "vscode-webview://localhost:8750", f"https://{NAME}:1"),
 ]
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
-#: Browser headers of requests that another page makes in the background, or embeds.
+#: Headers that a browser sends if another page requests our page in the background or embeds it.
 EMBEDDED = [
     {"sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": destination}
     for site, (mode, destination) in product(
@@ -107,8 +107,8 @@ async def paths(face_world: OrgEnv) -> list[str]:
     """Return a path for every route, and a path without a route."""
     named = {**ELSE, **await sample_ids(face_world.agent)}
     route_paths = {route.path for route in routes_of(full_app(face_world.agent))}
-    # Streaming routes are included, because they have the same guards; an accepted stream never
-    # ends.
+    # Include streaming routes, because they have the same request guards. The response of an
+    # accepted stream never ends.
     filled = [re.sub(r"\{(\w+):\w+\}", r"{\1}", path).format(**named) for path in route_paths]
     return sorted([*filled, "/nowhere"])
 
@@ -212,7 +212,7 @@ async def test_post_forms_without_csrf_token_return_403_and_with_token_succeed(
             before = rows(face_world)
 
 
-# Headers of every answer
+# Tests of the headers of every response.
 
 
 def judge(reply: httpx2.Response) -> None:

@@ -23,7 +23,7 @@ from waybook.transport.http.browser_session import (
 )
 
 PAGE = {"accept": "text/html"}
-#: Headers that a browser sends for a link on another site's page.
+#: Headers that a browser sends when a user follows a link on a page of another site.
 LINK = {
     "sec-fetch-site": "cross-site",
     "sec-fetch-mode": "navigate",
@@ -170,7 +170,7 @@ async def test_sign_in_with_existing_session_issues_new_session_and_ends_old(
         await signs_in(thief, given.secret)
         planted = thief.cookies["waybook"]
         browser.cookies.set("waybook", planted, domain="localhost.local", path="/")
-        # A user with a session is already signed in; signing in again still works.
+        # A user with a session is already signed in, but signing in again must still work.
         token = FORM.search((await browser.get("/", headers=PAGE)).text)
         assert token
         done = await browser.post("/sign-in", data={"token": token[1], "key": given.secret})
@@ -230,8 +230,8 @@ async def test_page_opened_by_cross_site_link_reloads_same_local_path(
     assert (
         await browser.get("/inbox", headers={"sec-fetch-site": "same-origin"})
     ).status_code == 303
-    # The path contains a host name. The URL is absolute, because the client would interpret the
-    # path alone as another host.
+    # The path contains a host name. The test requests an absolute URL, because the client would
+    # interpret the path alone as the URL of another host.
     here = f"http://{browser.base_url.netloc.decode()}"
     tricked = await browser.get(f"{here}//elsewhere.example/", headers=LINK)
     assert 'content="0;url=/"' in tricked.text
@@ -344,7 +344,7 @@ async def test_oidc_callback_in_other_browser_or_altered_returns_403(
     for changed in (f"{back}x", back.replace("iss=", "iss=x"), "/sign-in/callback?error=denied"):
         assert (await browser.get(changed)).status_code == 403
         await browser.get("/sign-in/oidc")
-    # The server sent none of these codes to the issuer.
+    # The server must have sent none of these codes to the issuer.
     assert team.there.redeemed == []
 
 

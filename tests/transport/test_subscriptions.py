@@ -22,7 +22,8 @@ from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 
-#: The newest protocol revision replaces this kind of subscription; older clients still use it.
+#: Ignore the deprecation warning: the newest protocol revision replaces this kind of subscription,
+#: but older clients still use it.
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
 PATIENCE = 20.0

@@ -65,7 +65,7 @@ async def test_every_tool_has_title_description_annotations_and_valid_schemas() 
             Draft202012Validator.check_schema(schema)
 
 
-#: Names in the instructions that are statuses of replies, not tools.
+#: Names in the instructions for agents that are statuses of replies, not names of tools.
 STATUSES = {
     "plan_complete",
     "awaiting_review",

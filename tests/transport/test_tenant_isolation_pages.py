@@ -10,9 +10,9 @@ from org_env import AgentClient, OrgEnv
 from transport.full_app import full_app, make_client, routes_of, sample_ids
 from waybook.background import index_all_orgs
 
-#: Routes whose response never ends: see `test_live.py`.
+#: Routes whose response never ends. They are tested in `test_live.py`.
 STREAMS = {"/live"}
-#: Routes about the whole server, for its operator.
+#: Routes that show data about the whole server to its operator.
 OPERATORS = {"/metrics"}
 ELSE = {
     "ending": "json",

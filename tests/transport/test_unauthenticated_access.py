@@ -20,7 +20,7 @@ from transport.test_route_access import (
 )
 from waybook.store.driver.queries import new_id
 
-#: Public routes, and the status of their responses.
+#: Public routes, each with the status of its response.
 OPEN = {
     "/healthz": 200,
     "/readyz": 200,
@@ -70,7 +70,7 @@ async def test_unauthenticated_client_reaches_only_public_routes(team: Team) -> 
                 assert sent.status_code in {401, 303}, (route, kind)
 
 
-#: Characters that routers and auth gates may read differently.
+#: Characters in a path that routers and auth gates may interpret differently.
 BENT = ("%0a", "%0d", "%09", "%00", "%3f", "%23", "%2f", "%5c", "/", ";", "/../", "%2e%2e/", " ")
 
 

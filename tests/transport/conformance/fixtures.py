@@ -77,7 +77,8 @@ def sample(words: str) -> Result:
 
 ROOTS: Final[Result] = {"method": "roots/list", "params": {}}
 
-# Requests that each tool sends to its client, by round; the returned state contains the round.
+# Requests that each tool sends to its client in each round. The state that the tool returns
+# contains the number of the round.
 ROUNDS: Final[Mapping[str, list[dict[str, Result]]]] = {
     "test_input_required_result_elicitation": [{"user_name": ask("What is your name?", "name")}],
     "test_input_required_result_sampling": [

@@ -22,8 +22,8 @@ NO_SESSIONS: Final = "we keep no sessions, so there is nobody the server could a
 NO_LOGGING: Final = "logging to the client is deprecated and not offered"
 NO_TASKS: Final = "the tasks extension is not offered; our plans are durable by themselves"
 
-# Scenarios about features we do not offer. The test fails if one of them passes, or if a scenario
-# that is not listed fails.
+# Conformance scenarios about features that Waybook does not offer. The test fails if one of these
+# scenarios passes, or if a scenario that is not listed fails.
 NOT_APPLICABLE: Final[Mapping[str, Mapping[str, str]]] = {
     "2025-11-25": {
         "logging-set-level": NO_LOGGING,
