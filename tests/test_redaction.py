@@ -19,7 +19,7 @@ jwts = st.tuples(
     st.text(URL_SAFE, min_size=20, max_size=90),
     st.text(URL_SAFE, min_size=20, max_size=60),
 ).map(lambda parts: f"eyJ{parts[0]}.eyJ{parts[1]}.{parts[2]}")
-#: Surrounding text without characters that would extend the secret to a longer word.
+#: Text before and after a secret, without characters that would extend the secret to a longer word.
 around = st.text(st.characters(exclude_categories=["Cs", "L", "N"]), max_size=20).filter(
     lambda text: "_" not in text and "-" not in text
 )
@@ -85,7 +85,8 @@ def test_redact_applied_twice_equals_redact_once(text: str) -> None:
 
 BOMBS = (
     *("://a:", "password=", "bearer ", "eyJa.eyJ", "wb_a", "cookie:"),
-    # Many prefixes in one word: a naive pattern scans the whole rest of the word for each prefix.
+    # Many prefixes of secrets in one word. For each prefix, a naive pattern would scan the whole
+    # rest of the word.
     *("-eyJaaaaaaaa", "-sk-a", "-whsec_", "?a_token", "authorization "),
 )
 

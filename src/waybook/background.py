@@ -26,16 +26,19 @@ from waybook.store.driver import pg_notify
 
 log = logging.getLogger(__name__)
 
-#: Delay before search is warmed up, so that startup itself is not slowed down.
+#: Delay in seconds before the search is warmed up in the background, so that the warm-up does not
+#: slow down the startup.
 WARMUP_DELAY_SECONDS = 2.0
-#: Time during which change events are collected into one batch for other processes, in seconds.
+#: Time in seconds during which change events are collected, so that they are sent to other
+#: processes in one batch.
 EVENT_BATCH_DELAY_SECONDS = 0.05
-#: Time during which token uses are collected before they are recorded, in seconds.
+#: Time in seconds during which uses of tokens are collected before they are written to the
+#: database.
 TOKEN_USE_FLUSH_SECONDS = 1.0
-#: Interval between retention passes.
+#: Time in seconds between two passes that delete data whose retention period has ended.
 RETENTION_INTERVAL_SECONDS = 3_600.0
-#: Delay after the first failure in a row; each further failure doubles the delay, up to the
-#: maximum.
+#: Delay in seconds after the first failure of a background loop, and the maximum delay. Each
+#: further failure in a row doubles the delay, up to the maximum.
 MIN_BACKOFF_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 60.0
 

@@ -57,10 +57,10 @@ from waybook.store.maintenance.owner_role import examine_owner
 
 log = logging.getLogger(__name__)
 
-#: Interval of polling for changes that no notification announced; only used while there are
-#: subscribers.
+#: Interval in seconds at which the database is polled for changes that no notification announced.
+#: It is polled only while there are subscribers.
 CHANGE_POLL_SECONDS = 3.0
-#: Time limit for writing the remaining telemetry at shutdown.
+#: Maximum time in seconds for writing the remaining telemetry at shutdown.
 FLUSH_SECONDS = 1.0
 
 
@@ -71,7 +71,8 @@ class Application:
     dispatcher: Dispatcher
     settings: Settings
     owner_dsn: str = ""
-    #: Owner of the token that the application was started with, if any.
+    #: Owner of the API token with which the application was started; None if it was started without
+    #: a token.
     bearer: Caller | None = None
 
     def caller(self, channel: Channel) -> Caller:
@@ -82,7 +83,8 @@ class Application:
             org_id=LOCAL_ORG,
             user=self.settings.user,
             channel=channel,
-            # Without sign-in, only a caller on the dashboard can be assumed to be a person.
+            # Without sign-in, only the dashboard grants the review scope, because only a caller on
+            # the dashboard can be assumed to be a person.
             scopes=ALL_SCOPES if channel is Channel.DASHBOARD else ALL_SCOPES - {Scope.REVIEW},
         )
 
@@ -118,7 +120,7 @@ class DatabaseServer:
     app_dsn: str
     owner_dsn: str
     role: str | None
-    #: Action of a migration on the pgvector table.
+    #: Action that a migration takes on the table of pgvector vectors.
     vectors: VectorTable = VectorTable.MAKE
 
 
@@ -287,7 +289,7 @@ async def _working(
             async with asyncio.timeout(FLUSH_SECONDS):
                 await calls.flush()
                 await services.last_used.flush(services.database)
-                with contextlib.suppress(WaybookError):  # Other processes also poll for changes.
+                with contextlib.suppress(WaybookError):  # Changes are also found by polling.
                     await pg_notify.send_pending(services.database, services.bus)
 
 

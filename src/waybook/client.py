@@ -17,7 +17,8 @@ import httpx2
 from waybook import errors
 from waybook.errors import NextCall, WaybookError
 
-#: MCP protocol revision that requires neither a handshake nor headers that repeat the body.
+#: Revision of the MCP protocol that this client uses, because the revision requires neither a
+#: handshake nor headers that repeat the message body.
 REVISION = "2025-11-25"
 BAD_PARAMS = -32602
 

@@ -34,10 +34,10 @@ from typing import ClassVar, Final
 
 from waybook.redaction import redact, redact_json
 
-#: Maximum length of an error message; longer messages, which contain text from elsewhere, are
-#: truncated.
+#: Maximum length in characters of an error message. Messages that quote text from elsewhere may be
+#: longer and are truncated.
 MAX_MESSAGE_LENGTH: Final = 4_000
-#: Prefix of `why` if the suggested call repeats the call just made.
+#: Beginning of the field `why` of a suggested call that repeats the call just made.
 SAME_CALL: Final = "retry the same call"
 
 
@@ -59,8 +59,8 @@ class WaybookError(Exception):
     """The call failed."""
 
     code: ClassVar[str] = "UNAVAILABLE"
-    #: Seconds after which a retry makes sense; None if a retry does not help or the time is
-    #: unknown.
+    #: Number of seconds after which the caller should retry; None if a retry does not help or the
+    #: time is unknown.
     retry_after: ClassVar[int | None] = None
 
     def __init__(

@@ -12,22 +12,23 @@ from typing import Final
 
 MASK: Final = "…"
 
-#: Minimum length of a known secret that is searched for; shorter secrets may be ordinary words.
+#: Minimum length of a known secret for which texts are searched; a shorter secret could be an
+#: ordinary word.
 MIN_KNOWN_SECRET_LENGTH: Final = 6
 
-#: The literal password `password` is not redacted, because messages use it as a placeholder.
+#: The password `password` in a URL is not redacted, because messages use it as a placeholder.
 _IN_URL = re.compile(r"(://[^:/@\s]{0,256}:)(?!password@)[^@\s]{0,256}+@")
 _IN_WORDS = re.compile(r"(password\s{0,8}=\s{0,8})('[^']{0,1024}'|[^\s&]{1,1024})", re.IGNORECASE)
 
-#: Patterns of secrets, with their replacements.
+#: Patterns that match secrets, each with its replacement.
 _SHAPES: Final = (
-    # API tokens of Waybook, keys of model endpoints, and webhook secrets.
+    # Patterns for API tokens of Waybook, for API keys of model endpoints, and for webhook secrets.
     (re.compile(r"(\bwb_)[A-Za-z0-9]{20,}"), r"\1…"),
     (re.compile(r"(\bsk-)[A-Za-z0-9_-]{16,}"), r"\1…"),
     (re.compile(r"(\bwhsec_)[A-Za-z0-9+/=_-]{8,}"), r"\1…"),
-    # A JWT has three parts, of which the first two are JSON. The pattern scans a run of letters
-    # once from its beginning without backtracking, so many possible starts in one run cost no extra
-    # time.
+    # Pattern for a JSON Web Token, which has three parts, of which the first two are JSON. The
+    # pattern scans a sequence of letters only once from its beginning, without backtracking, so
+    # that many possible beginnings in one sequence take no extra time.
     (
         re.compile(
             r"(?<![A-Za-z0-9_-])((?>[A-Za-z0-9_-]*?\beyJ))[A-Za-z0-9_-]{8,}+"
@@ -35,7 +36,8 @@ _SHAPES: Final = (
         ),
         r"\1…",
     ),
-    # Credentials of an Authorization header, with or without the header's name.
+    # Pattern for the credentials in an Authorization header, with or without the name of the
+    # header.
     (
         re.compile(
             r"(\bauthorization\b['\"]?\s{0,8}[:=,]\s{0,8}b?['\"]?(?:\w{1,20}\s{1,8})?)[^\s'\",)]+",
@@ -48,7 +50,7 @@ _SHAPES: Final = (
         r"\1…",
     ),
     (re.compile(r"(\bcookie\b['\"]?\s{0,8}[:,]\s{0,8}b?['\"]?)[^\r\n'\"]+", re.IGNORECASE), r"\1…"),
-    # Parameters of a query string whose name suggests a secret.
+    # Pattern for query string parameters whose name suggests a secret.
     (
         re.compile(
             r"([?&;](?:\w{0,20}[_-])?(?:token|key|secret|password|code)=)[^&\s'\"#]+", re.IGNORECASE
@@ -59,7 +61,8 @@ _SHAPES: Final = (
     (_IN_WORDS, r"\1…"),
 )
 
-#: A text that contains none of these hints matches no secret pattern; most texts contain none.
+#: Pattern for a quick first check: a text in which it finds nothing contains no secret that the
+#: patterns above match. Most texts are such texts.
 _HINT = re.compile(
     r"wb_|sk-|whsec_|eyJ|authorization|bearer|basic|cookie|token|key=|secret|password|code=|://",
     re.IGNORECASE,

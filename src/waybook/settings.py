@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-#: Wildcard listen addresses, which are not host names.
+#: Listen addresses that mean all network interfaces and are therefore not host names.
 WILDCARD_HOSTS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - told apart, not listened on
 #: Default rate limit in server mode, in calls per second for each org.
 CALLS_PER_SECOND = 60
@@ -14,90 +14,106 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    #: URL of any PostgreSQL ≥ 15; without one, an embedded server in the data directory is used.
+    #: URL of a PostgreSQL database, version 15 or later. If it is not set, an embedded server in
+    #: the data directory is used.
     database_url: str | None = None
-    #: Database URL of the owner for migrations, if different database users serve and migrate.
+    #: URL with which the owner of the database connects to run migrations, needed if the server
+    #: uses a different database user.
     owner_url: str | None = None
     data_dir: Path = Path()
-    #: Authentication mode: `none` requires no credentials and serves this machine only; `required`
-    #: requires credentials of every caller.
+    #: Authentication mode. With `none`, callers need no credentials, and the server accepts
+    #: connections only from this machine; with `required`, every caller needs credentials.
     auth: str = "none"
-    #: Token that a command uses instead of acting as the local user.
+    #: API token as whose owner a command acts; without a token, the command acts as the local user.
     token: str | None = field(default=None, repr=False)
     host: str = "127.0.0.1"
     port: int = 8750
     stall_seconds: int = 1800
     #: Time a claimed job stays with its holder without a heartbeat, in seconds.
     lease_seconds: int = 900
-    #: Retention in days of the call log, of answers to repeated calls, of signed-out browser
-    #: sessions, and of closed plans and runs; 0 keeps them forever.
+    #: Number of days for which data is kept: the call log, the stored answers to calls (for
+    #: repeated calls), signed-out browser sessions, and closed plans and runs. 0 keeps the data
+    #: forever.
     keep_calls_days: int = 30
     keep_answers_days: int = 30
     keep_sessions_days: int = 30
     keep_archived_days: int = 0
-    #: Interval of the stall sweep, in seconds; 0 disables it.
+    #: Time in seconds between two sweeps that look for stalled steps; 0 disables the sweep.
     sweep_seconds: int = 30
-    #: The tool profile: plan, research, runs or all.
+    #: Profile that selects the tools offered to clients: plan, research, runs or all.
     tools: str = "plan"
-    #: User name in local mode.
+    #: Name of the user in local mode.
     user: str = "local"
-    #: Skill folders, separated as in the PATH variable.
+    #: Folders that contain skills, separated like the folders in the PATH variable.
     skills_dirs: str = ""
     pool_size: int = 10
-    #: Time that `serve` and `mcp` wait at startup for a database that is still starting.
+    #: Time in seconds for which the commands `serve` and `mcp` wait at startup for a database that
+    #: is still starting.
     database_wait_seconds: int = 60
     log_level: str = "WARNING"
-    #: Source of embeddings for search: the table shipped with Waybook, or an endpoint.
+    #: Source of embeddings for search: the vocabulary table shipped with Waybook, or an external
+    #: endpoint.
     embedder: str = "shipped"
-    #: Endpoint with the wire format of OpenAI's embeddings API, the model of the endpoint, and its
-    #: key.
+    #: URL of an endpoint with the wire format of OpenAI's embeddings API, the name of the model at
+    #: this endpoint, and the API key.
     embeddings_url: str | None = None
     embeddings_model: str | None = None
     embeddings_key: str | None = field(default=None, repr=False)
-    #: Backend that ranks vectors (auto, portable or pgvector), and its memory limit in this
-    #: process.
+    #: Backend that ranks vectors in a search (auto, portable or pgvector), and maximum memory in
+    #: megabytes that vectors may take in this process.
     search_vectors: str = "auto"
     search_memory_mb: int = 256
-    #: Endpoint of the model for `extract_data`; without one, agents extract data themselves.
+    #: URL of the model endpoint that the tool `extract_data` uses. If it is not set, agents extract
+    #: data themselves.
     model_url: str | None = None
-    #: Wire format of the model endpoint (openai or anthropic), the model to use, and the key.
+    #: Wire format of the model endpoint (openai or anthropic), name of the model, and API key.
     model_api: str = "openai"
     model: str | None = None
     model_key: str | None = field(default=None, repr=False)
-    #: Total time limit of one extraction, in seconds.
+    #: Maximum total time in seconds of one data extraction.
     model_seconds: int = 55
-    #: Public URL of this server, if it differs from its listen address; links begin with it.
+    #: Public URL of this server, with which links begin; needed if it differs from the listen
+    #: address.
     public_url: str | None = None
-    #: Additional Host header values that are accepted, separated by commas.
+    #: Additional values of the Host header that the server accepts, separated by commas.
     allowed_hosts: str = ""
-    #: Proxies trusted to report the client's address: addresses or networks, separated by commas.
+    #: Addresses or networks of proxies that are trusted to report the address of the client,
+    #: separated by commas.
     trusted_proxies: str = ""
-    #: Token for /metrics in server mode; without it, /metrics is disabled.
+    #: Token that is required for reading /metrics in server mode; if it is not set, /metrics is
+    #: disabled.
     metrics_token: str | None = field(default=None, repr=False)
-    #: Webhook for notifications that need a person's attention: its URL, and the secret that signs
-    #: the notifications.
+    #: URL of the webhook that receives notifications for which a person's attention is needed, and
+    #: the secret with which the notifications are signed.
     webhook_url: str | None = field(default=None, repr=False)
     webhook_secret: str | None = field(default=None, repr=False)
-    #: Events that the webhook sends, separated by commas; all events if none is listed.
+    #: Kinds of events about which the webhook is notified, separated by commas; if the list is
+    #: empty, all kinds.
     webhook_events: str = ""
     #: Format of the webhook body: standard, slack or text.
     webhook_format: str = "standard"
-    #: Folder of webhook templates that override the built-in ones.
+    #: Folder with webhook templates, which are used in place of the built-in templates.
     webhook_templates_dir: str | None = None
-    #: Rate limit per org in calls per second (0 for no limit), and the burst size.
+    #: Maximum number of calls per second for each org (0 for no limit), and number of calls that an
+    #: org may make at once.
     calls_per_second: int | None = None
     burst: int = 120
-    #: OpenID Connect issuer whose tokens are accepted, exactly as in its `iss` claim.
+    #: URL of the OpenID Connect issuer whose tokens are accepted, exactly as in the `iss` claim of
+    #: the tokens.
     oidc_issuer: str | None = None
-    #: Required audience of the issuer's access tokens; by default, the URL that agents connect to.
+    #: Audience that an access token from the issuer must have; by default, this is the URL to which
+    #: agents connect.
     oidc_audience: str | None = None
-    #: Client id of the dashboard at the issuer, for browser sign-in.
+    #: Id with which the dashboard is registered as a client at the issuer, for sign-in with a
+    #: browser.
     oidc_client_id: str | None = None
     oidc_client_secret: str | None = field(default=None, repr=False)
-    #: Org of all users of the OpenID Connect issuer, or the claim that contains the org of a user.
+    #: Org to which all users of the OpenID Connect issuer belong, or, in place of a fixed org, the
+    #: claim that contains the org of a user.
     oidc_org: str | None = None
     oidc_org_claim: str | None = None
-    #: Claim used as the user's name in the audit; an email is used only if it is verified.
+    #: Claim whose value becomes the user's name in the audit; an email address is used only if it
+    #: is verified.
     oidc_user_claim: str = "email"
     #: Claim that contains the scopes of an access token.
     oidc_scopes_claim: str = "scope"

@@ -15,7 +15,7 @@ from waybook.errors import Misconfigured
 from waybook.settings import LOOPBACK, LoadedSettings, Settings
 
 ENVIRONMENT = "WAYBOOK_"
-#: Minimum length of a secret; shorter secrets can be guessed.
+#: Minimum length in characters of a secret in the settings; a shorter secret could be guessed.
 MIN_SECRET_LENGTH = 16
 #: Names of the settings for retention periods.
 RETENTION_SETTINGS = (
@@ -24,7 +24,7 @@ RETENTION_SETTINGS = (
     "keep_sessions_days",
     "keep_archived_days",
 )
-#: Maximum size of the configuration file.
+#: Maximum size in bytes of the configuration file.
 MAX_FILE_BYTES = 1024 * 1024
 
 

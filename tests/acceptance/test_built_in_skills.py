@@ -31,7 +31,7 @@ def sources(*trusts: str) -> list[Body]:
     ]
 
 
-#: Valid result for each step, by the step's title.
+#: Valid result for each step of the built-in skills, by the step's title.
 GOOD: dict[str, object] = {
     # quick-scan
     "Find sources": {"sources": sources("high", "medium", "high", "low")},
@@ -89,7 +89,7 @@ class Worker:
     results: dict[str, object] = field(default_factory=dict)
     plan: Body = field(default_factory=dict)
     started: Body = field(default_factory=dict)
-    #: Titles of the steps that the agent completed, in order.
+    #: Titles of the steps that the agent completed, in the order of completion.
     did: list[str] = field(default_factory=list)
 
     async def begin(self) -> None:
@@ -157,7 +157,7 @@ async def check_the_end(worker: Worker, complete: Body) -> None:
     assert (await worker.agent.status(worker.plan))["outcome"] == "completed"
 
 
-# Content of the skills
+# Tests of the content of the skills.
 
 
 def test_built_in_skills_have_expected_step_counts() -> None:

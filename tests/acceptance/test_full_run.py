@@ -79,8 +79,8 @@ async def make_dialectic(world: OrgEnv, n: int) -> None:
     run = await agent.run("dialectic", models, input="Build a lighthouse.")
     stages, cut = await worked_through(agent, run)
     assert stages == ["thesis", "antithesis", "synthesis", "parenthesis"]
-    # The header step of the synthesis reads every proposal and all its reviews: 112 documents with
-    # four models.
+    # With four models, the header step of the synthesis reads 112 documents: every proposal and all
+    # its reviews.
     assert cut == (["synthesis_prepare_pairwise_header"] if n > 3 else [])
     assert await expected(agent, runId=run["runId"]) == promised(n)
     made = await jobs_made(world, run)

@@ -19,7 +19,7 @@ from waybook.dag.progress.invariants import check
 WORKERS = 32
 POOL = 16
 MODELS = [f"model-{number}" for number in range(13)]
-#: Number of jobs: one for each combination of origin, reviewer and model.
+#: Number of jobs of the step `wide`: one for each combination of origin, reviewer and model.
 JOBS = len(MODELS) ** 3
 
 
@@ -130,7 +130,8 @@ async def dabble(agent: AgentClient, run: Body, name: str, chance: Random) -> No
             case "stage_failed":
                 await answered(agent, "retry_failed", **named)
             case "awaiting_feedback":
-                # Another worker may give feedback first; then the stage no longer awaits feedback.
+                # Another worker may give feedback first, so that the stage no longer awaits
+                # feedback when this call arrives.
                 await agent.ask("submit_stage_feedback", {**named, "feedback": "Go on."})
         if made and chance.random() < 0.05:
             await agent.ask("regenerate_document", {"documentId": chance.choice(made)})

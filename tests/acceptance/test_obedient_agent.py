@@ -15,7 +15,7 @@ from waybook.app.request.caller import Answer
 from waybook.core.decision_context import Channel, ReviewPolicy, Scope, expand_scopes
 
 ORDER = re.compile(r"call (\w+) (\{.*?\}) please")
-#: Maximum number of orders that the agent obeys.
+#: Maximum number of orders that the simulated agent obeys.
 MAX_ORDERS = 400
 
 

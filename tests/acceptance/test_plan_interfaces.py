@@ -31,7 +31,7 @@ class Shown:
     percent: int = 20
     failed: int = 1
     names: tuple[str, ...] = NAMES
-    #: Order numbers of the stalled steps.
+    #: Order numbers of the plan's stalled steps.
     stalled: tuple[int, ...] = (3,)
     counts: dict[str, int] = field(
         default_factory=lambda: {"completed": 1, "failed": 1, "in_progress": 1, "pending": 2}

@@ -18,7 +18,7 @@ from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
 
 TRIES = 10_000 if os.environ.get("WAYBOOK_WALK") == "wide" else 200
-#: Number of runs prepared before their jobs are ended.
+#: Number of runs that the test prepares before it ends the jobs of these runs.
 AT_A_TIME = 100
 
 

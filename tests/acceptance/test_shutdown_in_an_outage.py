@@ -15,9 +15,9 @@ from waybook.client import Client
 from waybook.errors import WaybookError
 
 CALLS = 16
-#: Connections to the database that hang before the server is asked to stop.
+#: Number of connections to the database that hang before the server is asked to stop.
 CONNECTIONS = 3
-#: Time the process may take to exit after it is asked to stop.
+#: Maximum time in seconds that the process may take to exit after it is asked to stop.
 LIMIT_SECONDS = 5.0
 
 

@@ -22,7 +22,7 @@ from waybook.settings_reading import read_settings
 from waybook.store.maintenance import migrate as migrations
 from waybook.store.maintenance.migrate import bundled_migrations, migrate
 
-#: Last migration of the version that stored vectors with pgvector.
+#: Number of the last migration of the version that stored vectors with pgvector.
 LAST_BEFORE = 12
 
 PASSAGE = """
@@ -34,7 +34,8 @@ insert into artifact (id, kind, title, content, created_at, created_by, audit_se
 values ('01890000-0000-7000-8000-000000000001', 'note', 'bees', '"A forager."', now(), 'ann', 0,
         '');
 """
-#: SQL that is executed only if the extension runs: otherwise, writing a vector crashes the server.
+#: SQL that is executed only if the pgvector extension can run, because otherwise writing a vector
+#: crashes the server.
 VECTOR = """
 insert into passage_vector (org_id, subject_id, part, model, embedding)
 select org_id, subject_id, part, 'static-1', array_fill(0.05, array[288])::halfvec from passage;

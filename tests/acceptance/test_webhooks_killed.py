@@ -13,7 +13,7 @@ from waybook.notifications.message import DeliveryStatus
 from webhook_env import SECRET, TAKEN, make_webhook_env, received_events, verified
 
 #: Script that completes a plan or delivers pending notifications, prints its progress, and then
-#: waits.
+#: waits to be killed.
 TELLER = """
 import asyncio, json, sys
 from datetime import datetime

@@ -97,7 +97,8 @@ class Cluster:
         """Kill the PostgreSQL server as a power cut would, and wait until it stops answering."""
         kill_processes(self.postmaster)
         eventually(lambda: not _answers(self.admin_dsn), "the server is gone")
-        # Remove the PID file, because another process may reuse the process id.
+        # Remove the PID file, because another process may get the process id that the file
+        # contains.
         (self.data / "postmaster.pid").unlink()
 
     def ask(self, question: str, *values: object) -> object:

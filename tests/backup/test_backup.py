@@ -103,7 +103,8 @@ async def test_backup_from_postgres_15_restores_on_postgres_18(
             await fill(world)
             back_up(old, file)
         restore_into(new, file)
-        # Generated columns are excluded, because each server stems words itself.
+        # Exclude generated columns from the comparison, because each server computes the word stems
+        # in them separately.
         assert all_rows(new, generated=False) == all_rows(old, generated=False)
         await check_audit_of(new)
 
@@ -268,5 +269,5 @@ def test_schema_has_only_tables_and_triggers_that_backup_supports(
         triggers = admin.execute("select tgname from pg_trigger where not tgisinternal").fetchall()
     assert {name for name, kind in relations} == carried | {"schema_migration"}
     assert {kind for _, kind in relations} == {"r", "p"}
-    # The only trigger fires when passages are deleted, which a restore never does.
+    # The only trigger fires when passages are deleted, and a restore never deletes passages.
     assert triggers == [("passage_deleted",)]

@@ -55,7 +55,7 @@ async def test_synchronous_standby_has_every_acknowledged_call(tmp_path: Path) -
         synchronous = "select count(*) > 0 from pg_stat_replication where sync_state = 'sync'"
         eventually(lambda: primary.ask(synchronous), "the standby is synchronous")
         async with make_env(primary.place) as world:
-            world.is_sound = False  # the test kills this database server
+            world.is_sound = False  # no check of the final state: the test kills the server
             await write_anchor(judge(world), anchor)
             acknowledged = await killed_at_work(world, primary.kill)
         assert standby.ask("select pg_promote(true, 60)")
@@ -74,7 +74,7 @@ async def test_check_anchor_after_failover_to_lagging_standby_reports_lost_plan(
         standby = primary.base_backup("--write-recovery-conf")
         standby.start()
         async with make_env(primary.place) as world:
-            world.is_sound = False  # the test kills this database server
+            world.is_sound = False  # no check of the final state: the test kills the server
             written = primary.ask("select pg_current_wal_lsn()::text")
             received = "select pg_last_wal_replay_lsn() >= %s::pg_lsn"
             eventually(lambda: standby.ask(received, written), "the standby has all so far")

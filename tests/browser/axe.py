@@ -13,10 +13,10 @@ from node_packages import Unreachable, install
 
 PACKAGES: Final = Path(__file__).parent / "axe_core"
 THEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
-#: Options of axe-core that check every rule and describe nodes only where a rule is violated.
+#: Options with which axe-core checks every rule, and describes nodes only if they violate a rule.
 EVERY_RULE: Final = {"resultTypes": ["violations"]}
-#: Options of axe-core that check only the rules about colors, because the themes differ in nothing
-#: else.
+#: Options with which axe-core checks only the rules about colors, because the themes differ only in
+#: their colors.
 COLORS_ONLY: Final = {
     **EVERY_RULE,
     "runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]},

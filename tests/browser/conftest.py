@@ -18,7 +18,8 @@ from org_env import OrgEnv, make_env, open_owner
 from postgres_servers import Server, ServerDatabase, new_database
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-#: Options of Chromium that prevent outside requests and require no permissions that tests lack.
+#: Options with which Chromium makes no outside requests and needs no permissions that the tests
+#: lack.
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",

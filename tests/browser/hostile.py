@@ -8,7 +8,7 @@ from org_env import AgentClient, Body
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.background import render_all_orgs
 
-#: Short texts with one payload each, cut to the maximum length of an id.
+#: Short texts with one payload each, truncated to the maximum length of an id.
 SHORT = [payload.replace("\n", " ").replace("\t", " ")[:180] for payload in PAYLOADS]
 
 
@@ -80,7 +80,7 @@ async def _research(agent: AgentClient, plan: Body, step: Body, text: str) -> No
     }
     await agent.call("store_research", **named, **research, sources=sources)
     evil = [{"url": "javascript:window.__pwned=1", "title": "x"}]
-    # Whether the URL is refused or stored, it must not become a link.
+    # The server may refuse or store the URL, but the URL must not become a link.
     await agent.ask("store_research", {**named, **research, "sources": evil})
 
 

@@ -28,7 +28,7 @@ class Site:
 
     address: str
     world: OrgEnv
-    #: The signed-in user.
+    #: Name of the signed-in user.
     user: str = "pat"
     faults: list[str] = field(default_factory=list)
 

@@ -13,7 +13,7 @@ from browser.sample_org import SampleOrg, create_sample_org
 from browser.served_site import Site
 from waybook.transport.http.dashboard.routes import dashboard_routes
 
-#: Route of each page, with its parameters, by the name of the page's screenshot.
+#: Route of each page with placeholders for its parameters, by the name of the page's screenshot.
 PAGES = {
     "plans": "/",
     "inbox": "/inbox",
@@ -31,13 +31,13 @@ PAGES = {
     "health": "/health",
     "tokens": "/tokens",
 }
-#: Maximum number of requests that a page may make, itself included, and maximum number of its DOM
-#: nodes.
+#: Maximum number of requests that loading a page may cause, including the request for the page, and
+#: maximum number of the page's DOM nodes.
 MAX_REQUESTS = 6
 MAX_NODES = 15_000
-#: Pages shown in a sandbox where no script runs, not even axe-core.
+#: Pages that are shown in a sandbox, in which no script can run, not even axe-core.
 SANDBOXED = {"output"}
-#: Routes tested elsewhere because they are not pages.
+#: Routes that are tested elsewhere, because they return files and not pages.
 FILES = {
     "/plans/{plan_id}/export.{ending}",
     "/runs/{run_id}/export.{ending}",

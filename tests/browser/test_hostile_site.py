@@ -13,11 +13,11 @@ from transport.full_app import free_port
 from transport.valid_forms import valid_forms
 from waybook.transport.http.html.forms import COOKIE
 
-#: Cookie value set by another site: cookies ignore ports, so a server on another port of this host
-#: can set our cookie.
+#: Value that another site has set for our cookie. Cookies are shared by all ports of a host, so a
+#: server on another port of this host can set our cookie.
 PLANTED = "p" * 43
 
-#: Script of a hostile site that attacks in the background; each attempt must fail.
+#: Script of a hostile site that attacks Waybook in the background. Each of its attempts must fail.
 TRIES = """async ({site, plan, forms, planted}) => {
   const told = {};
   const attempt = async (name, deed) => {

@@ -8,7 +8,7 @@ from browser.hostile import SHORT, hostile_pages
 from browser.served_site import Site
 from browser.xss_payloads import PAYLOADS
 
-#: Script that finds texts that were interpreted as markup or script.
+#: Script that finds texts on a page that the browser interpreted as markup or script.
 STRANGE = """() => {
   const found = [];
   if ('__pwned' in window) found.push('executed');
@@ -68,7 +68,7 @@ async def test_error_pages_do_not_execute_hostile_path_or_query_text(
             assert shown is not None
             assert shown.status in {400, 404}
             assert await page.evaluate(STRANGE) == []
-    # Ignore the messages that the browser itself logs for responses with an error status.
+    # Ignore the messages that the browser logs for responses with an error status.
     site.faults[:] = [fault for fault in site.faults if "Failed to load resource" not in fault]
 
 

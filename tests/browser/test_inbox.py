@@ -95,7 +95,7 @@ async def test_inbox_second_reviewer_sees_decision_of_first_reviewer(
     card = second.get_by_role("article").first
     await expect(card).to_contain_text("Already decided by pat: skipped the step")
     await expect(card).to_contain_text("Half a thought of mine")
-    # Live updates remove neither the last message nor half-typed text.
+    # A live update must remove neither the last message nor text that the user has half typed.
     await second.evaluate("htmx.trigger('#inbox', 'live')")
     await expect(second.get_by_text("This page has changed")).to_be_visible()
     await expect(second.get_by_label("Feedback")).to_have_value("On lakes, later")

@@ -9,7 +9,7 @@ from browser.served_site import Site
 from org_env import make_step
 
 MAX_BYTES = 10_000
-#: The polling interval of the page, plus a margin for a busy machine.
+#: Polling interval of the page in milliseconds, plus a margin for a busy machine.
 SOON = 15_000
 
 
@@ -34,7 +34,7 @@ async def test_plan_map_in_chat_updates_live_and_records_review_decisions(
         await expect(app.locator("#done")).to_have_text("0 of 3 steps done")
         await expect(app.locator("svg.waymap")).to_contain_text("Find <b>them</b>")
 
-        # The agent works elsewhere; the page updates without user action.
+        # The agent works outside the page, and the page updates without user action.
         await agent.submit(await agent.take(plan))
         await expect(app.locator("#done")).to_have_text("1 of 3 steps done", timeout=SOON)
         compared = await agent.take(plan)
@@ -45,8 +45,8 @@ async def test_plan_map_in_chat_updates_live_and_records_review_decisions(
         for words in ("Is this enough?", "? Why?", "Nile, Amazon"):
             await expect(card).to_contain_text(words)
 
-        # A rejection requires a comment, and leaves the step without a holder until an agent claims
-        # it.
+        # A rejection requires a comment. After the rejection, the step has no holder until an agent
+        # claims it.
         await card.get_by_role("button", name="Send back").click()
         await expect(app.get_by_role("status")).to_contain_text("Say what should be different")
         await card.get_by_label("Feedback").fill("Add the Congo.")

@@ -38,7 +38,7 @@ async def test_plan_page_lets_user_retry_stalled_step(page: Page, site: Site) ->
     assert len([url for url in requests if not url.startswith("data:")]) <= 6
     await expect(page.get_by_text("41 of 59 done")).to_be_visible()
     await expect(page.get_by_role("region", name="Map of the plan")).to_be_visible()
-    # The map is scrolled to the current step.
+    # The map must be scrolled to the current step.
     box = page.locator(f'#map [data-step="{plan["stepIds"][42]}"]')
     seen, drawn = await page.locator("#map").bounding_box(), await box.bounding_box()
     assert seen
@@ -85,5 +85,5 @@ async def test_plan_page_adds_step_without_javascript_on_small_screen(
     assert body
     assert body["width"] <= 390
     await context.close()
-    # A refused form is not a page error, though the browser logs the response.
+    # The refusal of a form is not an error of the page, although the browser logs the response.
     assert [fault for fault in site.faults if "409" not in fault] == []

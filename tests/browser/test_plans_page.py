@@ -51,7 +51,7 @@ async def test_keyboard_shortcuts_navigate_lists_and_are_ignored_while_typing(
     await expect(focused).to_have_text("Lakes of the north, step 2")
     await page.keyboard.press("j")
     await expect(focused).to_have_text("Lakes of the north")
-    # A live update replaces the list while the user reads it, and the scroll position stays.
+    # A live update replaces the list while the user reads it, but the scroll position must stay.
     async with page.expect_response(lambda reply: "part=" in reply.url):
         await page.evaluate("htmx.trigger('#plans', 'live')")
     await expect(focused).to_have_text("Lakes of the north")
@@ -90,6 +90,6 @@ async def test_unknown_page_links_back_to_inbox(page: Page, site: Site) -> None:
     await page.get_by_role("link", name="Inbox", exact=True).last.click()
     await expect(page).to_have_url(f"{site.address}/inbox")
     await page.wait_for_load_state()
-    # The browser logs the status 404 of the missing page.
+    # The browser logs an error, because the missing page has the status 404.
     assert all("404" in fault for fault in site.faults)
     site.faults.clear()

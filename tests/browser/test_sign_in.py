@@ -15,7 +15,7 @@ from org_env import OrgEnv
 from sign_in_env import Team, serve_team
 from waybook.core.decision_context import ReviewPolicy, Scope
 
-#: Browser message for an unsuccessful response, at any address.
+#: Message that the browser logs for an unsuccessful response, at any URL.
 REFUSED = "Failed to load resource"
 
 
@@ -100,8 +100,8 @@ async def test_sign_in_with_org_issuer_returns_to_requested_page(tab: Page, door
     await tab.get_by_role("link", name="Sign in with your organization").click()
     await expect(tab).to_have_url(f"{door.address}/plans/{plan['planId']}")
     await expect(tab.get_by_text("ann@example.org in org-")).to_be_visible()
-    # After a cross-site link, the first request carries no session, but the request that it
-    # redirects to does.
+    # After a click on a link on another site, the first request contains no session cookie, but the
+    # request to which the server redirects contains it.
     elsewhere = door.team.there.url.replace("127.0.0.1", "localhost")
     await tab.goto(f"{elsewhere}/link?to={door.address}/inbox")
     await tab.get_by_role("link", name="There").click()

@@ -72,7 +72,7 @@ PAYLOADS: Final = (
     f"=HYPERLINK('javascript:{DO}')",
     f'A" --> B["x"]\nclick A "javascript:{DO}"',
 )
-#: All payloads, for long texts.
+#: All payloads in one text, for fields that accept long texts.
 ALL: Final = "\n\n".join(PAYLOADS)
 
 

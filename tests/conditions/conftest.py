@@ -6,7 +6,8 @@ from typing import TypeAlias
 
 import pytest
 
-# The imported package ships its type stubs without a `py.typed` marker.
+# Ignore the type checker's error, because the imported package ships its type stubs without a
+# `py.typed` marker.
 from cel_expr_python import cel  # type: ignore[import-untyped]
 
 from waybook.conditions.budget import Budget
@@ -16,8 +17,8 @@ from waybook.conditions.evaluator import start
 from waybook.conditions.values import ConditionError, Json
 from waybook.errors import BadExpression
 
-#: Function that returns the value as text that distinguishes 1, 1.0 and true; or "error"; or
-#: "refused" if compilation fails.
+#: Function that evaluates a condition. It returns the value as text in which 1, 1.0 and true
+#: differ, or "error" if the evaluation fails, or "refused" if the compilation fails.
 Reading: TypeAlias = Callable[[str, Mapping[str, Json]], str]
 
 

@@ -126,7 +126,7 @@ def test_condition_cost_counts_nodes_and_macro_iterations() -> None:
     assert outcome_of("[1, 2, 3].all(x, x > 0)").cost == 8 + 3 * 4
 
 
-# Tests of compiled conditions as values.
+# Tests of compiled conditions as immutable values.
 
 
 def test_compile_condition_returns_immutable_condition_with_source() -> None:

@@ -37,8 +37,8 @@ def _forms(text: str) -> tuple[str, ...]:
     return tuple(form.strip() for form in text.split(" ; "))
 
 
-# A placeholder {kind} is replaced by an expression of that kind, and {kind:x} by one that may refer
-# to x.
+# In these expressions, a placeholder {kind} is replaced by an expression of that kind, and {kind:x}
+# by an expression of that kind that may refer to x.
 LEAVES: Mapping[str, tuple[str, ...]] = {
     "bool": _forms("true ; false ; result.bool"),
     "int": _forms(

@@ -23,7 +23,7 @@ from waybook.plan.states import PlanStatus
 from waybook.plan.submit import Submission, submit
 from waybook.run.next_job import JobReady, next_job
 
-#: Step or job, identified by its id and its attempt.
+#: Attempt at a step or job: the id of the step or job, and the number of the attempt.
 Attempt: TypeAlias = tuple[str, int]
 
 ACTORS = st.builds(
@@ -31,7 +31,8 @@ ACTORS = st.builds(
     user=st.sampled_from(["ann", "bob"]),
     channel=st.just(Channel.MCP),
     session=st.sampled_from([None, "main", "main", "other"]),
-    # Different credentials of one user still identify the same user.
+    # Use several credentials, because different credentials of one user must still identify the
+    # same user.
     principal=st.sampled_from(["token:1", "token:2"]),
 )
 CALLS = st.sampled_from(["ask", "ask", "ask", "another", "submit", "take_back", "wait", "review"])

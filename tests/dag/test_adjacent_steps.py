@@ -32,7 +32,8 @@ def test_steps_around_any_step_returns_connected_steps_within_limit(
     assert len(keys) <= most
     assert keys == [step.key for step in lane.steps if step.key in keys]
     assert set(near.edges) == {(a, b) for a, b in lane.edges if a in keys and b in keys}
-    # Each returned step is connected with the requested step through returned steps only.
+    # Each returned step must be connected with the requested step by a path that contains only
+    # returned steps.
     reached, fresh = {key}, {key}
     while fresh:
         fresh = {b for a, b in near.edges if a in fresh} | {a for a, b in near.edges if b in fresh}

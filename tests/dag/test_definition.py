@@ -337,7 +337,7 @@ def test_read_definition_deeply_nested_input_does_not_overflow_stack() -> None:
         ("bad_form", f"{STEPS_AT}[0].prompt")
     ]
     assert read_definition({**make_definition(), "more": deep}, strict=False).slug == "d"
-    while isinstance(deep, list) and deep:  # else Python frees the list recursively
+    while isinstance(deep, list) and deep:  # otherwise Python would free the list recursively
         deep = deep.pop()
 
 

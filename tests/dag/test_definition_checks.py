@@ -228,7 +228,7 @@ def test_definition_errors_several_errors_are_reported_together() -> None:
     ]
 
 
-# Arbitrary damaged definitions
+# Tests with arbitrarily damaged definitions.
 
 
 def _edited(dag: Dag, place: int, edit: Callable[[Recipe], Recipe]) -> Dag:

@@ -19,7 +19,8 @@ from waybook.dag.expansion.lineage import ProducedDocument, entry_origins
 from waybook.dag.model import RecipeStep, Strategy
 
 S = Strategy
-#: Origins of earlier documents: five lineages by two authors.
+#: Origins that earlier documents pass on: five lineages, which are lines of documents, by two
+#: authors.
 PRIOR = origins_of(
     [*[ProducedDocument("x", f"l/{number}") for number in range(4)], ProducedDocument("y", "l/4")]
 )

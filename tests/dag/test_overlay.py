@@ -26,7 +26,7 @@ S = ProgressStatus
 CLOSED, DONE = Evidence(closed=True), Evidence(done=2)
 RUNNING, FAILED = Evidence(active=1), Evidence(failed=1)
 
-#: Graph of four steps in a row, in which the second step also leads to `side`.
+#: Graph of four steps in a row, whose second step also leads to a fifth step, `side`.
 ROW = graph_of(
     make_recipe(
         *map(make_step, ["first", "second", "third", "last", "side"]),

@@ -149,7 +149,7 @@ JSON = st.recursive(
     ),
     max_leaves=8,
 )
-#: Values likely to be valid in one place and invalid in another.
+#: Random values that are likely to be valid at one position of the input and invalid at another.
 NEAR: st.SearchStrategy[object] = st.sampled_from(
     [None, True, 0, -1, 7.0, 2**31, "", "a", "PLAN", "per_model", "\x1f", "\0", [], {}, ["a", "b"]]
 )

@@ -220,7 +220,7 @@ def test_snapshot_long_name_in_warning_is_truncated() -> None:
     assert len(warning) < 200
 
 
-# Invalid snapshots
+# Tests of invalid snapshots.
 
 
 @pytest.mark.parametrize("data", [None, 3, "dag", [], [{"dag": {}}], {}, {"dag": None}, {"dag": 1}])

@@ -27,7 +27,7 @@ def rendered(template: str, **values: Json) -> str:
     return render_document(template, {**SAMPLE_CONTEXTS[TemplateKind.DOCUMENT], **values})
 
 
-# Allowed syntax
+# Tests of the syntax that templates may use.
 
 
 @pytest.mark.parametrize(

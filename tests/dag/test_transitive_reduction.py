@@ -48,8 +48,8 @@ def test_thin_edges_of_a_map_within_the_limit_changes_nothing() -> None:
 
 
 def test_thin_edges_without_redundant_edges_keeps_limited_number_of_edges() -> None:
-    # Every box of the first half precedes every box of the second half, so no edge is implied by
-    # others.
+    # Every box of the first half directly precedes every box of the second half, so no edge is
+    # implied by other edges.
     edges = [(a, b) for b in range(100, 200) for a in range(100)]
     drawn_edges, undrawn = thin_edges(200, edges)
     assert len(drawn_edges) == LINES_PER_BOX * 200

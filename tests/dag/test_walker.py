@@ -47,7 +47,7 @@ class Workshop:
     run: StageRun
     jobs: dict[str, list[Job]] = field(default_factory=dict)
     closed: list[str] = field(default_factory=list)
-    #: Jobs that may be worked on, and those that failed for good.
+    #: Jobs that can be worked on, and jobs that have finally failed.
     open: list[Job] = field(default_factory=list)
     failed: list[Job] = field(default_factory=list)
     made: dict[str, list[ProducedDocument]] = field(default_factory=dict)

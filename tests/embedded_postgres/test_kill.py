@@ -152,7 +152,7 @@ def test_orphaned_server_without_socket_is_replaced(used: Path) -> None:
         assert len(postmasters(home.cluster)) == 1
 
 
-# Points in time during the first start, each detected by its visible effect.
+# Points in time during the first start, each with a function that detects it by its visible effect.
 MOMENTS: dict[str, Callable[[Path], object]] = {
     "the keeper has begun": lambda d: (
         ControlDirectory(d).supervisor_lock.exists()

@@ -20,7 +20,7 @@ from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
 from waybook.embedded_postgres.leftovers import ORPHAN_SECONDS, claim, remove_orphans
 
 LATER = ORPHAN_SECONDS + 60
-#: User id without any process.
+#: Id of a user who has no processes.
 UNUSED_USER = 64_321
 
 pytestmark = pytest.mark.skipif(

@@ -14,14 +14,15 @@ from faults.wire import Address, Answer, Broken, Overdue, Wire
 
 DEADLINE_SECONDS: Final = 30.0
 MAX_TRIES: Final = 200
-#: Time an agent keeps repeating a call that gets no answer.
+#: Maximum time in seconds for which an agent repeats a call that gets no answer.
 MAX_CALL_SECONDS: Final = 90.0
-#: Maximum time for which an agent repeats a call without an answer after the run is over.
+#: Maximum time in seconds for which an agent repeats a call that gets no answer, once the test run
+#: is over.
 MAX_LAST_SECONDS: Final = 10.0
 MIN_BACKOFF_SECONDS: Final = 0.02
 MAX_BACKOFF_SECONDS: Final = 0.4
-#: Codes of answers that leave the outcome open or mean that nothing happened; the agent repeats the
-#: call.
+#: Error codes after which an agent repeats its call, because the outcome of the call is unknown or
+#: the call had no effect.
 RETRIED_CODES: Final = frozenset({"UNAVAILABLE", "BUSY", "RATE_LIMITED"})
 HTTP_OK: Final = 200
 SERVER_ERROR: Final = 500
@@ -35,17 +36,18 @@ class Workload:
     history: History
     rng: random.Random
     tenants: list[Tenant]
-    #: Plans and runs each org keeps open at a time.
+    #: Number of plans, and number of runs, that each org keeps open at the same time.
     open_plans: int = 4
     open_runs: int = 2
-    #: While this flag is set, agents keep creating plans and runs.
+    #: While this flag is True, agents create new plans and runs.
     makes_new: bool = True
-    #: While this flag is set, agents die, pause at work, and abandon calls.
+    #: While this flag is True, agents sometimes die, pause during their work, or abandon calls.
     misbehaves: bool = True
     is_over: bool = False
-    #: Time a step is left with an inactive holder before another agent takes it back.
+    #: Seconds for which a step may have an inactive holder before another agent takes the step
+    #: back.
     patience_seconds: float = 2.5
-    #: The pause between two turns of an agent, which bounds the load.
+    #: Pause between two turns of an agent in seconds, which limits the load.
     pause_seconds: float = 0.0
     keys: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -69,7 +71,7 @@ class Agent:
         self.rng = random.Random(work.rng.getrandbits(64))
         self.wire = Wire(work.addresses, tenant.tokens[user])
         self.server = self.rng.choice(sorted(work.addresses))
-        #: The complete reply to the last call; the history keeps a part of it.
+        #: Complete reply to the last call. The history stores only a part of the reply.
         self.body: Body = {}
 
     async def call(self, tool: str, args: Body, key: str | None = None) -> Call:

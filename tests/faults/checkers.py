@@ -28,13 +28,13 @@ class Evidence:
 
     history: History
     rows: Rows
-    #: For each step of the workflow, the steps before it.
+    #: For each step of the workflow, the steps that directly precede it.
     before: dict[str, tuple[str, ...]]
     #: Lines of the servers' logs that report an internal error.
     internal_errors: tuple[str, ...] = ()
-    #: Rows visible through the pooler to a transaction that sets no org.
+    #: Rows that a transaction through the pooler can see although it sets no org.
     unnamed_sees: tuple[str, ...] = ()
-    #: Whether all faults were healed and the agents had time to finish.
+    #: True if all faults were ended and the agents had time to finish their work.
     was_drained: bool = True
 
 

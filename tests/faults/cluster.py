@@ -27,7 +27,8 @@ from waybook.embedded_postgres.data_directory import server_account
 HOST: Final = "127.0.0.1"
 DIRECT, POOLED = "direct", "pooled"
 SERVERS: Final = (DIRECT, POOLED)
-#: Network hops: from agents to a server, and from a server or pooler to PostgreSQL.
+#: Network hops on which faults occur: from agents to a server, and from a server or pooler to
+#: PostgreSQL.
 HTTP, DATABASE = "http", "database"
 OWNER: Final = "builder"
 DBNAME: Final = "waybook"
@@ -49,8 +50,8 @@ class Options:
     #: Folder of the Waybook package that the servers run.
     source: Path = SOURCE
     lease_seconds: int = LEASE_SECONDS
-    #: Size of the separate file system for the data, which a fault can fill. None keeps the data in
-    #: the directory for temporary files.
+    #: Size in megabytes of the separate file system for the data, which a fault can fill. The value
+    #: None keeps the data in the directory for temporary files.
     disk_megabytes: int | None = DISK_MEGABYTES
 
 

@@ -45,11 +45,13 @@ class Assignment:
     counts: Mapping[Kind, int]
     options: Options = field(default_factory=Options)
     pause_seconds: float = 0.5
-    #: Seconds after which no more faults are caused, even if some of the scheduled faults are left.
+    #: Seconds after which no more faults are caused, even if some scheduled faults have not been
+    #: caused yet.
     max_seconds: float = 170.0
-    #: The load continues after the faults until this many calls were acknowledged.
+    #: Number of acknowledged calls that the load must reach. The load continues after the faults
+    #: until this number is reached.
     min_acknowledged: int = 0
-    #: Whether all open plans and runs are completed after the faults.
+    #: True if all open plans and runs are completed after the faults.
     drains: bool = True
 
 

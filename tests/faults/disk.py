@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 BALLAST: Final = "ballast"
-#: Space left when the disk is filled.
+#: Free space in bytes that is left when the disk is filled.
 ROOM_BYTES: Final = 256 * 1024
 MAX_FILLS: Final = 50
 
@@ -27,7 +27,8 @@ def make_disk(disk: Path, megabytes: int | None) -> None:
     disk.mkdir(mode=0o755)
     if megabytes is not None and os.getuid() == 0:
         options = f"size={megabytes}m,mode=0755"
-        # A container may forbid mounting; the fault is then skipped, and the report says so.
+        # A container may forbid mounting. In that case, the fault is skipped, and the report
+        # mentions this.
         subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], check=False)
     user = unprivileged_user()
     if user is not None:
@@ -52,7 +53,7 @@ def fill(disk: Path) -> None:
             room = shutil.disk_usage(disk).free - ROOM_BYTES
             if room <= 0:
                 return
-            with suppress(OSError):  # PostgreSQL was faster, and used some of the space
+            with suppress(OSError):  # PostgreSQL used some of the space first
                 os.posix_fallocate(ballast.fileno(), ballast.seek(0, os.SEEK_END), room)
 
 

@@ -9,11 +9,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeAlias
 
-#: JSON object of a reply, or of a part of a reply.
+#: JSON object: a reply, or a part of a reply.
 Body: TypeAlias = dict[str, Any]
 
 UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-#: The fields of a reply that the checkers read.
+#: Fields of a reply that the history stores, because the checkers read them.
 KEPT_FIELDS: Final = (
     "status",
     "planId",
@@ -41,11 +41,11 @@ KEPT_FIELDS: Final = (
 class Outcome(StrEnum):
     """Outcome of a tool call, as far as its caller knows."""
 
-    #: The server answered with success.
+    #: The server answered that the call succeeded.
     ACKNOWLEDGED = "acknowledged"
     #: The server answered that a rule forbids the call.
     REFUSED = "refused"
-    #: No answer came, or only answers that leave the outcome open.
+    #: The call got no answer, or only answers that leave its outcome unknown.
     UNKNOWN = "unknown"
 
 
@@ -59,10 +59,11 @@ class Call:
     tool: str
     args: Body
     key: str | None = None
-    #: Times of the first request and of the last answer, in monotonic seconds.
+    #: Times at which the first request was sent and the last answer was received, in monotonic
+    #: seconds.
     sent: float = 0.0
     received: float = 0.0
-    #: Time at which the finally answered request was sent.
+    #: Time at which the request that finally got an answer was sent, in monotonic seconds.
     answered_sent: float = 0.0
     outcome: Outcome = Outcome.UNKNOWN
     code: str = ""

@@ -20,7 +20,8 @@ PROBE_SECONDS: Final = 0.1
 MAX_RECOVERY_SECONDS: Final = 60.0
 MAX_PROBES: Final = 40
 LOST_ANSWERS: Final = 6
-#: Texts that the last message of a writing transaction contains.
+#: Texts by which the proxy recognizes the last message of a writing transaction to the database, in
+#: order to lose the answer to this message.
 COMMIT: Final = ("insert", "commit")
 NO_DISK: Final = "disk full: SKIPPED, a small file system cannot be mounted here (root can)"
 NO_CLOCK: Final = "server clock: SKIPPED, libfaketime is not installed"
@@ -33,10 +34,11 @@ class Injector:
     """Injector that causes faults one after the other."""
 
     cluster: Cluster
-    #: Token with which the injector probes the servers.
+    #: Token that the injector uses when it probes the servers.
     token: str
     counts: Counter[Kind] = field(default_factory=Counter)
-    #: Seconds from the end of each fault to the first success, by kind of fault and server.
+    #: Seconds from the end of each fault to the first successful call, by kind of fault and by
+    #: server.
     recoveries: dict[tuple[Kind, str], list[float]] = field(default_factory=dict)
     skipped: set[str] = field(default_factory=set)
 

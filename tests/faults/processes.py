@@ -23,7 +23,7 @@ class Command:
     words: Sequence[str]
     log: Path
     environment: Mapping[str, str] | None = None
-    #: The user to run as, when the harness is run by root.
+    #: User as whom the process runs if root runs the test harness.
     user: str | None = None
 
 
@@ -35,9 +35,9 @@ class Supervised:
     command: Callable[[], Command]
     process: subprocess.Popen[bytes] | None = None
     starts: int = 0
-    #: Time of the last start, in monotonic seconds.
+    #: Time at which the process was last started, in monotonic seconds.
     started: float = 0.0
-    #: While this event is cleared, ended processes are not replaced.
+    #: While this event is cleared, a process that has ended is not replaced by a new one.
     may_run: asyncio.Event = field(default_factory=asyncio.Event)
     _task: asyncio.Task[None] | None = None
 

@@ -16,9 +16,9 @@ from typing import Any, Final, cast
 import uvloop
 
 HOST: Final = "127.0.0.1"
-#: Closing a socket with this option sends a reset instead of an orderly end.
+#: Value of a socket option with which closing the socket sends a reset instead of an orderly end.
 RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
-#: The least gap between two delayed writes, which keeps them in order.
+#: Minimum time in seconds between two delayed writes, which keeps the writes in order.
 ORDER_SECONDS: Final = 1e-6
 
 
@@ -32,10 +32,10 @@ class Link:
     delay_seconds: float = 0.0
     #: True if the proxy receives bytes but does not forward them.
     is_black_hole: bool = False
-    #: Number of answers to lose: the proxy forwards the request, drops the response, then resets
-    #: the connection.
+    #: Number of requests whose answers the proxy loses: it forwards such a request, drops the
+    #: response, and then resets the connection.
     answers_to_lose: int = 0
-    #: Only requests that contain all these markers lose their answer.
+    #: Texts that a request must contain so that its answer is lost; all of them are required.
     markers: tuple[bytes, ...] = ()
     pairs: set["Pair"] = field(default_factory=set)
 
@@ -49,7 +49,8 @@ class Pair:
         self.client: asyncio.Transport | None = None
         self.target: asyncio.Transport | None = None
         self.loses_answer = False
-        #: Data that a black hole holds back, and data that came before the target was connected.
+        #: Data that is held back, because the link is a black hole or because the target was not
+        #: connected yet.
         self.held: list[tuple[bool, bytes]] = []
         self._last_release = 0.0
         self.is_over = False
@@ -111,7 +112,7 @@ class Pair:
             return
         try:
             transport.write(data)
-        except RuntimeError:  # this direction was half-closed
+        except RuntimeError:  # this direction of the connection is already closed
             return
 
 
@@ -131,7 +132,7 @@ class Side(asyncio.Protocol):
         pair = self.pair
         if not self.is_client:
             pair.target = transport
-            if pair.is_over:  # the pair was cut while this connection was being opened
+            if pair.is_over:  # both connections were reset while this one was being opened
                 transport.abort()
                 return
             if not pair.link.is_black_hole:

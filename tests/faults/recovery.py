@@ -18,7 +18,8 @@ from faults.injector import Injector
 from faults.schedule import Fault, Kind
 from faults.tenants import USERS, Tenant, make_tenants
 
-#: Number of rounds of each fault, and the duration of the fault in each round.
+#: For each kind of fault: the number of rounds, and the duration of the fault in each round in
+#: seconds.
 ROUNDS: Final = (
     (Kind.DATABASE_RESET, 25, 0.0),
     (Kind.TERMINATE, 5, 0.0),
@@ -26,7 +27,7 @@ ROUNDS: Final = (
     (Kind.HTTP_BLACK_HOLE, 2, 6.0),
     (Kind.DATABASE_KILL, 10, 0.0),
 )
-#: Maximum seconds from the end of a fault to the first success.
+#: Maximum seconds from the end of a fault to the first successful call, by server.
 MAX_SECONDS: Final = {DIRECT: 2.0}
 MAX_POOLED_SECONDS: Final = 4.0
 MAX_EXIT_SECONDS: Final = 5.0

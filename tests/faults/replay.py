@@ -32,7 +32,7 @@ class Board:
     """Statuses of the steps and jobs of each plan and run, updated with each audit entry."""
 
     depends_on: Mapping[str, tuple[str, ...]]
-    #: Fields of each step or job, by the plan or run that contains it.
+    #: Fields of each step or job, grouped by the plan or run that contains the step or job.
     work: dict[str, dict[str, Body]] = field(default_factory=dict)
 
     def take(self, entry: Entry) -> Iterator[Started | Opening]:

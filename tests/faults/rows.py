@@ -10,7 +10,8 @@ from typing import Any, Final
 from faults.cluster import Cluster
 from faults.history import Body
 
-#: Parts of an audit entry that the checkers read: kinds of rows, their fields, and details.
+#: Parts of an audit entry that the checkers read: the kinds of rows, the fields of these rows, and
+#: the fields of the details.
 WORK: Final = frozenset({"step", "job"})
 READ_FIELDS: Final = frozenset({"*", "status", "held_by", "held_session"})
 READ_DETAILS: Final = ("stepId", "jobId", "attempt", "resumed", "rationale", "error")
@@ -64,25 +65,27 @@ class Entry:
 class Rows:
     """All database rows that the checkers read."""
 
-    #: The status of each plan, and whether each run is complete.
+    #: Status of each plan by plan id, and for each run id whether the run is complete.
     plans: dict[str, str] = field(default_factory=dict)
     runs: dict[str, bool] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
     #: Steps of stages, by run id and step key.
     stage_steps: dict[tuple[str, str], StageStep] = field(default_factory=dict)
-    #: Audit entries, in the order of each audit chain.
+    #: Audit entries, sorted by audit chain and by their order within the chain.
     audit: list[Entry] = field(default_factory=list)
-    #: Number of stored effects, by the tool and the mark of the call.
+    #: Number of effects of each call that are stored in the database, by the tool and the mark of
+    #: the call.
     effects: Counter[tuple[str, str]] = field(default_factory=Counter)
-    #: Pairs of tool and idempotency key whose answers are stored.
+    #: Pairs of a tool and an idempotency key for which an answer is stored.
     answers: set[tuple[str, str]] = field(default_factory=set)
     #: Errors found by verifying the audit, by subject.
     broken_chains: list[str] = field(default_factory=list)
     replay_differences: list[str] = field(default_factory=list)
 
 
-#: For each tool, the query for the stored texts that contain the marks of its calls.
+#: For each tool, the SQL query that returns the stored texts in which the marks of the tool's calls
+#: appear.
 MARKED: Final = {
     "create_research_plan": "select name from plan",
     "start_run": "select name from run",

@@ -23,10 +23,10 @@ from faults.soak import MEGABYTE, soak
 LONG_ACKNOWLEDGED: Final = 100_000
 LONG_SECONDS: Final = 4_200.0
 LONG_DISK_MEGABYTES: Final = 3_072
-#: Faults a long run must have caused.
+#: Minimum number of faults of each kind that a long run must have caused.
 LONG_FAULTS: Final = {Kind.SERVER_KILL: 200, Kind.DATABASE_KILL: 50}
 PLANTED_SECONDS: Final = 25.0
-#: Number of attempts to catch a planted bug, each with another seed.
+#: Number of attempts to detect a planted bug, each with another random seed.
 PLANTED_ROUNDS: Final = 3
 
 

@@ -12,8 +12,8 @@ DONE: Final = "run_complete"
 class RunAgent(Agent):
     """Agent that claims jobs, submits documents, releases some jobs, and retries failed jobs."""
 
-    #: Pause longer than the lease: another agent gets the job, and the result of the first agent is
-    #: late.
+    #: Seconds for which an agent pauses. The pause is longer than the lease, so another agent gets
+    #: the job and the result of the pausing agent is late.
     doze_seconds = 8.0
 
     async def turn(self) -> None:

@@ -40,8 +40,8 @@ class Fault:
     server: str
     seconds: float
     pause_seconds: float
-    #: For a half-close, True closes the direction to the target. For a clock fault, True moves the
-    #: clock forward.
+    #: Direction of the fault. For a half-close, True closes the direction to the target. For a
+    #: clock fault, True moves the clock forward.
     forward: bool
 
 

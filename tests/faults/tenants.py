@@ -24,7 +24,7 @@ SCOPES: Final = (Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW)
 DAG: Final = "fan"
 STAGE: Final = "work"
 MODELS: Final = ("alpha", "beta", "gamma")
-#: Each step of the workflow with its strategy and the steps before it.
+#: For each step of the workflow: its strategy, and the steps that directly precede it.
 RECIPE: Final = {
     "split": ("all_to_one", ()),
     "each": ("per_model", ("split",)),
@@ -40,13 +40,14 @@ class Tenant:
 
     slug: str
     org_id: str
-    #: A text that occurs in no data of another org.
+    #: Text that identifies data of this org, because it occurs in no data of another org.
     canary: str
     tokens: dict[str, str]
-    #: Plans and runs that are not known to be over.
+    #: Ids of the org's plans and runs that are not known to be closed.
     plans: set[str] = field(default_factory=set)
     runs: set[str] = field(default_factory=set)
-    #: Time at which each step was first found with a holder, in monotonic seconds.
+    #: For each attempt at a step, the time in monotonic seconds at which it was first found with a
+    #: holder.
     held_since: dict[tuple[str, int], float] = field(default_factory=dict)
 
 

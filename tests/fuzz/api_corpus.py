@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 CORPUS_FILE = Path(__file__).parent / "api_corpus.json"
-#: Maximum number of requests kept for each route and status, and maximum length of a request.
+#: Maximum number of requests that are kept for each combination of route and status, and maximum
+#: length of a request.
 MAX_PER_ROUTE_AND_STATUS = 8
 MAX_REQUEST_LENGTH = 1_000
 

@@ -30,8 +30,8 @@ from waybook.errors import BadExpression, WaybookError
 from waybook.transport.http.snapshots import read_snapshot
 from waybook.transport.jsonrpc import InvalidMessage, read_message
 
-#: Maximum overrun of one evaluation's budget, because the last operation is charged after it is
-#: done.
+#: Maximum amount by which the cost of one evaluation may exceed its budget. The cost can exceed the
+#: budget, because the last operation is charged only after it is done.
 BEYOND = 200_000
 VALUES: Mapping[str, Json] = {
     "result": {"a": [1, 2.5, "x", None, {"b": True}], "s": "text", "n": -1},

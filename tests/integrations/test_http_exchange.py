@@ -25,7 +25,8 @@ from waybook.integrations.http_client import MAX_BYTES, MAX_RETRIES, BoundedHttp
 
 KEY = "sk-of-the-operator"
 SECONDS = 20.0
-#: Timeout of exchanges that must time out; long enough for a request on loopback to arrive.
+#: Timeout of HTTP exchanges that must time out. It is long enough for a request on loopback to
+#: arrive.
 SHORT = 0.2
 
 

@@ -74,7 +74,7 @@ async def test_claims_every_supported_algorithm_is_accepted(
         assert (await believed(issuer, there.token(key=key)))["sub"] == "ann-1"
 
 
-# Invalid tokens
+# Tests of invalid tokens.
 
 
 def forged(there: FakeIssuer, header: Body) -> str:

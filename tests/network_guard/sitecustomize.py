@@ -10,9 +10,11 @@ import os
 import sys
 from ipaddress import ip_address
 
-#: Environment variable with the path of the file in which connection attempts are recorded.
+#: Name of the environment variable that contains the path of the file in which connection attempts
+#: are recorded.
 NOTED = "WAYBOOK_TEST_NETWORK"
-#: Python audit events that carry an address, and the index of the address in their arguments.
+#: Python audit events with a network address, each with the index of the address in the arguments
+#: of the event.
 EVENTS = {
     "socket.connect": 1,
     "socket.sendto": 1,

@@ -41,11 +41,11 @@ from waybook.plan.states import PlanStatus, StepStatus
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "webhook.schema.json"
 TEXTS = load_templates({})
-#: Maximum size of a message that Standard Webhooks recommends.
+#: Maximum size of a message in bytes that the Standard Webhooks specification recommends.
 MAX_BYTES = 20_000
 
 chances = st.floats(0, 1)
-#: Any text an agent may write into a name.
+#: Any text that an agent may use as a name.
 names = st.text(max_size=2_000)
 
 

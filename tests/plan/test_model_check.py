@@ -12,8 +12,8 @@ from waybook.plan.states import CLOSED_PLAN, PlanStatus
 
 BOUNDS = Bounds(orders=os.environ.get("WAYBOOK_WALK") == "wide")
 
-#: Error codes that the walk through all states is expected to encounter. Any other exception ends
-#: the walk.
+#: Error codes that calls are expected to return during the walk through all states. Any other
+#: exception ends the walk.
 MET = {
     "INVALID_STEP_REFERENCE",
     "INVALID_TRANSITION",

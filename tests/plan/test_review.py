@@ -187,7 +187,7 @@ def test_decide_without_open_review_raises_not_awaiting_review() -> None:
         decide(make_waiting_plan(S.PENDING), K.APPROVE, make_context(), step_id=step_id(2))
 
 
-# Tests of the channel of a decision.
+# Tests of the channel through which a review is decided.
 
 
 def test_decide_modify_in_app_leaves_step_unassigned() -> None:

@@ -54,8 +54,8 @@ def test_check_schema_invalid_schema_is_refused_with_path() -> None:
     assert refusal.value.details["at"] == "$.properties.a.type"
 
 
-#: Schema keywords of unknown cost, listed here independently of the code. The first four refer to
-#: other schemas.
+#: JSON Schema keywords whose cost is unknown. They are listed here independently of the code under
+#: test. The first four keywords refer to other schemas.
 OF_UNKNOWN_COST = {
     *("$ref", "$dynamicRef", "$recursiveRef", "$id", "$schema", "pattern", "patternProperties"),
     *("unevaluatedItems", "unevaluatedProperties", "uniqueItems"),

@@ -28,12 +28,13 @@ class Mutation:
 class Control:
     """Security control: protection against one threat."""
 
-    #: Sentence that is false once the control is removed.
+    #: Sentence about the control that becomes false when the control is removed.
     name: str
-    #: Threat, as in its row of the table in docs/concepts/trust.md.
+    #: Threat that the control counters, as worded in its row of the table in
+    #: docs/concepts/trust.md.
     threat: str
-    #: Mutations that remove the control. If each of several protections is sufficient alone, all
-    #: are removed together.
+    #: Mutations of the source that remove the control. If each of several protections is sufficient
+    #: alone, the mutations remove all of them together.
     breaks: tuple[Mutation, ...]
     #: Test files or single tests, at least one of which must fail without the control.
     tests: tuple[str, ...]

@@ -33,7 +33,8 @@ NAMES: Final = frozenset(
 CONSTANT: Final = re.compile(
     r"^_?(?:MOST|LONGEST|LARGEST|LEAST|FEWEST|DEEPEST|WIDEST|NARROWEST|SHORTEST|FARTHEST)(?:_|$)"
 )
-#: Words that do not describe a role; a test name must state the role.
+#: Words that do not describe a role. A test name must not contain them, because it must state the
+#: role.
 PRONOUNS: Final = frozenset(
     {"it", "its", "itself", "they", "them", "their", "theirs", "he", "him", "his", "she", "her"}
     | {"we", "us", "our", "ours", "you", "your", "who", "whom", "whose", "what"}
@@ -107,8 +108,8 @@ class Allowed(NamedTuple):
 @cache
 def corpus(root: Path = ROOT) -> Corpus:
     """Read all texts and names of the repository."""
-    # Reading creates a million syntax nodes and no garbage, so garbage collection would only double
-    # the time.
+    # Disable garbage collection: reading creates a million syntax nodes and no garbage, so that
+    # garbage collection would only double the time.
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -275,7 +276,7 @@ def _comment_column(line: str, number: int, strings: list[Span]) -> int:
     """Return the column at which the comment of a line starts, or -1 if it has none."""
     column = line.find("#")
     while column >= 0:
-        # Column offsets of the syntax tree are in bytes.
+        # Convert the column to bytes, because the column offsets of the syntax tree are in bytes.
         position = (number, len(line[:column].encode()))
         index = bisect_right(strings, (position, position))
         if not any(start <= position < end for start, end in strings[max(0, index - 9) : index]):
@@ -305,7 +306,8 @@ def _sentences(path: Path, file: str) -> Iterator[Text]:
 
 
 def _shortened(match: re.Match[str]) -> str:
-    # Inline code keeps its position in the sentence; link targets and comments are blanked.
+    # Keep inline code at its position in the sentence, and replace link targets and comments by
+    # blanks.
     return match[0] if match[0].startswith("`") else _blanked(match)
 
 

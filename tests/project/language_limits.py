@@ -4,7 +4,7 @@ from typing import Final
 
 from project.language import Allowed
 
-#: Maximum number of hits of each measure, as last lowered; these limits are never raised.
+#: Maximum number of hits of each language measure. The limits may be lowered, but are never raised.
 LIMITS: Final = {
     "docstrings opening with a question word": 0,
     "comments of queries opening with a question word": 0,

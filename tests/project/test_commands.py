@@ -21,7 +21,8 @@ from waybook.cli.app import app
 from waybook.settings import Settings
 
 COMMAND = re.compile(r"^\$ (?:\S*/)?waybook (.+)$", re.MULTILINE)
-#: Shell blocks have no prompt; a command may follow variables or another command.
+#: Command in a shell block. Shell blocks contain no prompt, and a command may follow variable
+#: assignments or another command.
 SHELL_COMMAND = re.compile(
     r"(?:^|&& )(?:WAYBOOK_\w+=\S+ )*waybook ([^&\n]+?) *(?=&&|$)", re.MULTILINE
 )

@@ -13,7 +13,7 @@ from waybook.dag.templates.language import FILTERS, TESTS
 from waybook.dag.templates.template import DEFAULT_DOCUMENT, SAMPLE_CONTEXTS, TemplateKind
 
 PAGE = read("how-to", "write-a-dag.md")
-#: First cells of the table rows.
+#: Names in code spans in the first cell of each table row of the page.
 NAMED = {
     name
     for row in re.findall(r"^\| (.+?) \|", PAGE, re.MULTILINE)

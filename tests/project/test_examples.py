@@ -14,7 +14,7 @@ import pytest
 from embedded_postgres.data_directories import make_data_directory
 from project.repository import README, ROOT, code_blocks
 
-PATIENCE = 30.0  # seconds a server may take to be ready, and an example to run
+PATIENCE = 30.0  # maximum seconds for a server to be ready, and for an example to run
 SHOWN_ADDRESS = "http://127.0.0.1:8750"
 ADDRESS = re.compile(rb"http://127\.0\.0\.1:\d+")
 

@@ -7,17 +7,19 @@ import pytest
 
 from project.repository import ROOT, tracked
 
-#: Paths of a developer's machine; directories that the product may use are not included.
+#: File paths on a developer's machine, which are not allowed. Directories that the product may use
+#: are not included.
 MACHINE = re.compile(r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/[\w.]")
 
-#: URLs of package indexes, which are not allowed: a lock file pins packages by content, and the
-#: installer chooses the index.
+#: URLs of package indexes, which are not allowed, because a lock file pins packages by content and
+#: the installer chooses the index.
 INDEXES = re.compile(
     r"(?:files\.pythonhosted|pypi\.org/simple|test\.pypi|registry\.npmjs|registry\.yarnpkg)",
     re.IGNORECASE,
 )
 
-#: Texts about how the project was written, which are not allowed; texts describe only the project.
+#: Texts about how the project was written, which are not allowed, because texts describe only the
+#: project.
 MAKING = re.compile(
     r"\b(?:assistant session|ai assistant|as an ai|language model wrote|co-authored-by)\b",
     re.IGNORECASE,

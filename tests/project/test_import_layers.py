@@ -8,8 +8,8 @@ from pathlib import Path
 
 from project.repository import ROOT, SOURCE, modules
 
-#: Modules that import by name, to load only what is used: the commands, the Python API, and
-#: optional endpoints.
+#: Modules that import other modules by name, in order to load only the modules that are used: the
+#: commands, the Python API, and optional endpoints.
 IMPORTS_BY_NAME = {
     "src/waybook/__init__.py",
     "src/waybook/cli/lazy.py",

@@ -11,7 +11,7 @@ import pytest
 from layers import LAYERS, MARKERS, TESTS, layer_of
 from project.repository import ROOT
 
-#: Modules that are slow to import and that rules do not need.
+#: Modules that are slow to import and that the rules do not need.
 HEAVY = ("psycopg", "mcp", "starlette", "waybook.app.dispatcher")
 
 

@@ -9,15 +9,15 @@ from project.repository import Module, modules
 
 APP, STORE = "src/waybook/app/", "src/waybook/store/"
 
-#: Methods that return the rows of several statements.
+#: Methods that execute several statements and return the rows of each statement.
 READS = frozenset(
     {
         *("read", "write_and_read", "send", "commit", "attempt"),
         *("read_org", "read_directory", "read_global", "read_by_secret", "read_by_slug"),
     }
 )
-#: Nesting depth of a value: the results of several statements, the rows of one statement, or one
-#: row.
+#: Nesting depth of a value: 3 for the results of several statements, 2 for the rows of one
+#: statement, 1 for one row, and 0 for other values.
 RESULTS, ROWS, ROW, OTHER = 3, 2, 1, 0
 
 
@@ -126,7 +126,8 @@ def positional_reads(tree: ast.Module, *, named: bool) -> Iterator[int]:
 
 
 def reads_by_position(module: Module) -> bool:
-    # Outside the `app` package, a parameter `row` may also be a row of a table on the screen.
+    # Check parameters named `row` only in the `app` package, because elsewhere such a parameter may
+    # also be a row of a table on the screen.
     return any(positional_reads(module.tree, named=module.name.startswith(APP)))
 
 

@@ -8,15 +8,16 @@ import pytest
 from project.repository import SOURCE, Module, modules
 from waybook.store.driver.queries import Query, load
 
-#: Statements of a sweep over all orgs: they list the orgs and read none of their data.
+#: Statements of a sweep over all orgs. They need no org condition, because they list the orgs and
+#: read none of their data.
 OF_ALL_ORGS = {"find_org", "orgs", "erased_orgs"}
 
-#: Statements executed once per row, with the full primary key; `Owner.do_each` counts the rows they
-#: changed.
+#: Statements that are executed once for each row, with the full primary key of the row.
+#: `Owner.do_each` counts the rows that they changed.
 BY_KEY = {"reseal_entry"}
 
-#: Statements that copy rows into a table that they create; the part that reads the rows has the org
-#: condition.
+#: Statements that copy rows into a table that they create. The org condition is in the part of the
+#: statement that reads the rows.
 COPIES = {"copy_calls"}
 
 IMPORTS_OWNERS = "from waybook.store.maintenance.owner import "
@@ -24,8 +25,8 @@ LOADED = re.compile(r'\bload\(\s*"([\w/]+)"')
 RUN_UNCHECKED = re.compile(r'\bowner\.(?:execute|fetch)\(\s*SQL\["(\w+)"\]')
 TABLE = re.compile(r"^create table (\w+) \((.*?)^\)", re.MULTILINE | re.DOTALL)
 NAMED_TABLE = re.compile(r"\b(?:from|join|update|into)\s+(\{table\}|\w+)")
-#: Org condition of a table: a comparison with the org itself, or with the org of another table that
-#: has a condition.
+#: Org condition of a table in a query: a comparison with the org itself, or with the org of another
+#: table that has an org condition.
 CONDITION = re.compile(r"\b(?:\w+\.)?org_id = (?:%\(org_id\)s|\w+\.org_id)|\(org_id, ")
 EXPLICIT = "%(org_id)s"
 RETURNING = re.compile(r"\breturning (?:\w+\.)?org_id$")

@@ -12,7 +12,8 @@ from waybook.app.registry import TOOLS
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 MAX_README_LINES = 150
 DECISION_HEADINGS = ["Context", "Decision", "Consequences"]
-#: End of a sentence followed by another one on the same line; lists of short sentences are allowed.
+#: Pattern for a sentence that is followed by another sentence on the same line. Lists of short
+#: sentences are allowed.
 TWO_SENTENCES = re.compile(r"(?<![\d.…])[.!?] +[A-Z][a-z]+ \w+ \w+ \w+")
 
 

@@ -9,7 +9,8 @@ QUERY = re.compile(
     r"\s*(select\s+\S|insert\s+into\s|update\s+\w+\s+set\s|delete\s+from\s|with\s+\w+\s+as\s*\()",
 )
 
-#: Queries that are too small for a file: the current time, and the orgs of a sweep.
+#: Queries that are too small for a file of their own: the current time, and the list of orgs for a
+#: sweep.
 ALLOWED = {"select app_now()", "select org_id from org"}
 
 NAMED = re.compile(r"^-- name: (\w+)$", re.MULTILINE)

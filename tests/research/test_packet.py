@@ -36,7 +36,8 @@ ID = "01980000-0000-7000-8000-000000000000"
 FRAME: Body = {"planId": ID, "stepId": ID, "stepOrder": 200, "status": "awaiting_input"}
 ENDING: Body = {"next": {"tool": "submit_step_result", "args": {"stepId": ID}, "why": "when done"}}
 AGAIN = FetchCall("get_step_context", {"stepId": ID, "budgetTokens": 12_000})
-#: Bytes by which the length of a note is overestimated, plus the unused bytes of a cut character.
+#: Allowed inaccuracy in bytes: the bytes by which the length of a note is overestimated, plus the
+#: bytes that stay unused if a character is cut.
 SLACK = 40
 
 
@@ -259,7 +260,7 @@ def test_build_packet_single_list_shows_at_least_first_entry(thousand: Thousand)
                 assert packed([part], 24_000)[part.name]
 
 
-# Tests of the division of the budget.
+# Tests of how the budget is divided among the parts of a packet.
 
 
 @given(

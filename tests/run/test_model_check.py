@@ -15,8 +15,8 @@ from waybook.dag.model import JobStatus, Stage, Strategy
 from waybook.run import failure, next_job
 
 WIDE = os.environ.get("WAYBOOK_WALK") == "wide"
-#: Error codes that the walk through all states is expected to encounter. Any other exception ends
-#: the walk.
+#: Error codes that calls are expected to return during the walk through all states. Any other
+#: exception ends the walk.
 MET = {"INVALID_TRANSITION", "STALE_ATTEMPT"}
 
 

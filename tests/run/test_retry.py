@@ -118,7 +118,7 @@ def test_retry_failed_job_of_closed_step_leaves_step_counts_unchanged() -> None:
     assert (world.step("a").done, world.step("a").failed) == (1, 0)
 
 
-# Regenerated documents
+# Tests of regenerating documents.
 
 
 @decision("B1", "B6")

@@ -27,7 +27,7 @@ def next_call_of(refusal: Refused) -> tuple[str, dict[str, object]]:
     return refusal.next_call.tool, dict(refusal.next_call.args)
 
 
-# Starting a run
+# Tests of starting a run.
 
 
 def test_start_run_starts_first_stage() -> None:

@@ -43,7 +43,7 @@ def handed(content: str, key: str | None = None, model: str | None = None) -> Su
     return SubmittedDocument(content=content, document_key=key, model=model)
 
 
-# Submitting a result
+# Tests of submitting a result.
 
 
 def test_submit_completes_job_and_stores_document() -> None:

@@ -16,7 +16,8 @@ from waybook.app.accounts.members import add_user
 from waybook.app.operations.audit_verification import audited_subjects
 from waybook.core.decision_context import Scope
 
-#: Maximum clock lag of one server behind another, in milliseconds.
+#: Maximum time in milliseconds by which the clock of one server lags behind the clock of another
+#: server.
 APART_MS = 2_000
 
 

@@ -22,7 +22,8 @@ LONG = Query("long", "select repeat('x', %(length)s::integer)")
 LENGTH = Query("length", "select length(%(text)s::text)")
 CALLS = 16
 SIZE = 4
-#: Maximum seconds that a call may take, because each of its deadlines is a few seconds.
+#: Maximum seconds that a call may take. This time is enough, because each deadline within a call is
+#: a few seconds.
 DEADLINE_SECONDS = 20.0
 
 
@@ -37,8 +38,8 @@ async def linked(place: ServerDatabase) -> AsyncIterator[tuple[FaultLink, Databa
     """Yield a database, and the proxy through which a test can break its connections."""
     with fault_link(place.app_dsn) as (link, dsn):
         pool = ConnectionPool(dsn, size=SIZE)
-        # Use a timeout longer than the deadline of the tests: resets must be noticed without the
-        # timeout.
+        # Use a message timeout that is longer than the deadline of the tests, because resets must
+        # be noticed without the timeout.
         pool.wire.message_seconds = 2 * DEADLINE_SECONDS
         with closing(Database(pool, role=place.server.role)) as database:
             yield link, database
@@ -67,7 +68,7 @@ async def test_pool_after_25_resets_of_all_connections_serves_every_call(
         await asyncio.sleep(0)
         link.reset_all()
         await asyncio.gather(*calls)
-    await succeed(database, CALLS)  # calls on a connection that was just reset may fail
+    await succeed(database, CALLS)  # may fail, because the connections were just reset
     assert await succeed(database, CALLS) == [True] * CALLS
 
 
@@ -171,7 +172,7 @@ async def test_locks_of_unresponsive_client_are_released_after_idle_timeout(
         vanished.wire.idle_timeout = "200ms"
         async with vanished.org_transaction(LOCAL_ORG) as tx:
             await tx.send("select pg_advisory_xact_lock(7)")
-            # The first client sends nothing more and does not close its connection.
+            # The first client keeps its connection open, but sends nothing more.
             async with other.org_transaction(LOCAL_ORG) as waiting, asyncio.timeout(5):
                 await waiting.commit("select pg_advisory_xact_lock(7)")
 

@@ -49,7 +49,7 @@ async def filled(world: OrgEnv, canary: str) -> None:
             await agent.call("store_research", kind="note", title="Twice", content=text)
 
 
-#: SQL that records every passage as one whose indexing failed.
+#: SQL that records every passage as a passage whose indexing failed.
 LEFT_OUT = """insert into passage_quarantine
               select org_id, subject_id, part, 'm', 'pgvector', now() from passage"""
 
@@ -73,7 +73,7 @@ def plant(admin: psycopg.Connection, org_id: UUID, canary: str) -> None:
             with admin.transaction():
                 admin.execute(change.encode())
         except (psycopg.errors.CheckViolation, psycopg.errors.ForeignKeyViolation):
-            pass  # an enumerated value, or a name that others reference
+            pass  # a column with enumerated values, or a name that other rows reference
     ((planted,),) = admin.execute(
         "select count(*) from plan where strpos(name, %s) > 0", (canary,)
     ).fetchall()
@@ -91,7 +91,7 @@ async def make_notice(world: OrgEnv) -> None:
             )
 
 
-# Erasing an org
+# Tests of erasing an org.
 
 
 async def test_erase_org_removes_all_rows_and_leaves_other_orgs_unchanged(
@@ -99,7 +99,7 @@ async def test_erase_org_removes_all_rows_and_leaves_other_orgs_unchanged(
 ) -> None:
     world, place = own_world, own_world.place
     ours, theirs = world.agent.org_id, world.other_org.org_id
-    world.is_sound = False  # writing the canary directly into rows is tampering
+    world.is_sound = False  # the audit cannot match: the canary is written directly into rows
     await filled(world, canary)
     before, local = rows_of(place, theirs), rows_of(place, LOCAL_ORG)
     had = rows_of(place, ours)

@@ -11,7 +11,8 @@ from waybook.store.driver.pool import FairQueue
 
 SIZES = st.integers(1, 12)
 ORGS = st.sampled_from("abcd")
-#: Events: a caller of an org arrives, a caller releases its item, or a waiting caller leaves.
+#: Events of a fair queue: a caller of an org arrives, a caller releases its item, or a waiting
+#: caller stops waiting.
 EVENTS = st.lists(st.tuples(st.sampled_from(["come", "give", "leave"]), ORGS), max_size=200)
 
 

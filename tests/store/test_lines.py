@@ -171,7 +171,8 @@ async def test_pool_org_beyond_max_queued_raises_busy(own_place: ServerDatabase)
 
 async def test_pool_wait_beyond_timeout_raises_unavailable(own_place: ServerDatabase) -> None:
     async with open_test_database(own_place, pool_size=1) as database:
-        # Open the connection first, because that may take longer than the timeout of this test.
+        # Open the connection before the timeout is set, because opening may take longer than the
+        # timeout of this test.
         await used(database)
         async with database.org_transaction(LOCAL_ORG):
             usual, database.pool.timeout = database.pool.timeout, 0.05

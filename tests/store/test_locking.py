@@ -13,7 +13,7 @@ from waybook.accounts.model import LOCAL_ORG
 from waybook.store.plans import load
 from waybook.store.plans.load import PlanRequest
 
-#: SQL that inserts enough plans and steps that the server reads them by their indexes.
+#: SQL that inserts so many plans and steps that the server reads them through their indexes.
 FILL = """
 insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at)
 select org_id, gen_random_uuid(), 'Plan', 'executing', 1, 1, '\\x00', now()

@@ -10,8 +10,8 @@ from waybook.app.accounts.authentication import authenticate_session, end_sessio
 from waybook.store.maintenance import retention
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 
-#: Changes to a session (signed out, expired, or idle), and whether retention of ten days deletes
-#: it.
+#: Changes to a session, after which it is signed out, expired or idle, and True if a retention of
+#: ten days deletes the session.
 FATES = (
     ("ended_at = now() - interval '9 days 23 hours'", False),
     ("ended_at = now() - interval '10 days 1 hour'", True),

@@ -10,7 +10,7 @@ from waybook.store.driver.database import Database
 from waybook.store.maintenance.migrate import APP_ROLE
 
 WHO = "select current_user, current_setting('app.org_id', true)"
-#: Reads without an org, by their kind of lookup.
+#: Functions that read data without an org, by the kind of lookup.
 LOOKS: dict[str, Callable[[Database], Awaitable[Results]]] = {
     "by a secret": lambda database: database.read_by_secret(bytes(32), WHO),
     "by a slug": lambda database: database.read_by_slug("acme", WHO),
@@ -30,7 +30,7 @@ async def test_org_transaction_and_org_read_use_serving_role_and_set_org(world: 
 
 @pytest.mark.parametrize("look", LOOKS)
 async def test_read_outside_org_uses_serving_role_and_sets_no_org(world: OrgEnv, look: str) -> None:
-    # Use a connection that was used within an org before.
+    # Read within an org first, so that the connection was already used within an org.
     await world.database.read_org(world.agent.org_id, WHO)
     ((row,),) = await LOOKS[look](world.database)
     assert (row[0], row[1] or None) == (APP_ROLE, None)

@@ -40,7 +40,8 @@ from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 
 NAME = "Zoë Twin"
 KEEP = RetentionPolicy(calls=30, answers=30, archived=30, sessions=30)
-#: Tables that agents' calls do not fill, or that not every server has.
+#: Tables that may be empty or missing, because agents' calls do not fill them or because not every
+#: server has them.
 SOMETIMES = LEFT | {"passage_vector"}
 
 
@@ -70,7 +71,7 @@ async def rename_ours(world: OrgEnv, name: str = NAME) -> None:
     await erase_user(world.place.owner_dsn, slug, name, by="operator", progress=ignore_progress)
 
 
-# Tests with each kind of owner.
+# Tests with each kind of database owner.
 
 
 async def test_org_erase_does_not_change_other_org_with_same_ids(filled: OrgEnv) -> None:
@@ -109,7 +110,8 @@ async def test_apply_retention_does_not_change_other_org_with_same_ids(filled: O
     assert rows_of(place, twin) == before
 
 
-# Tests of each protection without the other one.
+# Tests of org conditions without row-level security, and of row-level security without org
+# conditions.
 
 
 @pytest.fixture(params=EXEMPT)
@@ -208,7 +210,7 @@ def test_owner_fetch_query_needing_org_without_org_raises_value_error(
         owner.fetch(Query("of_one", "select 1 where %(org_id)s is null"))
 
 
-# Tests of owners that cannot give up their exemption from row-level security.
+# Tests of database owners that cannot give up their exemption from row-level security.
 
 
 ADVICE = re.compile(r"As an administrator run: (.+); and then: waybook migrate$")
@@ -275,7 +277,7 @@ async def test_erase_org_table_without_forced_rls_raises_misconfigured(
     assert "plan_step" in rows_of(place, own_world.other_org.org_id)
 
 
-# Objects created by migrating
+# Tests of the objects that a migration creates.
 
 
 @pytest.mark.parametrize("attributes", ["bypassrls", "superuser"])

@@ -48,7 +48,7 @@ async def pooled(pooled_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
         yield world
 
 
-# Tests with two orgs at once.
+# Tests with two orgs that work at the same time.
 
 
 async def hammer(agent: AgentClient, mark: str, others: list[str], name: str) -> None:

@@ -17,7 +17,8 @@ from postgres_servers import ServerDatabase
 from waybook.store.driver.queries import Query, Rows, expand_parts, load
 
 SOURCE = Path(str(files("waybook")))
-#: Query files that the owner executes; the migrations' own tests execute them.
+#: Files of queries that the database owner executes. The migrations' own tests execute these
+#: queries.
 OPERATOR = frozenset(
     f"maintenance/{name}"
     for name in (
@@ -25,7 +26,7 @@ OPERATOR = frozenset(
         *("owner_role", "restore", "retention", "user_erasure"),
     )
 )
-#: Queries that the owner runs, in files that also contain queries of the serving role.
+#: Queries that the database owner runs, in files that also contain queries of the serving role.
 OPERATOR_QUERIES = frozenset(
     {
         *("add_org", "orgs", "review_policy"),
@@ -39,7 +40,7 @@ OPERATOR_QUERIES = frozenset(
 PGVECTOR_QUERIES = frozenset(
     {"insert_vectors", "nearest_vectors", "nearest_vectors_in_plan", "without_vectors"}
 )
-#: Files whose queries are looked up by a name in a variable.
+#: Files whose queries the code looks up by a name that is in a variable.
 BY_NAME = frozenset(
     f"maintenance/{name}" for name in ("archived_plans", "archived_runs", "migrate")
 )

@@ -19,7 +19,7 @@ from waybook.store.runs import jobs, load
 from waybook.store.runs import jobs as documents
 from waybook.store.runs.jobs import JobRequest
 
-#: SQL that creates two orgs with 1,200 runs each, and 20 jobs in each run, one of them held.
+#: SQL that inserts 1,200 runs for each of two orgs, and 20 jobs for each run, one of which is held.
 FILL = """
 insert into dag_definition (org_id, slug, version, name, body, body_hash, created_at, created_by)
 select org_id, 'dag-' || n, 1, 'DAG', '{}', '\\x00', now(), 'ann'
@@ -119,7 +119,8 @@ ME = Holder("ann", "session")
 ANY = JobRequest(model=None, job_type=None, lease_seconds=900, holder=ME)
 SELECT_1 = JobRequest(model="m1", job_type=None, lease_seconds=900, holder=ME)
 
-#: Index that each query uses, and whether the index returns rows in the requested order.
+#: For each query, the index that it uses, and True if the index returns the rows in the requested
+#: order.
 HOT = {
     "run_of_job": ("job_pkey", True),
     "load_job": ("job_pkey", True),

@@ -14,15 +14,15 @@ from waybook.store.accounts.accounts import add_org
 from waybook.store.driver.queries import new_id
 from waybook.store.maintenance.migrate import APP_ROLE
 
-#: Table of applied migrations, which belongs to no org; the serving role has no access to it.
+#: Table of applied migrations, which belongs to no org and which the serving role cannot access.
 OUTSIDE = {"schema_migration"}
 
-#: Unique key across all orgs: a slug identifies an org before the org is resolved. Only the owner
-#: can write slugs, so callers cannot use the key for probing.
+#: Unique key across all orgs, because a slug identifies an org before the org is resolved. Only the
+#: database owner can write slugs, so callers cannot use the key to find out which slugs exist.
 ACROSS_ORGS = {"org_slug_key"}
 
-#: Tables of credentials. A credential does not contain its owner: it is looked up by its hash
-#: alone, and then only that one row is visible.
+#: Tables of credentials. A credential does not contain its owner, so it is looked up by its hash
+#: alone. The lookup makes only that one row visible.
 BY_HASH = {"api_token", "web_session"}
 
 
@@ -200,7 +200,7 @@ def test_select_without_org_setting_returns_no_rows(
     serving: psycopg.Connection, catalog: psycopg.Connection
 ) -> None:
     for table in sorted(tables(catalog)):
-        # A partition is accessed only through its parent table.
+        # Skip partitions, because a partition is accessed only through its parent table.
         if not re.search(r"_default$|_\d{8}$", table):
             assert ask(serving, "select * from $table", table=table) == [], table
 

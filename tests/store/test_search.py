@@ -81,7 +81,7 @@ def artifact_in(
     return artifact_id
 
 
-# Tests of the search capabilities of the server.
+# Tests of the search features that the server supports.
 
 
 async def test_search_capabilities_describe_server_support(

@@ -25,7 +25,7 @@ ME = Holder("ann", "1")
 PLANS = 2_500
 STEPS = 6
 
-#: SQL that inserts so many rows for two orgs that a sequential scan is a bad plan.
+#: SQL that inserts so many rows for two orgs that a sequential scan is a bad query plan.
 FILL = """
 insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at)
 select o.org_id, gen_random_uuid(), 'Plan', 'executing', 1, 1, '\\x00', now()

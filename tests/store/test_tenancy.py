@@ -22,24 +22,24 @@ from waybook.store.driver.queries import AsJson, Query, Statement, new_id
 from waybook.store.maintenance.migrate import APP_ROLE
 
 ORG = "(org_id = app_org())"
-#: Policies that show rows of another org, with reasons. The test fails if there is any other such
-#: policy.
+#: Row-level security policies that make rows of another org visible, each with its reason. The test
+#: fails if there is any other such policy.
 EXCEPTIONS = {
-    # A sweep sees the ids of all orgs, so that it can visit each org; this policy shows it no other
-    # data.
+    # A sweep sees the ids of all orgs, so that it can visit each org. This policy makes no other
+    # data visible to the sweep.
     ("org", "tenant"): f"({ORG} OR (current_setting('app.sweep'::text, true) = 'on'::text))",
-    # A sweep also sees the erasures of all orgs: time, actor and counts.
+    # A sweep also sees the records of erasures in all orgs: time, actor and counts.
     ("erasure", "tenant"): f"({ORG} OR (current_setting('app.sweep'::text, true) = 'on'::text))",
 }
-#: Policies for credentials: a credential does not contain its owner, so its hash makes only that
-#: one row visible.
+#: Row-level security policies for credentials. A credential does not contain its owner, so its hash
+#: alone makes its row visible, and no other row.
 BY_HASH = {
     (table, "bearer", "(hash = app_secret_hash())", None, "SELECT", "PERMISSIVE", "{public}")
     for table in ("api_token", "web_session")
 }
 #: Table that belongs to no org; the serving role may not even read it.
 OUTSIDE = {"schema_migration"}
-#: Allowed defaults: the org, the time, a constant. No counters.
+#: Allowed default values of columns: the org, the time, or a constant, but no counters.
 DEFAULTS = {
     "app_org()",
     "app_transaction()",
@@ -50,8 +50,8 @@ DEFAULTS = {
     "'waiting'::text",
     "'relayed'::text",
 }
-#: Tables whose rows may be updated, and tables whose rows may be deleted. All other tables are
-#: append-only.
+#: Tables whose rows the serving role may update, and tables whose rows it may delete. All other
+#: tables are append-only.
 MAY_UPDATE = {
     *("plan", "plan_step", "step_brief", "branching_condition", "review", "skill_execution"),
     *("run", "stage_run", "stage_step", "job", "webhook_delivery", "passage_quarantine"),
@@ -131,7 +131,8 @@ def test_database_has_no_rules_and_only_passage_deleted_trigger(
     catalog: psycopg.Connection,
 ) -> None:
     assert ask(catalog, "select evtname from pg_event_trigger") == []
-    # The trigger records deleted passages, with the rights of the deleting role.
+    # The only trigger records deleted passages. It runs with the rights of the role that deletes
+    # the passages.
     triggers = ask(catalog, "select tgname from pg_trigger where not tgisinternal")
     assert triggers == [("passage_deleted",)]
     rules = """select r.rulename from pg_rewrite r join pg_class c on c.oid = r.ev_class
@@ -195,7 +196,8 @@ def test_serving_role_can_log_in_only_if_server_connects_as_that_role(
     catalog: psycopg.Connection, shared_place: ServerDatabase
 ) -> None:
     ((may_log_in,),) = ask(catalog, "select rolcanlogin from pg_roles where rolname = '$app'")
-    # With a single URL, its user assumes the serving role, and no user logs in as that role.
+    # If the server has a single URL, the user of this URL assumes the serving role, and no user
+    # logs in as the serving role.
     assert may_log_in is (shared_place.server.role is None)
 
 
@@ -227,8 +229,8 @@ def test_table_privileges_belong_only_to_owner_and_serving_role(
     of_columns = """select c.relname, a.attname from pg_attribute a
                        join pg_class c on c.oid = a.attrelid
                       where $ours and a.attacl is not null"""
-    # Columns that may be updated: the description of an org, but not its slug; the permissions of a
-    # user; the last use and the revocation of a token or a session.
+    # Columns that the serving role may update: the description of an org, but not its slug; the
+    # permissions of a user; the last use and the revocation of a token or a session.
     assert sorted(ask(catalog, of_columns)) == [
         *(("api_token", name) for name in ("last_used_at", "revoked_at", "revoked_by")),
         *(("org", name) for name in ("audit_hash", "audit_seq", "name", "review_policy")),
@@ -256,7 +258,8 @@ def test_serving_role_update_and_delete_privileges_are_minimal(
     for never in ("truncate", "references", "trigger"):
         assert names(catalog, held, right=never) == set(), never
     assert "audit_entry" not in MAY_UPDATE | MAY_DELETE
-    # A partition is accessed only through its parent table.
+    # The serving role cannot read partitions directly, because a partition is accessed only through
+    # its parent table.
     partitions = names(catalog, PARTITIONS)
     assert names(catalog, held, right="select") == tables(catalog) - partitions
 

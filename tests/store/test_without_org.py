@@ -25,17 +25,17 @@ from waybook.store.driver.queries import load
 if SWITCH in os.environ:
     pytest.skip("the queries are without their conditions already", allow_module_level=True)
 
-#: Comparison with the org, on either side of the operator.
+#: Pattern for a comparison with the org, which may be on either side of the operator.
 CONDITION = re.compile(
     r"(?:\borg_id|app_org\(\))\s*(?:=|<>|in\b|is\b)|(?:=|<>)\s*(?:\w+\.)?(?:org_id\b|app_org\(\))"
 )
-#: Comparisons that are not conditions on a row's org: the org itself is the subject of an entry, or
-#: rows of an archive are read before they belong to an org.
+#: Pattern for comparisons that are not conditions on a row's org, because the org itself is the
+#: subject of an entry or because rows of an archive are read before they belong to an org.
 ABOUT_ORGS = re.compile(
     r"\bsubject_id\s*(?:=|<>)\s*(?:(?:\w+\.)?org_id\b|app_org\(\))|\borg_id = e\.subject_id"
     r"|\borg_id is distinct from app_org\(\)"
 )
-#: Some of the queries that have an org condition in addition to row-level security.
+#: Some of the queries that are known to have an org condition in addition to row-level security.
 CONDITIONS = {"claim", "full_text"}
 
 

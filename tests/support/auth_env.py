@@ -63,7 +63,7 @@ def bearer(issued: IssuedToken) -> dict[str, str]:
     return {"authorization": f"Bearer {issued.secret}"}
 
 
-#: Length of a secret's fragment that cannot occur in a text by chance.
+#: Length of a fragment of a secret that is too long to occur in a text by chance.
 PIECE = 12
 
 
@@ -100,7 +100,8 @@ async def served(world: OrgEnv, **more: object) -> AsyncIterator[str]:
         yield address
 
 
-#: Query that returns the content of a table as one hash, which any change alters.
+#: Query that returns the content of a table as one hash, so that any change of the content changes
+#: the hash.
 DIGEST = "select md5(coalesce(string_agg(t::text, '|' order by t::text), '')) from $table t"
 
 

@@ -7,7 +7,8 @@ import json
 from typing import Final
 
 MEBIBYTE: Final = 1024 * 1024
-#: A little less than the maximum body, to leave space for the enclosing JSON.
+#: Size in bytes of a large value: a little less than the maximum body, so that the enclosing JSON
+#: fits too.
 ROOM: Final = MEBIBYTE - 4_096
 
 #: Hostile JSON values, as text.

@@ -23,7 +23,7 @@ Edges = Sequence[tuple[str, str]]
 ItemT = TypeVar("ItemT")
 
 EXTERNAL = ("brief", "feedback")
-#: A document that any step may produce, so that it may have several producers.
+#: Key of a document that any step may produce, so that the document may have several producers.
 COMMON = "common"
 #: Random numbers from which the properties of a step are derived.
 NUMBERS = st.integers(0, 2**96)
@@ -138,7 +138,7 @@ class _Draft:
     """A recipe under construction: each step is added after its dependencies."""
 
     stage: str
-    #: Documents produced by earlier stages.
+    #: Documents that earlier stages produce, by stage.
     earlier: Mapping[str, Sequence[str]]
     steps: list[RecipeStep] = field(default_factory=list)
     edges: list[tuple[str, str]] = field(default_factory=list)

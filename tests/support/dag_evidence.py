@@ -12,7 +12,7 @@ from waybook.dag.graph import Graph
 from waybook.dag.model import Dag
 from waybook.dag.progress.overlay import Evidence
 
-#: A snapshot, or a part of one: JSON that is accessed without type checks.
+#: Snapshot, or part of a snapshot, as JSON that is accessed without type checks.
 Body: TypeAlias = dict[str, Any]
 
 COUNT = st.sampled_from([0, 0, 1, 2])

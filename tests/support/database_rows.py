@@ -6,7 +6,7 @@ from psycopg import sql
 from org_env import OrgEnv
 from postgres_servers import ServerDatabase
 
-#: Table that logs every call, regardless of its outcome.
+#: Table that contains a row for every call, regardless of the outcome of the call.
 NOTED = "mcp_tool_call_log"
 TABLES = b"select relname from pg_class where relrowsecurity and not relispartition"
 

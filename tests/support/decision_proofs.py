@@ -54,8 +54,8 @@ DECISIONS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-#: Decisions about runs, the map and its progress. Those with the letter X concern both plans and
-#: runs.
+#: Decisions about runs, about the map and about its progress. Decisions whose number begins with
+#: the letter X concern both plans and runs.
 RUN_DECISIONS: Mapping[str, str] = MappingProxyType(
     {
         "B1": "A step closes with its last job, and closing is final.",

@@ -16,7 +16,7 @@ from waybook.store.audit import Subject
 from waybook.store.driver.queries import new_id
 from waybook.store.maintenance.erasure import Erased
 
-#: Tables that keep rows about an erased org or an erased user.
+#: Tables that keep rows about an org or a user after its erasure.
 LEFT = {"erasure", "tombstone"}
 
 

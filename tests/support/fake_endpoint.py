@@ -138,14 +138,15 @@ async def fake_endpoint(*plays: Play) -> AsyncIterator[EndpointServer]:
         yield endpoint
     finally:
         server.close()
-        # A connection that was just accepted reaches `accept` in the next iterations of the event
-        # loop.
+        # Wait for some iterations of the event loop, because a connection that was just accepted
+        # reaches `accept` only in one of them.
         for _ in range(ACCEPT_ITERATIONS):
             await asyncio.sleep(0)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        # A task that was canceled before it started has not closed its connection.
+        # Close every connection, because a task that was canceled before it started has not closed
+        # its connection.
         for writer in writers:
             writer.close()
         await asyncio.sleep(0)

@@ -84,13 +84,13 @@ class FakeIssuer:
     now: datetime = NOON
     request_counts: Counter[str] = field(default_factory=Counter)
     down: bool = False
-    #: True if the issuer publishes its metadata only at the address of RFC 8414.
+    #: True if the issuer publishes its metadata only at the URL that RFC 8414 specifies.
     plain_oauth: bool = False
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     redeemed: list[dict[str, str]] = field(default_factory=list)
     #: Values that override the issuer's metadata, if a test sets them.
     last_error: Body = field(default_factory=dict)
-    #: Changes to ID tokens, for tests of forged claims.
+    #: Changes to the claims of ID tokens, for tests of forged claims.
     lies: Body = field(default_factory=dict)
 
     def token(

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-#: SO_LINGER with zero seconds: closing sends a reset.
+#: Value of the socket option SO_LINGER with zero seconds, with which closing the socket sends a
+#: reset.
 LINGER_NOT = struct.pack("ii", 1, 0)
 CHUNK_BYTES = 65_536
 
@@ -25,9 +26,10 @@ class Wire:
 
     def reset(self) -> None:
         """Reset the connection to the client, and close the connection to PostgreSQL."""
-        # The kernel keeps a socket open while a thread reads from it, so wake up the threads first.
+        # Wake up the threads before the sockets are closed, because the kernel keeps a socket open
+        # while a thread reads from it.
         for end, how in ((self.client, socket.SHUT_RD), (self.upstream, socket.SHUT_RDWR)):
-            with contextlib.suppress(OSError):  # the other side has already closed it
+            with contextlib.suppress(OSError):  # the other side has already closed the socket
                 end.shutdown(how)
         for pump in self.pumps:
             if pump is not threading.current_thread():
@@ -46,13 +48,13 @@ class FaultLink:
     #: Lock held while a connection is added, so that its threads start only after other threads can
     #: see the connection.
     changing: threading.Lock = field(default_factory=threading.Lock)
-    #: Connections closed at once because the target was unavailable.
+    #: Number of connections that were closed at once because the target was unavailable.
     refused: int = 0
     #: While this event is not set, the link forwards nothing.
     is_open: threading.Event = field(default_factory=threading.Event)
-    #: Pieces of data held back so far.
+    #: Number of pieces of data that the link has held back so far.
     held: int = 0
-    #: Bytes of the next answer that are forwarded before its connection is reset.
+    #: Number of bytes of the next answer that the link forwards before it resets the connection.
     reset_after_bytes: int | None = None
     #: The link sets `holds_answer` when it holds an answer back; the test sets `may_answer` when
     #: the link may send the answer.

@@ -13,7 +13,8 @@ from waybook.app.registry import TOOLS
 from waybook.app.request.caller import Answer
 from waybook.store.driver.queries import new_id
 
-#: Path of an id within the arguments of a tool; the `part` of a packet contains an id.
+#: Path of an id within the arguments of a tool. The argument `part` is included, because it
+#: contains the id of a part of a packet.
 Place = tuple[str, ...]
 PLACES: list[tuple[str, Place]] = [
     *((tool, path) for tool in TOOLS for path in ids_within(TOOLS[tool].arguments)),

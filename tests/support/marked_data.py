@@ -13,7 +13,7 @@ from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.app.registry import TOOLS
 from waybook.background import render_all_orgs
 
-#: Arguments that are not free text, or are never stored: names, ids, enumerated values.
+#: Arguments that are not free text or are never stored, such as names, ids and enumerated values.
 FORMAL = frozenset(
     {
         "action",
@@ -40,7 +40,7 @@ FORMAL = frozenset(
         "stepKey",
     }
 )
-#: A tool and the path of a text in its arguments.
+#: Path of a text argument: the name of the tool, followed by the names of the nested arguments.
 Leaf = tuple[str, ...]
 
 
@@ -79,7 +79,7 @@ def _models(annotation: object) -> Iterator[type[BaseModel]]:
 class MarkedWriter:
     """Writer of hostile texts that records which marker was written to which field."""
 
-    #: Argument into which each mark was written, by mark.
+    #: For each mark, the argument into which the mark was written.
     written: dict[str, Leaf] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 

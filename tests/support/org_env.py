@@ -31,7 +31,7 @@ from waybook.store.plans import load
 from waybook.store.plans.cache import ParentCache, PlanCache
 from waybook.store.plans.load import read_stored_rows
 
-#: A reply, or a part of one: JSON that is accessed without type checks.
+#: Reply, or part of a reply, as JSON that is accessed without type checks.
 Body: TypeAlias = dict[str, Any]
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -187,7 +187,8 @@ class OrgEnv:
     other_org_plan: Body = field(default_factory=dict)
     #: True if a test changes the other org on purpose.
     other_org_may_change: bool = False
-    #: False if a test disables row-level security, because the final state then proves nothing.
+    #: False if the final state proves nothing and is not checked, for example because a test
+    #: disables row-level security.
     is_sound: bool = True
 
     async def stored(self, org_id: UUID, plan_id: str) -> Rows:
@@ -206,8 +207,8 @@ class OrgEnv:
         return audit.read_entries((await self.database.read_org(org_id, statement))[0])
 
 
-#: Open connections of owners, by database. They are reused, because connecting takes longer than
-#: adding an org.
+#: Open connections of database owners, by database. They are reused, because opening a connection
+#: takes longer than adding an org.
 OWNERS: dict[str, psycopg.Connection] = {}
 
 

@@ -21,7 +21,7 @@ from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, migrate
 OWNERS = ("ordinary", "bypassing", "superuser")
 EXEMPT = ("bypassing", "superuser")
 
-#: Another user of the org, who can be erased.
+#: Name of another user of the org, whom a test can erase.
 LEAVING = "Lea Leaving"
 
 

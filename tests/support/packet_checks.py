@@ -13,12 +13,13 @@ from waybook.store.driver.queries import new_id
 from waybook.store.research import artifacts
 from waybook.store.research.artifacts import index_artifact
 
-#: Fields that contain the text of an entry that has only one text.
+#: Fields that contain the text of a packet entry that has only one text.
 TEXT_FIELDS = ("content", "resultSummary", "feedback", "reason", "failReason", "details", "summary")
-#: Fields that identify an entry of a list.
+#: Fields that identify an entry of a list in a packet.
 KEYS = ("artifactId", "reviewId", "seq", "stepId")
 
-#: Letters, escapes, characters of two to four bytes, and characters that JSON writes in six bytes.
+#: Characters of random texts: letters, characters that JSON escapes, characters of two to four
+#: bytes, and characters that JSON writes in six bytes.
 ALPHABET = 'abc de\n"\\\t\x01\x1féß語🜂𝄞'
 
 

@@ -62,12 +62,14 @@ TEXT = StepText(instructions="Look it up.")
 BOTH = frozenset({"a", "b"})
 EXTRA = ("x1", "x2", "x3")
 
-#: Contexts of all calls: each call is made at noon, and may create any number of ids.
+#: Decision contexts of the calls, one for each user: each call is made at noon, and may create any
+#: number of ids.
 MOMENTS = tuple(
     DecisionContext(now=FRESH, actor=who, new_id=numbered_ids(who.user)) for who in (ANN, BOB, PAT)
 )
 
-#: Results that are submitted for each step: a neutral result, and each result that takes a branch.
+#: Results that are submitted for each step: a neutral result, and each result for which a condition
+#: takes a branch.
 RESULTS: dict[str, tuple[Json, ...]] = {
     "s1": ("plain", "skip", "add", "fail"),
     "s2": ("plain", "back", {"broken": True}),
@@ -90,7 +92,7 @@ class Bounds:
 
     steps: int = 3
     attempts: int = 1
-    #: Whether the steps may be reordered.
+    #: True if the walk may reorder the steps.
     orders: bool = False
     #: True if sessions join the plan during the walk, False if the plan has them from the start.
     meeting: bool = False
@@ -101,11 +103,11 @@ class Walk:
     """Results of an exploration of the state space."""
 
     plans: list[Plan] = field(default_factory=list)
-    #: For each state, the states from which it was reached.
+    #: For each state, the numbers of the states from which it was reached.
     reached_from: list[list[int]] = field(default_factory=list)
     edges: int = 0
     refusals: int = 0
-    #: Number of answers by error code.
+    #: Number of answers with each error code.
     errors: dict[str, int] = field(default_factory=dict)
 
     def dead_ends(self) -> list[Plan]:

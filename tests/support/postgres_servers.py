@@ -25,7 +25,8 @@ from waybook.embedded_postgres.supervisor import attach
 from waybook.store.driver.queries import new_id
 from waybook.store.maintenance.migrate import APP_ROLE, migrate
 
-#: Database user of the single URL on PostgreSQL 15, who may create roles and is not a superuser.
+#: Database user in the single URL of the server with PostgreSQL 15. This user may create roles and
+#: is not a superuser.
 BUILDER = "builder"
 TEMPLATE = "waybook_template"
 
@@ -38,7 +39,7 @@ class Server:
     admin_dsn: str
     owner_dsn: str
     app_dsn: str
-    #: Role to assume in each transaction, if the server has a single URL.
+    #: Role that each transaction assumes, if the server has a single URL; otherwise None.
     role: str | None
 
     @property
@@ -58,7 +59,8 @@ class ServerDatabase:
 
     server: Server
     dbname: str
-    #: DSN of the serving user, if a pooler is in front of the server.
+    #: DSN with which the serving user connects through a pooler; None if no pooler is in front of
+    #: the server.
     through: str | None = None
 
     @property

@@ -26,14 +26,15 @@ OF_ALL_ORGS = frozenset({"make_partition", "erased_orgs"})
 
 _ORG = r"(?:\w+\.)?org_id"
 _OTHER = rf"(?:app_org\(\)|{_ORG}|%\(\w+\)s(?:::uuid)?)"
-#: Each form of an org condition in a query, and its replacement.
+#: Pattern for each form of an org condition in a query, with the text that replaces the condition.
 WAYS: tuple[tuple[re.Pattern[str], str], ...] = (
-    # Comparisons with the org, in both orders.
+    # Comparisons with the org, in both orders of the operands.
     (re.compile(rf"\b{_ORG}\s*=\s*{_OTHER}"), "true"),
     (re.compile(rf"{_OTHER}\s*=\s*{_ORG}\b"), "true"),
     # Joins on columns that have the same name in both tables.
     (re.compile(r"\busing \(org_id, "), "using ("),
-    # Search term for the org, which every passage has in the full-text index.
+    # Search term for the org in a full-text query. Every passage has the term of its org in the
+    # full-text index.
     (re.compile(r"\('''@' \|\| app_org\(\) \|\| ''''\)::tsquery && "), ""),
 )
 

@@ -97,7 +97,7 @@ class RunEnv:
         """Return the details of each audit entry that the last decision wrote."""
         return [dict(entry.details) for entry in self.decision.entries] if self.decision else []
 
-    # Methods for the passing of time and the acting users.
+    # Methods that make time pass, and methods that choose the acting user.
 
     def pass_time(self, gap: timedelta = LEASE + timedelta(seconds=1)) -> None:
         """Let this much time pass; by default, more than the duration of a lease."""

@@ -33,7 +33,7 @@ JOB_MOVES: Mapping[JobStatus, frozenset[JobStatus]] = MappingProxyType({
     J.COMPLETED:         frozenset({J.SUPERSEDED}),
     J.SUPERSEDED:        frozenset(),
 })
-#: The server completes a rendering job in one status change.
+#: Allowed status change of a rendering job, which the server completes in one status change.
 RENDER_MOVES: Mapping[JobStatus, frozenset[JobStatus]] = MappingProxyType({
     J.PENDING:           frozenset({J.COMPLETED}),
 })

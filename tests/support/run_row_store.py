@@ -22,9 +22,9 @@ from waybook.run.next_job import OpenJobs
 
 #: Time of inactivity after which a job can be claimed again.
 LEASE = timedelta(minutes=15)
-#: Statuses in which a job waits until it is due.
+#: Statuses in which a job waits until its due time.
 WAITING = frozenset({JobStatus.PENDING, JobStatus.RETRYING, JobStatus.WAITING})
-#: Kinds of rows with texts; the audit records only the hash of each text.
+#: Kinds of rows that contain texts. The audit records only the hash of each text.
 WITH_TEXTS = frozenset({Entity.JOB_PART, Entity.RENDERED_DOCUMENT, Entity.LATE_RESULT})
 
 Stored = StageRun | StepRun | Job | NewDocument

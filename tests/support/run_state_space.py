@@ -32,8 +32,8 @@ TEXT = (SubmittedDocument(content="text"),)
 NEW_IDS = numbered_ids("new")
 
 Call: TypeAlias = Callable[[], RunDecision[object]]
-#: A job, identified by its position and the number of earlier versions, with every property that
-#: the rules can distinguish.
+#: Identity of a job in a state: the job's position, the number of its earlier versions, and every
+#: property that the rules can distinguish.
 JobKey: TypeAlias = tuple[str, int, int, int, str, int, bool, bool, bool]
 StepKey: TypeAlias = tuple[str, int, int, int, bool]
 State: TypeAlias = tuple[tuple[JobKey, ...], tuple[StepKey, ...]]
@@ -56,10 +56,10 @@ class RunStateSpace:
     bounds: Bounds
     records: list[RunRowStore] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
-    #: For each state, the states from which it was reached.
+    #: For each state, the numbers of the states from which it was reached.
     reached_from: list[set[int]] = field(default_factory=list)
     edges: int = 0
-    #: Number of answers by error code.
+    #: Number of answers with each error code.
     errors: Counter[str] = field(default_factory=Counter)
     _seen: dict[State, int] = field(default_factory=dict)
 

@@ -244,7 +244,8 @@ PREPARE: dict[str, Prepare] = {
     "draw_map": run_calls.drawn,
 }
 
-#: Arguments that can replace other arguments, with a function that prepares a call with them.
+#: Arguments that can replace other arguments of their tool, each with a function that prepares a
+#: call with the argument.
 INSTEAD: dict[tuple[str, str], Prepare] = {
     ("extract_data", "artifactId"): _extract_stored,
     ("get_artifact", "sourceId"): _source,

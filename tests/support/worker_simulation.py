@@ -32,7 +32,8 @@ from waybook.run.submit import SubmittedDocument
 
 #: Two workers with a named session, and one worker without a session.
 WORKERS = (ANN, BOB, PAT)
-#: Possible weights of a kind of event: never, normal (twice), more often, and almost exclusively.
+#: Possible weights of a kind of event: 0 for never, 1 for normal (listed twice), 3 for more often,
+#: and 12 for almost exclusively.
 MOODS = (0, 1, 1, 3, 12)
 
 
@@ -40,13 +41,13 @@ MOODS = (0, 1, 1, 3, 12)
 class WorkerSimulation:
     world: RunEnv
     chance: Random
-    #: The models to choose from.
+    #: Models that the simulation can choose from.
     models: Sequence[str]
-    #: Jobs as they were when claimed; the claim may be stale by now.
+    #: Jobs in the state in which they were claimed. A claim may be stale by now.
     claims: list[Job] = field(default_factory=list)
-    #: Text submitted so far, by the id of the job that continues it.
+    #: Text that was submitted so far in parts, by the id of the job that continues the text.
     begun: dict[str, str] = field(default_factory=dict)
-    #: Number of events of each kind.
+    #: Number of simulated events of each kind.
     happened: Counter[str] = field(default_factory=Counter)
 
     def run_riot(self, most: int) -> None:

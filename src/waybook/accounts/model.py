@@ -11,7 +11,7 @@ from waybook.core.decision_context import ReviewPolicy, Scope
 from waybook.errors import InvalidInput
 from waybook.json_values import Json
 
-#: Org that owns all data in local mode.
+#: Id of the org that owns all data in local mode.
 LOCAL_ORG: Final = UUID("00000000-0000-7000-8000-000000000001")
 
 
@@ -26,14 +26,15 @@ class Org:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
     id: str
-    #: Name of the user in the audit.
+    #: Name under which the audit records the user's actions.
     name: str
-    #: Maximum scopes of any credential of this user.
+    #: Maximum set of scopes that any credential of this user can have.
     scopes: tuple[Scope, ...]
     created_at: datetime
     created_by: str
     email: str | None = None
-    #: Identity of the user at the OpenID Connect issuer, if the user has one.
+    #: Issuer and subject that identify the user at an OpenID Connect provider; None if the user has
+    #: no such identity.
     issuer: str | None = None
     subject: str | None = None
     disabled_at: datetime | None = None
@@ -75,7 +76,8 @@ def row_of(entity: Org | User | Token) -> dict[str, Json]:
 
 
 MAX_NAME_LENGTH: Final = 200
-#: User names reserved for Waybook itself: background work, built-in definitions, sign-in.
+#: User names that Waybook uses for its own entries (background work, built-in definitions, sign-in)
+#: and that no user can have.
 RESERVED_NAMES: Final = frozenset({"waybook", "waybook (built in)", "sign-in"})
 _SLUG: Final = re.compile("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 

@@ -8,7 +8,8 @@ from typing import Final
 
 PREFIX: Final = "wb_"
 ALPHABET: Final = ascii_letters + digits
-#: A token of 40 characters from an alphabet of 62 has 238 bits, which cannot be guessed.
+#: A token has 40 random characters from an alphabet of 62, which is 238 bits and therefore cannot
+#: be guessed.
 LENGTH: Final = 40
 
 _TOKEN: Final = re.compile(f"{PREFIX}[A-Za-z0-9]{{{LENGTH}}}", re.ASCII)

@@ -38,10 +38,12 @@ from waybook.store.driver.queries import is_id
 
 log = logging.getLogger(__name__)
 
-#: Label for requests that belong to no tool: pages, documents, and messages that call no tool.
+#: Label, in place of a tool name, for requests that belong to no tool: pages, documents, and MCP
+#: messages that call no tool.
 UNATTRIBUTED: Final = "other"
-#: The rate limit counts an expensive call as several calls: one more for each of these amounts of
-#: reply bytes and condition operations. Each amount takes about as much CPU as an ordinary call.
+#: The rate limit counts an expensive call as several calls: it adds one call for every
+#: `REPLY_BYTES_PER_CALL` bytes of the reply, and one for every `OPERATIONS_PER_CALL` operations of
+#: evaluated conditions. Each of these amounts takes about as much CPU time as an ordinary call.
 REPLY_BYTES_PER_CALL: Final = 16 * 1024
 OPERATIONS_PER_CALL: Final = 5_000
 
@@ -51,9 +53,10 @@ class Dispatcher:
         """Create a dispatcher that uses these services and logs every tool call to `calls`."""
         self.services = services
         self.calls = calls
-        #: Number of answers per tool and outcome; the outcome is `ok` or an error code.
+        #: Number of answered calls for each pair of a tool and an outcome, where the outcome is
+        #: `ok` or an error code.
         self.counted: Counter[tuple[str, str]] = Counter()
-        #: Clock that the rate limit uses, in nanoseconds.
+        #: Function that returns the current time in nanoseconds for the rate limit.
         self.clock: Callable[[], int] = time.monotonic_ns
 
     @property
@@ -194,8 +197,8 @@ class Dispatcher:
 
     def _call(self, tool: Tool, caller: Caller, args: ToolArguments) -> RequestContext:
         key = getattr(args, "idempotency_key", None)
-        # The user is part of the request hash: one user's stored answer is never returned to
-        # another.
+        # The user is part of the request hash, so that one user's stored answer is never returned
+        # to another user.
         arguments_json = args.model_dump(mode="json", exclude={"idempotency_key"}) if key else None
         question: Json = {"user": caller.user, "arguments": arguments_json}
         return RequestContext(

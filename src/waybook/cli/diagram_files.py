@@ -8,7 +8,7 @@ import click
 from waybook.dag.diagram.export import Drawing, DrawingFormat, export_drawing
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-#: Requested export formats, each mapped to its output path.
+#: Requested formats of exported drawings, each with the path of its output file.
 RequestedExports = Mapping[DrawingFormat, str]
 
 HELP = {

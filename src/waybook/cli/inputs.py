@@ -12,11 +12,13 @@ import click
 from waybook.errors import TooLarge
 
 MEBIBYTE: Final = 1024 * 1024
-#: A snapshot of 100,000 jobs takes about 20 MiB.
+#: Maximum size in bytes of a snapshot file; a snapshot of 100,000 jobs takes about 20 MiB.
 MAX_SNAPSHOT_BYTES: Final = 32 * MEBIBYTE
-#: Maximum length of an overlong line that is skipped, in bytes; a longer line ends the reading.
+#: Maximum length in bytes of an input line that is too long and therefore skipped; an even longer
+#: line ends the reading.
 MAX_SKIPPED_LINE_BYTES: Final = 256 * MEBIBYTE
-#: Maximum size of an argument in bytes; the arguments of a tool call have the same limit.
+#: Maximum size in bytes of an argument that is read from standard input; the arguments of a tool
+#: call have the same limit.
 MAX_ARGUMENT_BYTES: Final = MEBIBYTE
 STDIN: Final = "-"
 

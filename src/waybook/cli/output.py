@@ -8,7 +8,7 @@ import click
 
 from waybook.core.hidden_characters import contains_hidden, escape_hidden
 
-#: JSON separators without whitespace.
+#: Separators for JSON output without whitespace.
 COMPACT_SEPARATORS: Final = (",", ":")
 
 
@@ -20,8 +20,8 @@ def print_line(text: str, *, err: bool = False) -> None:
 def print_text(text: str) -> None:
     """Print a stored text: unchanged to a file or pipe, with escapes on a terminal."""
     shown = escape_hidden(text) if sys.stdout.isatty() else text
-    # By default click strips ANSI sequences from redirected output, and a file would differ from
-    # the stored text.
+    # Keep ANSI sequences: by default click strips them from redirected output, so that a file would
+    # differ from the stored text.
     click.echo(shown, nl=not text.endswith("\n"), color=True)
 
 

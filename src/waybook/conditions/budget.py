@@ -21,7 +21,8 @@ from typing import TypeAlias
 from waybook.conditions.values import Json
 
 BUDGET = 100_000
-#: Part of a shared budget that is reserved for each condition not evaluated yet.
+#: Part of the budget shared by several conditions that is reserved for each condition that has not
+#: been evaluated yet.
 RESERVED_PER_CONDITION = 1_000
 
 TEXT_PER_UNIT = 64
@@ -123,5 +124,6 @@ class Frame:
     budget: Budget
 
 
-#: Function that returns a CEL value or raises a `ConditionError`.
+#: Function that evaluates a part of a condition; it returns a CEL value or raises a
+#: `ConditionError`.
 Run: TypeAlias = Callable[[Frame], Json]

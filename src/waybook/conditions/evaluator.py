@@ -33,7 +33,7 @@ from waybook.conditions.syntax import (
 )
 from waybook.conditions.values import SCALAR_TYPES, ConditionError, Json, kind, to_cel_value
 
-#: Number of the slot of each variable that a macro binds.
+#: For each variable that a macro binds, the number of the slot that stores its value.
 Scope: TypeAlias = Mapping[str, int]
 Operation: TypeAlias = Callable[[Json, Json, int, Budget], Json]
 

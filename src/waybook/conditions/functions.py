@@ -19,7 +19,8 @@ from waybook.conditions.values import SCALAR_TYPES, ConditionError, Json, kind, 
 
 TextTest: TypeAlias = Callable[[str, str, int, Budget], bool]
 
-#: Minimum length of a text for which Python's substring search always takes linear time.
+#: Minimum length in characters of a text in which Python's substring search always takes linear
+#: time; in a shorter text, it may take longer.
 _LINEAR_SEARCH = 30_000
 _COMPARISONS_PER_UNIT = 256
 

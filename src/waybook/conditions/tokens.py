@@ -92,7 +92,7 @@ def tokenize(source: str) -> list[Token]:
     return tokens
 
 
-#: Maximum nesting depth of brackets, branches and arguments.
+#: Maximum nesting depth of brackets, conditional branches and arguments in a condition.
 MAX_NESTING_DEPTH = 32
 
 _WORD_ADVICE = {

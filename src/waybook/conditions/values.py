@@ -44,7 +44,8 @@ Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json
 INT_MIN = -(2**63)
 INT_MAX = 2**63 - 1
 
-#: Types that need no conversion to CEL; `int` is absent because an integer may exceed CEL's range.
+#: Python types whose values need no conversion to CEL. `int` is not among them, because a Python
+#: integer may exceed the range of a CEL integer.
 SCALAR_TYPES = frozenset({NoneType, bool, float, str, list, dict})
 
 _KINDS: Mapping[type, str] = {

@@ -17,7 +17,7 @@ from waybook.json_values import Json, rfc3339
 
 WHOLE_ROW = "*"
 
-#: Types that need no conversion to JSON.
+#: Python types whose values need no conversion to JSON.
 PLAIN = frozenset({str, int, float, bool, NoneType})
 
 

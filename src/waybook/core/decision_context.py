@@ -22,10 +22,11 @@ class Channel(StrEnum):
 class ReviewPolicy(StrEnum):
     """Policy of an org that says who may decide a review."""
 
-    #: An agent may relay its user's decision, which is recorded as relayed.
+    #: An agent may submit the decision that its user made; the review records that the decision was
+    #: relayed.
     RELAYED = "relayed"
-    #: Only a user with the review scope may decide, on a page or with a separate credential. The
-    #: requester may not decide.
+    #: Only a user with the review scope may decide, either on a web page or with a credential other
+    #: than the agent's. The user who requested the review may not decide it.
     HUMAN = "human"
 
 
@@ -35,7 +36,8 @@ class Actor(NamedTuple):
     user: str
     channel: Channel
     session: str | None = None
-    #: Identity of the credential; a person and the person's agent have different credentials.
+    #: Identity of the credential that the actor used; a person and the person's agent use different
+    #: credentials.
     principal: str | None = None
     #: True if the actor's credential carries the review scope.
     reviews: bool = False
@@ -52,7 +54,7 @@ class DecisionContext(NamedTuple):
     now: datetime
     actor: Actor
     new_id: Callable[[], str]
-    #: Review policy of the org, which only rules that decide a review read.
+    #: Review policy of the org. It is read only by rules that decide a review.
     policy: ReviewPolicy = ReviewPolicy.RELAYED
 
 
@@ -66,7 +68,8 @@ class Scope(StrEnum):
     ADMIN = "admin"
 
 
-#: Writing and reviewing imply reading; an administrator has every scope.
+#: Scopes that each scope includes: every scope for writing or reviewing includes reading, and the
+#: administrator scope includes all scopes.
 IMPLIED: Final = {
     Scope.PLAN_READ: frozenset({Scope.PLAN_READ}),
     Scope.PLAN_WRITE: frozenset({Scope.PLAN_READ, Scope.PLAN_WRITE}),

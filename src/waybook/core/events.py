@@ -14,7 +14,8 @@ from uuid import UUID
 
 from waybook.json_values import Json
 
-#: The payload of PostgreSQL's NOTIFY must be shorter than 8,000 bytes.
+#: Maximum number of bytes in the payload of a PostgreSQL NOTIFY, which must be shorter than 8,000
+#: bytes.
 MAX_PAYLOAD_BYTES: Final = 7_900
 
 PLAN: Final = "plan"
@@ -30,7 +31,8 @@ class ChangeEvent(NamedTuple):
     kind: str
     id: str
     version: int
-    #: True if the change may affect lists or the inbox, not only the page of the changed subject.
+    #: True if the change may affect lists or the inbox, and not only the page of the changed plan
+    #: or run.
     list_changed: bool = False
 
 
@@ -74,10 +76,10 @@ def decode_batch(payload: str) -> EventBatch | None:
     return EventBatch(head[1], org_id, events)
 
 
-#: Maximum lengths of a name and of a summary in a notification.
+#: Maximum length in characters of a name in a notification, and maximum length of a summary.
 MAX_NAME_LENGTH = 200
 MAX_SUMMARY_LENGTH = 500
-#: Maximum number of parts that a notification lists by name.
+#: Maximum number of items, such as steps, that a notification lists by name.
 MAX_NAMES_LISTED = 10
 
 
@@ -91,7 +93,7 @@ class NotificationKind(StrEnum):
     AWAITING_FEEDBACK = "run.awaiting_feedback"
     STAGE_FAILED = "run.stage_failed"
     RUN_COMPLETED = "run.completed"
-    #: Notification that is sent on request, to check that notifications arrive.
+    #: Notification that a user requests to check that notifications arrive.
     TEST = "webhook.test"
 
 

@@ -14,9 +14,10 @@ from typing import Final
 
 from waybook.json_values import Json
 
-#: Reply field that lists the hidden characters.
+#: Name of the reply field that warns about hidden characters.
 FLAG: Final = "oddCharacters"
-#: Kinds of hidden characters, in the order in which a reply lists them.
+#: Kinds of hidden characters, each with its character ranges, in the order in which a reply lists
+#: the kinds.
 KINDS: Final = (
     ("control", "\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"),
     ("bidi", "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"),
@@ -26,8 +27,8 @@ KINDS: Final = (
     ("tag", "\U000e0000-\U000e007f"),
     ("surrogate", "\ud800-\udfff"),
 )
-#: Maximum number of fields with hidden characters that a reply lists by name; the rest are only
-#: counted.
+#: Maximum number of fields with hidden characters that a reply lists by name; for the remaining
+#: fields, only their number is given.
 MAX_NAMES_LISTED: Final = 8
 MAX_PATH_LENGTH: Final = 80
 
@@ -36,19 +37,21 @@ _ARABIC: Final = "\u0600-\u07ff\u0840-\u08ff\u1800-\u18af\ufb50-\ufdff\ufe70-\uf
 _INDIC: Final = "\u0900-\u0dff\u0f00-\u0fff"
 _WITHOUT_BLANKS: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _IDEOGRAPH: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-#: The three flag emojis that are spelled with tag characters: England, Scotland, Wales.
+#: Pattern for the three flag emojis that are encoded with tag characters: England, Scotland and
+#: Wales.
 _FLAG: Final = "\U0001f3f4\U000e0067\U000e0062(?:{})\U000e007f".format(
     "|".join("".join(chr(0xE0000 + ord(c)) for c in name) for name in ("eng", "sct", "wls"))
 )
-#: Characters that cannot precede a variation selector: ASCII except keycap bases, whitespace, and
-#: hidden characters.
+#: Characters after which a variation selector is not legitimate: ASCII characters except keycap
+#: bases, whitespace, and hidden characters.
 _NO_VARIANTS: Final = r"\0-\x22\x24-\x29\x2b-\x2f\x3a-\x7f\s" + "".join(m for _, m in KINDS)
-#: Legitimate sequences that contain hidden characters; they are matched before single characters.
+#: Pattern for legitimate sequences that contain hidden characters. It is matched before the pattern
+#: for single hidden characters.
 _FITTING: Final = "|".join(
     (
         _FLAG,
         # A variation selector is legitimate after a symbol, a non-ASCII letter or a keycap base.
-        # Ideographs have their own range of selectors.
+        # Ideographs have a separate range of variation selectors.
         rf"[^{_NO_VARIANTS}][\ufe00-\ufe0f](?:\u200d(?=[{_EMOJI}]))?",
         rf"[{_IDEOGRAPH}][\U000e0100-\U000e01ef]",
         rf"[{_EMOJI}]\u200d(?=[{_EMOJI}])",
@@ -57,7 +60,8 @@ _FITTING: Final = "|".join(
         rf"[{_WITHOUT_BLANKS}]\u200b(?=[{_WITHOUT_BLANKS}])",
     )
 )
-#: Bytes that never belong to a hidden character, and JSON escapes of control characters.
+#: Bytes that are never part of a hidden character, and the beginnings of JSON escapes for control
+#: characters.
 _PLAIN: Final = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 _ESCAPED: Final = (rb"\u00", rb"\b", rb"\f")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,31}")
@@ -153,7 +157,7 @@ def _walk(value: Json, path: str) -> Iterator[tuple[str, dict[str, int]]]:
     elif isinstance(value, dict):
         for key, inner in value.items():
             kinds = count_hidden(key)
-            # A key may be arbitrary input, so the reply repeats it only if it is a plain
+            # A key may contain arbitrary text, so the reply repeats the key only if it is a plain
             # identifier.
             name = key if _NAME.fullmatch(key) else "*"
             at = f"{path}.{name}" if path else name

@@ -11,12 +11,12 @@ from waybook.core.changes import WHOLE_ROW
 from waybook.core.decision_context import Channel
 from waybook.json_values import Json
 
-#: Row fields that contain a person's name, a person's credential, or the reason why something
-#: ended.
+#: Suffixes and names of row fields that contain the name of a person, the credential of a person,
+#: or the reason why something ended.
 PERSON_FIELD_SUFFIXES = ("_by", "_as")
 PERSON_FIELDS = frozenset({"by", "actor", "fail_reason"})
-#: Detail fields of audit entries and of replies that contain a person's name, credential, or a
-#: reason.
+#: Suffixes and names of fields, in the details of audit entries and in replies, that contain the
+#: name of a person, the credential of a person, or a reason.
 PERSON_DETAIL_SUFFIXES = ("By", "As")
 PERSON_DETAIL_KEYS = frozenset({"takenFrom", "actor", "by", "user", "author", "reason"})
 

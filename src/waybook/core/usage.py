@@ -9,7 +9,7 @@ from decimal import ROUND_HALF_UP, Decimal
 
 from waybook.json_values import Json
 
-#: One dollar in millionths of a dollar.
+#: Number of millionths of a dollar in one dollar.
 DOLLAR = 1_000_000
 
 
@@ -94,7 +94,7 @@ class Totals:
         }
 
 
-#: Totals before any usage is reported.
+#: Totals of a plan or run for which no usage has been reported.
 NO_USAGE = Totals()
 
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from waybook.errors import BadRecipe
 
-#: Maximum number of diagnostics reported at once; more would not help the author.
+#: Maximum number of diagnostics that are reported at once; more diagnostics would not help the
+#: author of the definition.
 MAX_DIAGNOSTICS = 20
 
 
@@ -39,7 +40,8 @@ def bad_recipe_error(faults: Sequence[Diagnostic]) -> BadRecipe:
     )
 
 
-#: Maximum length of an external name in a message; enough to identify it.
+#: Maximum length at which a message repeats a name from outside; this is enough to identify the
+#: name.
 MAX_NAME_LENGTH = 80
 
 

@@ -14,14 +14,15 @@ from heapq import heapify, heappop, heappush
 from waybook.dag.diagnostics import Diagnostic, bad_recipe_error
 from waybook.dag.model import Recipe, RecipeStep, Stage, Strategy
 
-#: Maximum number of steps of a cycle that an error message shows.
+#: Maximum number of steps that an error message about a cycle lists.
 MAX_CYCLE_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
     steps: Mapping[str, RecipeStep]
-    #: All step keys in topological order; ties are ordered by step number, then as declared.
+    #: Keys of all steps in topological order. If several orders are possible, steps are ordered by
+    #: step number, then by their place in the recipe.
     order: tuple[str, ...]
     predecessors: Mapping[str, tuple[str, ...]]
     successors: Mapping[str, tuple[str, ...]]
@@ -151,7 +152,7 @@ class StepState:
 
     opened: bool
     closed: bool
-    #: Number of the step's units, and number of its completed units.
+    #: Number of units that the step has, and number of units that are completed.
     total: int
     done: int
 

@@ -37,7 +37,7 @@ class JobStatus(StrEnum):
     SUPERSEDED = "superseded"
 
 
-#: Statuses of jobs that are not retried automatically.
+#: Statuses of failed jobs, which are not retried automatically.
 FAILED_JOB = frozenset({JobStatus.FAILED, JobStatus.RETRY_LOOP_FAILED})
 
 
@@ -55,7 +55,7 @@ class Input:
     """Document that a step reads: from its own stage, an earlier stage, or outside the run."""
 
     document_key: str
-    #: Stage that the document comes from; None means the step's own stage.
+    #: Stage that produces the document; None if the document comes from the step's own stage.
     stage: str | None = None
     required: bool = True
 
@@ -65,7 +65,8 @@ class Output:
     """Document that each work unit of a step produces."""
 
     document_key: str
-    #: Template with which the document is rendered; None if people do not read the document.
+    #: Template with which the document is rendered for people; None if people do not read the
+    #: document.
     render: str | None = None
 
 
@@ -77,8 +78,8 @@ class RecipeStep:
     job_type: JobType
     strategy: Strategy
     output_type: str
-    #: Inputs of the step. None if the recipe declares no inputs; then the only predecessor is the
-    #: primary source.
+    #: Inputs of the step; None if the recipe declares no inputs. If there are no declared inputs,
+    #: the step's only predecessor is its primary source.
     inputs: tuple[Input, ...] | None = None
     outputs: tuple[Output, ...] = ()
     parallel_group: int | str | None = None

@@ -87,7 +87,8 @@ def _copy(carried: Path, base: Path) -> Path:
     site = carried.parent.parent
     if not place.is_dir():
         draft = base / f"{place.name}.{os.getpid()}"
-        # The programs find their libraries by the same relative path as in the package.
+        # The directory structure of the package is kept, because the programs find their libraries
+        # by a relative path.
         for part in (carried, site / f"{PROVIDER_PACKAGE}.libs", carried.parent / ".dylibs"):
             if part.is_dir():
                 target = draft / part.relative_to(site)
@@ -114,8 +115,8 @@ def _needless(directory: str, names: list[str]) -> set[str]:
     return set(EXCLUDED_FILES(directory, names))
 
 
-# These files are read at import: a root process can no longer read them after it has switched to
-# the server's user.
+# These files are read at import, because a root process can no longer read them after it has
+# switched to the server's user.
 ROLES = Path(__file__).with_name("roles.sql").read_text()
 BOOTSTRAP = Path(__file__).with_name("bootstrap.sql").read_text()
 
@@ -172,7 +173,8 @@ def _create(home: ServerDirectory, binaries: Binaries, *, durable: bool) -> None
     for remains in home.directory.glob("cluster.unfinished-*"):
         shutil.rmtree(remains, ignore_errors=True)
     unfinished = home.directory / f"cluster.unfinished-{os.urandom(4).hex()}"
-    # Reject all connections until `ACCESS` is written, because no passwords are set yet.
+    # All connections are rejected until the access rules (`ACCESS`) are written, because no
+    # passwords are set yet.
     closed = (f"--username={ADMIN}", "--auth-local=reject", "--auth-host=reject")
     sync = () if durable else ("--no-sync",)
     command = (binaries.initdb, "--pgdata", unfinished, *closed, *LOCALE, *sync)
@@ -187,7 +189,8 @@ def _bootstrap(
     home: ServerDirectory, binaries: Binaries, passwords: Passwords, *, durable: bool
 ) -> None:
     single = (binaries.postgres, "--single", "-j", "-D", home.cluster)
-    # Failed statements are not logged, because an error message must not contain a password.
+    # The server must not log failed statements, because such a log message could contain a
+    # password.
     careful = ("-c", "exit_on_error=on", "-c", "log_min_error_statement=panic")
     strict = (*careful, *layout.server_arguments(durable=durable))
     _run((*single, *strict, "postgres"), home, _role_statements(passwords))

@@ -127,7 +127,8 @@ def adopt_or_start(server_context: ServerContext) -> Postmaster:
 def supervise(server_context: ServerContext, server: Postmaster, signals: list[int]) -> None:
     """Restart PostgreSQL when it dies; stop it when it had no clients for the grace period."""
     idle_since: float | None = None
-    # Some file systems report a link count of zero even for existing directories.
+    # Deletion is detected by the link count only if the existing directory does not already look
+    # deleted, because some file systems always report a link count of zero.
     shows_links = not is_deleted(server_context.data_dir)
     while not signals:
         time.sleep(HEARTBEAT_SECONDS)

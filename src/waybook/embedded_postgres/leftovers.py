@@ -23,7 +23,8 @@ from waybook.embedded_postgres import locks
 from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
 
 CLAIM_SECONDS = 30.0
-#: Time for which a cluster is kept after its data directory was deleted, in seconds.
+#: Time in seconds for which the files of a database cluster are kept after its data directory was
+#: deleted.
 ORPHAN_SECONDS = 30 * 86_400.0
 MAX_RECORD_BYTES = 65_536
 PROC = Path("/proc")

@@ -13,13 +13,13 @@ from waybook.errors import Misconfigured
 from waybook.notifications.message import parse_secrets
 from waybook.settings import LOOPBACK, Settings
 
-#: Maximum size of an operator's template file.
+#: Maximum size in bytes of a webhook template file that an operator provides.
 MAX_TEMPLATE_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSettings:
-    #: URL of the webhook, which is itself often a secret.
+    #: URL of the webhook, which is often a secret and therefore not printed.
     url: str = field(repr=False)
     secrets: tuple[bytes, ...] = field(repr=False)
     format: str
@@ -97,19 +97,21 @@ def _text(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerSettings:
-    #: Issuer exactly as in its tokens, which are compared with this value.
+    #: Issuer URL exactly as the issuer's tokens contain it, because the tokens are compared with
+    #: this value.
     issuer: str
-    #: URL that agents connect to, which is the `resource` in the RFC 9728 metadata.
+    #: URL to which agents connect. It is the `resource` in the metadata that RFC 9728 defines.
     resource: str
     audience: str
     client_id: str | None
     client_secret: str | None = field(repr=False)
-    #: Org of all users, or else the claim that contains the org of a user.
+    #: Org to which all users belong. If it is not set, the claim `org_claim` of a token contains
+    #: the org of the user.
     org: str | None
     org_claim: str
     user_claim: str
     scopes_claim: str
-    #: Scopes that a user gets at first sign-in; None if unknown users are rejected.
+    #: Scopes that a new user gets at the first sign-in; None if unknown users are rejected.
     new_user_scopes: frozenset[Scope] | None
 
 

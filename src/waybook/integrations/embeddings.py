@@ -9,7 +9,8 @@ from waybook.integrations.http_client import BoundedHttpClient
 from waybook.json_values import Json
 from waybook.research.embedding import DIMENSIONS, Vector, resize_vector
 
-#: Maximum number of texts in one request, of characters in these texts, and of bytes in the answer.
+#: Maximum number of texts in one request, maximum number of characters in these texts together, and
+#: maximum number of bytes in the answer.
 MAX_TEXTS: Final = 32
 MAX_CHARACTERS: Final = 60_000
 MAX_BYTES: Final = 16 * 1024 * 1024
@@ -17,10 +18,12 @@ SECONDS: Final = 10.0
 ATTEMPTS: Final = 3
 #: Delay before the second attempt, in seconds; the delay before the third attempt is twice as long.
 RETRY_DELAY_SECONDS: Final = 0.3
-#: Pause after a failure, so that callers do not wait for a failing endpoint again and again.
+#: Time in seconds after a failure during which the endpoint is not called, so that callers do not
+#: repeatedly wait for a failing endpoint.
 COOLDOWN_SECONDS: Final = 20.0
 
-#: Status codes of endpoints that do not support `dimensions`; their vectors have their own width.
+#: Status codes with which an endpoint may reject the `dimensions` parameter. The request is then
+#: repeated without it, and the vectors have the endpoint's own number of dimensions.
 UNSUPPORTED_STATUS: Final = frozenset({400, 404, 422})
 TOO_MANY_REQUESTS: Final = 429
 SERVER_ERRORS: Final = 500
@@ -50,7 +53,8 @@ class EmbeddingsClient:
         self._model = model
         self._seconds, self._pause, self._rest = seconds, pause, rest
         self._resting_until = 0.0
-        #: Whether the endpoint accepts the `dimensions` parameter.
+        #: Whether the endpoint accepts the `dimensions` parameter; assumed until the endpoint
+        #: rejects it.
         self._narrow = True
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:

@@ -22,14 +22,17 @@ from waybook.json_values import Json
 
 log = logging.getLogger(__name__)
 
-#: Maximum size of an answer, in bytes.
+#: Maximum size in bytes of an endpoint's answer.
 MAX_BYTES = 2 * 1024 * 1024
-#: Maximum open connections; further requests wait within their time limit.
+#: Maximum number of open connections; further requests wait for a connection, and the wait is part
+#: of their time limit.
 MAX_CONNECTIONS = 10
-#: Status codes that may carry a Retry-After header, and the maximum number of retries.
+#: Status codes of answers after which a request is retried if the answer has a Retry-After header,
+#: and maximum number of retries.
 RETRYABLE_STATUS = frozenset({429, 503, 529})
 MAX_RETRIES = 2
-#: Status codes for a wrong API key; their error texts often repeat a part of the key.
+#: Status codes that an endpoint returns for a wrong API key; the error text of such an answer often
+#: repeats a part of the key.
 AUTH_STATUS = frozenset({401, 403})
 MAX_ERROR_LENGTH = 300
 
@@ -180,7 +183,8 @@ class BoundedHttpClient:
         return bytes(body)
 
     async def _client(self) -> httpx2.AsyncClient:
-        # Loading the system's certificates takes a while, so it is done once and in a thread.
+        # The client is created once and in a thread, because loading the system's certificates
+        # takes a while.
         if self._making is None:
             self._making = asyncio.create_task(asyncio.to_thread(_make_client))
         return await asyncio.shield(self._making)
@@ -212,7 +216,7 @@ class BoundedHttpClient:
 
 
 def _make_client() -> httpx2.AsyncClient:
-    # httpx2 logs every URL, and a URL may be a secret.
+    # Only warnings of httpx2 are logged, because httpx2 logs every URL and a URL may be a secret.
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     return httpx2.AsyncClient(
         timeout=None,  # every exchange has its own time limit

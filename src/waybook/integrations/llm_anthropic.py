@@ -18,8 +18,8 @@ from waybook.integrations.llm_messages import (
 from waybook.json_values import Json
 
 VERSION = "2023-06-01"
-#: Maximum number of tokens in an answer. The API requires this limit; the model's own maximum also
-#: applies.
+#: Maximum number of tokens in an answer, which the API requires in every request. The maximum of
+#: the model itself also applies.
 MAX_TOKENS = 8_192
 TOOL = "hand_in"
 
@@ -88,7 +88,8 @@ def parse_reply(answer: Json, model: str) -> ModelReply:
     )
 
 
-#: The API reports input tokens in parts: uncached, written to the cache, and read from the cache.
+#: Fields whose sum is the number of input tokens, because the API reports tokens that are not
+#: cached, tokens written to the cache, and tokens read from the cache separately.
 INPUT_TOKEN_FIELDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 

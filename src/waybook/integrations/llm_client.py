@@ -14,7 +14,7 @@ from waybook.json_values import Json
 log = logging.getLogger(__name__)
 
 FORMATS = {"openai": OPENAI, "anthropic": ANTHROPIC}
-#: Status codes of endpoints that do not support a request parameter.
+#: Status codes with which an endpoint may reject a request parameter that it does not support.
 UNSUPPORTED_STATUS = frozenset({400, 404, 415, 422, 501})
 
 

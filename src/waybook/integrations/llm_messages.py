@@ -11,7 +11,7 @@ from typing import Protocol
 from waybook.core.usage import Usage
 from waybook.json_values import Json
 
-#: Upper bound of a plausible token count.
+#: Maximum token count that is accepted from an endpoint as plausible.
 MAX_TOKENS = 2**31 - 1
 
 
@@ -21,7 +21,7 @@ class ModelRequest:
     instructions: str
     #: Untrusted text that the model processes.
     text: str
-    #: JSON Schema of the answer.
+    #: JSON Schema that the answer must match.
     schema: dict[str, Json]
     #: Whether the endpoint is asked to enforce the schema, which not every endpoint supports.
     structured: bool = True
@@ -32,9 +32,9 @@ class ModelReply:
     """Reply of a language model, with the token usage that the endpoint reported."""
 
     text: str
-    #: Usage as reported by the endpoint.
+    #: Usage (tokens) as the endpoint reported it.
     usage: Usage
-    #: Whether the reply was stopped before its end.
+    #: Whether the endpoint stopped the reply before its end.
     truncated: bool = False
 
 
@@ -53,13 +53,13 @@ class Model(Protocol):
 class WireFormat:
     """Wire format of a language model API, as pure functions."""
 
-    #: Function that returns the URL to post to for the configured URL.
+    #: Function that takes the configured URL and returns the URL to which requests are posted.
     address: Callable[[str], str]
-    #: Function that returns the headers for the key, if there is one.
+    #: Function that takes the API key, or None if there is no key, and returns the HTTP headers.
     headers: Callable[[str | None], dict[str, str]]
-    #: Function that returns the body for a request and a model's name.
+    #: Function that takes a request and the name of the model, and returns the JSON body to send.
     request: Callable[[ModelRequest, str], dict[str, Json]]
-    #: Function that parses the reply of the model with a given name.
+    #: Function that takes the JSON answer and the name of the model, and returns the model's reply.
     read: Callable[[Json, str], ModelReply]
 
 
@@ -97,7 +97,7 @@ def get_path(value: Json, *path: str | int) -> Json:
 
 THINKING_BLOCK = "</think>"
 CODE_FENCE = "```"
-#: Maximum number of code fences that are searched for JSON.
+#: Maximum number of fenced code blocks in a reply that are searched for JSON.
 MAX_FENCES = 8
 
 

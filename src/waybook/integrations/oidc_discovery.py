@@ -27,10 +27,11 @@ from waybook.integrations.config import is_secure_url
 from waybook.integrations.http_client import BoundedHttpClient
 from waybook.integrations.oidc_login import Claims, check_times
 
-#: Maximum size of a token; larger tokens are rejected.
+#: Maximum size in bytes of a token from the issuer; larger tokens are rejected.
 MAX_TOKEN_BYTES: Final = 8_192
 MAX_SUBJECT_LENGTH: Final = 255
-#: Accepted signature algorithms, each with its key type and, if there is one, its curve.
+#: For each accepted signature algorithm, the required type of the key and, if the type has curves,
+#: the required curve.
 KEYS: Final[Mapping[str, tuple[str, str | None]]] = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
     "ES256": ("EC", "P-256"),
@@ -166,7 +167,7 @@ class IssuerEndpoints:
     keys: str
     authorize: str
     token: str
-    #: Whether the client secret is sent in the form, and not in a header.
+    #: Whether the client secret is sent in the request's form fields and not in a header.
     secret_in_form: bool
 
 
@@ -238,10 +239,12 @@ def _doors_in(raw: object, issuer: str) -> IssuerEndpoints:
 class IssuerCheck:
     """Result of an issuer check; an error may have ended the check early."""
 
-    #: Reason why discovery failed, and reason why fetching the keys failed.
+    #: Reason why the discovery of the issuer failed, and reason why fetching the issuer's keys
+    #: failed.
     error: str | None = None
     keys_fault: str | None = None
-    #: Number of published keys, number of usable keys, and the algorithms of the usable keys.
+    #: Number of keys that the issuer publishes, number of these keys that are usable, and the
+    #: algorithms of the usable keys.
     published: int = 0
     usable: int = 0
     algorithms: tuple[str, ...] = ()

@@ -33,9 +33,11 @@ from waybook.integrations.oidc_login import Claims
 
 log = logging.getLogger(__name__)
 
-#: Minimum time between two fetches of the issuer's keys, regardless of demand.
+#: Minimum time in seconds between two fetches of the issuer's keys, no matter how often the keys
+#: are needed.
 MIN_REFRESH_SECONDS: Final = 30.0
-#: Age beyond which keys are refreshed in the background, so that withdrawn keys are dropped.
+#: Age in seconds beyond which the issuer's keys are fetched again in the background, so that keys
+#: that the issuer has withdrawn are removed.
 STALE_SECONDS: Final = 900.0
 
 

@@ -22,9 +22,9 @@ from waybook.json_values import Json
 
 Claims: TypeAlias = Mapping[str, Json]
 
-#: Tolerated clock difference between two machines, in seconds.
+#: Tolerated difference in seconds between the clocks of this machine and the issuer.
 LEEWAY: Final = 60.0
-#: Maximum length of a claim that is accepted as a name.
+#: Maximum length in characters of a claim that is accepted as the name of a user.
 MAX_NAME_LENGTH: Final = 200
 
 
@@ -64,7 +64,8 @@ class IssuedIdentity:
     email: str | None
     #: Client program that acts for the user.
     client: str
-    #: Scopes granted by the token; other entries of the scope claim are ignored.
+    #: Scopes of Waybook that the token grants; other entries of the token's scope claim are
+    #: ignored.
     scopes: frozenset[Scope]
 
 
@@ -143,7 +144,7 @@ class SignInAttempt:
     state: str
     nonce: str
     verifier: str
-    #: Path to redirect to after sign-in.
+    #: Path to which the browser is redirected after sign-in.
     return_to: str
 
     def to_cookie(self) -> str:

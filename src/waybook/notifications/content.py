@@ -72,9 +72,10 @@ def sample_payload(occasion: NotificationKind) -> dict[str, Json]:
 
 
 SUFFIX = ".txt"
-#: Variables available to a template.
+#: Names of the variables that a webhook template can use.
 TEMPLATE_VARIABLES = frozenset({"type", "timestamp", "data"})
-#: Maximum lengths that chat and mail systems accept, in characters.
+#: Maximum length in characters of a subject and of a body, so that chat and mail systems accept the
+#: message.
 MAX_SUBJECT_LENGTH = 300
 MAX_BODY_LENGTH = 3_000
 
@@ -138,11 +139,12 @@ PLAIN = "text/plain; charset=utf-8"
 class WebhookFormat(StrEnum):
     """Body format that a webhook receiver accepts."""
 
-    #: The payload of Standard Webhooks, for programs.
+    #: Payload in the format of the Standard Webhooks specification, for receivers that are
+    #: programs.
     STANDARD = "standard"
     #: A message in the format of Slack's incoming webhooks, which other chat systems accept too.
     SLACK = "slack"
-    #: Plain text, with the subject in its first line.
+    #: Plain text whose first line is the subject.
     TEXT = "text"
 
 

@@ -18,16 +18,17 @@ from waybook.json_values import Json
 class WebhookMessage(NamedTuple):
     """A notification, stored until it has been delivered."""
 
-    #: Message id, which is the same at every attempt so that the receiver can recognize duplicates.
+    #: Id of the message, which is the same in every delivery attempt, so that the receiver can
+    #: recognize duplicates.
     id: str
     event: str
     data: dict[str, Json]
-    #: Time of the event.
+    #: Time of the event that the message reports.
     at: datetime
     #: Time of this delivery attempt.
     now: datetime
     attempt: int
-    #: Time at which delivery is abandoned.
+    #: Time after which delivery is no longer attempted.
     expires_at: datetime
 
 
@@ -35,9 +36,9 @@ class DeliveryOutcome(NamedTuple):
     """Result of a delivery attempt, which succeeded if there is no `error`."""
 
     error: str | None = None
-    #: HTTP status of the response, if there was one.
+    #: HTTP status of the receiver's response; None if there was no response.
     status: int | None = None
-    #: Whether retrying is pointless.
+    #: Whether the outcome is final, because another delivery attempt would be pointless.
     final: bool = False
 
 
@@ -48,13 +49,15 @@ class WebhookSender(Protocol):
         """Try once to deliver a webhook message; a failure is returned, not raised."""
 
 
-#: Delay before the second attempt; each further delay is three times as long, up to the maximum.
+#: Delay before the second delivery attempt, maximum delay, and the factor by which each further
+#: delay is longer.
 FIRST_BACKOFF = timedelta(seconds=5)
 MAX_BACKOFF = timedelta(hours=4)
 FACTOR = 3
-#: Random share added to or taken from a delay, so that retries do not coincide.
+#: Maximum share of a delay that is randomly added to it or subtracted from it, so that retries of
+#: several messages do not coincide.
 JITTER = 0.2
-#: Exponent beyond which every delay is the maximum.
+#: Exponent of the backoff factor beyond which every delay is the maximum delay.
 MAX_EXPONENT = 12
 
 #: Period during which delivery of a message is attempted.
@@ -79,10 +82,11 @@ class Delivery(NamedTuple):
     status: DeliveryStatus
     attempt: int
     at: datetime
-    #: Time of the next attempt, while the notification is waiting.
+    #: Time of the next delivery attempt; it has a meaning only while the notification is waiting.
     due_at: datetime
     settled_at: datetime | None
-    #: HTTP status of the last response, and the error, if there is one.
+    #: HTTP status of the last response (None if there was no response), and the error (None if
+    #: there was no error).
     answered: int | None
     error: str | None
 
@@ -123,7 +127,8 @@ def backoff(attempt: int, chance: float) -> timedelta:
 
 
 PREFIX = "whsec_"
-#: Minimum and maximum length of a webhook secret that the format requires, in bytes.
+#: Minimum and maximum length in bytes of a webhook secret, as the Standard Webhooks format
+#: requires.
 MIN_SECRET_BYTES, MAX_SECRET_BYTES = 24, 64
 
 

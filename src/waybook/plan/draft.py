@@ -32,11 +32,12 @@ class Decision(NamedTuple, Generic[ReplyT_co]):
     reply: ReplyT_co
     plan: Plan
     entries: tuple[Entry, ...] = ()
-    #: Steps whose heartbeat the call renews.
+    #: Ids of the steps whose heartbeat the call renews.
     touched: tuple[StepId, ...] = ()
-    #: Error to raise after writing: a late result is refused, but stored.
+    #: Error to raise after the decision is written, because a late result is refused but
+    #: nevertheless stored.
     refusal: Refused | None = None
-    #: Texts of new rows that the audit refers to by hash, keyed by row id.
+    #: Texts of new rows, by row id. The audit contains only the hashes of these texts.
     texts: Mapping[str, str] = NO_TEXTS
 
 
@@ -63,14 +64,14 @@ def require_open(plan: Plan) -> None:
 
 ReplyT = TypeVar("ReplyT")
 
-#: Step fields that store a result; they are written once, and no rule reads them.
+#: Fields of a step that store its result. They are written once, and no rule reads them.
 RESULT_FIELDS = ("result_summary", "confidence", "report", "formatting_notes")
 
 
 class Draft:
     def __init__(self, plan: Plan, context: DecisionContext) -> None:
         """Start a draft from the current plan."""
-        #: The plan with all changes made so far.
+        #: The plan including all changes made so far in this draft.
         self.plan = plan
         self.moment = context
         self._changes: list[Change] = []
@@ -78,7 +79,7 @@ class Draft:
         self._touched: list[StepId] = []
         self._texts: dict[str, str] = {}
 
-    # Status changes
+    # Methods that change a status
 
     def move_plan(self, *path: PlanStatus) -> None:
         """Change the plan's status through allowed transitions."""
@@ -99,7 +100,7 @@ class Draft:
             return {"in_progress_since": self.moment.now}
         return {"completed_at": self.moment.now} if status in DONE_STEP else {}
 
-    # Field updates
+    # Methods that update fields
 
     def set_plan(self, **values: object) -> None:
         for name, value in values.items():
@@ -159,7 +160,7 @@ class Draft:
                 self._note(Entity.REVIEW, review.id, name, old, as_json(value))
         self.plan = self.plan._replace(review=replace(review, **values))  # type: ignore[arg-type]  # as above
 
-    # Creation and removal
+    # Methods that create and remove rows
 
     def add_steps(self, steps: tuple[NewStep, ...], *, after: int) -> list[StepId]:
         """Insert pending steps after position `after`, and renumber the steps behind them."""

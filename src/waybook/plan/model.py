@@ -65,7 +65,8 @@ class NewStep:
     result_schema: Json = None
     #: Order numbers of the steps that this step depends on.
     depends_on: tuple[int, ...] = ()
-    #: Number of sources on which the step's result must be based.
+    #: Minimum number of sources on which the step's result must be based; None if no sources are
+    #: required.
     required_sources: int | None = None
 
 
@@ -79,10 +80,11 @@ class Step(NamedTuple):
     status: StepStatus
     attempt: int
     stall_seconds: int | None
-    #: Time of the last transition to in_progress, so that time spent waiting for a person is
-    #: excluded.
+    #: Time at which the step last changed to in_progress. Time spent waiting for a person before
+    #: that change is therefore not counted as work.
     in_progress_since: datetime | None
-    #: Time of the last heartbeat. It is telemetry, which is neither audited nor replayed.
+    #: Time of the last heartbeat. It is telemetry, so it is neither recorded in the audit nor
+    #: rebuilt from it.
     last_seen_at: datetime | None
     completed_at: datetime | None
     held_by: str | None
@@ -113,7 +115,8 @@ class StepText:
     instructions: str
     result_schema: Json = None
     required_sources: int | None = None
-    #: Stored sources that count toward the required number; loaded only if sources are required.
+    #: Stored sources of the step that are counted toward the required number of sources. They are
+    #: loaded only if the step requires sources.
     sources: tuple[StoredSource, ...] = ()
 
 
@@ -143,7 +146,7 @@ class Review:
     result_summary: Json
     requested_at: datetime
     requested_by: str
-    #: Credential with which the review was requested.
+    #: Identity of the credential with which the review was requested.
     requested_as: str | None = None
     decision: DecisionKind | None = None
     feedback: str | None = None
@@ -187,10 +190,12 @@ class Plan(NamedTuple):
     conditions: tuple[Condition, ...] = ()
     review: Review | None = None
     sessions: frozenset[str] = frozenset()
-    #: Usage of the plan's results so far, and the soft limit on that usage.
+    #: Total usage reported with the plan's results so far, and the soft limit (budget) for this
+    #: usage.
     usage: Totals = NO_USAGE
     budget: Budget | None = None
-    #: Author of the plan's name, question and first instructions, and the time of its creation.
+    #: User who created the plan and so is the author of its name, question and first instructions,
+    #: and the time of its creation.
     created_by: str | None = None
     created_at: datetime | None = None
 
@@ -221,5 +226,6 @@ class Plan(NamedTuple):
 MAX_STEPS = 200
 MAX_CONDITIONS = 50
 MAX_OUTPUTS = 200
-#: Maximum number of sources a step may require; the step loader stops counting there.
+#: Maximum number of sources a step may require; the loader counts a step's sources only up to this
+#: number.
 MAX_REQUIRED_SOURCES = 50

@@ -14,7 +14,7 @@ from waybook.plan.states import TERMINAL_STEP, PlanStatus, StepStatus
 @dataclass(frozen=True, slots=True)
 class StepReady:
     step: Step
-    #: Text of the step; None if the plan was loaded without the text.
+    #: Texts of the step; None if the plan was loaded without texts.
     text: StepText | None
     resumed: bool
 
@@ -38,7 +38,7 @@ class AwaitingReview:
 class NothingPending:
     in_progress: tuple[Step, ...]
     failed: tuple[Step, ...]
-    #: Pending steps with unfinished dependencies.
+    #: Pending steps that wait because steps on which they depend are not finished.
     waiting: tuple[Step, ...] = ()
 
 

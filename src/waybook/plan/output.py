@@ -19,10 +19,10 @@ from waybook.plan.model import MAX_OUTPUTS, Plan
 from waybook.plan.settle import register_session
 from waybook.plan.states import PlanStatus
 
-#: Syntax of each half of a media type by RFC 6838, in lower case.
+#: Pattern for each of the two names in a media type, as defined in RFC 6838, in lower case.
 NAME = r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}"
 SYNTAX = re.compile(rf"({NAME})/({NAME})")
-#: Media types outside `text/` whose content is text.
+#: Media types that do not begin with `text/` although their content is text.
 TEXT_TYPES = frozenset(
     {
         "application/javascript",
@@ -108,7 +108,7 @@ def file_extension(kind: str) -> str:
     return FILE_EXTENSIONS.get(kind) or (suffix if kind.endswith(SUFFIXES) else "txt")
 
 
-#: Artifact kind of outputs.
+#: Artifact kind of a plan's outputs.
 OUTPUT = "output"
 
 

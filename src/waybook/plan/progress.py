@@ -85,7 +85,7 @@ def plan_outcome(status: PlanStatus, statuses: Collection[StepStatus]) -> str | 
     return None
 
 
-#: Percentage of the budget at which the agent is warned.
+#: Percentage of the budget at which the agent gets a first warning.
 WARNING_PERCENT = 80
 FULL_PERCENT = 100
 
@@ -148,7 +148,7 @@ def _share_to_json(part: BudgetShare) -> Json:
     return {"used": part.used, "of": part.of, "percent": part.percent}
 
 
-#: Stall threshold if neither the step nor the plan sets one.
+#: Stall threshold that applies if neither the step nor the plan sets a threshold.
 DEFAULT_STALL_THRESHOLD = timedelta(minutes=30)
 
 

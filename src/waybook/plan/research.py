@@ -22,7 +22,7 @@ from waybook.plan.output import OUTPUT
 from waybook.plan.settle import register_session
 from waybook.plan.states import CLOSED_PLAN
 
-#: Artifact kinds that are reserved for the server and not allowed for research.
+#: Artifact kinds that only the server uses; research cannot be stored with such a kind.
 RESERVED = frozenset({OUTPUT, "late_result", "source"})
 
 
@@ -30,7 +30,8 @@ RESERVED = frozenset({OUTPUT, "late_result", "source"})
 class ResearchSource:
     """Source that research was taken from."""
 
-    #: Id derived from the content hash, so that the same source has the same id for every caller.
+    #: Id derived from the hash of the source's content, so that the same source has the same id for
+    #: every caller.
     id: str
     content_hash: str
     url: str | None
@@ -48,7 +49,7 @@ class Research:
     content: Json
     tags: tuple[str, ...] = ()
     metadata: Json = None
-    #: Sources of the research, without duplicates.
+    #: Sources on which the research is based, without duplicates.
     origins: tuple[ResearchSource, ...] = ()
 
     @property
@@ -74,7 +75,7 @@ class StoredResearch:
 
     artifact_id: str
     version: int
-    #: True if identical research was already stored, so that nothing was written.
+    #: True if identical research was stored before, so that this call wrote nothing.
     unchanged: bool = False
 
 

@@ -20,9 +20,9 @@ from waybook.plan.submit import StepDone, complete
 class ReviewSurface(StrEnum):
     """Part of a chat application in which a person can decide a review without the agent."""
 
-    #: The person decides in the map app.
+    #: The person decides in the map app inside a chat.
     APP = "app"
-    #: The person decides in a form shown by the client.
+    #: The person decides in a form that the MCP client shows.
     FORM = "form"
 
 

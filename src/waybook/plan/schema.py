@@ -29,12 +29,13 @@ UNSUPPORTED_KEYWORDS = frozenset(
         "uniqueItems",
     }
 )
-#: JSON Schema keywords whose value contains schemas under names chosen by the author.
+#: JSON Schema keywords whose value is an object that contains schemas under names chosen by the
+#: schema's author.
 NAMED_SCHEMAS = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
 #: JSON Schema keywords whose value is arbitrary data, not a schema.
 DATA_KEYWORDS = frozenset({"const", "enum", "default", "examples"})
 
-#: Path and message of a missing or invalid part of a value.
+#: JSON object with the path of a missing or invalid part of a value and a message about that part.
 SchemaError: TypeAlias = dict[str, Json]
 
 MAX_DEPTH = 64
@@ -42,8 +43,8 @@ MAX_COST = 100_000
 MAX_NODES = 2_000
 MAX_ERRORS = 20
 MAX_MESSAGE = 300
-#: Number of characters of text that cost as much as one more part, since an error message repeats
-#: the text.
+#: Number of characters of a text for which the check is charged as much as for one more part of a
+#: value, because an error message repeats the text.
 CHARACTERS_PER_PART = 100
 
 

@@ -55,9 +55,9 @@ STEP_MOVES: Mapping[StepStatus, frozenset[StepStatus]] = MappingProxyType({
 
 #: Statuses of plans that accept no more changes.
 CLOSED_PLAN = frozenset({P.COMPLETED, P.FAILED})
-#: Statuses of steps that need no more work.
+#: Statuses of steps that need no further work, whether they succeeded or failed.
 TERMINAL_STEP = frozenset({S.COMPLETED, S.SKIPPED, S.FAILED})
-#: Statuses of steps that are done.
+#: Statuses of steps that are done, because they were completed or skipped.
 DONE_STEP = frozenset({S.COMPLETED, S.SKIPPED})
 
 

@@ -19,7 +19,7 @@ from waybook.plan.schema import check_result, result_errors, summarize_errors
 from waybook.plan.settle import record_usage, register_session, settle
 from waybook.plan.states import StepStatus
 
-#: Maximum number of sources listed in one reply.
+#: Maximum number of a step's sources that one reply lists.
 MAX_SOURCES_NAMED = 20
 
 
@@ -80,7 +80,8 @@ class Submission:
     report: Json = None
     formatting_notes: str | None = None
     usage: Usage | None = None
-    #: Attempt number that the caller believes it holds; None skips the check for a takeover.
+    #: Attempt number of the step that the caller believes it holds. If it is not given, the check
+    #: whether another caller has taken over the step is skipped.
     attempt: int | None = None
 
     def values(self) -> dict[str, Json]:

@@ -12,7 +12,8 @@ import orjson
 
 from waybook.json_values import Json
 
-#: Claim of a text to space in a reply: maximum usable size, minimum size, and weight.
+#: Space that a text claims in a reply: the maximum size it can use, the minimum size it needs, and
+#: its weight when space is divided.
 SpaceClaim: TypeAlias = tuple[int, int, int]
 
 

@@ -29,16 +29,16 @@ from waybook.research.vocabulary import (
 Vector: TypeAlias = tuple[float, ...]
 
 DIMENSIONS = 256
-#: Maximum length of text that is embedded; the rest of a longer text is ignored. Indexing splits
-#: texts into passages first.
+#: Maximum length in characters of a text that is embedded; the rest of a longer text is ignored.
+#: Texts to be indexed are first split into passages.
 MAX_TEXT_LENGTH = 100_000
 REMEMBERED_WORDS = 50_000
 REMEMBERED_ROWS = 8_000
 
-#: Number of weight steps per unit: a word that occurs n times has weight 1 + log n, rounded to a
-#: sixteenth.
+#: Number of steps into which a weight of 1 is divided: a word that occurs n times has the weight 1
+#: + log n, rounded to a sixteenth.
 STEPS = 16
-#: Number of byte values whose sum still fits in two bytes.
+#: Number of byte values that are added at once, so that their sum fits into two bytes.
 ROWS_AT_ONCE = 256
 
 
@@ -149,7 +149,8 @@ def cosine_similarity(vector: Vector, other: Vector) -> float:
     return sum([a * b for a, b in zip(vector, other, strict=True)])
 
 
-#: Maximum number of dimensions of a vector; no known model produces longer vectors.
+#: Maximum number of dimensions of a vector that is accepted; no known model produces vectors with
+#: more dimensions.
 MAX_DIMENSIONS = 16_384
 
 

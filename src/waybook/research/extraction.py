@@ -10,7 +10,8 @@ from hashlib import sha256
 
 from waybook.json_values import Json
 
-#: Maximum length of a first answer that is included in the prompt for its correction.
+#: Maximum length in characters of a model's invalid first answer that is repeated in the prompt
+#: that asks for a correction.
 MAX_ANSWER_SHOWN = 20_000
 
 INSTRUCTIONS = """\

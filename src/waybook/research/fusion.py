@@ -16,8 +16,8 @@ class RankedPassage(NamedTuple):
 
     subject_id: str
     part: int
-    #: Score of the passage. Full-text search: share of the query that the passage's words cover.
-    #: Semantic search: cosine similarity, up to 1.
+    #: Score of the passage. For full-text search, it is the share of the query that the words of
+    #: the passage cover. For semantic search, it is the cosine similarity, which is at most 1.
     measure: float
 
 

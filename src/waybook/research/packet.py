@@ -15,11 +15,11 @@ from waybook.research.cutting import allocate_space, as_text, json_size, truncat
 
 Body: TypeAlias = dict[str, Json]
 
-#: Minimum size of a truncated text, in bytes.
+#: Minimum size in bytes that a truncated text keeps.
 MIN_TEXT_BYTES = 240
-#: Size of the JSON text `"cut":{},` in bytes.
+#: Size in bytes of the JSON text `"cut":{},`, which is added to an entry with truncated texts.
 CUT_OVERHEAD = 9
-#: Key under `cut` that lists the parts left out completely.
+#: Key in the object `cut` that lists the parts that are left out completely.
 MORE = "more"
 
 
@@ -43,10 +43,11 @@ class TextField:
     name: str
     value: Json
     get: FetchCall
-    #: Length of the whole text in characters, if `value` is only its beginning.
+    #: Length in characters of the whole text if `value` is only its beginning; None if `value` is
+    #: the whole text.
     length: int | None = None
-    #: Whether the fetch call continues the shown text. False if that text is from the middle; the
-    #: call then starts at the beginning.
+    #: Whether the fetch call continues after the shown text. It is False if the shown text is from
+    #: the middle of the whole text; then the call starts at the beginning of the whole text.
     resumes: bool = True
     counts: int = 1
 
@@ -90,7 +91,8 @@ class Entry:
 
     frame: Body
     texts: tuple[TextField, ...] = ()
-    #: Whether the entry may have several texts, so that cuts are listed by the name of the text.
+    #: Whether the entry may have several texts. In that case, truncated texts are listed by their
+    #: names.
     several: bool = False
 
     @cached_property
@@ -149,8 +151,9 @@ class EntryList:
     get: FetchCall
     #: Number of further entries of the list that were not loaded.
     beyond: int = 0
-    #: Function that returns the arguments for continuing after a number of shown entries; by
-    #: default, the call starts over.
+    #: Function that takes the number of shown entries and returns the arguments with which the
+    #: fetch call continues after them. By default, it returns no arguments, and the call starts
+    #: again at the first entry.
     resume: Callable[[int], Body] = field(default=lambda _: {})
     focus: int = 0
     counts: int = 1

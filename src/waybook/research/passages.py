@@ -11,12 +11,14 @@ from itertools import islice
 from uuid import UUID
 
 MAX_PASSAGE_LENGTH = 1_000
-#: Maximum number of passages indexed per text, which cover its first hundred thousand characters.
+#: Maximum number of passages that are indexed per text; they cover the first hundred thousand
+#: characters of the text.
 MAX_PASSAGES = 100
-#: Maximum nesting depth of JSON that is indexed; deeper values are left out.
+#: Maximum nesting depth at which JSON values are indexed; more deeply nested values are not
+#: indexed.
 MAX_DEPTH = 12
 
-#: Preferred places to end a passage, best first.
+#: Strings after which a passage preferably ends, best first.
 _ENDS = ("\n\n", "\n", ". ", "! ", "? ", "; ", ", ", " ")
 
 
@@ -75,7 +77,8 @@ def _lines(value: object, name: str, depth: int) -> Iterator[str]:
         yield f"{name}: {value}" if name else str(value)
 
 
-#: Bits of UUID version 8 (custom) and of the RFC 9562 variant, set in an id derived from a hash.
+#: Bits that mark an id derived from a hash as a UUID: version 8 (custom), and the variant of RFC
+#: 9562.
 _VERSION, _VARIANT = 8 << 76, 2 << 62
 _FREE = ~(0xF << 76 | 0x3 << 62)
 

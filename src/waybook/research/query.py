@@ -48,7 +48,7 @@ def _one_slip_away(word: str) -> Iterator[str]:
 MAX_QUERY_LENGTH = 1_000
 MAX_TERMS = 12
 
-#: English stop words that PostgreSQL leaves out of its indexes.
+#: English stop words, which PostgreSQL does not index.
 _STOP_WORDS = """
 i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her
 hers herself it its itself they them their theirs themselves what which who whom this that these
@@ -59,7 +59,7 @@ why how all any both each few more most other some such no nor not only own same
 t can will just don should now
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
-#: Punctuation stripped from both ends of a word.
+#: Punctuation that is removed from both ends of a word in a query.
 _AROUND = ".,;:!?()[]{}<>\"'`*-&|\\\u2013\u2014\u2026\u201c\u201d\u2018\u2019\xab\xbb"
 
 
@@ -68,10 +68,10 @@ class Term:
     """Word of a search query, as written."""
 
     text: str
-    #: Corrected spelling, if the word looks misspelled.
+    #: Corrected spelling of the word if the word looks misspelled; None otherwise.
     correction: str | None
-    #: Share of the query's information that the word contributes; rare words contribute more. All
-    #: shares add up to 1.
+    #: Share of the query's information that the word contributes; rare words contribute more. The
+    #: shares of all words of a query add up to 1.
     weight: float
 
 
@@ -139,7 +139,8 @@ def _information(word: str, table: WordVectors) -> float:
 
 
 MAX_SNIPPET_LENGTH = 280
-#: Maximum length of a text that is examined; the rest of a longer text is ignored.
+#: Maximum length in characters of a text in which matching words are searched; the rest of a longer
+#: text is ignored.
 MAX_TEXT_LENGTH = 20_000
 
 _WORD = re.compile(r"[^\W_]+")
@@ -151,9 +152,10 @@ _MIN_ROOT_LENGTH = 3
 @dataclass(frozen=True, slots=True)
 class Snippet:
     text: str
-    #: Start and end offsets of the matching words in the snippet.
+    #: Start and end offset of each matching word in the snippet.
     marks: tuple[tuple[int, int], ...]
-    #: Whether text was cut off before the snippet, and whether text was cut off after it.
+    #: Whether the original text has more text before the snippet, and whether it has more text
+    #: after the snippet.
     cut_before: bool
     cut_after: bool
 

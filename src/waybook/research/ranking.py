@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from waybook.research.embedding import DIMENSIONS
 from waybook.research.fusion import RankedPassage
 
-#: Greatest quantization code. The code -128 is not used, so that a vector and its opposite have
-#: opposite codes.
+#: Greatest code to which a vector component is quantized. The code -128 is not used, so that a
+#: vector and its opposite have opposite codes.
 MAX_CODE = 127
 
 
@@ -41,17 +41,19 @@ def quantize(vector: Sequence[float]) -> bytes:
 
 
 BLOCK_ROWS = 4_096
-#: Number of rows in the first block of a small index; it is doubled until the block has its full
-#: size.
+#: Number of rows in the first block of a small index. When the block is full, the number is
+#: doubled, until the block has its full size.
 MIN_BLOCK_ROWS = 64
-#: Share of deleted rows beyond which the blocks are rewritten without them.
+#: Share of deleted rows beyond which the blocks are rewritten without the deleted rows.
 MAX_DELETED_SHARE = 0.25
 
-#: A packed key: the id of a subject in two halves, and the number of its passage.
+#: Fields of a packed key: the two halves of a subject's id, and the number of the passage within
+#: the subject.
 KEY: Final = [("high", ">u8"), ("low", ">u8"), ("part", ">i4")]
 KEYS: Final = np.dtype(KEY)
 RECORDS: Final = np.dtype([*KEY, ("codes", "i1", (DIMENSIONS,))])
-#: Memory per vector in bytes: its codes, its scale, its key, and its deleted flag.
+#: Number of bytes of memory that each vector takes for its codes, its scale, its key, and its
+#: deleted flag.
 ROW_BYTES = DIMENSIONS + 4 + 20 + 1
 
 
@@ -83,8 +85,8 @@ class Block:
         self.scales[place] = 1 / np.maximum(lengths, 1)
         self.high[place], self.low[place] = taken["high"], taken["low"]
         self.parts[place] = taken["part"]
-        # Update the row count last: a thread that is ranking must not see rows that are not written
-        # yet.
+        # The row count is updated last, because a thread that is ranking at the same time must not
+        # see rows that are not written yet.
         self.rows += len(taken)
         return len(taken)
 
@@ -95,7 +97,8 @@ class Block:
         if capacity == self.capacity:
             return
         more = capacity - self.capacity
-        # Allocate new arrays: a thread that is ranking continues with the old ones.
+        # New arrays are allocated, so that a thread that is ranking at the same time can continue
+        # with the old arrays.
         self.codes = np.concatenate([self.codes, np.empty((more, DIMENSIONS), np.int8)])
         self.scales = np.concatenate([self.scales, np.empty(more, np.float32)])
         self.high = np.concatenate([self.high, np.empty(more, np.uint64)])
@@ -107,11 +110,12 @@ class Block:
         self, query: NDArray[np.float32], floats: NDArray[np.float32]
     ) -> NDArray[np.float32]:
         """Return each row's cosine, -inf if deleted; `floats` is a buffer for one block."""
-        # A thread that adds rows may have enlarged this block since `floats` was allocated.
+        # The block may have more rows than `floats`, because a thread that adds rows may have
+        # enlarged the block since `floats` was allocated.
         rows = min(self.rows, len(floats))
         np.copyto(floats[:rows], self.codes[:rows])
-        # The operator `@` is not used: BLAS starts a thread per core for each block, and on busy
-        # cores these threads wait for each other ten times as long as the product takes.
+        # The operator `@` is not used, because BLAS would start one thread per core for each block.
+        # On busy cores, these threads wait for each other ten times as long as the product takes.
         similarities: NDArray[np.float32] = np.einsum("ij,j->i", floats[:rows], query)
         similarities *= self.scales[:rows]
         similarities[self.deleted[:rows]] = -np.inf

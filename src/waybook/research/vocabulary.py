@@ -20,7 +20,7 @@ from zlib import crc32
 
 _WORD = re.compile(r"[^\W_]+")
 _ACCENT = re.compile(r"[\u0300-\u036f]+")
-#: Scripts without spaces between words: each character is a word.
+#: Characters of scripts without spaces between words; each such character is treated as a word.
 _ALONE = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003fffd]")
 
 
@@ -47,15 +47,17 @@ MAGIC = b"WBWT"
 VERSION = 1
 ROW_ALIGNMENT = 4096
 
-#: Maximum length of a word; longer words are keys, hashes and encoded images.
+#: Maximum length in characters of a word; longer strings are keys, hashes or encoded images.
 MAX_WORD_LENGTH = 40
-#: Maximum lengths of word pieces in the table: at the start of a word, and within a word.
+#: Maximum length in characters of a word piece in the vocabulary table: of a piece at the start of
+#: a word, and of a piece inside a word.
 MAX_PREFIX_LENGTH = 20
 MAX_INFIX_LENGTH = 10
-#: Number that is added to each value of a row to store the value as a byte.
+#: Number that is added to each signed value of a table row to store it as an unsigned byte.
 BYTE_OFFSET = 128
 
-#: Endings of English words, and their replacements in the table.
+#: Endings of English words, each with the replacement with which the word is looked up in the
+#: vocabulary table.
 _ENDINGS = (
     *(("ies", "y"), ("ied", "y"), ("ing", "e"), ("ing", ""), ("ed", "e"), ("ed", "")),
     *(("es", ""), ("es", "e"), ("s", ""), ("ers", "e"), ("ers", ""), ("er", "e"), ("er", "")),
@@ -70,9 +72,11 @@ _DOUBLING = frozenset({"ing", "ed", "er", "ers"})
 @dataclass(frozen=True, slots=True)
 class WordVectors:
     dimensions: int
-    #: Row number of each word or word piece; pieces within a word begin with `##`.
+    #: Row number of each word or word piece in the table; the name of a piece from inside a word
+    #: begins with `##`.
     numbers: Mapping[str, int]
-    #: Value of one quantization step in each dimension.
+    #: For each dimension, the value of one quantization step, by which the stored numbers are
+    #: multiplied.
     scale: tuple[float, ...]
     rows: "mmap.mmap | bytes" = field(repr=False)
     start: int

@@ -27,20 +27,21 @@ class RunDecision(Generic[ReplyT_co]):
     reply: ReplyT_co
     run: Run
     entries: tuple[Entry, ...] = ()
-    #: Every created or changed job, in its new state.
+    #: Every job that the decision creates or changes, in its new state, by job id.
     jobs: Mapping[str, Job] = field(default_factory=dict)
     documents: tuple[NewDocument, ...] = ()
     #: Texts that belong to a change but are too large for the audit, keyed by row id.
     texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: Jobs whose heartbeat the call renews.
+    #: Ids of the jobs whose heartbeat the call renews.
     touched: tuple[str, ...] = ()
-    #: Error to raise after writing: a late result is refused, but stored.
+    #: Error to raise after the decision is written, because a late result is refused but
+    #: nevertheless stored.
     refusal: Refused | None = None
 
 
 ReplyT = TypeVar("ReplyT")
 
-#: Column names of the fields whose column has a different name.
+#: Database column of each field whose column has a different name than the field.
 COLUMN_NAMES = {"continues": "continues_id", "document": "document_id"}
 
 
@@ -109,7 +110,7 @@ class RunDraft:
         self._note(Entity.RUN, self._run.id, "usage", before, new.as_json())
         self._run = replace(self._run, usage=new)
 
-    # Field updates
+    # Methods that update fields
 
     def set_run(self, **values: object) -> None:
         for name, value in values.items():

@@ -16,7 +16,7 @@ from waybook.dag.model import Dag, JobStatus, JobType, Stage
 from waybook.dag.progress.structure import stage_order
 from waybook.json_values import Json
 
-#: Number of ranks reserved for the steps of one stage.
+#: Number of consecutive ranks (positions in the order of jobs) reserved for the steps of one stage.
 RANKS = 100_000
 
 
@@ -68,7 +68,8 @@ class StageRun:
 
     slug: str
     models: tuple[str, ...]
-    #: Origins passed on by the preceding stages, frozen when this stage started.
+    #: Lineages (document chains) and authors that the preceding stages passed to this stage, fixed
+    #: when this stage started.
     prior: Origins
     started_at: datetime
     completed_at: datetime | None = None
@@ -134,10 +135,12 @@ class Job:
     job_type: JobType
     model: str
     rank: int
-    #: Unit of work; None for the server's rendering jobs.
+    #: Unit of work that the job carries out; None for a rendering job, which the server carries
+    #: out.
     unit: Unit | None
     status: JobStatus = JobStatus.PENDING
-    #: Fencing token: increases with every claim.
+    #: Attempt number, which increases with every claim. It serves as a fencing token: results of
+    #: earlier attempts are refused.
     attempt: int = 0
     #: Number of claims since the job was created or last reset.
     tries: int = 0
@@ -147,13 +150,14 @@ class Job:
     started_at: datetime | None = None
     completed_at: datetime | None = None
     error: str | None = None
-    #: Job that this job continues, and the part number of this job.
+    #: Id of the job whose partial result this job continues (None if it continues no job), and the
+    #: number of the part that this job produces.
     continues: str | None = None
     part: int = 1
-    #: Document that the job renders or regenerates.
+    #: Id of the document that the job renders or regenerates.
     document: str | None = None
-    #: True if the job's completion counts toward its step. It is False for a job of a closed step,
-    #: which is not reopened.
+    #: True if the completion of the job counts toward the completion of its step. It is False for a
+    #: job of a closed step, because the job does not reopen the step.
     counted: bool = True
 
     @property
@@ -199,7 +203,7 @@ class Run:
     stages: Mapping[str, StageRun]
     #: Steps of the loaded stages, by their ids within the run.
     steps: Mapping[str, StepRun]
-    #: Usage of the run's results so far.
+    #: Total usage reported with the run's results so far.
     usage: Totals = NO_USAGE
 
 
@@ -267,10 +271,10 @@ MAX_JOBS = 20_000
 MAX_MODELS = 20
 #: Maximum number of steps in one stage that the server can run.
 MAX_STEPS = 500
-#: Maximum number of claims of a job before the job is given up.
+#: Number of claims after which a job that is still not completed is given up.
 MAX_ATTEMPTS = 4
-#: Maximum number of parts of one unit's result.
+#: Maximum number of parts in which the result of one unit can be submitted.
 MAX_PARTS = 50
-#: First and longest delay before a retry, in seconds.
+#: Delay in seconds before the first retry of a job, and maximum delay in seconds before a retry.
 BACKOFF_SECONDS = 5
 MAX_BACKOFF_SECONDS = 300

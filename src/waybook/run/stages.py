@@ -25,7 +25,7 @@ from waybook.run.model import (
     step_id,
 )
 
-#: Maximum number of names that the message of a refusal lists.
+#: Maximum number of step names that the message of a refused call lists.
 MAX_NAMES_LISTED = 50
 
 

@@ -14,9 +14,9 @@ class RunState(StrEnum):
     """Overall state of a run; if several members apply, the first one is the state."""
 
     COMPLETED = "completed"
-    #: A step failed permanently; other work may still go on.
+    #: A step has failed permanently; work on other steps may continue.
     FAILED = "failed"
-    #: All work is blocked until a person gives feedback.
+    #: No work is possible until a person gives feedback on a completed stage.
     AWAITING_FEEDBACK = "awaiting_feedback"
     IN_PROGRESS = "in_progress"
 

@@ -37,9 +37,9 @@ class Submission:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDone:
     job: Job
-    #: Ids of the documents stored with the result.
+    #: Ids of the documents that were stored with the job's result.
     documents: tuple[str, ...] = ()
-    #: Job that continues the submitted job.
+    #: New job that continues the submitted job, if its result is partial.
     continuation: Job | None = None
 
 

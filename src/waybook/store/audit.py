@@ -16,7 +16,7 @@ from waybook.core.replay import Row, change_from_json
 from waybook.json_values import Json, rfc3339
 from waybook.store.driver.queries import Rows, Statement, as_json_text, load
 
-#: Previous hash in the first entry of an audit chain.
+#: Value that the first entry of an audit chain contains as the hash of the previous entry.
 GENESIS = bytes(32)
 
 

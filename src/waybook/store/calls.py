@@ -26,12 +26,14 @@ from waybook.store.driver.queries import BATCH_SIZE, Rows, Statement, Value, loa
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of logged calls waiting to be written, and the maximum written in one batch.
+#: Maximum number of logged calls that wait to be written to the database, and maximum number of
+#: calls that are written in one batch.
 MAX_QUEUED = 10_000
 MAX_BATCH_SIZE = 500
-#: Time a call may wait for others to be written in the same batch, in seconds.
+#: Maximum time in seconds for which a logged call waits, so that other calls can be written in the
+#: same batch.
 BATCH_DELAY_SECONDS = 0.2
-#: Maximum number of calls shown for a step.
+#: Maximum number of logged calls that are shown for a step.
 MAX_SHOWN = 20
 
 
@@ -63,7 +65,7 @@ class CallRecord(NamedTuple):
     channel: str
     session: str | None
     duration_ms: float
-    #: Error code, if the call failed.
+    #: Error code of the call; None if the call succeeded.
     code: str | None
 
 
@@ -71,7 +73,7 @@ class ToolCallStats(NamedTuple):
     tool: str
     calls: int
     errors: int
-    #: Median and 95th percentile of the latency in milliseconds.
+    #: Median of the calls' latency and 95th percentile of the calls' latency, both in milliseconds.
     p50: float
     p95: float
     last_at: datetime
@@ -163,7 +165,7 @@ class CallLog:
         """Start with an empty queue; nothing is written until `write_next` is called."""
         self._database = database
         self._waiting: asyncio.Queue[LoggedCall] = asyncio.Queue(MAX_QUEUED)
-        #: Number of calls of each org that were answered but not logged.
+        #: For each org, the number of calls that were answered but are missing from the call log.
         self.dropped_of: Counter[UUID] = Counter()
 
     @property
@@ -225,8 +227,8 @@ class Key:
     tool: str
     key: str
     arguments_hash: bytes
-    #: Arguments of the call, because earlier versions stored answers under the hash of the
-    #: arguments alone.
+    #: Arguments of the call. They are needed to find answers that earlier versions stored under a
+    #: hash of the arguments alone.
     arguments: Json = None
 
 

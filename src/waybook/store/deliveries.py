@@ -14,7 +14,7 @@ from waybook.notifications.message import (
 )
 from waybook.store.driver.queries import AsJson, Statement, load
 
-#: Number of days for which settled deliveries are kept.
+#: Number of days for which deliveries are kept after they have succeeded or were abandoned.
 RETENTION_DAYS = 30
 
 

@@ -65,7 +65,8 @@ def shorten(text: str) -> str:
     >>> shorten("Unknown tool: " + 1000 * "x")[-4:], len(shorten(1000 * "x"))
     ('xxx…', 501)
     """
-    # Redact a longer prefix than is returned: a secret cut in two would no longer be recognized.
+    # Redact a longer prefix of the text than is returned, because a secret that is cut in two would
+    # no longer be recognized.
     redacted = redact(text[: 4 * MAX_ECHO_LENGTH])
     return redacted if len(redacted) <= MAX_ECHO_LENGTH else f"{redacted[:MAX_ECHO_LENGTH]}…"
 

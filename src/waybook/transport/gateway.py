@@ -12,8 +12,8 @@ from waybook.app.skills.skill import Skill
 from waybook.errors import RateLimited, WaybookError
 from waybook.store.driver.bus import Bus
 
-#: Request state attribute that is True if the rate limiter admitted the request, and False if it
-#: refused the request.
+#: Name of the request state attribute that is True if the rate limiter admitted the request, and
+#: False if it refused the request.
 RATE_COUNTED: Final = "counted"
 
 

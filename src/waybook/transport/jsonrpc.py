@@ -27,14 +27,14 @@ class InvalidMessage:
     message: str
 
 
-#: Maximum bytes of a message, on every channel.
+#: Maximum size of a message in bytes, on every channel.
 MESSAGE_LIMIT: Final = 1024 * 1024
 
 NOT_JSON: Final = InvalidMessage(PARSE_ERROR, "Parse error")
 NOT_A_MESSAGE: Final = InvalidMessage(INVALID_REQUEST, "The body must be one JSON-RPC 2.0 message")
 
-# Only the parameters make a request oversized, so its id, method and version are found in the bytes
-# before or after them.
+# Only the parameters can make a request oversized, so the id, the method and the version of the
+# request are found in the bytes before or after the parameters.
 _ID: Final = rb'"id"\s*:\s*(-?[0-9]{1,18}|"[^"\\]{0,200}")\s*'
 _OTHER: Final = rb'"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,200}"\s*'
 _ID_AHEAD: Final = re.compile(rb"\s*\{\s*(?:" + _OTHER + rb",\s*){0,2}" + _ID + b",")

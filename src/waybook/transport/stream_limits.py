@@ -11,7 +11,8 @@ from uuid import UUID
 
 from waybook.errors import RateLimited, Unavailable, WaybookError
 
-#: Suggested retry delay; long, because streams stay open for long.
+#: Seconds after which a refused client should retry. The time is long, because streams stay open
+#: for long.
 RETRY_SECONDS: Final = 30
 
 

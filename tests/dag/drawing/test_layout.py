@@ -15,7 +15,7 @@ from waybook.dag.diagram.routing import Box, EdgeLine, Frame, Layout, Point, is_
 WIDTHS = st.sampled_from([None, 100, 500, 1000])
 STACKS = st.sampled_from([2, 3, 9])
 
-#: Coordinates of an area: left, top, right, bottom.
+#: Area in a drawing, as its left, top, right and bottom coordinates.
 Area = tuple[int, int, int, int]
 
 

@@ -32,12 +32,12 @@ HOSTILE = [
 ALLOWED = {
     *("svg", "title", "style", "g", "a", "rect", "path", "text"),
 }
-#: Attributes allowed in a drawing; none of them can run or fetch anything.
+#: Attributes that a drawing may contain. None of these attributes can run or fetch anything.
 ATTRIBUTES = {
     *("viewBox", "width", "height", "class", "role", "aria-label", "x", "y", "rx", "d"),
     *("data-step", "data-steps", "data-status", "data-stage", "transform", "text-anchor", "href"),
 }
-#: Statuses of a step or a stage.
+#: Statuses of a step or a stage that a map may show.
 ON_A_MAP = {*map(str, StepStatus), *map(str, ProgressStatus), "stalled"}
 NAMES = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=40))
 

@@ -60,7 +60,7 @@ async def authenticate_token(services: Services, secret: str, channel: Channel) 
 
 log = logging.getLogger(__name__)
 
-#: Actor recorded in the audit for users created at their first sign-in.
+#: Actor that the audit records for the creation of a user at the user's first sign-in.
 SIGN_IN_ACTOR = "sign-in"
 
 
@@ -181,16 +181,17 @@ async def _let_in(
         try:
             await add_user(call, new)
         except InvalidInput:
-            # The user name is taken, or a concurrent sign-in has already created this user.
+            # This failure means that the user name is taken, or that a concurrent sign-in has
+            # already created this user.
             if (await _look(services, issuer, who)).member is not None:
                 return
             continue
         return
 
 
-#: Length of a random sign-in secret: 256 bits.
+#: Length of a random sign-in secret in bytes, which is 256 bits.
 SECRET_BYTES: Final = 32
-#: Length of a sign-in secret as text, in characters.
+#: Length of a sign-in secret in characters after it is encoded as text.
 SECRET_LENGTH: Final = 43
 
 

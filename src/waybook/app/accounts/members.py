@@ -55,7 +55,8 @@ async def start_org_audit(ctx: RequestContext) -> None:
             await locked.write(OrgDecision(()))
 
 
-#: Function that changes a user. It returns the new user, and the audit entry if anything changes.
+#: Function that changes a user. It returns the changed user and an audit entry, or None in place of
+#: the entry if nothing changes.
 UserChange: TypeAlias = Callable[[User, DecisionContext], tuple[User, Entry | None]]
 
 
@@ -129,9 +130,10 @@ def require_user(rows: list[UserRow], name: str) -> User:
     return users[0]
 
 
-#: Default validity of a token, in days.
+#: Default number of days for which a token is valid.
 DEFAULT_DAYS: Final = 90
-#: Default scopes of an agent's token: the agent can do work, but cannot decide reviews.
+#: Default scopes of an agent's token, with which the agent can work on plans and runs but cannot
+#: decide reviews.
 DEFAULT_SCOPES: Final = (Scope.PLAN_WRITE, Scope.RUN_WRITE)
 
 

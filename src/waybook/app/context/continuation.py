@@ -30,7 +30,8 @@ from waybook.store.research import search
 from waybook.store.research.artifacts import Backend
 from waybook.store.research.search import QueryVector, Scope
 
-#: Names of the texts that a call can continue: those of the plan, of a step, by id, and by number.
+#: Names of the truncated texts whose rest a call can request: texts of the plan, texts of a step,
+#: texts found by an id, and texts found by an audit entry number.
 PLAN_PARTS = (
     "name",
     "reason",
@@ -41,7 +42,7 @@ PLAN_PARTS = (
 STEP_PARTS = ("title", "failReason", "dependsOn", "instructions", "resultSchema", "result")
 PARTS_BY_ID = ("artifact", "summary", "questions", "feedback")
 PARTS_BY_NUMBER = ("failure", "event")
-#: Maximum number of digits in an audit entry number.
+#: Maximum number of digits of an audit entry number that a caller may pass.
 MAX_NUMBER_DIGITS = 9
 
 

@@ -25,7 +25,7 @@ from waybook.store.runs import jobs, load
 from waybook.store.runs.jobs import DocumentInfo
 from waybook.store.runs.rows import DocumentSliceRow, RunBriefRow
 
-#: Name of the job input that contains a person's feedback on a stage.
+#: Name of the job input that contains a person's feedback on a completed stage.
 FEEDBACK = "feedback"
 
 DEFAULT_PROMPT = """\
@@ -43,12 +43,13 @@ class JobInput:
 
     document_key: str
     stage: str | None
-    #: Length of the input in characters.
+    #: Length of the input's text in characters.
     length: int
     document: Document | None = None
-    #: Text of the input, if it comes from outside the run.
+    #: Text of the input if the input comes from outside the run; empty if the input is a document
+    #: of the run.
     text: str = ""
-    #: Author or submitter of the input, and the time of the input.
+    #: User who wrote or submitted the input, and the time at which this happened.
     by: str | None = None
     at: datetime | None = None
 
@@ -59,7 +60,7 @@ class JobMaterials:
 
     prompt: str
     inputs: Sequence[JobInput]
-    #: Text that earlier jobs have submitted, if this job continues their result.
+    #: Text that earlier jobs have already submitted, if this job continues their partial result.
     so_far: str
 
 
@@ -179,12 +180,14 @@ def _feedback_before(locked: LockedRun, slug: str) -> str | None:
     return "\n\n".join(feedback) or None
 
 
-#: Maximum size of the list of documents to produce, in bytes.
+#: Maximum size in bytes of the list that names the documents a job must produce.
 MAX_DOCUMENT_LIST_BYTES = 12_000
-#: Bytes reserved for all inputs together if the prompt is long, and bytes reserved for each input.
+#: Minimum bytes for all inputs of a job together, even if the prompt is long, and minimum bytes for
+#: each single input.
 MIN_INPUT_BYTES = 9_000
 MIN_SHARE_BYTES = 200
-#: Input names by which `get_job_input` returns the rest of a truncated text that is not a document.
+#: Input names with which a caller of `get_job_input` requests the rest of a truncated text that is
+#: not a document.
 PROMPT = "$prompt"
 SO_FAR = "$soFar"
 DOCUMENTS = "$documents"

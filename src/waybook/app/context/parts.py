@@ -17,14 +17,15 @@ from waybook.store.plans.contexts import (
     read_prefix,
 )
 
-#: Assumed bytes per token; a character takes one byte or more.
+#: Assumed number of bytes (not characters) per token; one character takes one byte or more.
 BYTES_PER_TOKEN = 4
 DEFAULT_TOKENS = 6_000
-#: Token budgets above this value have no effect: no reply is longer unless detail is requested.
+#: Token budget above which a larger budget has no effect, because no reply is longer unless the
+#: caller requests detail.
 REPLY_TOKENS = 12_000
 MAX_TOKENS = 200_000
 MIN_TOKENS = 500
-#: Maximum size of a reply in bytes.
+#: Maximum size in bytes of a context packet, unless the caller requests detail.
 MAX_PACKET_BYTES = BYTES_PER_TOKEN * REPLY_TOKENS
 
 

@@ -39,10 +39,11 @@ class PlanMaterial:
     newest: Sequence[ArtifactRow]
     entries: Sequence[SealedEntry]
     base_url: str
-    #: Search hits, best first; or the artifacts stored after the audit entry `since`.
+    #: Artifacts that a search found, best first, or, if `since` is set, the artifacts stored after
+    #: that audit entry.
     ranked: Sequence[StoredArtifact] = ()
-    #: Report only the audit entries after this number and the steps that changed after it. None
-    #: reports everything.
+    #: Number of an audit entry: only later audit entries, and steps that changed later, are
+    #: reported. None reports everything.
     since: int | None = None
     changed: frozenset[str] | None = None
     page: Page = FIRST_PAGE

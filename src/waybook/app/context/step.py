@@ -33,12 +33,13 @@ class StepMaterial:
     results: Sequence[ResultPrefixRow]
     feedback: Sequence[FeedbackRow]
     failures: Sequence[FailureRow]
-    #: Artifacts stored with the step, and artifacts stored with the plan.
+    #: Artifacts stored with the step (`so_far`), and artifacts stored with the whole plan
+    #: (`newest`).
     so_far: Sequence[ArtifactRow]
     newest: Sequence[ArtifactRow]
-    #: Search hits, best first.
+    #: Artifacts that a search found, best first.
     ranked: Sequence[StoredArtifact] = ()
-    #: Offset at which each list in the packet begins.
+    #: Offset of the first entry that the packet shows of each list.
     page: Page = FIRST_PAGE
 
 

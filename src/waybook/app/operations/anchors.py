@@ -17,10 +17,11 @@ from waybook.store.maintenance.anchors import Anchor, AnchorFile
 from waybook.store.maintenance.archive import is_archive, open_archive
 
 AnchorTotals: TypeAlias = anchors.AnchorTotals
-#: Anchor whose audit entry is missing or different in the database, with the entry's current hash.
+#: Anchor whose audit entry is missing from the database or has a different hash there, and the hash
+#: that the entry has now (None if the entry is missing).
 Mismatch: TypeAlias = tuple[Anchor, bytes | None]
 
-#: Number of audit chains compared per query.
+#: Number of audit chains that one query compares with their anchors.
 BATCH = 500
 
 
@@ -30,7 +31,8 @@ class AnchorCheck(NamedTuple):
     #: Time the anchor was taken.
     at: str
     chains: int
-    #: Error messages by org, one for each audit chain that does not match the anchor.
+    #: For each org, the error messages of its audit chains that do not match the anchor, one
+    #: message per chain.
     errors: dict[UUID, list[str]]
 
     @property

@@ -36,9 +36,9 @@ class AuditVerdict:
     subject: Subject
     entries: int
     errors: tuple[str, ...] = ()
-    #: Number of the first audit entry that does not match.
+    #: Number of the first audit entry that fails the verification.
     first_broken_entry: int | None = None
-    #: Remark about a subject whose verification found no error.
+    #: Remark about a plan, run or org whose audit was verified without an error.
     note: str | None = None
 
     @property

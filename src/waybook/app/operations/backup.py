@@ -12,7 +12,8 @@ from waybook.store.maintenance import archive, backup, restore
 from waybook.store.maintenance.archive import open_archive
 
 Manifest: TypeAlias = archive.Manifest
-#: Callback that is called after each block with the rows done, the total rows, and the bytes done.
+#: Callback that reports the progress of a backup. After each block of rows it is called with the
+#: number of rows done, the total number of rows, and the number of bytes done.
 Progress: TypeAlias = archive.Progress
 
 

@@ -27,9 +27,10 @@ from waybook.store.driver.queries import is_id
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of messages that one process delivers at the same time.
+#: Maximum number of webhook messages that one process delivers at the same time.
 MAX_CONCURRENT = 4
-#: Lease of a claimed message, which is longer than a delivery attempt can take.
+#: Time for which a claimed webhook message is reserved for one process. It is longer than a
+#: delivery attempt can take.
 LEASE = timedelta(seconds=60)
 
 

@@ -36,7 +36,7 @@ class DatabaseCheck:
     tables_without_rls: tuple[str, ...]
     #: Tables owned by the serving role.
     owned_tables: tuple[str, ...]
-    #: Privileges on the audit, beyond select and insert, that the serving role has.
+    #: Privileges on the audit tables, other than SELECT and INSERT, that the serving role has.
     audit_rights: tuple[str, ...]
 
 

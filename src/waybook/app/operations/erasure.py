@@ -82,7 +82,7 @@ async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
 
 
 ERASURE = "erasure"
-#: Description of each kind of erasure.
+#: Text that describes each kind of erasure.
 ERASURE_LABELS = {"org": "the org was erased", "archived": "archived plans and runs were erased"}
 
 

@@ -21,12 +21,14 @@ from waybook.store.research.search import SearchCapabilities
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of artifacts and of passages that one pass indexes.
+#: Maximum number of artifacts, and maximum number of passages, that one indexing pass processes.
 MAX_ARTIFACTS = 20
 MAX_PASSAGES = 200
-#: All transactions begun this long ago have ended, so no older row can still appear.
+#: Every transaction that began longer ago than this has ended, so no row with an older timestamp
+#: can still become visible.
 COMMIT_MARGIN = timedelta(hours=1)
-#: Number of broken connections after which a passage is quarantined.
+#: Number of broken database connections during the writing of a passage's vector after which the
+#: passage is quarantined.
 MAX_BREAKS = 2
 
 
@@ -54,8 +56,8 @@ async def index_research(ctx: RequestContext) -> int:
             await tx.commit(*index_statements)
     embedded = await _embed(ctx, able, bare[0]) if bare and bare[0] else 0
     if not index_statements and not (bare and bare[0]) and not quarantine.passages:
-        # Quarantined passages are older than the start of the next pass's time window, so moving
-        # the window would exclude them from retries.
+        # While passages are quarantined, the start of the time window for the next pass stays where
+        # it is, because quarantined passages are older than a later start and would not be retried.
         library.swept[org_id] = first_value(now) - COMMIT_MARGIN
     return len(index_statements) + embedded
 

@@ -20,8 +20,8 @@ from waybook.store.runs.rows import RenderRow
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of runs per rendering pass, of documents per transaction, and of characters in
-#: those documents.
+#: Maximum number of runs in one rendering pass, maximum number of documents in one transaction, and
+#: maximum number of characters in the documents of one transaction.
 MAX_RUNS = 20
 MAX_PAGES = 20
 MAX_BATCH_CHARACTERS = 1 << 19

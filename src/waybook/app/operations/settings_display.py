@@ -6,7 +6,7 @@ from urllib.parse import unquote, urlsplit
 from waybook import redaction
 from waybook.settings import LoadedSettings, Settings
 
-#: Settings whose whole value is a secret.
+#: Settings whose entire value is a secret and must not be displayed.
 SECRET_SETTINGS = frozenset(
     {
         "embeddings_key",
@@ -18,7 +18,8 @@ SECRET_SETTINGS = frozenset(
     }
 )
 
-#: URLs that grant access to any client that knows them.
+#: Settings that contain a URL that is itself a secret, because any client that knows the URL has
+#: access.
 SECRET_URLS = frozenset({"webhook_url"})
 
 

@@ -19,7 +19,8 @@ from waybook.store.research.artifacts import Backend, PassageDraft
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities, filters
 from waybook.store.runs import jobs
 
-#: Artifact kind that only this check uses, so that its search finds nothing else.
+#: Artifact kind that only this check of the search uses, so that its query finds no other
+#: artifacts.
 KIND = "waybook doctor"
 TITLE = "Trial of the search"
 TEXT = "A river carries sand from the mountains to the sea."

@@ -21,7 +21,7 @@ from waybook.store.driver.queries import LAST_ID, Statement, is_id
 
 PAGE_SIZE = 500
 
-#: One stored audit entry.
+#: One audit entry as stored, including its hash.
 AuditEntry: TypeAlias = SealedEntry
 
 
@@ -66,10 +66,12 @@ def _parse_details(entry: SealedEntry) -> Json:
 
 
 BROWSE_PAGE_SIZE = 50
-#: Maximum number of audit entries in one export, and the number of entries fetched per query.
+#: Maximum number of audit entries in one export, and number of audit entries that each query of an
+#: export fetches.
 MAX_EXPORTED_ENTRIES = 100_000
 EXPORT_BATCH_SIZE = 500
-#: Bounds before all times, after all times, and after all audit entry numbers.
+#: Bounds for an unlimited query: a time before all times (`EVER`), a time after all times
+#: (`NEVER`), and a number at least as large as any audit entry number (`LAST_SEQ`).
 EVER, NEVER, LAST_SEQ = "-infinity", "infinity", 2**31 - 1
 
 
@@ -83,14 +85,15 @@ class AuditFilter:
     channel: str | None = None
     since: datetime | None = None
     until: datetime | None = None
-    #: Cursor with which an earlier page ended; only entries after it are returned.
+    #: Cursor returned with an earlier page; only the audit entries that follow that page are
+    #: returned.
     after_cursor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EntriesPage:
     entries: list[SealedEntry]
-    #: Cursor of the next page; None on the last page.
+    #: Cursor with which the next page is requested; None on the last page.
     next_cursor: str | None
 
 
@@ -142,7 +145,8 @@ def _statement(filter_: AuditFilter, most: int, *, members: bool) -> Statement:
     }
     if filter_.subject_id is None:
         return audit.SQL["page"](at=at, subject_id=subject_id, seq=seq, **params)
-    # Entries of one audit chain are ordered by number; the time only limits the result.
+    # The entries of one audit chain are sorted by their number, not by time, so the time only
+    # serves to exclude entries after `until`.
     until = rfc3339(filter_.until) if filter_.until else NEVER
     named = id_or_nil(filter_.subject_id)
     return audit.SQL["page_of"](at=until, subject_id=named, seq=seq, **params)
@@ -212,7 +216,8 @@ EVENT_LABELS = {
     "skill_started": "started a skill",
     "skill_completed": "completed a skill",
 }
-#: Labels of run events that differ from the labels of plan events.
+#: Labels of those events of a run for which the label of the plan event with the same name does not
+#: fit.
 RUN_EVENT_LABELS = {
     "step_started": "claimed a job",
     "step_completed": "completed a job",

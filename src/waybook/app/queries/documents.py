@@ -20,7 +20,7 @@ from waybook.store.plans.load import PlanRequest
 from waybook.store.runs import jobs
 from waybook.store.runs.rows import ReadableRow, RenderedRow
 
-#: Document that people can read, without its text.
+#: Rendered document that people can read, listed without its text.
 DocumentListItem: TypeAlias = ReadableRow
 
 
@@ -97,7 +97,7 @@ class PlanOutput:
 @dataclass(frozen=True, slots=True)
 class OutputListPage:
     outputs: list[PlanOutput]
-    #: Cursor of the next page; None on the last page.
+    #: Cursor with which the next page is requested; None on the last page.
     next_cursor: str | None
 
 

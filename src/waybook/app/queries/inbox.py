@@ -39,7 +39,7 @@ async def read_review(ctx: RequestContext, review_id: str) -> ReviewRecord:
     return review
 
 
-#: Length of a summary that fits on one line, in characters.
+#: Maximum length in characters of a summary that is shown on one line of the inbox.
 SUMMARY_LENGTH = 200
 
 

@@ -36,10 +36,10 @@ from waybook.store.plans.rows import PlanBrief, ResultRow
 
 __all__ = ["HistoryEntry", "PlanBrief", "Research", "StepStatusChange"]
 
-#: Number of steps per page.
+#: Number of steps that one page of a plan shows.
 PAGE_SIZE = 100
-#: Maximum number of boxes on a map that is drawn completely, and the number of steps drawn of a
-#: larger map.
+#: Maximum number of boxes on a plan's map that is drawn completely, and the number of steps that
+#: are drawn if the map has more boxes.
 MAX_MAP_BOXES, STEPS_AROUND = 200, 100
 HISTORY_ENTRIES, RESEARCH_ITEMS = 15, 20
 
@@ -48,23 +48,24 @@ class PlanInclude(Flag):
     """Kinds of rows to read in addition to the plan and its main texts."""
 
     NONE = 0
-    #: Results of the steps that are done.
+    #: Include the results of the steps that are done.
     RESULTS = auto()
-    #: Usage per step.
+    #: Include the usage (tokens and cost) of each step.
     USAGE = auto()
-    #: The review that waits for a person, with its texts.
+    #: Include the open review that waits for a person's decision, with its texts.
     REVIEW = auto()
     OUTPUTS = auto()
     RESEARCH = auto()
-    #: Latest history entries.
+    #: Include the latest entries of the plan's history.
     HISTORY = auto()
-    #: Number of steps added to the plan after work on it had begun.
+    #: Include the number of steps that were added after work on the plan had begun.
     ADDED = auto()
-    #: Status changes of all steps.
+    #: Include the status changes of all steps.
     STATUS_CHANGES = auto()
-    #: Names of all steps.
+    #: Include the names of all steps.
     NAMES = auto()
-    #: Names and status changes of the steps on one page, and names of the steps on the map.
+    #: Include the names and status changes of the steps on the requested page, and the names of the
+    #: steps drawn on the map.
     WINDOW = auto()
 
     PAGE = REVIEW | OUTPUTS | RESEARCH | HISTORY | ADDED | WINDOW
@@ -94,14 +95,15 @@ class PlanDetail:
     review_record: ReviewRecord | None = None
     outputs: Sequence[Output] = ()
     research: Sequence[Research] = ()
-    #: History entries, newest first.
+    #: Entries of the plan's history, newest first.
     history: Sequence[HistoryEntry] = ()
     added: int = 0
-    #: Status changes of steps, oldest first.
+    #: Status changes of the plan's steps, oldest first.
     status_changes: Sequence[StepStatusChange] = ()
-    #: Names of the steps without a title; such a name is the first line of the instructions.
+    #: Display names of the steps that have no title, by step id. Such a name is the first line of
+    #: the step's instructions.
     names: Mapping[str, str] = field(default_factory=dict)
-    #: Requested page of steps; None for the page that contains the focus step.
+    #: Number of the requested page of steps; None requests the page that contains the focus step.
     page: int | None = None
 
     @cached_property

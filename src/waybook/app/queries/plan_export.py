@@ -19,7 +19,8 @@ from waybook.store.plans.details import HistoryEntry
 from waybook.store.plans.load import PlanRequest, read_stored_rows
 
 FORMAT, VERSION = "waybook.plan", 1
-#: Key in the export for each kind of row, in output order.
+#: Name of the list in the exported plan for each kind of row, in the order in which the export
+#: contains the lists.
 EXPORT_KEYS = {
     "step": "steps",
     "condition": "conditions",
@@ -30,7 +31,7 @@ EXPORT_KEYS = {
     "usage": "usage",
     "session": "sessions",
 }
-#: Maximum history entries in a report.
+#: Maximum number of history entries in a plan's report.
 MAX_HISTORY_ENTRIES = 500
 
 
@@ -45,7 +46,7 @@ class PlanRows:
     #: Number of the plan's last audit entry.
     seq: int
     rows: Rows
-    #: Latest history entries, newest first.
+    #: Latest entries of the plan's history, newest first.
     history: list[HistoryEntry]
 
 

@@ -15,7 +15,8 @@ from waybook.plan.states import StepStatus
 
 STAGE = "plan"
 
-#: Mapping of the six step statuses to the four progress statuses of a map.
+#: Progress status with which a map shows each step status; a map has four statuses for the six step
+#: statuses.
 PROGRESS_BY_STATUS = {
     StepStatus.PENDING: ProgressStatus.NOT_STARTED,
     StepStatus.IN_PROGRESS: ProgressStatus.IN_PROGRESS,

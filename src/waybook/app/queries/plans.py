@@ -15,10 +15,10 @@ from waybook.store.plans import lists
 from waybook.store.plans.lists import PlanCountRow, PlanSummaryRow
 
 PAGE_SIZE = 50
-#: Maximum number of closed plans that are counted.
+#: Maximum number of closed plans that are counted; counting stops at this number.
 MAX_COUNTED = 10_000
-#: Length of an excerpt of the research question, and of instructions shown in place of a missing
-#: title.
+#: Maximum length in characters of the research question's beginning, and of the instructions'
+#: beginning that replaces a missing step title.
 EXCERPT_LENGTH = 120
 MAX_TEXT_LENGTH = 200
 #: Largest possible id, which sorts after every other id.
@@ -27,7 +27,7 @@ LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 class CurrentStep(NamedTuple):
     order: int
-    #: Title of the step, or the beginning of its instructions.
+    #: Title of the step, or the beginning of its instructions if it has no title.
     title: str
 
 
@@ -39,16 +39,16 @@ class PlanSummary:
     name: str
     status: PlanStatus
     revision: int
-    #: Beginning of the research question.
+    #: Beginning of the plan's research question.
     question: str
     created_at: datetime
     created_by: str
     updated_at: datetime
-    #: Database time at which the query ran.
+    #: Time of the database when the query ran.
     now: datetime
     progress: Progress
     current_step: CurrentStep | None
-    #: Time of the stalled step's last heartbeat.
+    #: Time of the last heartbeat of the plan's stalled step, if a step is stalled.
     inactive_since: datetime | None
 
     @property
@@ -57,10 +57,10 @@ class PlanSummary:
 
 
 class PlanOrder(Enum):
-    #: Order by creation, newest plan first. A plan whose status changes between two pages is
-    #: neither listed twice nor missed.
+    #: Order by creation time, newest plan first. With this order, a plan whose status changes while
+    #: a client reads page after page is neither listed twice nor missed.
     CREATION = auto()
-    #: Order by last activity, newest first.
+    #: Order by time of last activity, most recently active plan first.
     ACTIVITY = auto()
 
 
@@ -71,23 +71,25 @@ class PlanFilter:
     order: PlanOrder
     state: PlanStatus | None = None
     all: bool = False
-    #: Search text: the beginning of a plan's id, or a part of its name.
+    #: Search text, which a plan matches if its id begins with the text or its name contains the
+    #: text.
     text: str = ""
     #: User whose plans are listed; None lists the plans of all users.
     creator: str | None = None
-    #: Id of the plan after which the page starts.
+    #: Paging cursor: id of the last plan of the previous page, after which this page starts.
     before: str | None = None
-    #: Time of the last activity of the plan `before`; required if the order is by activity.
+    #: Second part of the paging cursor: time of the last activity of the plan `before`. It is
+    #: required if the plans are ordered by activity.
     before_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanPage:
     plans: tuple[PlanSummary, ...]
-    #: Last plan of this page, if more plans follow.
+    #: Last plan of this page if more plans follow; None if this is the last page.
     last: PlanSummary | None
-    #: Number of plans per status, independent of the filter. If the order is by activity, only open
-    #: plans are counted.
+    #: Number of plans per status; the filter does not affect these numbers. If the plans are
+    #: ordered by activity, only open plans are counted.
     counts: dict[PlanStatus, int]
 
     @property
@@ -185,7 +187,8 @@ async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:
     return resolve_one(candidates, text, what="plan", tool="list_active_plans")
 
 
-#: Maximum number of plans looked up; enough to list some of several ambiguous matches.
+#: Maximum number of matching plans that are read to resolve a name; if the name is ambiguous, the
+#: error message lists them.
 MAX_CANDIDATES = 5
 
 

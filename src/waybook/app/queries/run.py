@@ -39,12 +39,12 @@ class RunInclude(Flag):
     """Parts of a run to read besides its progress report; nothing else is queried."""
 
     NOTHING = 0
-    #: Input of the run, and the author and time of its creation.
+    #: Include the input of the run, and the user and time of the run's creation.
     BRIEF = auto()
     WORKERS = auto()
     HISTORY = auto()
     FAILURES = auto()
-    #: List of the run's documents, without their texts.
+    #: Include the list of the run's documents, without their texts.
     DOCUMENTS = auto()
     BOARD = BRIEF | WORKERS | HISTORY
     ALL = BOARD | FAILURES | DOCUMENTS
@@ -63,7 +63,7 @@ class RunDetail:
     run: Run
     compiled_dag: CompiledDag
     now: datetime
-    #: Report of the run, which is the only source of the run's progress.
+    #: Report of the run; all progress shown for the run comes from this report.
     report: Report
     input_text: Json
     created_at: datetime | None

@@ -18,16 +18,18 @@ from waybook.store.runs import load
 from waybook.store.runs.rows import RunSummaryRow
 
 PAGE_SIZE = 25
-#: Filter state that matches every run that is not completed.
+#: Value of the filter's `state` that matches every run that is not completed.
 OPEN = "open"
 
 
 class RunOrder(Enum):
     """Sort order of a list of runs."""
 
-    #: Order by last activity, newest first; documents are not counted.
+    #: Order by time of last activity, most recently active run first. With this order, the
+    #: documents of the runs are not counted.
     ACTIVITY = auto()
-    #: Order by start, latest run first; a page can start after a given run.
+    #: Order by start time, most recently started run first. With this order, the filter's `before`
+    #: can select a later page.
     START = auto()
 
 
@@ -35,12 +37,14 @@ class RunOrder(Enum):
 class RunFilter:
     """Filter and order of a list of runs."""
 
-    #: Run state by which the list is filtered, or `OPEN`.
+    #: State of the runs to list, or `OPEN` for all runs that are not completed.
     state: str | None = None
     dag: str | None = None
-    #: Search text: the beginning of a run's id, or a part of its name.
+    #: Search text, which a run matches if its id begins with the text or its name contains the
+    #: text.
     text: str = ""
-    #: Id of a run; only runs started before that run are listed. An invalid id is ignored.
+    #: Paging cursor: id of a run, so that only runs started before that run are listed. An invalid
+    #: id is ignored.
     before: str | None = None
     order: RunOrder = RunOrder.ACTIVITY
 
@@ -68,11 +72,12 @@ class RunSummary:
     created_by: str
     updated_at: datetime
     completed_at: datetime | None
-    #: Database time at which the query ran.
+    #: Time of the database when the query ran.
     now: datetime
-    #: Started stages, in the order they were started.
+    #: Stages of the run that have started, in the order in which they started.
     stages: tuple[StageSummary, ...]
-    #: Number of available documents; None if the list does not count documents.
+    #: Number of the run's documents that are rendered and readable; None if the list of runs does
+    #: not count documents.
     documents_available: int | None
 
     @property
@@ -135,7 +140,7 @@ class RunSummary:
 @dataclass(frozen=True, slots=True)
 class RunPage:
     runs: list[RunSummary]
-    #: Whether more runs follow the last run of this page.
+    #: Whether there are more runs after the last run of this page.
     more: bool
 
 

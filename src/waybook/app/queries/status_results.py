@@ -18,8 +18,8 @@ from waybook.json_values import Body, Json
 from waybook.store.plans import load
 from waybook.store.plans.rows import ResultRow
 
-#: Length of the longest escape sequence in a JSON string, and the beginning of a high-surrogate
-#: escape.
+#: Length of the longest escape sequence in a JSON string, and pattern for the beginning of an
+#: escaped high surrogate (the first half of a character that takes two escape sequences).
 ESCAPE_LENGTH: Final = len(r"\u0000")
 _HALF_PAIR: Final = re.compile(r"\\u[dD][89abAB]")
 

@@ -37,10 +37,10 @@ class StepDetail:
     step: Step
     now: datetime
     text: StepText
-    #: Time since the step's last heartbeat, if it exceeds the stall threshold.
+    #: Time since the step's last heartbeat if it exceeds the stall threshold; None otherwise.
     inactive_for: timedelta | None
     result: Result | None
-    #: Conditions of the step, and conditions of other steps that may skip to it.
+    #: Conditions of the step, and those conditions of other steps that may skip to this step.
     conditions: list[Condition]
     reviews: list[Review]
     research: list[StoredArtifact]
@@ -49,11 +49,11 @@ class StepDetail:
     status_changes: list[StepStatusChange]
     history: list[HistoryEntry]
     usage: Totals | None
-    #: Latest calls about the step.
+    #: Latest tool calls that concern the step.
     calls: list[CallRecord]
     names: Mapping[str, str]
-    #: Reason why each modification of the step is not possible now; possible modifications are
-    #: absent.
+    #: For each modification of the step that is not possible now, the reason; modifications that
+    #: are possible are absent.
     blockers: Mapping[str, str]
 
     def name_of(self, step: Step) -> str:

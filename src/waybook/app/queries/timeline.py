@@ -10,8 +10,8 @@ from itertools import pairwise
 from waybook.plan.states import StepStatus
 from waybook.store.plans.details import StepStatusChange
 
-#: Maximum length of a pause in the timeline, as a share of the working time; longer pauses are
-#: shortened.
+#: Maximum length at which the timeline draws a pause, as a share of the total working time; longer
+#: pauses are drawn shortened to this length.
 MAX_IDLE_SHARE = 0.1
 
 

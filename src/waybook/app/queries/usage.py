@@ -11,7 +11,7 @@ from waybook.store import calls, deliveries
 from waybook.store.calls import CallRecord, ToolCallStats, WorkUsageRow, read_totals
 from waybook.store.driver.queries import is_id
 
-#: Maximum number of calls that are counted, starting with the latest.
+#: Maximum number of logged calls from which statistics are computed, starting with the latest call.
 MAX_COUNTED = 100_000
 MAX_ERRORS = 20
 
@@ -45,13 +45,14 @@ async def count_calls(ctx: RequestContext, window: timedelta) -> CallStats:
     return CallStats(tools=calls.read_tool_calls(tools), errors=calls.read_calls(errors))
 
 
-#: Default number of models listed in one answer, and of plans and runs listed in it.
+#: Default number of models that one usage answer lists, and default number of plans and runs that
+#: it lists.
 DEFAULT_LIMIT = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUsage:
-    #: Name of the model; None if the model was not reported.
+    #: Name of the model; None for usage that was reported without a model.
     model: str | None
     usage: Totals
 
@@ -73,7 +74,8 @@ class OrgUsage:
     usage: Totals
     models: tuple[ModelUsage, ...]
     work: tuple[WorkUsage, ...]
-    #: Total number of models, and of plans and runs, whether listed here or not.
+    #: Total number of models, and total number of plans and runs, including those that this answer
+    #: does not list.
     models_total: int
     work_total: int
 

@@ -13,7 +13,7 @@ from waybook.store.runs import load
 from waybook.store.runs.rows import DefinitionRow, VersionRow
 
 MAX_VERSIONS = 100
-#: Numbers of models for which the number of expected documents is shown.
+#: Numbers of models for which a workflow's page shows the expected number of documents.
 MODEL_COUNTS = (1, 2, 3, 4)
 
 

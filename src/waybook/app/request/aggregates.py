@@ -197,7 +197,7 @@ class LockedRun(Locked[RunDecision[object]]):
 
 class OrgDecision(NamedTuple):
     entries: tuple[Entry, ...]
-    #: The org after the change; None if the org does not change.
+    #: The org in its state after the change; None if the org itself does not change.
     org: Org | None = None
 
 
@@ -224,6 +224,6 @@ class LockedOrg(Locked[OrgDecision]):
 
     def written(self, proposal: Proposal[OrgDecision]) -> Written:
         entries, org = proposal.decision
-        if not self.head.seq:  # An org's chain begins with its state before the first change.
+        if not self.head.seq:  # The first audit entry records the org before its first change.
             entries = (record_org(self.org, self.decision_context), *entries)
         return Written(org_writer.statements(org or self.org, entries, self.write_context))

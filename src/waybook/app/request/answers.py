@@ -94,9 +94,9 @@ def _blamed(details: Mapping[str, object]) -> Iterable[str]:
         yield str(error["at"]).partition(".")[0]
 
 
-#: Maximum size in bytes of a reply together with the flag for hidden characters.
+#: Maximum size in bytes of a reply that includes the warning about hidden characters.
 MAX_FLAGGED_REPLY_BYTES = 48_000
-#: Bytes reserved for the hidden-character flag in a reply with a byte budget.
+#: Bytes reserved for the warning about hidden characters in a reply whose size is limited.
 FLAG_BYTES = 400
 
 

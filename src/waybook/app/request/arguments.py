@@ -32,14 +32,15 @@ MAX_BODY = 1024 * 1024
 MAX_DEPTH = 64
 MAX_INT = 2**63 - 1
 MAX_FAULTS = 10
-#: Maximum length of an unknown argument's name in an error message; a longer name is cut.
+#: Maximum length at which an error message repeats the name of an unknown argument; a longer name
+#: is truncated.
 MAX_NAME_LENGTH = 100
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
 Line = Annotated[str, StringConstraints(min_length=1, max_length=2_000)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=20_000)]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-#: Attempt number, limited to the range of its database column.
+#: Attempt number of a step or job, limited to the range of its database column.
 Attempt = Annotated[int, Field(ge=0, lt=2**31)]
 Minutes = Annotated[float, Field(gt=0, le=43_200)]
 
@@ -63,7 +64,8 @@ def refuse_boolean(value: object) -> object:
     return value
 
 
-#: Integer in a list argument. Numeric fields are checked by `ToolArguments`.
+#: Integer inside a list argument, where a boolean is refused. For numeric fields that are not in a
+#: list, `ToolArguments` refuses booleans.
 WholeNumber = Annotated[int, BeforeValidator(refuse_boolean)]
 
 T = TypeVar("T")
@@ -119,7 +121,8 @@ def check_json(value: Json, depth: int = 0) -> int:
         return size
     if isinstance(value, list):
         for inner in value:
-            # Long lists consist mostly of small integers, which need no further check.
+            # Small integers are handled here for speed, because long lists consist mostly of them
+            # and they need no further check.
             is_small = type(inner) is int and -MAX_INT <= inner <= MAX_INT
             size = size + 9 if is_small else _bounded(size + check_json(inner, depth + 1) + 1)
         return _bounded(size)
@@ -134,9 +137,9 @@ def _check_scalar(value: float | bool | None) -> int:  # noqa: FBT001 - a JSON v
     return 8
 
 
-#: Structured argument that may also arrive as JSON text.
+#: Argument with a structure (list or object) that a client may also send as a string of JSON text.
 LenientJson = Annotated[T, BeforeValidator(decode)]
-#: Any JSON value.
+#: Argument that may be any JSON value, and that a client may also send as a string of JSON text.
 AnyJson = Annotated[Any, BeforeValidator(decode)]
 
 
@@ -153,7 +156,8 @@ class ToolArguments(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _refuse_booleans_for_numbers(cls, value: object, info: ValidationInfo) -> object:
-        # Booleans are rare, so the type of the field is looked up only for a boolean value.
+        # The type of the field is looked up only if the value is a boolean, because booleans are
+        # rare and the lookup takes time.
         if isinstance(value, bool) and _takes_number(cls, str(info.field_name)):
             return refuse_boolean(value)
         return value
@@ -266,7 +270,7 @@ def _least_useful(error: ErrorDetails) -> bool:
     return error["type"] != "extra_forbidden"
 
 
-#: Messages of the validation errors, worded for the caller.
+#: Text for the caller by type of validation error.
 ERROR_TEXT = {
     "missing": "is missing",
     "list_type": "must be a list",

@@ -12,8 +12,8 @@ from uuid import UUID
 from waybook.core.decision_context import ALL_SCOPES, Actor, Channel, Scope
 from waybook.errors import Forbidden
 
-#: Maximum JSON size of a reply body. Serializing a megabyte takes up to a hundred milliseconds,
-#: during which every other call of the process waits.
+#: Maximum size in bytes of a reply body as JSON. The size is limited because serializing a megabyte
+#: takes up to a hundred milliseconds, during which every other call of the process waits.
 MAX_REPLY_BYTES: Final = 256 * 1024
 
 
@@ -78,7 +78,7 @@ class ReadableOutput:
     created_at: datetime
     created_by: str
     content: str
-    #: File name of the output, the same wherever the output is stored.
+    #: File name of the output, which does not depend on the place where the output is stored.
     file_name: str
 
 

@@ -15,7 +15,7 @@ from waybook.errors import Busy
 
 T = TypeVar("T")
 
-#: Maximum waiting jobs per org.
+#: Maximum number of CPU-intensive tasks of one org that may wait in the queue.
 MAX_WAITING: Final = 16
 
 

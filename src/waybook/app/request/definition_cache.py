@@ -19,7 +19,7 @@ from waybook.run.model import CompiledDag
 from waybook.store.runs.rows import DefinitionRow
 
 MAX_ENTRIES = 200
-#: Author of the built-in definitions; no user can have this name.
+#: Name that is recorded as the author of the built-in definitions; no user can have this name.
 BUILTIN_AUTHOR = "waybook (built in)"
 
 
@@ -86,7 +86,7 @@ class CurrentDefinition:
     """Version of a workflow definition that a new run uses."""
 
     compiled_dag: CompiledDag
-    #: Whether the definition is a built-in one whose version is not stored yet.
+    #: Whether the definition is built in and its current version is not stored in the database yet.
     unsaved_body: bool = False
 
 

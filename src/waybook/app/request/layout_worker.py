@@ -35,7 +35,7 @@ from waybook.dag.diagram.svg import render_svg
 from waybook.dag.model import Dag
 from waybook.errors import TooLarge, Unavailable
 
-#: Bytes of the length prefix of every message.
+#: Number of bytes in the length prefix that precedes every message to and from the worker process.
 PREFIX_BYTES: Final = 4
 NICENESS: Final = 10
 
@@ -60,7 +60,7 @@ class DrawingJob(NamedTuple):
     drawing: Drawing
     width: int | None = None
     links: Links | None = None
-    #: Whether the SVG includes its own style sheet, as needed for a file.
+    #: Whether the SVG contains its style sheet, which it needs if it is saved as a file.
     styled: bool = False
 
     @property
@@ -108,14 +108,14 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of steps and lines of a map that is drawn without the worker, in about ten
-#: milliseconds.
+#: Maximum number of steps plus lines of a map that is drawn without the worker process; drawing
+#: such a map takes about ten milliseconds.
 MAX_INLINE_COST: Final = 200
 #: Maximum number of maps per org that wait to be drawn.
 MAX_QUEUED: Final = 8
-#: Time limit of the worker for drawing one map, in seconds.
+#: Maximum time in seconds for which the worker process may draw one map.
 MAX_DRAWING_SECONDS: Final = 20.0
-#: Maximum size of the cached drawings of all orgs together.
+#: Maximum size in bytes of the cached drawings of all orgs together.
 MAX_CACHED_BYTES: Final = 8 * 1024 * 1024
 
 

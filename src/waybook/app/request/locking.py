@@ -29,8 +29,9 @@ from waybook.store.runs import jobs as jobs_store
 from waybook.store.runs import load
 from waybook.store.runs.load import LOAD_STATEMENT_COUNT, LoadedRun
 
-#: Maximum attempts of a call. Up to two can fail: one because of a stale cached copy, one because
-#: of a concurrent call with the same idempotency key. The third returns that call's stored answer.
+#: Maximum number of attempts to carry out a call. At most two attempts can fail: one because a
+#: cached copy was out of date, and one because a concurrent call had the same idempotency key. The
+#: third attempt then returns the stored answer of that concurrent call.
 MAX_ATTEMPTS = 3
 
 DecisionT = TypeVar("DecisionT")
@@ -41,9 +42,10 @@ class Commit(Enum):
     """Outcome of a commit; nothing was written unless the outcome is DONE."""
 
     DONE = auto()
-    #: The cached copy on which the decision is based is out of date.
+    #: Nothing was written, because the cached copy on which the decision was based is out of date.
     STALE = auto()
-    #: A concurrent call with the same idempotency key has already written a row with that key.
+    #: Nothing was written, because a concurrent call with the same idempotency key has already
+    #: stored a row with that key.
     KEY_TAKEN = auto()
 
 
@@ -52,16 +54,19 @@ class Proposal(NamedTuple, Generic[DecisionT_co]):
 
     decision: DecisionT_co
     body: Body
-    #: Additional statements to write, unless the decision is a refusal.
+    #: Additional SQL statements that are executed with the decision, unless the decision is a
+    #: refusal.
     more: Sequence[Statement] = ()
     #: Jobs that the decision changes, in their state before the change.
     jobs: Sequence[Job] = ()
-    #: Whether the body is the answer to the call, which is stored under the call's idempotency key.
+    #: Whether the body is the final answer to the call. Only a final answer is stored under the
+    #: call's idempotency key.
     is_answer: bool = True
 
 
-#: Function that applies the rule of a call and formats the reply. It returns a proposal, or a body
-#: if nothing is to be written, or None if the cached copy lacks data that the reply needs.
+#: Function that decides a call and formats the reply. It returns a proposal if something is to be
+#: written, a body if nothing is to be written, or None if the cached copy lacks data that the reply
+#: needs.
 Decide: TypeAlias = Callable[[], Awaitable[Proposal[DecisionT] | Body | None]]
 
 
@@ -73,7 +78,7 @@ class Written(NamedTuple):
     event: ChangeEvent | None = None
     #: Function that updates the caches of this process after the commit.
     remember: Callable[[], None] | None = None
-    #: Error to raise once the statements are committed.
+    #: Error to raise after the statements are committed; None if the call succeeds.
     refusal: Refused | None = None
 
 
@@ -103,8 +108,8 @@ class Locked(ABC, Generic[DecisionT]):
 
     def statements(self, key: Key | None) -> Message:
         """Return the SQL statements that lock, load, and look up the call's stored answer."""
-        # The lock statement comes first, so that the reads after it see all changes committed while
-        # it waited.
+        # The lock statement must be sent before the reads, so that the reads see every change that
+        # was committed while the lock statement waited.
         return [*self.more, "select app_now()", *([calls.lookup_statement(key)] if key else ())]
 
     def stored_answer(self, results: Results, key: Key) -> StoredAnswer | None:
@@ -129,7 +134,7 @@ class Locked(ABC, Generic[DecisionT]):
         Raises:
             NotFound: it does not exist, or belongs to another org.
         """
-        del use_cache  # Only plans are cached.
+        del use_cache  # Ignored, because only plans are cached.
         self._scope = self.ctx.transaction()
         tx = await self._scope.__aenter__()
         results = await tx.send(*self.statements(key))
@@ -252,7 +257,7 @@ async def _propose(
         return await decide()
     except WaybookError as error:
         if locked.is_cached and not isinstance(error, Busy | Unavailable):
-            return None  # A refusal that is based on a cached copy is not final.
+            return None  # A refusal based on a cached copy is retried on the locked row.
         raise
 
 

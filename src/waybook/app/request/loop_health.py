@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from waybook.errors import WaybookError
 from waybook.redaction import redact
 
-#: Consecutive failures after which a loop is reported as failing.
+#: Number of consecutive failures after which a background loop is reported as failing.
 MAX_FAILURES_IN_A_ROW = 5
 MAX_ERROR_LENGTH = 200
 
@@ -20,7 +20,8 @@ class LoopHealth:
     def note_failure(self, loop: str, error: Exception) -> int:
         """Count a failure of a background loop; return the number of consecutive failures."""
         self.failures[loop] = self.failures.get(loop, 0) + 1
-        # Errors of other classes may quote rows of any org, so their text appears only in the log.
+        # Only the text of a `WaybookError` is shown. Texts of other errors may quote rows of any
+        # org, so they appear only in the log.
         message = str(error) if isinstance(error, WaybookError) else ""
         message = redact(" ".join(message.split()))[:MAX_ERROR_LENGTH]
         self.errors[loop] = (

@@ -78,8 +78,8 @@ def minutes_to_seconds(minutes: float | None) -> int | None:
     return None if minutes is None else max(1, round(minutes * SECONDS_PER_MINUTE))
 
 
-#: Maximum number of tokens: more than any single result can use, and small enough that no sum of
-#: such values overflows.
+#: Maximum number of tokens that a caller may report. It is more than any single result can use, and
+#: small enough that no sum of such values overflows.
 MAX_TOKENS = 10**9
 MAX_DOLLARS = 100_000
 
@@ -108,7 +108,8 @@ class BudgetFields(Nested):
     cost_usd: Annotated[float, Field(ge=1 / DOLLAR, le=10**9, allow_inf_nan=False)] | None = None
 
 
-#: The usage fields have no descriptions, because their names are self-explanatory.
+#: The schema describes the usage fields only by their names, because the names are self-
+#: explanatory.
 UsageArgument = Annotated[
     LenientJson[UsageFields] | None,
     WithJsonSchema({"type": "object", "description": "inputTokens, outputTokens, costUsd, model"}),

@@ -19,8 +19,8 @@ from waybook.store.research.search import (
     filters,
 )
 
-#: Number of nearest passages examined first if most passages match the filters, and the factor by
-#: which this number grows if too few match.
+#: Number of nearest passages that the search examines first, if most passages match the filters. If
+#: too few of them match, the search multiplies this number by `WIDER` and tries again.
 CANDIDATES = 1_000
 WIDER = 4
 
@@ -34,7 +34,8 @@ class PortableSearch:
     query_vector: QueryVector
     scope: Scope
     _held: Held = field(init=False, default_factory=Held)
-    #: Version of the vectors for which changes were requested; None if no changes were requested.
+    #: Version of the cached vectors since which `begin` requests the changes; None if `begin`
+    #: requests no changes.
     _base: int | None = field(init=False, default=None)
 
     async def begin(self) -> list[Statement]:

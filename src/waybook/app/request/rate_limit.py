@@ -21,8 +21,9 @@ class TokenBuckets:
         self.burst = burst
         self._pace = -(-NANOSECONDS // per_second)
         self._ahead_at_most = (burst - 1) * self._pace
-        #: For each key, the time at which its admitted calls would end if they were evenly spaced.
-        #: The key of the most recent caller is last.
+        #: For each rate limit key, the time at which its admitted calls would end if they were
+        #: evenly spaced. The keys are ordered by their last call, and the most recent caller is
+        #: last.
         self._until: dict[Hashable, int] = {}
         #: Rate limit keys that were refused and have not been admitted since.
         self._refused: set[Hashable] = set()

@@ -15,17 +15,19 @@ from waybook.plan.progress import budget_json
 from waybook.research.cutting import as_text, fair_share
 from waybook.run.model import CompiledDag, Job, Run, StageRun
 
-#: Maximum bytes for all results in one reply, unless the caller requests detail.
+#: Maximum number of bytes for all step results in one reply, unless the caller requests detail.
 RESULTS_BUDGET = 24_000
 MIN_SHARE_BYTES = 160
-#: Maximum bytes for all results in a reply with detail; the rest of the reply is for the lists.
+#: Maximum number of bytes for all step results in a reply for which the caller requests detail; the
+#: rest of the reply is reserved for the lists of steps.
 DETAIL_RESULTS_BUDGET = 96_000
-#: Maximum number of bytes that one character of text takes in JSON.
+#: Maximum number of bytes that one character takes in JSON, where it may be escaped.
 MAX_BYTES_PER_CHARACTER = 6
 #: Maximum size of a reply in bytes, unless the caller requests detail.
 MAX_COMPACT_REPLY_BYTES = 46_000
-#: Maximum size of a reply with detail; the rest of `MAX_REPLY_BYTES` is for the flag and the cut
-#: notice.
+#: Maximum size in bytes of a reply for which the caller requests detail. The remaining bytes of
+#: `MAX_REPLY_BYTES` are reserved for the hidden-character warning and for the notice about
+#: truncated texts.
 MAX_DETAIL_REPLY_BYTES = MAX_REPLY_BYTES - 4_096
 UNLIMITED = 2**31 - 1
 

@@ -20,7 +20,7 @@ from waybook.store.driver.queries import Statement, first_value, is_id
 from waybook.store.plans import load, writer
 from waybook.store.plans.load import LoadedPlan, PlanRequest
 
-#: Id that no row has.
+#: Nil UUID, which is the id of no row.
 NIL_ID = "00000000-0000-0000-0000-000000000000"
 
 
@@ -55,7 +55,7 @@ def not_found(what: str) -> NotFound:
     )
 
 
-#: Reply of a tool, or the stored answer to a repeated call.
+#: Reply that a tool has just produced, or the stored answer if the call repeats an earlier call.
 ToolReply: TypeAlias = Body | StoredAnswer
 
 
@@ -65,7 +65,8 @@ class RequestContext:
     caller: Caller
     session: str | None = None
     key: Key | None = None
-    #: Cost of the conditions evaluated so far in this call, for the rate limit.
+    #: Number of operations of each condition evaluated so far in this call, which the rate limit
+    #: charges.
     operations: list[int] = field(default_factory=list, compare=False)
 
     def actor(self) -> Actor:

@@ -69,9 +69,11 @@ class SearchBackend:
         `max_bytes` limits the memory for the embeddings of all orgs.
         """
         self.model: EmbeddingModel = model or BuiltinEmbeddingModel()
-        #: For each org, the time after which stored rows may not be indexed yet.
+        #: For each org, the time up to which all stored rows are indexed; later rows may not be
+        #: indexed yet.
         self.swept: dict[UUID, datetime] = {}
-        #: For each passage, the number of connections that broke while its vector was written.
+        #: For each passage, the number of database connections that broke while its vector was
+        #: being written.
         self.broken: Counter[tuple[UUID, str, int]] = Counter()
         self.cache = VectorCache(max_bytes)
         self._backend = backend
@@ -144,32 +146,32 @@ class Services:
     base_url: str = "http://127.0.0.1:8750"
     step_parents: ParentCache = field(default_factory=ParentCache)
     plan_cache: PlanCache = field(default_factory=PlanCache)
-    #: Cache of the run that each job belongs to, like `step_parents` for the plan of each step.
+    #: Cache that maps each job to its run, as `step_parents` maps each step to its plan.
     job_parents: ParentCache = field(default_factory=ParentCache)
     definition_cache: DefinitionCache = field(default_factory=DefinitionCache)
     search_backend: SearchBackend = field(default_factory=SearchBackend)
-    #: Renderer of large maps.
+    #: Worker process that draws large maps.
     layout_worker: LayoutWorker = field(default_factory=LayoutWorker)
     cpu: CpuQueue = field(default_factory=CpuQueue)
     #: Time a claimed job stays with its holder without a heartbeat.
     lease: timedelta = timedelta(minutes=15)
-    #: Events that trigger notifications, and the sender of the notifications; both are empty unless
-    #: configured.
+    #: Kinds of events that trigger a notification, and the sender of the notifications. Without a
+    #: configured webhook, there are no such events and no sender.
     notification_events: frozenset[str] = frozenset()
     webhook_sender: WebhookSender | None = None
-    #: Event that is set when there are notifications to deliver.
+    #: Set when there are notifications to deliver, to wake up the delivery loop.
     delivery_requested: asyncio.Event = field(default_factory=asyncio.Event)
-    #: Event that is set when there are documents to render.
+    #: Set when there are documents to render, to wake up the rendering loop.
     render_requested: asyncio.Event = field(default_factory=asyncio.Event)
-    #: Model that the server itself uses, and its time limit; without one, agents use their own
-    #: models.
+    #: Language model that the server calls, and the time limit in seconds for such a call. If the
+    #: server has no model, agents use their own models.
     model: Model | None = None
     model_seconds: float = 55
-    #: Event bus for committed changes.
+    #: Event bus that announces committed changes within this process.
     bus: Bus = field(default_factory=Bus)
-    #: Rate limit per org; None for no limit.
+    #: Rate limiter for the calls of each org; None if calls are not limited.
     rate_limit: TokenBuckets | None = None
-    #: Uses of tokens that are not written to the database yet.
+    #: Times at which API tokens were used, collected here until they are written to the database.
     last_used: LastUsed = field(default_factory=LastUsed)
     #: Background loops that are currently failing.
     loops: LoopHealth = field(default_factory=LoopHealth)

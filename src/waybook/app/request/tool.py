@@ -13,8 +13,8 @@ from waybook.app.request.arguments import ToolArguments
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.core.decision_context import Scope
 
-#: Keywords that a published schema contains. Titles, defaults and limits appear only in error
-#: messages.
+#: JSON Schema keywords that the published schema of a tool contains. Titles, defaults and limits
+#: are not published; only error messages mention them.
 PUBLISHED_KEYWORDS = frozenset({"type", "properties", "required", "items", "enum", "description"})
 
 
@@ -75,7 +75,8 @@ def _plain(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
 PLAN = frozenset({"plan", "research"})
 RESEARCH = frozenset({"research"})
 RUNS = frozenset({"runs"})
-#: Administration tools belong to no specific profile, only to the profile with all tools.
+#: Profiles of an administration tool. The set is empty, because only the profile that contains all
+#: tools offers these tools.
 ADMIN = frozenset[str]()
 
 
@@ -85,7 +86,7 @@ class Tool:
 
     name: str
     title: str
-    #: Text that a model reads at run time: when to call the tool and what the tool returns.
+    #: Description of the tool for language models: when to call the tool and what it returns.
     description: str
     arguments: type[ToolArguments]
     output_schema: dict[str, object]
@@ -95,7 +96,8 @@ class Tool:
     idempotent: bool = False
     profiles: frozenset[str] = PLAN
     logged: bool = True
-    #: Scopes of which any one allows calling the tool, if they differ from the default.
+    #: Scopes that allow a caller to call the tool; any one of them suffices. Empty if the default
+    #: scopes apply.
     scopes: frozenset[Scope] = frozenset()
 
     @property

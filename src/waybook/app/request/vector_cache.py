@@ -18,15 +18,16 @@ from waybook.store.driver.database import Database
 from waybook.store.research import embeddings
 from waybook.store.research.embeddings import FIRST, PAGE_ROWS, RECORD_BYTES, Changes, Snapshot
 
-#: Key of the vector cache: an org and an embedding model.
+#: Key of the vector cache: the id of an org and the name of an embedding model.
 Owner: TypeAlias = tuple[UUID, str]
 
 MEGABYTE = 1 << 20
 DEFAULT_MAX_BYTES = 256 * MEGABYTE
-#: The database keeps records of deletions for two days; a process that has not read them for a day
-#: reloads all vectors.
+#: Maximum time in seconds between two updates of the cached vectors; after a longer gap the process
+#: reloads all vectors. The database keeps records of deletions for two days, so a gap of one day
+#: misses no deletion.
 MAX_GAP_SECONDS = 86_400.0
-#: Seconds before vectors of an org that did not fit into memory are loaded again.
+#: Number of seconds after which an org's vectors are loaded again if they did not fit into memory.
 RETRY_SECONDS = 3_600.0
 
 
@@ -54,9 +55,10 @@ class Held:
     #: Vectors of the org; None before the first load, and if the vectors do not fit into memory.
     vectors: Vectors | None = None
     snapshot: Snapshot | None = None
-    #: Number that is incremented whenever the vectors change.
+    #: Version of the vectors, which is incremented at every change.
     version: int = 0
-    #: Event loop time before which embeddings that do not fit into memory are not read again.
+    #: Time on the event loop's clock before which vectors that did not fit into memory are not
+    #: loaded again.
     too_large_until: float = 0.0
     #: Lock that is held while the vectors are loaded or changed.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -115,8 +117,9 @@ class VectorCache:
             if locked.snapshot is not None and (
                 locked.version != base or locked.snapshot.running > changes.snapshot.running
             ):
-                # A concurrent search has applied its changes first. They may overlap with these
-                # changes, so the changes are read again.
+                # A concurrent search has updated the vectors since these changes were read. Its
+                # changes may overlap with these changes, so the changes are read again from the new
+                # state.
                 statement = embeddings.changes_statement(owner[1], locked.snapshot.running)
                 (rows,) = await database.read_org(owner[0], statement)
                 changes = embeddings.read_changes(rows)
@@ -138,7 +141,7 @@ class VectorCache:
 
     async def _load(self, database: Database, owner: Owner, locked: Held) -> None:
         """Load all embeddings of an org in pages; the next update adds concurrent changes."""
-        async with self._loading:  # Only one load at a time: the limit ignores unfinished loads.
+        async with self._loading:  # One load at a time: the memory limit ignores partial loads.
             await self._read_all(database, owner, locked)
 
     async def _read_all(self, database: Database, owner: Owner, locked: Held) -> None:
@@ -172,7 +175,8 @@ class VectorCache:
 
 def make_vectors(packed: bytes = b"") -> Vectors:
     """Return an index of packed embeddings. Call it in a thread: the first call imports numpy."""
-    # Ranking uses no OpenBLAS threads, and each thread would reserve memory at startup.
+    # OpenBLAS is limited to one thread, because ranking does not use its threads and each thread
+    # would reserve memory at startup.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module = import_module("waybook.research.ranking")
     made: Vectors = module.VectorIndex(packed)

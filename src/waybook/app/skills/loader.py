@@ -32,7 +32,8 @@ MAX_COMPATIBILITY_LENGTH = 500
 MAX_FORMATTING_LENGTH = 20_000
 MAX_BYTES = 40_000
 MAX_FRONT_MATTER_BYTES = 8_000
-#: Limit on nesting: the YAML parser is slow on deeply nested input.
+#: Maximum number of opening brackets in the front matter of a skill. It limits the nesting, because
+#: the YAML parser is slow on deeply nested input.
 MAX_BRACKETS = 100
 
 

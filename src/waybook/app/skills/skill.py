@@ -24,7 +24,7 @@ class Skill:
     formatting_instructions: str | None = None
     #: The whole front matter of `SKILL.md`, as JSON.
     front_matter: Mapping[str, object] = field(default_factory=dict)
-    #: Files of the skill: `SKILL.md` first, then the others by path.
+    #: Files of the skill: `SKILL.md` first, then the other files sorted by path.
     files: tuple[SkillFile, ...] = ()
 
     def file(self, path: str) -> SkillFile | None:

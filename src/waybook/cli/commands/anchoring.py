@@ -19,8 +19,8 @@ from waybook.cli.terminal.audit_text import (
 from waybook.errors import InvalidInput
 from waybook.settings import Settings
 
-#: File name of the anchor of an embedded database. The file is in the data directory, outside the
-#: cluster.
+#: Name of the file with the audit anchor of an embedded database. The file is in the data
+#: directory, but outside the database cluster.
 ANCHOR_NAME = "audit-anchor.jsonl"
 BROKEN_EXIT = 1
 NOTHING_VERIFIED_EXIT = 3

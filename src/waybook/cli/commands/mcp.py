@@ -28,7 +28,7 @@ def command(**flags: object) -> None:
     loaded = settings_from(flags)
     configure_server_logging(loaded)
     with _database_starting(loaded.settings):
-        gc.disable()  # Imported objects stay alive, so collecting garbage would only cost time.
+        gc.disable()  # Imports stay alive; collecting garbage only costs time.
         serve = load("waybook.cli.commands.mcp_stdio:serve")
         gc.freeze()
         gc.enable()

@@ -19,9 +19,11 @@ from waybook.transport.mcp.tools import published_tools
 
 log = logging.getLogger(__name__)
 
-#: Delay before the code for tool calls is loaded, because clients first request the list of tools.
+#: Delay in seconds before the code for tool calls is loaded. Loading waits, because clients first
+#: request the list of tools.
 STARTUP_DELAY_SECONDS: Final = 1.0
-#: Maximum wait of a call for the database at startup; shorter than client timeouts.
+#: Maximum time in seconds for which a call waits for the database at startup. It is shorter than
+#: the timeouts of clients.
 MAX_CALL_WAIT_SECONDS: Final = 20.0
 
 
@@ -56,7 +58,8 @@ class DeferredStartup:
                 running(self._settings, waiting=_report_wait)
             )
         except WaybookError as error:
-            # Operators read the log; the agent gets the error with its next call.
+            # The error is logged for the operator; the agent gets the same error as the answer to
+            # its next call.
             log.error("cannot start: %s", error.message)  # noqa: TRY400 - what went wrong is said
             raise
         return services

@@ -38,7 +38,8 @@ from waybook.plan.states import PlanStatus
 from waybook.settings import Settings
 
 MIN_ID_LENGTH = 8
-#: Minimum terminal width for progress bars; a narrower terminal shows only their figures.
+#: Minimum terminal width for drawing progress bars; on a narrower terminal, only the numbers of the
+#: progress are shown.
 MIN_WIDTH_FOR_BARS = 100
 
 
@@ -237,7 +238,7 @@ async def _follow(
         if board.is_closed:
             return board
         await wait_or_resize(resized, EVERY_SECONDS)
-        with contextlib.suppress(Busy, Unavailable):  # The next refresh may succeed after an error.
+        with contextlib.suppress(Busy, Unavailable):  # Ignore: the next refresh may succeed.
             board = await read_plan_detail(
                 here.call, board.plan.id, PlanInclude.BOARD, before=board
             )

@@ -21,7 +21,7 @@ from waybook.dag.snapshots.rows import as_list, as_object
 from waybook.dag.snapshots.snapshot import report_from_snapshot
 from waybook.errors import BadRecipe, InvalidInput, WaybookError
 
-#: Function that returns the answer to an input text.
+#: Function that computes the JSON answer for an input, which is a whole file or one line of it.
 AnswerFunction = Callable[[bytes], Mapping[str, object]]
 AnswerT = TypeVar("AnswerT")
 

@@ -192,7 +192,7 @@ def _decided(
     return chosen[0] if chosen else None
 
 
-# Decision of a single review by command-line flags
+# Deciding a single review with command-line flags
 
 
 async def _carry_out(
@@ -206,7 +206,7 @@ async def _carry_out(
             return await submit_decision(here, decided, **_seen(reviews[0]))
         if plan is None:
             raise NotAwaitingReview("nothing waits for a decision here")
-        # The tool reports whether the review was already decided, and by which user.
+        # If the review was already decided, the tool reports this and the user who decided it.
         return await submit_decision(here, decided, planId=(await resolve_plan(here.call, plan)).id)
 
 
@@ -257,7 +257,7 @@ async def _reviews(here: AppSession, plan: str | None) -> list[ReviewRecord]:
     return await list_reviews(here.call, plan_id)
 
 
-#: Fields of a review that an open review does not have yet.
+#: Fields of a review that are set only when it is decided, and so are omitted for an open review.
 DECISION_FIELDS = {"decision", "feedback", "decided_by", "decided_at", "plan_status"}
 
 

@@ -21,7 +21,7 @@ from waybook.cli.runtime import get_console, load_settings, open_app
 from waybook.core.durations import format_age
 from waybook.settings import Settings
 
-#: Part of a search reply, as a JSON object.
+#: JSON object that is a part of a search reply.
 Body: TypeAlias = dict[str, Any]
 
 MAX_NAMES_LISTED = 2

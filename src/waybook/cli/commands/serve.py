@@ -49,7 +49,8 @@ def command(**flags: object) -> None:
     settings = loaded.settings
     read_proxies(settings.trusted_proxies)  # Report an invalid proxy list before anything starts.
     with contextlib.closing(listen(settings.host, settings.port)) as listening:
-        # A token identifies the caller of a command; the server itself does not act for a token.
+        # The token is removed, because a token identifies the caller of a command and the server
+        # itself does not act for a token.
         known = replace(settings, port=listening.getsockname()[1], token=None)
         run(_serve(replace(loaded, settings=known), listening))
 

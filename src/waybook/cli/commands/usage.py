@@ -19,7 +19,7 @@ from waybook.settings import Settings
 
 NOT_REPORTED = "(not reported)"
 MIN_NAME_WIDTH = 12
-#: Width of the usage figures next to a name.
+#: Width in characters of the usage numbers that follow a name.
 FIGURES = 52
 
 

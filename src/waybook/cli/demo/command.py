@@ -42,7 +42,7 @@ from waybook.cli.terminal.plan_board import Viewport
 from waybook.core.decision_context import Channel
 from waybook.settings import Settings
 
-#: Number of lines below the displayed plan or run.
+#: Number of terminal lines that the demo uses below the displayed plan or run.
 FOOTER_LINES = 3
 Look = Callable[[], Awaitable[DisplayedSubject]]
 Part = Coroutine[object, object, None]
@@ -156,7 +156,7 @@ async def _nothing() -> None:
 
 
 #: Simulated duration of the demo. The simulated clock starts this long before the current time, so
-#: that the demo ends at about the current time.
+#: that the simulated time at the end of the demo is about the current time.
 STORY = timedelta(minutes=360)
 
 
@@ -178,7 +178,7 @@ def command(*, fast: bool, keep: bool, **flags: object) -> None:
         if not keep:
             with get_console().status("starting PostgreSQL …"):
                 flags["data_dir"] = stack.enter_context(temporary_database())
-        settings = replace(load_settings(flags), token=None)  # All users of the demo are fictional.
+        settings = replace(load_settings(flags), token=None)  # No token for fictional demo users.
         asyncio.run(_play(settings, fast=fast, keep=keep))
 
 

@@ -24,7 +24,7 @@ from waybook.cli.terminal.run_board import documents_available
 #: Key of the document that is printed in full at the end of the demo.
 SHOWN_DOCUMENT = "advisor_recommendations"
 MAX_WIDTH = 92
-#: Length of an id prefix that is unique in practice.
+#: Number of characters of an id that are shown; this prefix is unique in practice.
 SHORT_ID_LENGTH = 13
 
 NEXT = (

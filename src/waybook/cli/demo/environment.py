@@ -27,7 +27,7 @@ from waybook.embedded_postgres.supervisor import attach
 from waybook.store.driver.database import Database
 
 Show = Callable[[], Awaitable[None]]
-#: Seconds between frames while simulated time passes.
+#: Real time in seconds between two screen updates while simulated time passes.
 FRAME_SECONDS = 0.15
 
 
@@ -39,8 +39,8 @@ class PlaybackSpeed:
     per_line: float
 
 
-#: Playback speed for a plan, where every step is logged, and for a run, where only major events are
-#: logged.
+#: Playback speed for the demo's plan, whose every step is logged, and for the demo's run, of which
+#: only major events are logged.
 SLOW = PlaybackSpeed(0.045, 0.14)
 SLOW_RUN = PlaybackSpeed(0.015, 0.1)
 FAST = PlaybackSpeed(0, 0)
@@ -147,7 +147,8 @@ def _real_time() -> float:
     return asyncio.get_running_loop().time()
 
 
-#: Maximum wait for the server to stop after its last client has left.
+#: Maximum time in seconds to wait until the database server stops after its last client has
+#: disconnected.
 SHUTDOWN_TIMEOUT_SECONDS = 15.0
 
 
@@ -157,7 +158,7 @@ def temporary_database() -> Iterator[Path]:
     above = Path(tempfile.mkdtemp(prefix="waybook-demo-"))
     above.chmod(0o711)  # A server started by root runs as another user, who needs access.
     data_dir = above / "data"
-    for number in (signal.SIGTERM, signal.SIGHUP):  # Closing the terminal also cleans up.
+    for number in (signal.SIGTERM, signal.SIGHUP):  # Clean up also when the terminal is closed.
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     try:
         with attach(data_dir, grace_seconds=0):

@@ -20,9 +20,9 @@ from waybook.cli.terminal.errors import ToolError
 from waybook.core.decision_context import Channel
 
 POLL_MINUTES = 4
-#: Minutes that a job takes; each session uses one of these durations.
+#: Simulated minutes that a job takes; each session always uses the same one of these durations.
 WORK_MINUTES = (4, 6, 5)
-#: Delay after which the killed session submits its late result.
+#: Simulated minutes after which the killed session submits its late result.
 LATE_RESULT_MINUTES = 24
 
 MODELS = {"ada": "alpha", "ben": "beta", "cleo": "gamma"}
@@ -157,7 +157,7 @@ def say_as_agent(me: Actor, message: str, *, strong: bool = False) -> None:
     me.scene.feed.say(me.session or me.name, message, strong=strong)
 
 
-# Outcomes of a job
+# Possible outcomes of a job in the demo
 
 
 async def submit_result(me: Actor, job: Job) -> None:

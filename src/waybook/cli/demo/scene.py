@@ -35,13 +35,16 @@ class DemoContext:
     plan_id: str = ""
     run_id: str = ""
     run_complete: bool = False
-    #: Id of the job that the killed session held, until another session claims the job.
+    #: Id of the job that the killed session holds; empty as soon as another session has claimed the
+    #: job.
     abandoned_jobs: str = ""
-    #: Tasks of actors started during the demo.
+    #: Tasks of the agents and the person that were started in the course of the demo.
     later: list[asyncio.Task[None]] = field(default_factory=list)
-    #: Number of plan results submitted per agent, and of decisions made by the person.
+    #: For the demo's plan: number of results that each agent has submitted, and number of decisions
+    #: that the person has made, by name.
     counters: dict[str, int] = field(default_factory=dict)
-    #: Number of run results submitted per agent, and of feedback texts given by the person.
+    #: For the demo's run: number of results that each agent has submitted, and number of feedback
+    #: texts that the person has given, by name.
     jobs: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -80,13 +83,14 @@ class Actor:
         self.scene.feed.say(self.name, message, strong=strong)
 
 
-#: Minimum terminal width for showing the event log next to the plan or run.
+#: Minimum terminal width at which the event log is shown next to the plan or run and not below it.
 MIN_WIDTH_SIDE_BY_SIDE = 136
 FEED_WIDTH = 64
 MIN_FEED_LINES = 3
-#: Final number of steps of the demo's plan.
+#: Number of steps that the demo's plan has at the end.
 MAX_STEPS = len(PLAN_STEPS) + len(BRANCH_STEPS)
-#: Number of lines in the view: the stages of the demo's run, plus the steps of its longest stage.
+#: Maximum number of lines that the display of the demo's run needs: one for each stage, plus one
+#: for each step of the stage with the most steps.
 MAX_LINES = 5 + 13
 
 

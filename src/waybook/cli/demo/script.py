@@ -59,7 +59,7 @@ AGREED_PLAN = (
     "three waves of three reports, side by side for a week each, with a way back in an hour"
 )
 
-#: Feedback of the person on each stage, which starts the next stage.
+#: For each stage of the demo's run, the person's feedback that starts the next stage.
 RUN_FEEDBACK: Mapping[str, str] = MappingProxyType(
     {
         "thesis": "Whatever we do, I want a way back within an hour.",
@@ -73,7 +73,8 @@ _PROPOSAL = "## In short\n\n{idea} {why}\n\n"
 _REVIEW = "## In short\n\n{whose} says: *{theirs}* "
 _PLAN = "## In short\n\nWe do it in {agreed}.\n\n"
 
-#: Text template per document; documents not listed here use `_BROUGHT_TOGETHER`.
+#: Text template for each document of the demo's run; documents that are not listed here use
+#: `_BROUGHT_TOGETHER`.
 TEXTS: Mapping[str, str] = MappingProxyType(
     {
         "business_case": _PROPOSAL
@@ -198,7 +199,7 @@ PRICE, HOSTING = "Price three queues", "Compare self-hosting costs"
 EFFORT, RISKS = "Estimate the work of moving", "Look for what could go wrong"
 AGREE, WRITE = "Agree on the recommendation", "Write the recommendation"
 
-#: Steps of the demo's plan as first created: nine steps, to which a branch adds two more.
+#: The nine steps with which the demo's plan is created; a branch adds two more steps later.
 PLAN_STEPS = (
     (MAP, "search", "Who starts what, when, and what waits for what."),
     (MISSED, "search", "Every run that was late or missing, with its cost."),
@@ -240,7 +241,8 @@ class ScriptedWork:
     minutes: float
     result: Mapping[str, object]
     confidence: float
-    #: Minutes after which the agent reads its instructions again, which renews its heartbeat.
+    #: Minutes after the start of the step at which the agent reads its instructions again, which
+    #: renews its heartbeat.
     heartbeats: tuple[float, ...] = ()
 
 

@@ -17,7 +17,7 @@ from waybook.cli.terminal.bars import PLAN_STYLES, STEP_STYLES
 from waybook.json_values import Body, Json
 from waybook.plan.states import PlanStatus, StepStatus
 
-#: Detail fields of an audit entry that are shown as the reason of the entry.
+#: Fields in an audit entry's details that the table shows to explain the entry.
 DETAIL_FIELDS = ("stepKey", "error", "reason", "rationale", "decision", "feedback", "skill")
 
 

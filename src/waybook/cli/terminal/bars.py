@@ -64,7 +64,7 @@ RUN_STYLES: Mapping[RunState, StatusStyle] = MappingProxyType({
 })
 # fmt: on
 
-#: One glyph per status, so that the bar is readable without color.
+#: A different character for each step status, so that the progress bar is readable without color.
 GLYPHS = {
     StepStatus.COMPLETED: "█",
     StepStatus.SKIPPED: "▓",

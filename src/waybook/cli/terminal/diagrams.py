@@ -51,7 +51,8 @@ def _steps(stage: StageMap, width: int) -> Table:
     return table
 
 
-#: Minimum terminal width for the strategy column; below it, the names get the space.
+#: Minimum terminal width for showing the strategy column; on a narrower terminal, the step names
+#: get its space.
 MIN_WIDTH_FOR_STRATEGIES = 90
 TWIG_WIDTH, TYPE_WIDTH, STRATEGY_WIDTH, JOBS_WIDTH, ORDER_WIDTH = 7, 7, 30, 8, 18
 MIN_NAME_WIDTH = 14

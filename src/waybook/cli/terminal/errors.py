@@ -10,7 +10,7 @@ from waybook.core.hidden_characters import escape_hidden
 from waybook.errors import Misconfigured, NextCall, Unavailable, WaybookError
 from waybook.redaction import redact
 
-#: CLI commands that correspond to the tools in error hints.
+#: For each tool that an error hint may suggest, the CLI command that does the same.
 COMMANDS = {
     "list_active_plans": "waybook plans",
     "get_plan_status": "waybook status {planId}",
@@ -19,7 +19,8 @@ COMMANDS = {
     "get_run_progress": "waybook run {runId}",
     "submit_stage_feedback": 'waybook feedback {runId} {stageSlug} "…"',
 }
-#: Placeholders for command arguments that the suggested next call does not contain.
+#: Placeholders shown in a suggested command for arguments that the suggested next call does not
+#: contain.
 PLACEHOLDERS = {"planId": "ID", "runId": "ID", "stageSlug": "STAGE"}
 
 

@@ -54,16 +54,18 @@ def run_event_sentence(run_event: RunEvent) -> str:
     return f"{run_event.session or run_event.actor} {label}{about}"
 
 
-#: Minimum terminal widths for the holder column and for the timeline.
+#: Minimum terminal width for showing the holder column, and minimum terminal width for showing the
+#: timeline.
 MIN_WIDTH_FOR_HOLDERS = 92
 MIN_WIDTH_FOR_TIMELINE = 72
 STATUS_WIDTH, TIME_WIDTH, NUMBER_WIDTH = 16, 7, 3
 MAX_HOLDER_WIDTH, MIN_NAME_WIDTH = 16, 12
-#: Number of lines that are neither steps nor footer: border, name, bar, counts, heading.
+#: Number of displayed lines other than steps and footer: border, plan name, progress bar, counts,
+#: and table heading.
 PLAN_FIXED_ROWS = 6
-#: Minimum terminal height for the footer; below it, the steps get the space.
+#: Minimum terminal height for showing the footer; on a lower terminal, the steps get its space.
 LOW_HEIGHT = 12
-#: Minimum number of rows for showing the number of hidden steps.
+#: Number of rows above which the display also shows how many steps are hidden.
 MIN_ROWS_FOR_ELLIPSIS = 3
 
 
@@ -74,11 +76,13 @@ class Viewport:
     width: int
     height: int | None = None
     live: bool = False
-    #: Whether to prefer the holder column over the timeline if only one of them fits.
+    #: Whether to show the holder column and not the timeline if only one of them fits into the
+    #: width.
     holders: bool = False
-    #: Whether to show the footer below the steps, with the required user action and the last event.
+    #: Whether to show a footer below the steps, which contains the action required from the user
+    #: and the last event.
     foot: bool = True
-    #: Whether to fill the terminal height even if there is less to show.
+    #: Whether to fill the height of the terminal even if there are fewer lines to show.
     filled: bool = False
 
     @property

@@ -22,17 +22,20 @@ from waybook.plan.states import StepStatus
 from waybook.run.status import RunState
 
 STATUS_WIDTH, MIN_NAME_WIDTH = 13, 12
-#: Minimum terminal widths for bars, for long bars, and for the worker column.
+#: Minimum terminal widths for showing progress bars, for showing long progress bars, and for
+#: showing the worker column.
 MIN_WIDTH_FOR_BARS, MIN_WIDTH_FOR_LONG_BARS, MIN_WIDTH_FOR_WORKERS = 72, 110, 92
 SHORT_BAR, LONG_BAR, WORKERS_WIDTH = 10, 16, 18
-#: Minimum length of names; the worker column is left out if it would cut names below this length.
+#: Minimum length in characters to which names may be truncated; if the worker column would require
+#: shorter names, the column is left out.
 MIN_NAME_LENGTH = 22
-#: Number of lines that are neither stages, steps nor footer: border, name, source, bar.
+#: Number of displayed lines other than stages, steps and footer: border, run name, source, and
+#: progress bar.
 RUN_FIXED_ROWS = 5
-#: Minimum number of rows for showing the number of hidden lines.
+#: Number of rows above which the display also shows how many lines are hidden.
 MIN_ROWS_FOR_ELLIPSIS = 3
 
-#: Counts per step status from which a progress bar is drawn; empty for no bar.
+#: For each step status, the number that a progress bar draws with it; empty if no bar is drawn.
 Counts = Mapping[StepStatus, int]
 
 
@@ -44,9 +47,9 @@ class DisplayRow:
     status: Text
     bar: Counts
     figures: Text
-    #: Documents of a stage, or workers of a step.
+    #: Documents of the stage if the row is a stage, or workers of the step if the row is a step.
     holders: Text
-    #: True for the row at the run's current position.
+    #: Whether the row is the stage or step at which the run currently is.
     is_current: bool = False
 
 

@@ -18,7 +18,7 @@ UNKNOWN = StatusStyle("?", "unknown", "yellow")
 INDENT = "   "
 MIN_BAR_WIDTH, MAX_BAR_WIDTH = 8, 40
 
-#: For each progress status, the step status as which a bar draws it.
+#: For each progress status, the step status whose style a progress bar uses to draw it.
 BAR_STATUS = {
     ProgressStatus.COMPLETED: StepStatus.COMPLETED,
     ProgressStatus.FAILED: StepStatus.FAILED,

@@ -20,11 +20,12 @@ from waybook.dag.graph import (
 from waybook.dag.model import Dag, Input, RecipeStep, Stage, Strategy
 from waybook.dag.templates.template import TemplateKind, template_error
 
-#: Maximum number of producers of a document that are checked for an edge to suggest.
+#: Maximum number of steps producing a document that are examined to find an edge that the error
+#: message can suggest.
 MAX_PRODUCERS_CHECKED = 20
 
-#: Set of steps as an integer bit mask, with one bit per position in the graph's order. The union of
-#: two sets of ten thousand steps is a single operation.
+#: Set of steps, represented as an integer with one bit for each position in the graph's order, so
+#: that the union of two sets of ten thousand steps is a single operation.
 Bits = int
 
 
@@ -149,8 +150,8 @@ def _shape_faults(dag: Dag) -> Iterator[Diagnostic]:
         yield Diagnostic("several_terminals", "transitions", message)
 
 
-#: Maximum total length of the distinct templates in a definition, since checking templates takes
-#: time. Each template adds a fixed overhead.
+#: Maximum total length of the distinct templates in a definition, because checking templates takes
+#: time, and the number of characters that is added to the total for each template.
 MAX_TEMPLATE_LENGTH = 1 << 19
 TEMPLATE_OVERHEAD = 512
 
@@ -158,7 +159,7 @@ TEMPLATE_OVERHEAD = 512
 def definition_errors(dag: Dag) -> list[Diagnostic]:
     """Return the structural errors of a DAG, limited in number per kind and stage."""
     faults = transition_errors(dag)
-    # Without a valid stage order, it is unknown which stage precedes which.
+    # If the order of the stages has errors, it is unknown which stages come before which.
     before = {} if faults else stages_before(dag)
     for place, stage in enumerate(dag.stages):
         at = f"stages[{place}].recipe"

@@ -15,10 +15,12 @@ from typing import cast
 from waybook.dag.diagnostics import Diagnostic
 
 Schema = Mapping[str, object]
-#: Function that returns the errors of a value, each with its position inside the value.
+#: Function that checks a value and returns the errors found, each with its position inside the
+#: value.
 Check = Callable[[object], Sequence[Diagnostic]]
 
-#: Maximum number of errors found in a list or an object before checking stops.
+#: Maximum number of errors in a list or an object; after this number, the check of the list or
+#: object ends.
 MAX_ERRORS = 100
 MAX_QUOTE_LENGTH = 60
 

@@ -23,7 +23,8 @@ from waybook.errors import BadRecipe
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
-#: Maximum number of values in a definition text; each alias counts as the values it refers to.
+#: Maximum number of values in a definition text, where each YAML alias counts as all the values to
+#: which it refers.
 MAX_PARTS = 200_000
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -71,7 +72,8 @@ def parse_definition(text: str) -> object:
     if len(text) > MAX_BYTES or len(text.encode(errors="surrogatepass")) > MAX_BYTES:
         raise _too_long()
     if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
-        # Fast path for valid JSON; error messages come from the YAML parser below.
+        # Parse valid JSON quickly. If the text is not valid JSON, the YAML parser below parses it
+        # and produces the error messages.
         with suppress(ValueError, RecursionError):
             return _json(text.removeprefix("\ufeff"))
     return _yaml(text)

@@ -26,10 +26,11 @@ from waybook.dag.diagram.status_marks import (
     symbol_for,
 )
 
-#: Characters that XML does not allow, even if they are escaped.
+#: Characters that XML does not allow, not even escaped.
 FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 REPLACEMENT = "\ufffd"
-#: Fast path: most texts have only these characters and need no escaping.
+#: Texts of only these characters need no escaping; most texts match this pattern and take this fast
+#: path.
 PLAIN_TEXT: Final = re.compile(r"[\w .,:;/()+-]*")
 
 
@@ -44,7 +45,7 @@ def escape_text(text: str) -> str:
     return escape(FORBIDDEN.sub(REPLACEMENT, replace_hidden(text, REPLACEMENT)))
 
 
-#: Attribute names that are Python keywords, and so cannot be argument names.
+#: XML attributes whose name is a Python keyword, by the argument name used in its place.
 ATTRIBUTE_NAMES = {"class_": "class"}
 
 
@@ -79,7 +80,7 @@ def text(x: int, y: int, content: str, class_: str | None = None, **attributes: 
 
 LEGEND_HEIGHT = 30
 LINE_HEIGHT = 15
-#: Offset between the cards of a stacked box.
+#: Offset in pixels between the cards of a box that is drawn as a stack.
 STACK_OFFSET = 4
 MAX_TITLE_LENGTH = 300
 TIMES_SIGN = "\N{MULTIPLICATION SIGN}"

@@ -20,15 +20,16 @@ from typing import TypeAlias
 from waybook.dag.diagram.dimensions import Dimensions
 from waybook.dag.diagram.grid import Grid, Item, neighbors
 
-#: Weights for placing boxes and lines: a bend in a passing line costs more than a moved box.
+#: Weights with which the layout moves items vertically: of a box, of a passing line, and of an item
+#: without neighbors. A bend in a passing line costs more than a moved box.
 BOX_WEIGHT, LINE_WEIGHT, IDLE_WEIGHT = 1.0, 4.0, 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class VerticalPlacement:
-    #: Vertical center of each item, relative to the top of its band.
+    #: Vertical center of each item (box or passing line), relative to the top of the item's band.
     middle: Sequence[int]
-    #: Height of each band.
+    #: Height of each band, where a band is a group of columns drawn in one row of the map.
     heights: list[int]
 
 
@@ -117,12 +118,14 @@ def monotone_fit(wishes: Sequence[float], weights: Sequence[float]) -> list[floa
     return [mean for mean, _, count in blocks for _ in range(count)]
 
 
-#: Position of a gap between columns: its band, and the column after the gap.
+#: Position of a gap between two columns: the number of its band, and the number of the column to
+#: the right of the gap.
 Gap: TypeAlias = tuple[int, int]
 
-#: Free space in a gap before its tracks, after its tracks (for the arrows), and between its tracks.
+#: Free space in a gap between columns: before its tracks, after its tracks (where the arrows are),
+#: and between its tracks.
 BEFORE, BEHIND, BETWEEN = 10, 15, 8
-#: Minimum number of tracks in a gap for placing the tracks closer together.
+#: Number of tracks in a gap between columns above which the tracks are placed closer together.
 COMPACT_TRACK_COUNT = 16
 
 
@@ -130,15 +133,17 @@ COMPACT_TRACK_COUNT = 16
 class Gaps:
     """Tracks for edges in the gaps between columns, and the resulting widths."""
 
-    #: Track numbers within a gap: of each source that lines leave, and of each target that lines
-    #: enter from above (True) or from below (False).
+    #: Number of the vertical track, within its gap between columns, for each source from which
+    #: lines leave, and for each target, separately for lines that enter it from above (True) and
+    #: from below (False).
     exits: Mapping[int, int]
     entries: Mapping[tuple[int, bool], int]
-    #: Number of tracks in each gap for lines that leave a source, and for lines that enter a
-    #: target.
+    #: Number of tracks in each gap for lines that leave a source, and number of tracks in each gap
+    #: for lines that enter a target.
     leaving: Mapping[Gap, int]
     entering: Mapping[Gap, int]
-    #: Left edge of each column, and the right end after the last one.
+    #: Horizontal position of the left edge of each column, and of the right edge of the last
+    #: column.
     columns: list[int]
     measures: Dimensions
 

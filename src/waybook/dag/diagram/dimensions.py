@@ -35,10 +35,12 @@ WIDTHS: Mapping[str, int] = MappingProxyType(
     {letter: width for width, letters in _BY_WIDTH.items() for letter in letters}
 )
 UNKNOWN, WIDE_CHARACTER_WIDTH, NONE = 620, 1000, 0
-#: Safety factor: fonts differ, so texts are measured as in a wide font.
+#: Factor by which measured text widths are increased, because fonts differ and the text must also
+#: fit in a wide font.
 WIDTH_MARGIN = 1.15
 ELLIPSIS = "…"
-#: Maximum length of a text that is measured; a longer text is cut first.
+#: Maximum length in characters of a text whose width is measured; a longer text is first truncated
+#: to this length.
 MAX_MEASURED_LENGTH = 400
 
 
@@ -92,12 +94,13 @@ def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
     return [*wrapped, truncate(" ".join(words), room, size)] if words else wrapped
 
 
-#: Minimum number of boxes on a map for drawing the boxes compact.
+#: Number of boxes on a map from which on the boxes are drawn in a compact form.
 COMPACT_FROM = 400
-#: Minimum number of identical sibling steps for drawing them as a stack.
+#: Number of identical sibling steps from which on these steps are drawn as one stack.
 STACK_FROM = 9
 NAME_SIZE, WORD_SIZE = 12, 11
-#: Horizontal insets of texts in a box; the left inset leaves space for the icon.
+#: Space to the left and to the right of a text in a box; the space to the left is large enough for
+#: the icon.
 TEXT_LEFT, TEXT_RIGHT = 30, 8
 #: Preferred ratio of a map's width to its height.
 ASPECT = 1.5
@@ -109,22 +112,26 @@ class Dimensions:
     box_width: int = 188
     box_height: int = 44
     name_lines: int = 1
-    #: Vertical gaps between boxes, between a box and a passing line, and between passing lines.
+    #: Vertical gap between two boxes, between a box and a passing line, and between two passing
+    #: lines.
     row_gap: int = 14
     passing_gap: int = 9
     line_gap: int = 7
-    #: Gaps between columns and between bands; both grow with the number of lines in them.
+    #: Minimum gap between two columns, and minimum gap between two bands; both gaps grow with the
+    #: number of lines in them.
     column_gap: int = 44
     band_gap: int = 26
     pitch: int = 6
-    #: Outer margin of the map; padding of a frame; height of a frame's heading; gap between frames.
+    #: Outer margin of the map, padding inside a frame, height of a frame's heading, and gap between
+    #: frames.
     margin: int = 14
     padding: int = 16
     heading: int = 30
-    #: Minimum width of a frame, so that its heading fits.
+    #: Minimum width of a frame, so that the frame's heading fits.
     narrowest: int = 420
     lane_gap: int = 34
-    #: Maximum number of columns that an edge passes through; a longer edge becomes a detour.
+    #: Maximum number of columns through which an edge is drawn; an edge that spans more columns is
+    #: drawn as a detour around them.
     longest_passing: int = 6
     compact: bool = False
 

@@ -18,7 +18,8 @@ from typing import TypeAlias
 
 from waybook.dag.diagram.layers import Pairs, bands_of
 
-#: Number of a box, or of a slot for a passing line; slots are numbered after all boxes.
+#: Number of an item in the layout, which is a box or a slot through which a line passes. The slots
+#: are numbered after all boxes.
 Item: TypeAlias = int
 
 
@@ -26,16 +27,18 @@ Item: TypeAlias = int
 class Grid:
     boxes: int
     edges: Pairs
-    #: Layer number of each item in the grid.
+    #: Layer (column) number of each item, by item number.
     layer: list[int]
-    #: First layer of each band, and the band of each layer.
+    #: Number of the first layer of each band, and number of the band of each layer.
     starts: list[int]
     bands: list[int]
-    #: Source box of the line in each slot, in the order of the slots.
+    #: For each slot, the box at which the line that passes through the slot starts, in the order of
+    #: the slots.
     origins: list[int] = field(default_factory=list)
-    #: Edges drawn through the columns, each with the items on its route, both ends included.
+    #: Edges that are drawn through the columns, each with the items on its route, including the
+    #: boxes at both ends.
     through: dict[tuple[int, int], list[Item]] = field(default_factory=dict)
-    #: Edges drawn as detours.
+    #: Edges that are drawn as detours around the columns.
     detours: Pairs = field(default_factory=list)
 
     def band(self, item: Item) -> int:
@@ -106,7 +109,8 @@ def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Ite
 
 
 MAX_ROUNDS = 4
-#: Number of items above which the layout makes fewer sweeps and does not count crossings.
+#: Number of items above which the layout makes only `ROUNDS_BEYOND` sweeps and does not count line
+#: crossings, and this number of sweeps.
 MAX_COUNTED, ROUNDS_BEYOND = 1_500, 2
 
 Columns = list[list[Item]]

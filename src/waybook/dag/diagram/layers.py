@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from waybook.dag.diagram.model import Lane
 
-#: Edges as pairs of a source index and a target index.
+#: Edges, each as a pair of the index of its source and the index of its target.
 Pairs: TypeAlias = list[tuple[int, int]]
 
 
@@ -131,11 +131,12 @@ def _edges_through(layer: Sequence[int], edges: Pairs, count: int) -> list[int]:
     return change
 
 
-#: Number of lines that any map may have, and number of lines allowed per box of a larger map.
+#: Number of lines that a map may always have, and number of lines that a map may have for each of
+#: its boxes. The larger of the two totals applies.
 MIN_LINES: Final = 1_000
 LINES_PER_BOX: Final = 10
-#: Maximum number of boxes for which implied dependencies are computed, which takes one bit per pair
-#: of boxes.
+#: Maximum number of boxes for which dependencies implied by other dependencies are computed. The
+#: computation takes one bit of memory for each pair of boxes.
 MAX_REDUCED_BOXES: Final = 2_000
 
 

@@ -14,17 +14,18 @@ from waybook.dag.progress.structure import Structure, stage_order
 class DiagramStep:
     key: str
     name: str
-    #: Kind of the step; only steps of the same kind are stacked.
+    #: Kind of the step; only steps of the same kind can be drawn as one stack.
     kind: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
     slug: str
-    #: Name of the lane; empty for a plan, whose lane has no frame.
+    #: Name of the lane; empty for the lane of a plan, which is drawn without a frame.
     name: str
     steps: tuple[DiagramStep, ...]
-    #: Edges as pairs of step keys; they are acyclic, and both ends are steps of this lane.
+    #: Edges, each as a pair of step keys. The edges form no cycle, and both steps belong to this
+    #: lane.
     edges: tuple[tuple[str, str], ...] = ()
 
 
@@ -33,7 +34,7 @@ class Diagram:
     name: str
     #: Lanes of the diagram in topological order.
     lanes: tuple[Lane, ...]
-    #: Transitions as pairs of lane slugs, always forward.
+    #: Transitions, each as a pair of lane slugs. A transition always leads to a later lane.
     transitions: tuple[tuple[str, str], ...] = ()
 
 

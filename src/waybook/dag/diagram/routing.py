@@ -24,8 +24,9 @@ from waybook.dag.diagram.grid import Grid
 from waybook.dag.diagram.model import Diagram
 
 Point: TypeAlias = tuple[int, int]
-#: Route of a line. A segment between two points is straight if they have the same x or the same y.
-#: Otherwise it is a curve that begins and ends along x and stays between the two points.
+#: Points of a line's route. Two consecutive points with the same x or the same y are connected by a
+#: straight segment. Other consecutive points are connected by a curve that begins and ends
+#: horizontally and stays between the two points.
 Route: TypeAlias = tuple[Point, ...]
 
 
@@ -38,9 +39,9 @@ class Box(NamedTuple):
     height: int
     #: Index of the lane that contains the box.
     lane: int
-    #: Indexes, within the lane, of the steps in the box.
+    #: Indexes of the steps that the box represents, counted within the lane.
     steps: tuple[int, ...]
-    #: Column number of the box, counted through all bands.
+    #: Number of the box's column, counted across all bands.
     layer: int
 
 
@@ -78,15 +79,15 @@ class Layout:
     height: int
     boxes: tuple[Box, ...]
     lines: tuple[EdgeLine, ...]
-    #: Frames of the lanes; empty if there is a single lane without a name.
+    #: Frames of the lanes; empty if the only lane has no name.
     frames: tuple[Frame, ...]
     transitions: tuple[TransitionRoute, ...]
-    #: Number of edges that are not drawn because there are too many to distinguish.
+    #: Number of edges that are not drawn, because the map has too many edges to distinguish.
     undrawn: int = 0
 
 
 RADIUS = 7
-#: Size of an arrowhead; its tip is at the end of the line.
+#: Length and half the height of an arrowhead, whose tip is at the end of the line.
 HEAD_LENGTH, HEAD_HALF = 7, 4
 
 
@@ -193,12 +194,14 @@ def arrowhead_data(way: Route) -> str:
 class Corridors:
     """Horizontal tracks below each band, vertical tracks at the left, and the total height."""
 
-    #: Vertical position of the top of each band.
+    #: Vertical position of the top edge of each band.
     tops: list[int]
     height: int
-    #: Vertical position of each source's track below a band.
+    #: Vertical position of the horizontal track below a band that is reserved for the lines of a
+    #: source.
     along: Mapping[tuple[int, int], int]
-    #: Distance of each source's gutter track from the left.
+    #: Distance from the left edge to the vertical track in the gutter that is reserved for the
+    #: lines of a source.
     gutter: Mapping[int, int]
     gutter_width: int
 
@@ -278,7 +281,8 @@ def _corridors(grid: Grid, rows: VerticalPlacement, gaps: Gaps, measures: Dimens
     )
 
 
-#: Free space next to the tracks in the gutter and in a corridor.
+#: Free space on both sides of the tracks, in the gutter at the left and in the corridors below the
+#: bands.
 CORRIDOR_MARGIN = 12
 
 

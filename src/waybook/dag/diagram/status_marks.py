@@ -18,7 +18,7 @@ from waybook.dag.progress.report import Report, StageReport, StepReport
 class StatusSymbol:
     symbol: str
     label: str
-    #: SVG path data of the icon, relative to the current point; about ten pixels wide.
+    #: SVG path data of the icon, relative to the current point; the icon is about ten pixels wide.
     icon: str
 
 
@@ -45,11 +45,12 @@ STATUS_SYMBOLS: Mapping[str, StatusSymbol] = MappingProxyType({
 # fmt: on
 
 NOT_STARTED, UNKNOWN = "not_started", "unknown"
-#: Status of a box on a map drawn without progress.
+#: Status given to every box on a map that is drawn without progress.
 NO_STATUS = "bare"
-#: Statuses of successfully finished steps.
+#: Statuses of steps that are finished successfully.
 DONE_STATUSES = frozenset({"completed", "skipped"})
-#: Status precedence when several steps share a box, highest first.
+#: Status that a box shows if several steps share the box: the first of these statuses that any of
+#: the steps has.
 STATUS_PRECEDENCE = ("failed", "awaiting_input", "stalled", "in_progress")
 
 
@@ -80,7 +81,8 @@ def aggregate_status(statuses: Sequence[str]) -> str:
 @dataclass(frozen=True, slots=True)
 class Annotation:
     status: str
-    #: Text next to the status: the number of jobs done of the total number of jobs.
+    #: Text next to the status, which gives the number of completed jobs and the total number of
+    #: jobs.
     note: str = ""
 
 
@@ -88,12 +90,12 @@ class Annotation:
 class Annotations:
     """All status annotations of a diagram."""
 
-    #: Annotations of the steps, by stage and step.
+    #: Annotation of each step, by the pair of its stage and its step key.
     steps: Mapping[tuple[str, str], Annotation] = field(default_factory=dict)
     stages: Mapping[str, Annotation] = field(default_factory=dict)
-    #: Caption of the transition after a stage.
+    #: Caption of the transition that follows each stage, by stage.
     captions: Mapping[str, str] = field(default_factory=dict)
-    #: Annotation of the steps and stages that have no annotation of their own.
+    #: Annotation used for steps and stages that have no annotation of their own.
     default: Annotation = Annotation(NOT_STARTED)
 
     def step(self, stage: str, key: str) -> Annotation:

@@ -81,7 +81,8 @@ def render_svg(
         width=width,
         height=height,
         class_="waymap compact" if compact else "waymap",
-        # Links inside an element with role="img" are not accessible.
+        # The role must not be `img` if the drawing has links, because links inside an element with
+        # this role are not accessible.
         role="group" if address else "img",
         aria_label=summary,
     )
@@ -159,7 +160,8 @@ def _heading(layout: Layout, frame: Frame | None, marks: Annotations) -> Iterato
         "rect", x=frame.x, y=frame.y, width=frame.width, height=frame.height, rx=10, class_="frame"
     )
     yield text(left, base, name, "name")
-    # The name is bold, and bold letters are wider than the measured ones.
+    # The width is enlarged, because the name is bold and `text_width` measures letters that are not
+    # bold.
     left += round(text_width(name, HEADING_SIZE) * 1.1) + 20
     word = symbol_for(mark.status).label
     yield icon(left, base - 4, mark.status)
@@ -192,7 +194,8 @@ def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
             yield element("path", class_="heads", data_status=status, d=heads)
 
 
-#: Groups of edges as (completed, detour); later groups are drawn on top.
+#: Order in which edges are drawn, as groups (is completed, is detour); later groups are drawn on
+#: top of earlier groups.
 EDGE_DRAW_ORDER = ((False, True), (True, True), (False, False), (True, False))
 
 

@@ -12,11 +12,12 @@ from waybook.dag.diagram.model import Diagram, Lane
 from waybook.dag.diagram.status_marks import NO_ANNOTATIONS, Annotation, Annotations, symbol_for
 
 MAX_NAME_LENGTH = 200
-#: Characters with a meaning in Mermaid or in its output, which are replaced by entities.
+#: Characters that have a meaning in Mermaid or in its output, and are therefore replaced by
+#: entities.
 MERMAID_SPECIAL: Final = re.compile(r"""["#$%&'*;<=>?@\[\\\]^`{|}~!]""")
 HIDDEN_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+|[\ud800-\udfff]")
 
-#: Mermaid style of each status; other statuses have no color.
+#: Mermaid style for each status; statuses that are not listed have no color.
 STYLES = {
     "completed": "fill:#e8f6ee,stroke:#17794a,color:#1b2130",
     "skipped": "fill:#f0f4f4,stroke:#4f7477,color:#1b2130",
@@ -102,8 +103,8 @@ def _outline_steps(lane: Lane, marks: Annotations) -> Iterator[str]:
         before.setdefault(target, []).append(number[source])
     for step in lane.steps:
         suffix = f" {_format_mark(marks.step(lane.slug, step.key))}" if marks.steps else ""
-        # The dependency of a step that only follows the previous step is omitted, because the list
-        # implies it.
+        # If a step depends only on the previous step in the list, the dependency is omitted,
+        # because the order of the list implies it.
         waits = sorted(before.get(step.key, ()))
         after = f"; after {', '.join(map(str, waits))}" if waits != [number[step.key] - 1] else ""
         yield f"{number[step.key]}. {escape_markdown(step.name)}{suffix}{after if waits else ''}"

@@ -30,12 +30,14 @@ from waybook.dag.model import JobType, RecipeStep, Stage, Strategy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageCounts:
-    #: Numbers of units and of outputs, by step key, for every step of the stage.
+    #: For every step of the stage, by step key: the number of its units, and the number of its
+    #: outputs.
     units: Mapping[str, int]
     outputs: Mapping[str, int]
     #: Number of units in the whole stage.
     total: int
-    #: Origins passed to the next stage.
+    #: Lineages (chains of documents) and authors of the stage's final outputs, which are passed to
+    #: the next stage.
     leaves: Origins
 
 
@@ -46,7 +48,8 @@ def expected_counts(
     models = distinct(models)
     units: dict[str, int] = {}
     outputs: dict[str, int] = {}
-    #: First step of each step's primary-source chain; the step itself if it has no primary source.
+    #: For each step, the first step of the chain that follows primary sources backward; this is the
+    #: step itself if it has no primary source.
     begun_by: dict[str, str] = {}
     for key in graph.order:
         step = graph.steps[key]

@@ -16,7 +16,7 @@ from waybook.dag.expansion.lineage import Origins
 from waybook.dag.graph import Graph
 from waybook.dag.model import JobType, RecipeStep, Strategy
 
-#: Model of a unit in a stage that has no models.
+#: Model name of a unit in a stage that has no models.
 NO_MODEL = ""
 
 

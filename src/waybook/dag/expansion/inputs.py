@@ -24,7 +24,8 @@ class Document:
     document_key: str
     model: str
     lineage: str
-    #: Author whose review was used for the document, if its unit had a reviewer.
+    #: Author of the review that the document is based on, if the work unit that produced the
+    #: document used a review.
     reviewer: str | None = None
 
 
@@ -34,7 +35,8 @@ class ResolvedInput:
 
     input: Input
     documents: tuple[Document, ...] = ()
-    #: True if no step produces this input, because it is the run's input or a person's feedback.
+    #: True if no step produces this input, because the input is the run's input or a person's
+    #: feedback.
     external: bool = False
 
     @property
@@ -54,7 +56,7 @@ class DocumentSlot:
 
 
 DocumentIndex = Mapping[DocumentSlot, tuple[Document, ...]]
-#: Pairs of a stage and the key of a document that the stage's steps produce.
+#: Documents that steps produce, each as a pair of the stage and the document's key.
 ProducedDocuments = Collection[tuple[str, str]]
 
 

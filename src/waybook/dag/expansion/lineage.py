@@ -7,7 +7,7 @@ one for each model, the model.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-#: Name of the pseudo-stage before the first stage.
+#: Name used in place of a stage for the input of the first stage.
 ENTRY = "entry"
 
 
@@ -27,10 +27,11 @@ class ProducedDocument:
 class Origins:
     """Lineages and authors of a stage's final outputs, passed on to the next stage."""
 
-    #: Lineages and authors, without duplicates, in order of appearance.
+    #: Lineages (names of document chains) and authors (models) of the stage's final outputs, each
+    #: without duplicates, in the order in which the outputs contain them.
     lineages: tuple[str, ...]
     authors: tuple[str, ...]
-    #: Author of the first output of each lineage.
+    #: For each lineage, the author of its first output.
     first_author: Mapping[str, str]
 
 

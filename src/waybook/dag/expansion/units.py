@@ -26,15 +26,16 @@ from waybook.dag.model import RecipeStep, Stage
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
     step_key: str
-    #: Number of the unit within its step, starting at 1.
+    #: Number of the unit within its step; the first unit has the number 1.
     number: int
-    #: Model that the unit's job is assigned to.
+    #: Language model to which the unit's job is assigned.
     model: str
-    #: Lineage that the unit continues; None if the unit begins a lineage.
+    #: Lineage (document chain) that the unit continues; None if the unit begins a new lineage.
     lineage: str | None = None
-    #: Author whose review the unit uses.
+    #: Author of the review that the unit uses; None if the unit uses no review.
     reviewer: str | None = None
-    #: Output of the primary source on which the unit is based.
+    #: Document from the step's primary source on which the unit is based; None if the step has no
+    #: primary source.
     source: ProducedDocument | None = None
     makes: tuple[ProducedDocument, ...]
 

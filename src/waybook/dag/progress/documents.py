@@ -11,7 +11,7 @@ from typing import NamedTuple
 from waybook.dag.diagnostics import quote_name
 from waybook.dag.model import JobStatus
 
-#: Type of the resources that are rendered documents.
+#: Type of those resources in a snapshot that are rendered documents.
 RENDERED = "rendered_document"
 
 
@@ -59,7 +59,8 @@ class StageDocuments:
     warnings: tuple[str, ...]
 
 
-#: Document or warning, and the stage it belongs to, if any.
+#: Result of examining a resource: the stage to which it belongs (None if there is no such stage),
+#: and a document or a warning.
 Finding = tuple[str | None, AvailableDocument | str]
 
 
@@ -109,8 +110,8 @@ def _examine_resource(resource: Resource, job: RenderJob | None) -> Iterator[Fin
     elif job.status == JobStatus.COMPLETED:
         yield None, f"{name} is of a job that names no stage of this DAG ({quote_name(job.id)})"
     elif job.status != JobStatus.SUPERSEDED:
-        # A superseded job produced an older version of the document, which people should no longer
-        # read.
+        # There is no warning for a superseded job, because it produced an older version of the
+        # document, which people should no longer read.
         yield job.stage, f"{name} is of a RENDER job that is not completed ({quote_name(job.id)})"
 
 

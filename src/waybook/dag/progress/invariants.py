@@ -80,7 +80,7 @@ def _count(steps: list[StepReport], standing: ProgressStatus) -> int:
     return sum(step["status"] == standing for step in steps)
 
 
-#: Invariants that a single report must satisfy, in the order of their numbers.
+#: Invariants that each single report must satisfy, by name, in the order of their numbers.
 SINGLE_REPORT_INVARIANTS: Mapping[str, Callable[[Report], bool]] = MappingProxyType(
     {
         rule.__name__: rule

@@ -34,10 +34,10 @@ class Evidence:
         return self.closed or bool(self.done or self.active or self.failed)
 
 
-#: Evidence of a step that has not been reached.
+#: Progress evidence of a step that the run has not reached.
 NO_EVIDENCE = Evidence()
 
-#: Part of a job that is evidence of progress: its step, type and status.
+#: The fields of a job that show progress: the key of its step, its type, and its status.
 JobEvidence: TypeAlias = tuple[str | None, str, str]
 
 

@@ -38,14 +38,15 @@ class Progress(TypedDict):
 
 class StageReport(TypedDict):
     stageSlug: str
-    #: Progress status of the stage. It is null if the recipe is not a valid graph; `progress` and
-    #: `steps` are then null, too.
+    #: Progress status of the stage. If the recipe is not a valid graph, the status is null, and
+    #: `progress` and `steps` are null, too.
     status: ProgressStatus | None
     modelCount: int | None
     progress: Progress | None
     steps: list[StepReport] | None
     documents: list[dict[str, object]]
-    #: Number of expected documents; null if it is unknown, and before the stage is initiated.
+    #: Number of documents that the stage is expected to produce; null if the number is unknown or
+    #: the stage has not started.
     documentsExpected: int | None
     documentsAvailable: int
     warnings: list[str]
@@ -59,7 +60,7 @@ class DagProgress(TypedDict):
 class Report(TypedDict):
     dagProgress: DagProgress
     stages: list[StageReport]
-    #: Warnings that belong to no stage.
+    #: Warnings that do not concern any single stage.
     warnings: list[str]
 
 
@@ -67,10 +68,12 @@ class Report(TypedDict):
 class StageEvidence:
     """Progress evidence of a stage that has been initiated."""
 
-    #: Models of the stage, frozen when the stage began; None if unknown.
+    #: Language models of the stage, which are fixed when the stage starts; None if they are
+    #: unknown.
     models: tuple[str, ...] | None = None
     steps: Mapping[str, Evidence] = field(default_factory=dict)
-    #: Explicit step statuses that replace the overlay's rules; used for plans.
+    #: Status of each step, used in place of the status that would be derived from evidence; set
+    #: only for plans.
     standings: Mapping[str, ProgressStatus] | None = None
     documents: tuple[AvailableDocument, ...] = ()
 

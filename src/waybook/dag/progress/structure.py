@@ -13,21 +13,22 @@ from waybook.dag.expansion.lineage import entry_origins, merge_origins
 from waybook.dag.graph import Graph
 from waybook.dag.model import Dag
 
-#: Maximum total number of lineages in all stages, since their names take memory. Stages beyond the
-#: limit have no expected counts.
+#: Maximum number of lineages (document chains) in all stages together, because their names take
+#: memory. For stages beyond this limit, no expected counts are computed.
 MAX_LINEAGES = 300_000
 
-#: Models of each stage, if known.
+#: Language models of each stage; a stage is absent if its models are unknown.
 ModelsByStage = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
     dag: Dag
-    #: Graph of each stage whose recipe forms a valid graph.
+    #: Graph of each stage, by stage slug; a stage is absent if its recipe does not form a valid
+    #: graph.
     graphs: Mapping[str, Graph]
-    #: Stages that have no errors, neither in themselves nor in the transitions to them. Showing a
-    #: stage's progress requires only a graph; counting its outputs requires a valid stage.
+    #: Stages without errors, both in the stage itself and in the transitions that lead to it. To
+    #: show a stage's progress, a graph suffices; to count its outputs, the stage must be valid.
     valid: frozenset[str]
 
     @property
@@ -93,7 +94,7 @@ def structure_counts(structure: Structure, models_of: ModelsByStage) -> dict[str
     return counts
 
 
-# The map as JSON
+# JSON format of the map
 
 
 class Expected(TypedDict):

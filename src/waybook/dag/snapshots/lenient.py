@@ -14,7 +14,7 @@ from waybook.dag.progress.structure import Structure, valid_structure
 from waybook.dag.snapshots.rows import Raw, as_list, as_object
 from waybook.errors import BadRecipe
 
-#: Valid recipe used as a placeholder while another stage is checked.
+#: Valid recipe used as a placeholder for the recipe of a stage that is not being checked.
 PLACEHOLDER_RECIPE = {
     "steps": [{"stepKey": "x", "jobType": "PLAN", "granularityStrategy": "all_to_one"}]
 }
@@ -23,7 +23,7 @@ PLACEHOLDER_RECIPE = {
 @dataclass(frozen=True, slots=True)
 class LenientDefinition:
     structure: Structure
-    #: Errors by stage; the key None is for errors of the definition as a whole.
+    #: Error messages by stage slug; the key None contains the errors of the definition as a whole.
     warnings: Mapping[str | None, Sequence[str]]
 
 
@@ -39,8 +39,8 @@ def read_leniently(data: object) -> LenientDefinition:
         if not as_list(as_object(data).get("stages")):
             raise refused from None
         definition = _stage_by_stage(as_object(data))
-        # If no stage has an error by itself, the errors concern the definition as a whole, such as
-        # an input from a later stage.
+        # If no single stage has an error, the errors concern the definition as a whole, such as an
+        # input that comes from a later stage.
         alone = any(definition.warnings.values())
         return (
             definition if alone else replace(definition, warnings={None: _format_errors(refused)})
@@ -83,7 +83,8 @@ def _ways(data: Raw, slugs: Sequence[str]) -> tuple[tuple[Transition, ...] | Non
     result = _read({**data, "stages": stages})
     if isinstance(result, Dag):
         return result.transitions, []
-    # Errors in the DAG's name or description do not affect its stages.
+    # The DAG's name and description are left out here, because errors in them do not affect the
+    # stages.
     clear = _read({"slug": "x", "stages": stages, "transitions": data.get("transitions")})
     return clear.transitions if isinstance(clear, Dag) else None, _format_errors(result)
 
@@ -125,7 +126,7 @@ def _mentioned(raw: Raw) -> Iterator[str]:
                 yield name
 
 
-# Recipes reduced to steps and edges
+# Reading of recipes of which only steps and edges are used
 
 
 def _bare_recipe(raw: Raw) -> Recipe:

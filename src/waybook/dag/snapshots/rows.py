@@ -43,10 +43,12 @@ def as_text(value: object) -> str | None:
     return str(value) if type(value) is int and abs(value) < MAX_ID else None
 
 
-#: Larger integers are not plausible ids, and formatting them is slow.
+#: Upper bound of integers that are accepted as ids; larger integers are not plausible ids, and
+#: formatting them is slow.
 MAX_ID = 1 << 64
 
-#: Maximum number of continuations that are followed to find the step of a job.
+#: Maximum number of links from a job to the job that it continues that are followed to find the
+#: job's step.
 MAX_CONTINUATION_DEPTH = 100
 
 
@@ -64,7 +66,7 @@ class Row(NamedTuple):
     document_key: str | None
 
 
-#: Names of the row's fields in a snapshot.
+#: Names that the fields of a row have in a snapshot.
 FIELDS = (
     "id",
     "stageSlug",
@@ -76,7 +78,7 @@ FIELDS = (
     "continues",
     "documentKey",
 )
-#: Types of fields that need no conversion.
+#: Types of field values that need no conversion.
 SCALAR_TYPES = {str, NoneType}
 KINDS = frozenset(JobType)
 
@@ -132,8 +134,8 @@ def _by_id(rows: Iterable[Row]) -> Rows:
     rows_by_id: dict[str | None, Row] = {}
     for row in rows:
         if row.id in rows_by_id:
-            # If several rows have the same id, the right row is unknown; the choice is at least
-            # deterministic.
+            # If several rows have the same id, it is unknown which row is right, so the smallest
+            # row is taken to make the choice deterministic.
             rows_by_id[row.id] = min(row, rows_by_id[row.id], key=str)
         elif row.id is not None:
             rows_by_id[row.id] = row
@@ -180,7 +182,7 @@ def _job_row_warnings(row: Row, named: str | None, stage: str | None) -> Iterato
 
 @dataclass(frozen=True, slots=True)
 class StageRun:
-    #: Models of the stage run; None if the snapshot does not list them.
+    #: Language models of the stage run; None if the snapshot does not list them.
     models: tuple[str, ...] | None = None
     closed: frozenset[str] = frozenset()
 
@@ -218,7 +220,8 @@ def read_stage_runs(
 def _stage_run(raws: Sequence[Raw]) -> StageRun:
     named = any(isinstance(raw.get("models"), list) for raw in raws)
     models = dict.fromkeys(_texts(raws, "models"))
-    # The order of models is meaningful within one run, but not across several.
+    # The order of models has a meaning within one stage run, but not across several stage runs,
+    # whose models are therefore sorted.
     model_names = tuple(sorted(models) if raws[1:] else models)
     return StageRun(model_names if named else None, frozenset(_texts(raws, "closed")))
 

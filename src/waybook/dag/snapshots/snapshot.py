@@ -41,16 +41,16 @@ from waybook.dag.snapshots.rows import (
 )
 from waybook.errors import InvalidInput
 
-#: Names of the lists in a snapshot, in addition to its DAG.
+#: Names of the lists that a snapshot contains in addition to its DAG.
 LISTS = ("stageRuns", "jobs", "resources")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     structure: Structure
-    #: Evidence of each initiated stage.
+    #: Progress evidence of each stage that has started, by stage slug.
     evidence: Mapping[str, StageEvidence]
-    #: Warnings by stage; the key None is for warnings without a stage.
+    #: Warnings by stage slug; the key None contains the warnings that belong to no stage.
     warnings: Mapping[str | None, Sequence[str]]
 
 
@@ -144,7 +144,7 @@ def _no_steps(slug: str, work: Counter[JobEvidence], structure: Structure) -> It
         yield f"{count_noun(many, 'job')} of a step that is not there: {quote_name(step)}"
 
 
-# The map
+# Computing the map of a snapshot
 
 
 def map_from_snapshot(data: object, models: Sequence[str] = ()) -> Map:

@@ -23,9 +23,10 @@ from waybook.dag.templates.json_markdown import to_text
 from waybook.dag.templates.language import TemplateRuleError, check, targets
 
 BUDGET = 200_000
-#: Number of characters of text that cost as much as one part of a value.
+#: Number of characters of a text for which a template is charged as much as for one part of a
+#: value.
 TEXT_PER_PART = 64
-#: Maximum nesting depth of the data for a template.
+#: Maximum nesting depth of the data that is passed to a template.
 MAX_DATA_DEPTH = 64
 
 
@@ -90,7 +91,8 @@ def _inside(value: Json) -> Iterable[Json]:
 MAX_TEMPLATE_LENGTH = 65_536
 MAX_OUTPUT_LENGTH = 1 << 20
 
-# Names that are not valid identifiers, so that no template can use them.
+# Names of variables for internal use. They are not valid identifiers, so that no template can use
+# them.
 _BUDGET = "·budget"
 _EACH = "·each"
 _COMPARE = "·compare"

@@ -86,7 +86,7 @@ def is_number(value: Json) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-#: Filters that visit every part of a value, and are charged for every part.
+#: Filters that visit every part of a value and are therefore charged for every part.
 DEEP_FILTERS: Mapping[str, Callable[..., Json]] = MappingProxyType(
     {
         "cell": cell,
@@ -101,7 +101,7 @@ DEEP_FILTERS: Mapping[str, Callable[..., Json]] = MappingProxyType(
         "upper": lambda value: to_text(value).upper(),
     }
 )
-#: Filters with constant cost.
+#: Filters whose cost does not depend on the size of the value.
 SHALLOW_FILTERS: Mapping[str, Callable[..., Json]] = MappingProxyType(
     {
         "default": default,

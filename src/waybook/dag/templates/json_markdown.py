@@ -10,15 +10,17 @@ from typing import TypeGuard
 
 from waybook.conditions.values import Json
 
-#: Maximum depth of values that are formatted as Markdown; deeper parts are shown as JSON.
+#: Maximum nesting depth of values that are formatted as Markdown; more deeply nested values are
+#: shown as JSON.
 MAX_DEPTH = 6
 MAX_CHARACTERS = 1 << 20
 MAX_TABLE_COLUMNS = 8
-#: Maximum length of a text without its own heading.
+#: Maximum length in characters of a text that is shown without a heading of its own.
 MAX_INLINE_LENGTH = 120
 MAX_LABEL_LENGTH = 80
 
-#: Keys whose value is shown as the name of an object in a list, in order of preference.
+#: Keys of an object whose value is shown as the object's name in a list; the first key that the
+#: object has is used.
 _NAMES = ("title", "name", "label", "heading", "key", "id", "question", "claim")
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\-\s]+")
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|~&])")

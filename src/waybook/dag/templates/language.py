@@ -15,7 +15,7 @@ MAX_LOOP_DEPTH = 2
 MAX_TREE_DEPTH = 40
 MAX_NODES = 2_000
 
-#: Minimum and maximum number of arguments of each filter.
+#: For each filter, its minimum and its maximum number of arguments.
 FILTERS: Mapping[str, tuple[int, int]] = MappingProxyType(
     {
         "cell": (0, 0),
@@ -163,7 +163,8 @@ def _check_test(node: nodes.Test) -> None:
 
 
 def _check_names(tree: nodes.Template, names: frozenset[str]) -> None:
-    # Jinja defines `self` in every template, and so does not report it as undeclared.
+    # Jinja defines `self` in every template and therefore does not report it as undeclared, so
+    # `self` is added here.
     unknown = (find_undeclared_variables(tree) | {"self"}) - names
     used = [node for node in tree.find_all(nodes.Name) if node.name in unknown]
     if used:

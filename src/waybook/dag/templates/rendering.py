@@ -27,10 +27,11 @@ from waybook.dag.templates.json_markdown import code_block, one_line, to_text
 from waybook.dag.templates.template import DEFAULT_DOCUMENT, render_document
 from waybook.errors import WaybookError
 
-#: Maximum length, and maximum number of markup characters, of Markdown that is formatted.
+#: Maximum number of characters, and maximum number of markup characters, of a Markdown text that is
+#: formatted.
 MAX_CHARACTERS = 1 << 18
 MAX_MARKUP_CHARACTERS = 30_000
-#: Maximum length of a text that is shown unchanged.
+#: Maximum length in characters of a text that is shown unformatted.
 MAX_FALLBACK_LENGTH = 1 << 20
 
 _BLOCKS = frozenset(
@@ -155,12 +156,14 @@ blockquote { margin-left: 0; padding-left: 1rem; border-left: 3px solid #8888; }
 hr { border: 0; border-top: 1px solid #8888; }
 """
 MAX_NAME_LENGTH = 80
-#: Text between HTML tags. Angle brackets in texts and attribute values are escaped.
+#: Pattern for text between HTML tags. It relies on angle brackets being escaped in texts and
+#: attribute values.
 _BETWEEN = re.compile(r"(?<=>)[^<]+|\A[^<]+")
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._-]+")
 _DIGEST = b64encode(sha256(STYLE.encode()).digest()).decode()
 
-#: A rendered page may only use its own style; everything else is blocked.
+#: Content security policy of a rendered page: the page may use only its own style, and everything
+#: else is blocked.
 CONTENT_SECURITY_POLICY = (
     f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none'"
 )

@@ -17,7 +17,8 @@ from waybook.dag.templates.engine import TemplateBudgetExceeded, compile_templat
 from waybook.dag.templates.language import TemplateRuleError
 from waybook.errors import TooLarge
 
-#: Default document template, which leaves text unchanged and makes JSON readable.
+#: Template of a document without its own template; it leaves text unchanged and formats JSON
+#: readably.
 DEFAULT_DOCUMENT = "{{ content|markdown }}"
 
 
@@ -35,7 +36,8 @@ _PLACE: Mapping[str, Json] = MappingProxyType(
         "step": {"key": "sample", "name": "Sample", "outputType": "sample"},
     }
 )
-#: Sample values for checking a template; their keys are the names available to the template.
+#: Sample values for each kind of template, with which a template is checked; their keys are the
+#: names that the template may use.
 SAMPLE_CONTEXTS: Mapping[TemplateKind, Mapping[str, Json]] = MappingProxyType(
     {
         TemplateKind.PROMPT: {

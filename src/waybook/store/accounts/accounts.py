@@ -82,7 +82,7 @@ class TokenIdentity(NamedTuple):
     token_id: str
     token_scopes: list[str]
     user_scopes: list[str]
-    #: Whether the token's recorded last use is old enough to be updated.
+    #: Whether the recorded time of the token's last use is so old that it should be updated.
     record_use: bool
 
     @property
@@ -97,14 +97,15 @@ class SessionUser(NamedTuple):
 
     org_id: UUID
     session_id: str
-    #: Token used to sign in, if any, and its scopes.
+    #: Id of the token with which the user signed in, if a token was used; its scopes are in
+    #: `token_scopes`.
     token_id: str | None
     name: str
     #: Name of the org.
     org: str
     user_scopes: list[str]
     token_scopes: list[str] | None
-    #: Whether the session's recorded last activity is old enough to be updated.
+    #: Whether the recorded time of the session's last activity is so old that it should be updated.
     record_use: bool
 
     @property
@@ -237,7 +238,7 @@ class Member(NamedTuple):
 
     user_id: str
     name: str
-    #: Upper bound of the scopes of any credential of this user.
+    #: Maximum set of scopes that any credential of this user can have.
     scopes: tuple[Scope, ...]
     is_disabled: bool
 

@@ -78,8 +78,8 @@ def _to_sql_value(value: Json) -> Value:
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of token uses waiting to be written; further uses are recorded at the token's next
-#: use.
+#: Maximum number of token uses that wait to be written to the database. If the queue is full, a use
+#: is not recorded, and the token's next use is recorded in its place.
 MAX_QUEUED: Final = 10_000
 
 

@@ -8,12 +8,12 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from waybook.errors import Misconfigured
 
-#: Time limit of a connection attempt to one address, in seconds.
+#: Maximum time in seconds of an attempt to connect to one address.
 CONNECT_SECONDS: Final = 10
-#: Connection parameters that apply unless the connection string sets them; Unix sockets ignore
-#: them. A peer that vanished without closing is detected after 25 idle seconds, and after 10
-#: seconds in which sent data was not acknowledged (the operating system's default is about two
-#: hours).
+#: Connection parameters that apply unless the connection string sets them; connections over Unix
+#: sockets ignore them. With them, the loss of a peer that vanished without closing the connection
+#: is detected after 25 seconds without traffic, or after 10 seconds in which sent data was not
+#: acknowledged (by default, the operating system takes about two hours).
 NETWORK_LIMITS: Final = {
     "connect_timeout": str(CONNECT_SECONDS),
     "keepalives": "1",

@@ -18,15 +18,16 @@ from waybook.core.events import ChangeEvent
 
 SubjectKey: TypeAlias = tuple[UUID, str, str]
 
-#: Maximum number of events waiting to be sent to other processes, which find further events by
-#: polling.
+#: Maximum number of events that wait to be sent to other processes. Events beyond this number are
+#: not sent; the other processes find them by polling.
 MAX_QUEUED = 10_000
-#: Maximum number of events kept for subscribers that reconnect after a short absence.
+#: Maximum number of past events that are kept, so that subscribers that reconnect after a short
+#: absence receive the events they missed.
 MAX_REPLAYED = 2_000
-#: Maximum number of plans and runs whose last delivered version is tracked.
+#: Maximum number of plans and runs for which the bus remembers the version that it delivered last.
 MAX_TRACKED_SUBJECTS = 10_000
-#: Maximum number of orgs whose events are counted; a subscriber of an org that was dropped from the
-#: count gets `on_gap` when it reconnects.
+#: Maximum number of orgs whose events are counted. If the count of an org was dropped, a subscriber
+#: of this org gets `on_gap` when it reconnects.
 MAX_TRACKED_ORGS = 10_000
 
 
@@ -46,22 +47,22 @@ class Subscriber(Protocol):
 class Bus:
     def __init__(self) -> None:
         """Create an event bus without subscribers."""
-        #: Id of this process among all processes that share the database.
+        #: Id that distinguishes this process from all other processes that share the database.
         self.sender = secrets.token_hex(4)
-        #: Event that is set while there are change events to send to other processes.
+        #: Set while there are change events that must be sent to other processes.
         self.has_outgoing = asyncio.Event()
-        #: Event that is set once the bus has had a subscriber.
+        #: Set from the moment at which the bus gets its first subscriber.
         self.is_wanted = asyncio.Event()
-        #: Event that is set when an org gets its first subscriber, so that the poller polls at
-        #: once.
+        #: Set when an org gets its first subscriber, so that the poller polls for changes at once.
         self.has_newcomers = asyncio.Event()
         self._outgoing: dict[SubjectKey, ChangeEvent] = {}
         self._subscribers: dict[UUID, list[Subscriber]] = {}
         self._known: OrderedDict[SubjectKey, int] = OrderedDict()
         self._recent: deque[tuple[UUID, ChangeEvent]] = deque(maxlen=MAX_REPLAYED)
-        #: Number of events delivered per org. Each count starts at a random number, so that
-        #: positions of two processes are not confused. Counts are kept per org, so that no org can
-        #: infer how many events other orgs have.
+        #: Number of events delivered to each org. Each count starts at a random number, so that a
+        #: position in the events of one process is not mistaken for a position in those of another
+        #: process. Each org has its own count, so that no org can infer how many events other orgs
+        #: have.
         self._counts: OrderedDict[UUID, int] = OrderedDict()
         self._closed = False
 
@@ -177,7 +178,8 @@ class Bus:
         return self._counts[org_id]
 
 
-#: Maximum number of topics kept for a slow reader; `ALL_TOPICS` replaces a larger number of topics.
+#: Maximum number of changed topics that are kept for a slow reader; a larger number of topics is
+#: replaced by `ALL_TOPICS`.
 MAX_TOPICS = 200
 #: Topic that represents all topics.
 ALL_TOPICS = "*"

@@ -44,18 +44,19 @@ from waybook.store.driver.wire import (
 log = logging.getLogger(__name__)
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
-#: One list of rows per statement; the rows have the row class of the statement's query, if it has
-#: one.
+#: Results of several statements: for each statement, a list of rows. The rows are instances of the
+#: row class of the statement's query, if the query has a row class.
 Results: TypeAlias = list[list[Any]]
-#: Statements of one round trip; a plain string is a statement that is not prepared.
+#: Statements that are sent to the database in one round trip; a statement given as a plain string
+#: is not prepared.
 Message: TypeAlias = Sequence[Statement | str]
 
-#: Deadline for canceling a statement whose caller has gone away.
+#: Maximum time in seconds for canceling a statement whose caller no longer waits for the result.
 CANCEL_SECONDS = 1.0
 SUCCESSES = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
 DISCARD_PLANS = Query("discard_plans", "discard plans")()
-#: Transaction states in which all answers have arrived and the transaction can still be rolled
-#: back.
+#: Transaction states in which all answers of the database have arrived, so that the transaction can
+#: be rolled back.
 ENDABLE = frozenset({TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR})
 ROLLBACK = "rollback"
 DEALLOCATE_ALL = "deallocate all"
@@ -72,8 +73,8 @@ class DbConnection:
         self._plans = PreparedPlans()
         self._greeted = False
         self._loop = asyncio.get_running_loop()
-        #: Socket registered with the event loop; psycopg forgets the socket when the connection
-        #: breaks.
+        #: Socket that is registered with the event loop. It is stored here, because psycopg forgets
+        #: the socket when the connection breaks.
         self._heard: int | None = None
         self._arrived: asyncio.Future[None] | None = None
 

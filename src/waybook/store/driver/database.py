@@ -82,7 +82,7 @@ class Database:
         """Create access to a database by this pool; each transaction sets `role` if given."""
         self.pool = pool
         self._role = (Query("take_role", f"set local role {role}")(),) if role else ()
-        #: Fixed current time, which only tests set.
+        #: Fixed time that is used as the current time; only tests set it.
         self.frozen_now: datetime | None = None
         self.clock = Clock()
 

@@ -22,16 +22,18 @@ from waybook.store.driver.database import Database
 from waybook.store.driver.queries import load
 
 SQL = load("driver/pg_notify")
-#: The channel name is the same as in `notify_change` in `pg_notify.sql`. LISTEN cannot be prepared,
-#: so the statement is not in that file.
+#: Statement that subscribes to change notifications. The channel name must be the same as in
+#: `notify_change` in `pg_notify.sql`. The statement is not in that file, because LISTEN cannot be
+#: prepared.
 LISTEN = b"listen waybook_news"
 
-#: A change gets its number when its plan is locked, and becomes visible when it is committed, at
-#: most this many seconds later. Each poll therefore covers this many seconds before the previous
-#: poll as well.
+#: Maximum number of seconds between the time at which a change gets its number, when its plan is
+#: locked, and the time at which the change is committed and thus visible. Each poll therefore also
+#: covers this many seconds before the previous poll.
 OVERLAP_SECONDS = 15.0
-#: Interval of probes on the idle listening connection, and the deadline of a probe: a connection
-#: lost by the network looks the same as an idle one.
+#: Time in seconds between two probes of the idle connection that listens for notifications, and
+#: maximum time in seconds for the answer to a probe. Probes are needed, because a connection that
+#: the network has lost looks the same as an idle connection.
 PROBE_SECONDS = 30.0
 PROBE_DEADLINE_SECONDS = 5.0
 #: Maximum number of changes that one poll reads.
@@ -122,6 +124,6 @@ class ChangePoller:
                 bus.invalidate(org_id)
             else:
                 for kind, subject_id, version in rows:
-                    # The audit does not show whether the subject's entry in lists changed, so
-                    # assume that it did.
+                    # The audit does not show whether the change affects the plan or run in lists,
+                    # so assume that it does.
                     bus.receive(org_id, ChangeEvent(kind, subject_id, version, list_changed=True))

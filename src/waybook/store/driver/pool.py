@@ -31,7 +31,7 @@ from waybook.store.driver.wire import LOCK_TIMEOUT, WireSettings
 
 T = TypeVar("T")
 
-#: Maximum number of calls of one org that may wait at the same time.
+#: Maximum number of calls of one org that may wait for a connection at the same time.
 MAX_QUEUED: Final = 256
 
 
@@ -42,11 +42,11 @@ class FairQueue(Generic[T]):
         self._share = size - size // 4
         self._most_waiting = most_waiting
         self._held: defaultdict[Hashable, int] = defaultdict(int)
-        #: Waiting calls, grouped by the number of connections that their org holds; within a group,
-        #: orgs are in the order of their turns.
+        #: Waiting calls, grouped by the number of connections that their org holds. Within each
+        #: group, the orgs are in the order in which they are served.
         self._waiting: defaultdict[int, dict[Hashable, deque[T]]] = defaultdict(dict)
-        #: Number of waiting calls. It is usually zero, and the search for the next call is then
-        #: skipped.
+        #: Number of waiting calls. It is usually zero, and if it is zero, no search for the next
+        #: call is needed.
         self._crowd = 0
         self._first_org: Hashable = None
         self._most_each = size
@@ -131,22 +131,24 @@ class FairQueue(Generic[T]):
             self._waiting[new][org] = queue
 
 
-#: Org of a call, as a number because numbers hash fast; None for the server's own calls.
+#: Org of a call, represented as a number because numbers can be hashed fast; None for calls of the
+#: server itself.
 Org: TypeAlias = int | None
 
 DEFAULT_SIZE = 10
-#: Time a call may wait for a connection.
+#: Default maximum time in seconds for which a call waits for a connection.
 ACQUIRE_SECONDS = 10.0
-#: Deadline of the first connection attempt; it doubles after each attempt that exceeds it. A packet
-#: lost while the network was down thus costs little time, and a slow network gets the time it
-#: needs.
+#: Maximum time in seconds of the first connection attempt; it doubles after each attempt that takes
+#: longer. Because the first attempts are short, a packet that is lost while the network is down
+#: costs little time; because the time doubles, a slow network gets the time it needs.
 FIRST_CONNECT_SECONDS = 2.0
-#: Bounds of the pause between two connection attempts, in seconds.
+#: Minimum and maximum pause between two connection attempts, in seconds.
 RETRY_SECONDS = (0.05, 0.3)
-#: Maximum time for which one call holds a connection. After that the connection is stuck, since
-#: each message has a deadline of seconds.
+#: Maximum time in seconds for which one call holds a connection. A connection that is held longer
+#: must be stuck, because each message has a deadline of only seconds.
 MAX_HOLD_SECONDS = 120.0
-#: Error texts of a server or pooler that accepts no more connections.
+#: Parts of the error messages with which a database server or a connection pooler reports that it
+#: accepts no more connections.
 FULL = ("too many", "remaining connection slots", "no more connections")
 
 
@@ -162,13 +164,13 @@ class ConnectionPool:
         """Create an empty pool; the first call opens the first connection."""
         self.dsn = dsn
         self.size = size
-        #: Time a call waits for a connection, in seconds.
+        #: Maximum time in seconds for which a call waits for a connection.
         self.timeout = timeout
         self.wire = WireSettings(lock_timeout)
         self._free: list[DbConnection] = []
         #: Connections in use, each with the time it was acquired.
         self._held: dict[DbConnection, float] = {}
-        #: Number of slots in use: open connections, and connections being opened.
+        #: Number of connections that are open or being opened, which the size of the pool limits.
         self._places = 0
         self._closed = False
         self._turns: FairQueue[asyncio.Future[DbConnection | None]] = FairQueue(size)
@@ -301,7 +303,7 @@ class ConnectionPool:
             if not turn.done():
                 turn.set_result(line)
                 return
-            self._turns.release(org)  # The waiting call has just gone away.
+            self._turns.release(org)  # The waiting call no longer needs a connection.
         if line is not None:
             self._free.append(line)
 

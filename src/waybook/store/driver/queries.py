@@ -43,17 +43,18 @@ def is_id(text: str) -> bool:
 
 
 Value: TypeAlias = "str | int | float | bool | bytes | datetime | UUID | Rows | AsJson | Ids | None"
-#: Query parameters as sent to the database: each value as text, or null.
+#: Parameters of a query as they are sent to the database: each value is text or null.
 Parameters: TypeAlias = list[bytes | None]
 
-#: Each number of rows needs a separate statement. Only statements for up to `PREPARED_ROW_COUNT`
-#: rows and for exactly `BATCH_SIZE` rows are prepared.
+#: Each number of rows requires a statement of its own. To limit the number of prepared statements,
+#: only the statements for up to `PREPARED_ROW_COUNT` rows and for exactly `BATCH_SIZE` rows are
+#: prepared.
 PREPARED_ROW_COUNT = 4
 BATCH_SIZE = 32
 
 _PLACE = pattern(r"%\((\w+)\)s")
-#: Reference to a fragment of `parts.sql`, in the syntax of psql variables. The pattern excludes
-#: casts, which have two colons.
+#: Pattern for a reference to a fragment of `parts.sql`, written like a psql variable. The pattern
+#: does not match casts, which have two colons.
 _PART = pattern(r"(?<!:):([a-z_]+)")
 _ROWS_PLACE = pattern(r"\bvalues\s+%\((\w+)\)s")
 
@@ -89,7 +90,8 @@ def first_column(rows: Iterable[Sequence[Any]]) -> list[Any]:
     return [row[0] for row in rows]
 
 
-#: Function that creates a row from its columns: `tuple`, or `_make` of a row class.
+#: Function that creates a row object from the column values of one row: `tuple`, or the `_make`
+#: method of a row class.
 RowMaker: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
 
 
@@ -123,12 +125,14 @@ class Query:
     def __init__(self, name: str, text: str, row: type[tuple[Any, ...]] | None = None) -> None:
         """Create the query; a placeholder after the keyword `values` takes a list of rows."""
         self.name = name
-        #: Class of the returned rows, whose fields are the columns; None returns plain tuples.
+        #: Class of the rows that the query returns, with one field for each column. Without a
+        #: class, the query returns plain tuples.
         self.row = row
         self.make_row: RowMaker = getattr(row, "_make", tuple)
         #: SQL text with named placeholders, for statements executed through psycopg.
         self.text = text
-        #: Placeholder names without duplicates, in order of appearance.
+        #: Names of the placeholders in the SQL text, without duplicates, in the order in which the
+        #: text first uses them.
         self.places = tuple(dict.fromkeys(_PLACE.findall(self.text)))
         listed = _ROWS_PLACE.search(self.text)
         self._listed = listed[1] if listed else None
@@ -278,8 +282,8 @@ ENCODERS = _Writers(
 )
 
 
-#: Number of messages after which the plans are discarded for the first time, and the most between
-#: two times.
+#: Number of messages on a connection after which its query plans are discarded for the first time,
+#: and maximum number of messages between two such times.
 REPLAN_FIRST = 16
 REPLAN_EVERY = 4096
 

@@ -10,16 +10,18 @@ from psycopg import AsyncConnection
 from waybook.errors import Unavailable
 from waybook.store.driver.addresses import bounded_dsn
 
-#: Callback that receives the error of the last attempt, the seconds waited so far, and the limit.
+#: Callback that receives the error of the last connection attempt, the seconds waited so far, and
+#: the maximum seconds to wait.
 WaitReport: TypeAlias = Callable[[str, float, float], None]
 
-#: Deadline of one connection attempt, and the pause between two attempts, in seconds.
+#: Maximum duration of one connection attempt, and pause between two attempts, both in seconds.
 ATTEMPT_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 0.5
-#: Error texts of a server that will accept connections later; other refusals are final.
+#: Texts in the errors of a database server that will accept connections later. Refusals with other
+#: texts are final.
 TRANSIENT: Final = (
     *("starting up", "shutting down", "recovery", "not yet accepting", "too many"),
-    # Error texts of a pooler whose server is unreachable.
+    # Texts in the errors of a pooler that cannot reach its database server.
     *("server login has been failing", "server_login_retry", "cannot connect to server"),
     *("query_wait_timeout", "no more connections"),
 )

@@ -14,15 +14,16 @@ STATEMENT_TIMEOUT = "6s"
 #: Time after which PostgreSQL ends the idle transaction of an unreachable Waybook server and
 #: releases its locks.
 IDLE_IN_TRANSACTION_TIMEOUT = "10s"
-#: Deadline of one message, from sending it to receiving its last answer. The deadline is later than
-#: STATEMENT_TIMEOUT, so that PostgreSQL cancels and reports a slow statement before Waybook gives
-#: up the connection.
+#: Deadline of one message to PostgreSQL, from sending the message to receiving its last answer. The
+#: deadline is later than STATEMENT_TIMEOUT, so that PostgreSQL cancels and reports a slow statement
+#: before Waybook gives up the connection.
 MESSAGE_SECONDS = 7.5
-#: Statement timeout and message deadline of commands that block no other caller, such as `waybook
-#: audit verify`.
+#: Statement timeout and message deadline of commands that may take long because they block no other
+#: caller, such as `waybook audit verify`.
 PATIENT_STATEMENT_TIMEOUT = "10min"
 PATIENT_MESSAGE_SECONDS = 630.0
-#: Process id that matches no backend; settings requested for this id last for one transaction.
+#: Process id that no PostgreSQL backend has. Settings that are requested with this id last for one
+#: transaction only.
 NO_BACKEND_PID = 0
 
 
@@ -51,7 +52,7 @@ class WireSettings:
     statement_timeout: str = STATEMENT_TIMEOUT
     idle_timeout: str = IDLE_IN_TRANSACTION_TIMEOUT
     message_seconds: float = MESSAGE_SECONDS
-    #: Whether there is a pooler between this process and the server.
+    #: True if there is a connection pooler between this process and the PostgreSQL server.
     pooled: bool = False
 
     def session_settings(self, pid: int) -> Statement:

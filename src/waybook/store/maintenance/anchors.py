@@ -51,11 +51,11 @@ class AnchorTotals(NamedTuple):
 class Stone(NamedTuple):
     """Record that an erasure deleted an audit chain or changed its last hash."""
 
-    #: Number of the erasure within its org.
+    #: Number of the erasure. Each org numbers its erasures separately.
     erasure: int
     entries: int
     hash_before: bytes
-    #: Hash of the chain after the erasure; None if the chain was erased.
+    #: Last hash of the audit chain after the erasure; None if the chain was erased.
     hash_after: bytes | None
 
 

@@ -23,13 +23,15 @@ ANCHORS = "audit-anchor.jsonl"
 
 BLOCK_BYTES = 256 * 1024
 COMPRESSION_LEVEL = 3
-#: Compression methods of a backup, and exceptions of the zip library for a truncated or changed
-#: file. A damaged file can specify other methods; their errors are not listed here.
+#: Compression methods that a backup uses, and exceptions that the zip library raises for a
+#: truncated or changed file. A damaged file can specify other compression methods. Such a file is
+#: refused, so the exceptions of those methods are not listed here.
 COMPRESSIONS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
 DAMAGED_MANIFEST = (*DAMAGED, ValueError, TypeError, AttributeError)
 
-#: Callback after each block with rows done, rows in total, and bytes done.
+#: Callback that is called after each block with the number of rows done, the total number of rows,
+#: and the number of bytes done.
 Progress = Callable[[int, int, int], None]
 
 
@@ -59,16 +61,16 @@ class AppliedMigration(NamedTuple):
 class Manifest:
     """Manifest of a backup archive: its contents."""
 
-    #: Time of the snapshot, by the database clock.
+    #: Time at which the database snapshot was taken, by the database clock.
     at: str
     database: str
     server_version: int
     migrations: tuple[AppliedMigration, ...]
-    #: Columns of each table.
+    #: Names of the columns of each table, by table name.
     tables: dict[str, list[str]]
-    #: Tables that are not in the archive, and why.
+    #: Tables that are not in the archive, each with the reason.
     left_out: dict[str, str]
-    #: Members of the archive, in load order.
+    #: Members of the archive, in the order in which they are loaded.
     members: tuple[Member, ...]
     anchor: AnchorTotals
 

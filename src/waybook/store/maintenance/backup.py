@@ -46,10 +46,11 @@ class SnapshotRow(NamedTuple):
 
 SQL = load("maintenance/backup", about=SnapshotRow)
 
-#: First migration that has every kind of audit chain.
+#: Number of the first migration that has every kind of audit chain.
 OLDEST_MIGRATION = 10
 REBUILT = "the server rebuilds it from the rest"
-#: Tables whose rows are useless in another database.
+#: Tables that a backup omits because their rows are useless in another database, each with a
+#: reason.
 LEFT_OUT = {
     "web_session": "people sign in again",
     # The rows of these tables contain transaction ids of this server, which are meaningless on
@@ -76,8 +77,8 @@ def back_up(owner_dsn: str, file: IO[bytes], progress: Progress) -> Manifest:
         try:
             with closing(ArchiveWriter(file)) as writer, connection.transaction():
                 fix_text_format(connection)
-                # Take locks before the first query, which takes the snapshot: no change that is
-                # committed in between is lost.
+                # Take the table locks before the first query, which takes the snapshot, so that no
+                # change that is committed between the locks and the snapshot is lost.
                 for table in tables:
                     connection.execute(filled_in(SQL["lock_table"], table.name))
                 return _Backup(connection, writer, progress, tables).write()

@@ -36,12 +36,14 @@ class ChainRow(NamedTuple):
 
 SQL = load("maintenance/erasure", lock_org=ErasureHeadRow, ends=ChainRow, chain_entries=SealedEntry)
 
-#: Callback after every table or chain with the number done and the total.
+#: Callback that is called after every table or audit chain with the number of tables or chains done
+#: and their total number.
 Progress = Callable[[int, int], None]
 
-#: Tables whose rows are locked while calls work on them.
+#: Tables whose rows a call locks while it works on them. An erasure locks the same rows before it
+#: deletes them.
 LOCKED = ("plan", "run", "skill_execution")
-#: Maximum number of passes over rows that arrive during an erasure.
+#: Maximum number of passes over rows that calls in progress write during an erasure.
 MAX_PASSES = 5
 
 

@@ -42,13 +42,15 @@ class ServerRow(NamedTuple):
 
 SQL = load("maintenance/migrate", server=ServerRow)
 
-#: Number of attempts to get the locks of a migration, and the pause between two attempts.
+#: Maximum number of attempts to get the locks of a migration, and pause between two attempts in
+#: seconds.
 MAX_LOCK_ATTEMPTS = 30
 LOCK_PAUSE_SECONDS = 2.0
-#: Oldest PostgreSQL version that is tested.
+#: Oldest PostgreSQL version with which Waybook is tested.
 MIN_SERVER_VERSION = 150_000
 APP_ROLE = "waybook_app"
-#: Role that an owner exempt from row-level security switches to before changing an org's rows.
+#: Role to which a database owner that is exempt from row-level security switches before it changes
+#: rows of an org.
 MAINTENANCE_ROLE = "waybook_maintenance"
 
 
@@ -59,8 +61,8 @@ class VectorTable(Enum):
     MAKE = "make"
     #: Leave the table of vectors as it is.
     LEAVE = "leave"
-    #: Drop the table of vectors. Dropping runs no code of the extension, which may be built for
-    #: another processor.
+    #: Drop the table of vectors. This works even if the pgvector extension is built for another
+    #: processor, because dropping the table runs no code of the extension.
     DROP = "drop"
 
 
@@ -291,17 +293,17 @@ def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
 
 
 def _create_maintenance_role(connection: psycopg.Connection) -> None:
-    # The migration lock is per database, so a migration of another database may create the role at
-    # the same time.
+    # Handle an existing role: the migration lock applies to one database only, so a migration of
+    # another database may create the role at the same time.
     already = (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation)
     with suppress(*already), connection.transaction():
         connection.execute(_text("create_maintenance_role"))
 
 
 def _join_maintenance_role(connection: psycopg.Connection) -> None:
-    # The statement fails if an administrator has already granted the role. The automatic membership
-    # of the role's creator is not enough: since PostgreSQL 16 it does not include the right to set
-    # the role.
+    # The statement that grants the role fails if an administrator has already granted the role. The
+    # grant is needed, because since PostgreSQL 16 the automatic membership of the role's creator
+    # does not include the right to set the role.
     with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
         connection.execute(_text("join_maintenance_role"))
 

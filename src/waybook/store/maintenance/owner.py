@@ -25,7 +25,8 @@ from waybook.store.maintenance.owner_role import confine
 
 Rows: TypeAlias = list[Any]
 
-#: Maximum wait for concurrent calls of the org.
+#: Maximum time that a transaction of the database owner waits for locks of concurrent calls of the
+#: org.
 LOCK_TIMEOUT = "30s"
 
 
@@ -104,8 +105,8 @@ class OwnerTransaction:
 
     def _statement(self, query: Query, table: str, column: str) -> sql.Composed:
         names = {"table": sql.Identifier(table), "column": sql.Identifier(column)}
-        # The SQL text comes from a file. Only catalog names are inserted into it, quoted by the
-        # driver.
+        # The SQL text comes from a file. Only names from the database catalog are inserted into it,
+        # and the driver quotes them.
         return sql.SQL(query.text).format(**names)
 
     def _named(self, query: Query, values: Mapping[str, object]) -> Mapping[str, object]:
@@ -192,7 +193,7 @@ class Tombstone(NamedTuple):
     subject_id: str
     entries: int
     seal_before: bytes
-    #: Seal of the chain after the erasure; None if the chain was erased.
+    #: Last seal of the audit chain after the erasure; None if the chain was erased.
     seal_after: bytes | None = None
 
 
@@ -204,7 +205,7 @@ class Erasure(NamedTuple):
     by: str
     what: str
     who: str | None
-    #: Number of erased rows by table, as JSON.
+    #: Number of erased rows of each table, as JSON text.
     counts: str
     hash: bytes = b""
     tombstones: tuple[Tombstone, ...] = ()

@@ -32,8 +32,8 @@ class OwnerRole(NamedTuple):
     name: str
     superuser: bool
     bypasses: bool
-    #: Reason why Waybook would refuse a change of an org by this role, and the fix; None if it
-    #: would not refuse.
+    #: Reason why Waybook would refuse to change an org with this role, and how to fix the role;
+    #: None if Waybook would not refuse.
     refusal: str | None = None
 
     @property

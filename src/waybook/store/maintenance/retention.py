@@ -45,21 +45,22 @@ SQL = load("maintenance/retention", archived_plans=ArchivedRow, archived_runs=Ar
 PLAN_QUERIES = load("maintenance/archived_plans")
 RUN_QUERIES = load("maintenance/archived_runs")
 
-#: Maximum number of rows, and of plans or runs, deleted in one transaction.
+#: Maximum number of rows, and maximum number of plans or runs, that retention deletes in one
+#: transaction.
 MAX_ROWS = 5_000
 MAX_SUBJECTS = 50
-#: Maximum number of logged calls moved into a partition, because moving blocks the logging of new
-#: calls.
+#: Maximum number of logged calls that are moved into a new partition. The number is limited,
+#: because moving blocks the logging of new calls.
 MAX_MOVED_ROWS = 50_000
-#: Days after which a deleted passage is in no process's cache any more: see
-#: `app.request.vector_cache`.
+#: Days after which the record of a passage's deletion is removed. By then, the deleted passage is
+#: in no process's cache any more: see `app.request.vector_cache`.
 DELETIONS_DAYS = 2
 #: Number of weeks for which partitions of the call log are created in advance.
 WEEKS_AHEAD = 4
 WEEK = timedelta(days=7)
 NO_ORG = UUID(int=0)
-#: Lock timeout of DDL statements. It is short, because all access to the call log waits while DDL
-#: waits for its lock.
+#: Lock timeout of DDL statements. It is short, because all access to the call log waits while a DDL
+#: statement waits for its lock.
 DDL_TIMEOUT = "2s"
 
 _PARTITION = re.compile(r"mcp_tool_call_log_(\d{8})")
@@ -162,7 +163,8 @@ def _make_partition_of_moved_calls(
     ):
         if not _alone(owner) or name in _partitions(owner):
             return
-        # No call may be logged between moving the last row and attaching the partition.
+        # Lock the call log, because no call may be logged between moving the last row and attaching
+        # the partition.
         owner.execute(SQL["lock_calls"])
         owner.execute(SQL["make_week"], name)
         _guard_partition(owner, name)
@@ -271,7 +273,8 @@ def _erase_some(
     stones = [
         Tombstone(subject, row.id, row.audit_seq, row.audit_hash)
         for row in rows
-        # A subject with a broken chain is kept for investigation.
+        # Do not delete a plan or run with a broken audit chain, because the chain must be
+        # investigated.
         if is_chain_valid(read_chain(owner, row.id), row.audit_hash)
     ]
     if stones:

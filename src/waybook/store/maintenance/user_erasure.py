@@ -67,7 +67,8 @@ SQL = load(
     answers_with_name=AnswerRow,
 )
 
-#: Prefixes of a stored name: none, the rejection reason of a plan, and the channels.
+#: Texts that may precede a user's name in a stored value: no text, the beginning of the rejection
+#: reason of a plan, or a channel.
 NAME_PREFIXES = ("", rejection_reason(""), *(f"{door}:" for door in Channel))
 
 
@@ -123,7 +124,7 @@ def _without_user(owner: OwnerTransaction, name: str) -> dict[str, int]:
     return {t: owner.change(SQL["delete_users_rows"], t, columns[t], ids=ids) for t in order}
 
 
-# Functions that pseudonymize the audit.
+# Functions that replace the user's name in the audit by the pseudonym.
 
 
 def _reseal_chains(
@@ -257,7 +258,7 @@ def _farewell(
     ]
 
 
-# Functions that pseudonymize other tables.
+# Functions that replace the user's name in other tables than the audit by the pseudonym.
 
 
 def _renamed_columns(owner: OwnerTransaction, to: Pseudonymization) -> Counter[str]:

@@ -23,13 +23,15 @@ MAX_PLANS = 256
 MAX_TEXTS = 32
 MAX_TEXT_LENGTH = 4_000
 MAX_SESSIONS = 32
-#: Number of calls that reload a plan after a conflict before the cache is used again.
+#: Number of calls that load a plan from the database after a conflict, before calls use the cache
+#: again.
 RELOADS_AFTER_CONFLICT = 8
 
 
 class CacheEntry(NamedTuple):
     loaded: LoadedPlan
-    #: Whether the plan lists every session it has had.
+    #: True if the cached plan lists every session that the plan has had, so that a session that is
+    #: not listed is new.
     all_sessions: bool
 
 

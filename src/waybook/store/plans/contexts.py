@@ -13,9 +13,10 @@ import orjson
 from waybook.json_values import Json
 from waybook.store.driver.queries import AsJson, Ids, Statement, load
 
-#: Number of list entries that are read at a time.
+#: Maximum number of list entries that one query reads.
 PAGE = 40
-#: Length of each plan text used in a search query.
+#: Maximum length of each text in a search query: the research question and the instructions of the
+#: step.
 QUERY_TEXT_LENGTH = 500
 
 
@@ -51,7 +52,7 @@ class StepSubject(NamedTuple):
 class ResultPrefixRow(NamedTuple):
     step_id: str
     confidence: float | None
-    #: JSON type of the result.
+    #: JSON type of the step's result.
     kind: str | None
     length: int
     text: str | None
@@ -98,7 +99,7 @@ class ArtifactRow(NamedTuple):
 
 
 class TextSliceRow(NamedTuple):
-    #: Length of the whole text; None if it does not exist.
+    #: Length of the whole text, of which `text` is a slice; None if the text does not exist.
     length: int | None
     text: str
 

@@ -12,7 +12,7 @@ from waybook.store.driver.queries import Ids, Statement, load
 from waybook.store.plans.load import read_condition
 from waybook.store.plans.rows import ConditionRow, ReviewRow
 
-#: Length of an excerpt.
+#: Maximum length of an excerpt in characters.
 EXCERPT_LENGTH = 300
 NAME = 200
 #: Maximum number of audit entries searched for status changes of steps.
@@ -50,7 +50,7 @@ class Research(NamedTuple):
     created_at: datetime
     created_by: str
     sources: int
-    #: Number of all artifacts of the plan.
+    #: Total number of artifacts of the plan.
     total: int = 0
 
 
@@ -91,7 +91,7 @@ class StatusChangesRow(NamedTuple):
     at: datetime
     actor: str
     session: str | None
-    #: Id and new status of each step.
+    #: Id and new status of each step whose status changed.
     moves: list[tuple[str, str]]
 
 

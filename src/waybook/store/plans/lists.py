@@ -20,9 +20,9 @@ class PlanSummaryRow(NamedTuple):
     created_by: str
     updated_at: datetime
     now: datetime
-    #: Number of steps per status.
+    #: Number of the plan's steps in each status.
     counts: dict[str, int] | None
-    #: Order and title of the current step.
+    #: Order number and title of the plan's current step.
     current_step: tuple[int, str] | None
     inactive_since: datetime | None
 
@@ -48,7 +48,7 @@ class ReviewRecord(NamedTuple):
     result_summary: Json
     requested_at: datetime
     requested_by: str
-    #: Database time of the query.
+    #: Time at which the query ran, by the database clock.
     now: datetime
     decision: DecisionKind | None = None
     feedback: str | None = None
@@ -74,9 +74,9 @@ class PendingReview(NamedTuple):
 
 class PendingCounts(NamedTuple):
     reviews: int
-    #: Runs that are blocked until a person gives feedback on a stage.
+    #: Number of runs that are blocked until a person gives feedback on a stage.
     runs: int
-    #: Database time of the query.
+    #: Time at which the query ran, by the database clock.
     now: datetime
 
     @property

@@ -78,13 +78,13 @@ class PlanRequest(NamedTuple):
     """Id of the plan to load, and the parts of it that are needed."""
 
     plan_id: str
-    #: Steps to load with their texts.
+    #: Ids of the steps whose texts are loaded too.
     texts: tuple[str, ...] = ()
-    #: Whether to load the texts of the steps that the caller could get next.
+    #: True if the texts of the steps that the caller could get next are loaded too.
     candidates: bool = False
     #: User and session of the caller, if any.
     holder: Holder = Holder("")
-    #: Whether to load the last review.
+    #: True if the last review of the plan is loaded too.
     review: bool = True
 
 

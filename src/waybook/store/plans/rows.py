@@ -40,13 +40,15 @@ class StepRow(NamedTuple):
     fail_reason: str | None
     #: Ids of the steps that this step depends on, separated by spaces.
     depends_on: str | None
-    #: Instructions, result schema, required sources and stored sources, if they were requested.
+    #: List of the step's instructions, result schema, required sources and stored sources; None if
+    #: they were not requested.
     text: list[Any] | None = None
 
 
 class CallRow(NamedTuple):
     is_known_session: bool
-    #: Arguments hash, error flag and body of the stored answer.
+    #: Stored answer to an earlier call with the same idempotency key, as a list of the hash of the
+    #: arguments, the error flag and the body.
     answer: list[Any] | None
 
 
@@ -89,16 +91,16 @@ class PlanBrief(NamedTuple):
     output_media_type: str | None = None
     formatting_instructions: str | None = None
     skill: str | None = None
-    #: Id of the skill execution; None once the execution is completed.
+    #: Id of the plan's skill execution; None once the execution is completed.
     skill_execution_id: str | None = None
 
 
 class ResultRow(NamedTuple):
     step_id: str
-    #: Result of the step; None if the results of all steps together are too large.
+    #: Result of the step; None if the results of all steps together are too large to be loaded.
     result: Json
     confidence: float | None
-    #: Size of the result as JSON text.
+    #: Size of the result as JSON text, in bytes.
     octets: int
 
 

@@ -34,7 +34,7 @@ JSON_FIELDS = frozenset(
     }
 )
 NO_RESULT: Mapping[str, Json] = dict.fromkeys(RESULT_FIELDS)
-#: Fields that only some artifacts have.
+#: Fields that only some artifacts have, with None as the value for all other artifacts.
 OPTIONAL_ARTIFACT_FIELDS: Mapping[str, Json] = dict.fromkeys(
     ("media_type", "tags", "metadata", "version", "content_hash")
 )
@@ -331,8 +331,8 @@ def _fill(query: Query, values: dict[str, Json], **extra_values: Value) -> State
     return query(**row_values, **extra_values)
 
 
-#: Writers of rows that reference the plan or its steps. They run after the plan and its steps are
-#: written.
+#: Functions that write rows that reference the plan or its steps, by kind of row. They run after
+#: the plan and its steps are written.
 CHILD_WRITERS: Mapping[Entity, Callable[[Plan, Patches], Iterator[Statement]]] = {
     Entity.CONDITION: _conditions,
     Entity.REVIEW: _reviews,

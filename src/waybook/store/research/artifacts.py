@@ -25,7 +25,7 @@ from waybook.store.research.embeddings import UnembeddedRow, encode_vector
 class Backend(StrEnum):
     """Backend that stores and ranks embedding vectors."""
 
-    #: Vectors are quantized, stored in an ordinary table, and ranked in the process.
+    #: Vectors are quantized, stored in an ordinary table, and ranked by the Waybook process.
     PORTABLE = "portable"
     #: Vectors are stored in a halfvec table and ranked by the pgvector extension.
     PGVECTOR = "pgvector"
@@ -141,11 +141,11 @@ def source_statement(source_id: str, most: int) -> Statement:
     return SQL["source"](source_id=source_id, most=most)
 
 
-#: Settings of a transaction before a vector search. Without the first one, the index returns a few
-#: rows of any org and stops; with it, the scan continues until enough rows of this org are found.
-#: Strict order would drop rows that are found slightly late; relaxed order drops none, because rows
-#: are sorted afterwards. The last setting keeps the planner from sorting rows that the index
-#: already returns in order.
+#: Settings of a transaction that runs a vector search. Without `hnsw.iterative_scan`, the index
+#: returns a few rows of any org and stops; with this setting, the scan continues until enough rows
+#: of this org are found. Strict order would drop rows that are found slightly late; relaxed order
+#: drops no rows, because the rows are sorted after the scan. The last setting keeps the planner
+#: from sorting rows that the index already returns in order.
 SETTINGS = (
     "set local hnsw.iterative_scan = relaxed_order",
     "set local hnsw.ef_search = 200",
@@ -153,7 +153,8 @@ SETTINGS = (
     "set local hnsw.scan_mem_multiplier = 4",
     "set local enable_sort = off",
 )
-#: Maximum number of passages that are compared one by one, so that no match is missed.
+#: Maximum number of matching passages for which a search compares every passage instead of scanning
+#: the vector index, so that no match is missed.
 MAX_EXACT_SCAN = 2_000
 
 
@@ -184,9 +185,9 @@ def without_vectors_statement(
     return SQL["without_vectors"](model=model, backend=backend, since=since, most=most)
 
 
-#: Kind under which sources are indexed.
+#: Kind that sources have in the search index.
 SOURCE = "source"
-#: Separator between the tags of a passage.
+#: Character that separates the tags of a passage in one text.
 SEPARATOR = "\x1f"
 
 

@@ -31,13 +31,15 @@ from waybook.store.driver.queries import (
 
 KEY_BYTES = 20
 RECORD_BYTES = KEY_BYTES + DIMENSIONS
-#: Number of embeddings in one message, whose size is about two megabytes.
+#: Number of embeddings that are read in one message, whose size is then about two megabytes.
 PAGE_ROWS = 8_192
-#: Maximum number of passages matching a search's filters that are fetched and ranked separately.
+#: If at most this many passages match the filters of a search, their embeddings are fetched and
+#: ranked separately.
 FEW = 2_000
 
-#: Similarity bonus of passages of the searching org. It is large enough to skip equally similar
-#: passages of other orgs, and small enough that the index graph stays connected.
+#: Amount by which the similarity of a passage is increased if the passage belongs to the searching
+#: org. The amount is large enough that a search skips equally similar passages of other orgs, and
+#: small enough that the index graph stays connected.
 ORG_WEIGHT = 0.3
 ORG_DIMENSIONS = 32
 
@@ -56,14 +58,15 @@ FIRST = Key(str(UUID(int=0)), 0)
 class Snapshot(NamedTuple):
     """State of the database when rows were read."""
 
-    #: Id of the oldest transaction that was still running, so that its writes were not visible yet.
+    #: Id of the oldest transaction that was still running when the rows were read, so that its
+    #: writes were not visible yet.
     running: int
-    #: OID of the database, to detect another database of the same name.
+    #: OID of the database, which differs from the OID of another database of the same name.
     database: int
-    #: Time of the read in seconds since the epoch, by the database clock.
+    #: Time at which the rows were read, by the database clock, in seconds since the epoch.
     at: float
-    #: Number of erasures in the org so far, because an erasure leaves no rows in the table of
-    #: deletions.
+    #: Number of erasures in the org so far. This number shows that rows were erased, because an
+    #: erasure leaves no rows in the table of deletions.
     erasures: int = 0
 
 
@@ -128,7 +131,8 @@ class Changes(NamedTuple):
 
     added: bytes
     deleted: bytes
-    #: Whether all changes are included; if not, all embeddings have to be read again.
+    #: True if `added` and `deleted` include all changes; if False, all embeddings have to be read
+    #: again.
     complete: bool
     snapshot: Snapshot
 

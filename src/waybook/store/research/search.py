@@ -69,15 +69,17 @@ SQL = load(
     sources_of=SourceRow,
 )
 
-#: Maximum length of each ranked list.
+#: Maximum number of passages in each ranked list of a search.
 MAX_RANKED = 50
-#: Maximum number of ranked passages that contain some of the query's words.
+#: Maximum number of passages that contain some of the query's words and are ranked. The same
+#: maximum applies to passages that contain all of the words.
 CANDIDATES = 2_000
-#: Number of the newest passages of the org or plan that are scanned if the index cannot be used.
+#: Number of the newest passages of the org or plan that a search scans if it cannot use the full-
+#: text index.
 MAX_UNINDEXED_SCAN = 5_000
-#: Minimum share of the query that a passage's words must cover. The share is higher if semantic
-#: search is used too: otherwise a passage that shares one common word would displace a passage with
-#: the same meaning in other words.
+#: Minimum share of the query that the words of a passage must cover so that the passage matches.
+#: The share is higher if semantic search is used too, because otherwise a passage that shares one
+#: common word with the query would displace a passage with the same meaning in other words.
 MIN_TERM_WEIGHT_WITH_VECTORS = 0.4
 MIN_TERM_WEIGHT = 0.2
 
@@ -85,7 +87,7 @@ MIN_TERM_WEIGHT = 0.2
 SETTINGS = (
     "set local plan_cache_mode = force_custom_plan",
     # With the default page cost, PostgreSQL combines the full-text index with the index on the org,
-    # for no benefit.
+    # which has no benefit.
     "set local random_page_cost = 1.1",
 )
 
@@ -94,9 +96,9 @@ SETTINGS = (
 class SearchCapabilities:
     """Search features of the server, constant while the program runs."""
 
-    #: Backend of semantic search; None if there is only full-text search.
+    #: Backend of semantic search; None if the server offers only full-text search.
     backend: Backend | None
-    #: Whether the full-text index can be used; otherwise the newest passages are scanned.
+    #: True if searches can use the full-text index; if False, searches scan the newest passages.
     indexed: bool
 
     @property
@@ -119,7 +121,8 @@ class Scope:
     plan_id: str | None = None
     kinds: tuple[str, ...] = ()
     since: datetime | None = None
-    #: Tags that an artifact must all have; sources have no tags.
+    #: Tags that an artifact must have to match; all of them are required. Sources have no tags, so
+    #: a source matches only if no tags are given.
     tags: tuple[str, ...] = ()
 
 

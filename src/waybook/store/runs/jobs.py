@@ -56,7 +56,7 @@ SQL = load(
     rendered=RenderedRow,
 )
 
-#: Maximum number of open jobs that are counted.
+#: Maximum number of open jobs of a run that are counted.
 MAX_OPEN_COUNTED = 1_000
 
 
@@ -67,7 +67,8 @@ class JobRequest:
     model: str | None
     job_type: str | None
     lease_seconds: float
-    #: Holder whose current job is returned again; None if the caller wants another job in addition.
+    #: Holder whose current job is returned again; None if the caller wants another job in addition
+    #: to its current job.
     holder: Holder | None
 
 

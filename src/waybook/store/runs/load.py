@@ -45,7 +45,7 @@ SQL = load(
 LOAD_RUN = SQL["load_run"]
 LOCK_RUN = LOAD_RUN.for_update("r")
 
-#: Number of statements that load a run.
+#: Number of SQL statements that load one run.
 LOAD_STATEMENT_COUNT = 3
 
 

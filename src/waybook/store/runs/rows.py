@@ -17,13 +17,13 @@ class RunSummaryRow(NamedTuple):
     created_by: str
     updated_at: datetime
     completed_at: datetime | None
-    #: Database time of the query.
+    #: Time at which the query ran, by the database clock.
     now: datetime
     #: Started stages in the order of their start. Each tuple contains the slug, whether the stage
     #: is completed, whether it has feedback, the numbers of its closed and failed steps, and its
     #: models.
     stages: list[tuple[str, bool, bool, int, int, list[str]]] | None
-    #: Number of available documents; None if documents are not counted.
+    #: Number of available documents of the run; None if the query did not count documents.
     documents_available: int | None
     #: Time since which the run awaits feedback; None if this time was not requested.
     awaiting_since: datetime | None
@@ -80,7 +80,8 @@ class RunEventRow(NamedTuple):
     actor: str
     session: str | None
     action: str | None
-    #: Step that the event is about, or else the stage that it is about, if any.
+    #: Step that the event is about, or, if there is no such step, the stage that the event is
+    #: about; None if there is neither.
     subject: str | None
 
 
@@ -230,7 +231,7 @@ class DocumentSliceRow(NamedTuple):
     document_key: str
     model: str
     version: int
-    #: Length of the whole text.
+    #: Length of the whole text of the document, of which `content` is a part.
     length: int
     content: str
     by: str | None

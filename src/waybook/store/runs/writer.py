@@ -12,7 +12,7 @@ from waybook.store.driver.queries import AsJson, Rows, Statement, Value, load
 
 SQL = load("runs/writer")
 
-#: Maximum number of rows in one statement.
+#: Maximum number of rows that one SQL statement writes.
 MAX_ROWS = 1_000
 
 

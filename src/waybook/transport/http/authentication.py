@@ -41,7 +41,7 @@ from waybook.transport.http.responses import error_response, json_response, retr
 PUBLIC_PATHS: Final = frozenset({"/healthz", "/readyz", "/sign-in"})
 PUBLIC_PREFIXES: Final = ("/static/", "/sign-in/", "/.well-known/")
 METRICS_PATH: Final = "/metrics"
-#: Channel of each path prefix that programs call.
+#: Channel of the requests under each path prefix that programs call.
 PROGRAM_CHANNELS: Final[Mapping[str, Channel]] = {"/mcp": Channel.MCP, "/api": Channel.REST}
 
 #: Function that resolves a bearer token received on a channel to its caller, or raises
@@ -59,9 +59,10 @@ class AuthGate:
     browser: BrowserAuthenticator | None = None
     #: URL of the sign-in page.
     sign_in: str | None = None
-    #: Bearer token for the metrics, which cover all orgs; without it they are not served.
+    #: Bearer token with which a client can read the metrics, which cover all orgs. If no token is
+    #: configured, the metrics are not served.
     metrics_token: str | None = None
-    #: URL of the metadata that tells clients how to obtain a token.
+    #: URL of the metadata that describes how clients obtain a token.
     metadata_url: str | None = None
     failures: FailedCredentials = field(default_factory=FailedCredentials)
     #: Proxies trusted to report the client's address.

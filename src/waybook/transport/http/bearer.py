@@ -22,7 +22,7 @@ _BEARER: Final = re.compile(r"bearer(?: +(?P<secret>.*))?", re.IGNORECASE | re.A
 class PresentedToken:
     """Bearer token in a request: absent, well-formed, or malformed."""
 
-    #: True if the request attempted to send a bearer token.
+    #: True if the request contains a bearer token, either well-formed or malformed.
     present: bool = False
     secret: str | None = None
 
@@ -72,7 +72,7 @@ def insufficient_scope_header(details: object) -> dict[str, str]:
 
 
 WELL_KNOWN_PATH: Final = "/.well-known/oauth-protected-resource"
-#: Path of the sign-in instructions.
+#: Path of the page that explains how to sign in.
 DOCUMENTATION: Final = "/sign-in"
 
 

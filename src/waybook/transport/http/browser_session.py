@@ -19,10 +19,12 @@ from starlette.responses import Response
 
 SESSION: Final = "waybook"
 FLOW: Final = "waybook_flow"
-#: Maximum lifetime of a browser session, and maximum duration of a sign-in at the issuer.
+#: Maximum lifetime of a browser session, and maximum duration of a sign-in at the issuer, both in
+#: seconds.
 SESSION_SECONDS: Final = 7 * 24 * 3600
 FLOW_SECONDS: Final = 600
-#: Browsers accept a cookie with this prefix only from this exact host over https.
+#: Prefix of a cookie name. Browsers accept a cookie with this prefix only from this exact host and
+#: only over https.
 HOST_PREFIX: Final = "__Host-"
 
 

@@ -17,7 +17,7 @@ from waybook.errors import Misconfigured
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 
-#: Upper bound on the proxies in a chain.
+#: Maximum number of proxies in the chain between a client and this server.
 MAX_HOPS: Final = 32
 
 

@@ -20,22 +20,25 @@ from typing import Final
 from waybook.errors import RateLimited, Unauthenticated
 from waybook.transport.http.browser_session import address_prefix
 
-#: Invalid credentials that an address may send in a burst, and the seconds after which one more is
-#: allowed.
+#: Maximum number of invalid credentials that one client address may send in a burst, and the
+#: seconds after which the address may send one more.
 MAX_FAILURES: Final = 10
 REFILL_SECONDS: Final = 1.0
 MAX_ADDRESSES: Final = 10_000
-#: Number of recently valid secrets that are cached, and for how long after their last use.
+#: Maximum number of recently valid secrets that are cached, and the seconds for which a secret
+#: stays in the cache after its last use.
 MAX_RECENT_SECRETS: Final = 10_000
 RECENT_SECONDS: Final = 3_600.0
-#: Parallel lookups of one secret that count as a single failure.
+#: Maximum number of parallel lookups of one secret that together count as a single failure.
 MAX_PARALLEL_LOOKUPS: Final = 32
-#: Delay before a refusal is sent. The delay grows by this amount with every `CROWD_SIZE` delayed
-#: refusals of the address, up to `MAX_DELAY_FACTOR` times.
+#: Delay in seconds before a refusal is sent. The delay grows by this amount for every `CROWD_SIZE`
+#: refusals to the same address that are delayed at the same time, up to `MAX_DELAY_FACTOR` times
+#: this amount.
 DELAY_SECONDS: Final = 1.0
 CROWD_SIZE: Final = 32
 MAX_DELAY_FACTOR: Final = 10
-#: Refusals that may be delayed at the same time; further ones are sent immediately.
+#: Maximum number of refusals that are delayed at the same time. Further refusals are sent
+#: immediately.
 MAX_DELAYED: Final = 1_000
 
 
@@ -48,11 +51,13 @@ class FailedCredentials:
         """Start without failures; `clock` returns seconds, `pause` sleeps for seconds."""
         self._clock = clock
         self._pause = pause
-        #: Time at which the bucket of each address is full again, least recent failure first.
+        #: For each client address, the time at which its token bucket for failures is full again.
+        #: The address with the least recent failure comes first.
         self._full_at: OrderedDict[str, float] = OrderedDict()
-        #: Time at which each secret was last valid, by its keyed hash within this process.
+        #: For each secret, the time at which the secret was last valid. A secret is identified by
+        #: its hash, whose key exists only in this process.
         self._recent: OrderedDict[int, float] = OrderedDict()
-        #: Number of lookups in progress, by hash of the secret.
+        #: Number of lookups of each secret that are in progress, by the hash of the secret.
         self._pending: Counter[int] = Counter()
         self._delayed: Counter[str] = Counter()
 

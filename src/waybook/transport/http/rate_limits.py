@@ -91,18 +91,19 @@ class ConcurrencyLimiter:
             del self._taken[org]
 
 
-#: Delays of a request over the rate limit, in seconds, used in rotation: one second on average, and
-#: spread so that clients do not all retry at the same moment.
+#: Delays in seconds of requests that exceed the rate limit. Successive requests use successive
+#: delays, in rotation. The average delay is one second, and the delays differ, so that clients do
+#: not all retry at the same moment.
 DELAYS: Final = tuple(0.5 + (7 * n % 32) / 31 for n in range(32))
-#: For every `QUEUE_STEP` waiting requests of an org, further requests wait one delay longer, up to
-#: `MAX_QUEUE_STEPS` delays.
+#: For every `QUEUE_STEP` delayed requests of an org, the delay of a further request grows by its
+#: original length, up to `MAX_QUEUE_STEPS` times that length.
 QUEUE_STEP: Final = 32
 MAX_QUEUE_STEPS: Final = 10
-#: Path prefixes that count against the rate limit.
+#: Prefixes of the paths whose requests count against the rate limit.
 LIMITED_PATHS: Final = ("/mcp", "/api/")
-#: Maximum number of dashboard pages of one org rendered at the same time, and the seconds for which
-#: each page holds its slot. A page costs as much CPU time as many calls, and waits for nothing but
-#: the database.
+#: Maximum number of dashboard pages of one org that are rendered at the same time, and maximum
+#: seconds for which one page holds its slot. The number is small, because a page costs as much CPU
+#: time as many calls and waits for nothing but the database.
 MAX_CONCURRENT_PAGES: Final = 1
 PAGE_WAIT_SECONDS: Final = 1.0
 STATELESS_REVISIONS: Final = frozenset(MODERN_PROTOCOL_VERSIONS)
@@ -131,7 +132,7 @@ class RequestThrottle:
                 await self.gateway.caller(request),
             )
         except WaybookError:
-            return None  # the endpoint reports this error itself
+            return None  # the endpoint will report this error to the client
         too_many = bool(dispatcher.try_acquire(caller))
         if too_many:
             await self._hold(caller.org_id)

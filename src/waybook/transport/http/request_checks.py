@@ -32,7 +32,7 @@ class AllowedHosts:
     """
 
     names: frozenset[str] = frozenset()
-    #: Host name that a proxy serves over https, if any.
+    #: Host name under which a proxy serves Waybook over https; None if there is no such proxy.
     encrypted: str | None = None
 
     def allow_host(self, host: str) -> bool:
@@ -56,11 +56,11 @@ class AllowedHosts:
 
 BODY_LIMIT: Final = MESSAGE_LIMIT
 
-#: Time limit for receiving a body.
+#: Maximum time in seconds for receiving the body of a request.
 BODY_SECONDS: Final = 60.0
 
-# A client that is still sending does not read the response, so a body slightly over the limit is
-# received in full before it is refused.
+# A client that is still sending its request does not read the response. So the server receives a
+# body slightly over the limit in full before it refuses the request.
 MAX_DRAINED_BYTES: Final = 8 * BODY_LIMIT
 
 
@@ -206,7 +206,7 @@ def header_values(scope: Scope, name: bytes) -> list[str]:
 #: `Sec-Fetch-Site` values of requests from our own pages, or from no page (a typed URL).
 SAME_SITE: Final = frozenset({"same-origin", "none"})
 SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
-#: Headers added to every response that does not set them itself.
+#: Headers that are added to every response, unless the response already sets them.
 SECURITY_HEADERS: Final = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",

@@ -25,8 +25,8 @@ STATUS: Final[Mapping[str, HTTPStatus]] = {
     "UNAVAILABLE": HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
-#: Documents are untrusted text: browsers may display and save them, but must not run scripts in
-#: them.
+#: Headers of responses that contain a document. A document is untrusted text, so browsers may
+#: display and save it, but must not run scripts in it.
 SANDBOX_HEADERS: Final = {
     "cache-control": "no-store",
     "content-security-policy": f"{CONTENT_SECURITY_POLICY}; frame-ancestors 'none'; sandbox",

@@ -21,10 +21,11 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from waybook.errors import Misconfigured
 
-#: Maximum total size of the URL and of all header names and values.
+#: Maximum total size in bytes of the URL and of all header names and values of a request.
 MAX_BYTES: Final = 64 * 1024
 MAX_HEADERS: Final = 200
-#: Time limit for receiving a request head, from the connection or from the previous response.
+#: Maximum time in seconds for receiving a request head, measured from the start of the connection
+#: or from the end of the previous response.
 HEAD_TIMEOUT_SECONDS: Final = 30.0
 
 TOO_LARGE: Final = (
@@ -44,11 +45,11 @@ class HeadTooLarge(Exception):
 class BoundedHeadProtocol(HttpToolsProtocol):
     """HTTP connection that limits the size of request headers and the time to send them."""
 
-    #: Size and header count of the current request head.
+    #: Size in bytes and number of headers of the current request head.
     _bytes = 0
     _headers = 0
-    #: Number of received bytes that the parser buffers, because they have produced neither head nor
-    #: body.
+    #: Number of received bytes from which the parser has produced neither head nor body, so that it
+    #: still buffers them.
     _buffered = 0
     _timer: TimerHandle | None = None
 
@@ -71,8 +72,8 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         if self._buffered > MAX_BYTES:
             self._refuse()
         elif self.cycle is None or self.cycle.response_complete:
-            # After a response, the next bytes are either the unread rest of the request body or a
-            # new request head.
+            # Limit the time for the next request head. After a response, the next bytes are either
+            # the unread rest of the request body or a new request head.
             self._expect()
 
     def on_message_begin(self) -> None:
@@ -140,10 +141,10 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-BACKLOG: Final = 2048  # connections that may wait to be accepted
+BACKLOG: Final = 2048  # maximum number of connections that wait to be accepted
 SWITCH_SECONDS: Final = 0.0005
 SHUTDOWN_TIMEOUT_SECONDS: Final = (
-    2  # seconds that requests in progress may take after the signal to stop
+    2  # seconds for which requests in progress may continue after the signal to stop
 )
 
 T = TypeVar("T")

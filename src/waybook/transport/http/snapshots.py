@@ -15,7 +15,8 @@ from waybook.transport.http.rate_limits import RequestThrottle
 from waybook.transport.http.requests import answer_error_response
 from waybook.transport.http.responses import json_response
 
-#: Snapshots processed at the same time, in worker threads; a large one takes long.
+#: Maximum number of snapshots that are processed at the same time, in worker threads. The number is
+#: limited, because a large snapshot takes long.
 MAX_CONCURRENT: Final = 2
 
 

@@ -10,9 +10,10 @@ from waybook.transport.gateway import ToolGateway
 from waybook.transport.mcp.resource_uris import KINDS
 from waybook.transport.mcp.resources import OpenItem, open_plans, open_runs
 
-MAX_COMPLETIONS: Final = 100  # limit of the protocol
+MAX_COMPLETIONS: Final = 100  # maximum that the MCP protocol allows
 
-#: Argument of each prompt that takes an id, and True if it is the id of a run, not of a plan.
+#: For each prompt that takes an id: the name of the argument, and True if the argument is the id of
+#: a run, False if it is the id of a plan.
 PROMPTS: Final = {"resume_plan": ("planId", False), "work_on_run": ("runId", True)}
 URIS: Final = {kind.uri: kind.of_runs for kind in KINDS if kind.argument in {"planId", "runId"}}
 

@@ -21,7 +21,8 @@ from waybook.transport.mcp.tools import to_tool_result
 
 REVIEW: Final = "request_user_review"
 ELICITATION_KEY: Final = "decision"
-#: Maximum length of the message in a form, because forms are unsuitable for long texts.
+#: Maximum length of the message in a form. The length is limited, because forms are unsuitable for
+#: long texts.
 MAX_MESSAGE_LENGTH: Final = 4_000
 FORM: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -87,7 +88,7 @@ def supports_elicitation(context: Context) -> bool:
     if session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return False
     can = session.client_capabilities.elicitation if session.client_capabilities else None
-    # A client that declares neither mode is assumed to support forms.
+    # A client that declares neither the form mode nor the URL mode is assumed to support forms.
     return can is not None and (can.form is not None or can.url is None)
 
 

@@ -24,7 +24,8 @@ class PromptTemplate:
     text: str
     argument: str | None = None
     argument_description: str = ""
-    #: Value used if the argument is omitted; without a default, the argument is required.
+    #: Value of the argument if the client omits it. If there is no default, the argument is
+    #: required.
     default: str | None = None
 
     def to_wire(self) -> wire.Prompt:
@@ -121,7 +122,8 @@ open the next stage; never answer for me.
 """,
 )
 
-#: Prompts for plans are always offered; the one for runs only if the profile includes runs.
+#: Prompts for plans, which are always offered, and prompts for runs, which are offered only if the
+#: profile includes runs.
 PLAN_PROMPTS: Final = {way.name: way for way in (RESUME_PLAN, PLAN_RESEARCH)}
 RUN_PROMPTS: Final = {WORK_ON_RUN.name: WORK_ON_RUN}
 
@@ -203,8 +205,8 @@ Relay their words with submit_user_decision; never decide for them.
 Need a person before going on? request_user_review. Plan turned out wrong? modify_plan (try dryRun).
 """
 
-#: Instructions for runs, added to those for plans. They are short, because each reply suggests the
-#: next call.
+#: Instructions for runs, which are added to the instructions for plans. They are short, because
+#: each reply suggests the next call.
 RUNS_ADDENDUM: Final = """\
 For work with a prepared workflow there are runs: list_dags shows what there is, start_run begins \
 one, then get_next_job {runId} and submit_job_result {jobId, attempt, content} in the same way, \

@@ -17,7 +17,8 @@ class ResourceKind:
     #: URI template with `{id}` for the id of the plan, run or other object.
     uri: str
     description: str
-    #: Tool and its argument for the id; documents and outputs are read without a tool.
+    #: Tool that reads the resource, and the tool's argument for the id. Documents and outputs are
+    #: read without a tool.
     tool: str | None = None
     argument: str = ""
     #: True if the tool must be called with `detail` to return the full text.

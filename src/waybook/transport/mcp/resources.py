@@ -97,7 +97,7 @@ def open_run(item: Mapping[str, object]) -> OpenItem:
 EXTENSION: Final = "io.modelcontextprotocol/ui"
 URI: Final = "ui://waybook/map"
 MIME_TYPE: Final = "text/html;profile=mcp-app"
-#: Placeholder that is replaced by the style sheet of maps.
+#: Placeholder in the page of the map app that is replaced by the style sheet of maps.
 STYLE_PLACEHOLDER: Final = "/* map.css */"
 
 
@@ -140,7 +140,8 @@ class Resources:
 
     gateway: ToolGateway
     runs: bool
-    #: Skills, if the profile can start them; the files of the skills are then resources as well.
+    #: Skills that the profile can start, whose files are then resources too; None if the profile
+    #: cannot start skills.
     skills: Skills | None = None
 
     @property

@@ -20,7 +20,8 @@ from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError
 
 from waybook.transport.jsonrpc import MESSAGE_LIMIT, InvalidMessage, error_body, id_of, read_message
 
-#: Bytes kept from the start and from the end of an oversized line.
+#: Number of bytes that are kept from the start of an oversized line, and number of bytes that are
+#: kept from its end.
 PREVIEW_BYTES: Final = 4096
 READ_SIZE: Final = 64 * 1024
 
@@ -88,7 +89,7 @@ async def serve_stdio(server: Server[None]) -> None:
     """
 
     def refuse(error: JSONRPCError) -> None:
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the client is gone
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # client disconnected
             from_thread.run(outgoing.send, SessionMessage(error))
 
     lines = cast("IO[str]", MessageLines(take_stdin(), refuse))  # has every method that is used
@@ -96,5 +97,6 @@ async def serve_stdio(server: Server[None]) -> None:
         try:
             await server.run(incoming, outgoing, server.create_initialization_options())
         finally:
-            # Flush before stdout is restored, or buffered output would be sent to the client.
+            # Flush stdout before it is restored, because buffered output would otherwise be sent to
+            # the client.
             sys.stdout.flush()

@@ -27,12 +27,12 @@ from waybook.transport.gateway import ToolGateway
 from waybook.transport.mcp.resource_uris import KINDS
 from waybook.transport.stream_limits import StreamLimiter
 
-#: Maximum number of concurrent streams, in total and per org, and of resources that one client of
-#: an older protocol revision may subscribe to.
+#: Maximum number of concurrent streams in total, maximum number of concurrent streams per org, and
+#: maximum number of resources that one client of an older protocol revision may subscribe to.
 MAX_STREAMS: Final = 500
 MAX_STREAMS_PER_ORG: Final = 125
 MAX_RESOURCES: Final = 1_000
-#: Interval at which the credential of a stream is checked again.
+#: Seconds after which the credential of a stream is checked again.
 REAUTH_SECONDS: Final = 20.0
 
 LIVE: Final = tuple(kind for kind in KINDS if kind.argument in {"planId", "runId"})
@@ -53,7 +53,7 @@ class ListenStream:
 
     bus: Bus
     org_id: UUID
-    #: Function that ends the stream; the client reconnects and reads its resources again.
+    #: Function that ends the stream, so that the client reconnects and reads its resources again.
     close: Callable[[], None] = field(init=False)
     _deliver: Callable[[ServerEvent], None] = field(init=False)
 

@@ -28,7 +28,7 @@ from waybook.plan.model import Plan, Step
 from waybook.plan.progress import newly_stalled, whole_minutes
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
 
-#: Names of the lists of steps in a reply.
+#: Names of the lists of steps in a reply of `get_plan_status`.
 LISTS = ("activeSteps", "completedSteps", "pendingSteps", "failedSteps", "stalledSteps")
 
 

@@ -39,7 +39,7 @@ from waybook.store.plans import contexts, load
 from waybook.store.plans.contexts import Page
 from waybook.store.plans.load import PlanRequest
 
-#: Names of the lists that a further call can continue separately.
+#: Names of the lists in a reply whose remaining entries a further call can request separately.
 LISTS = ("steps", "artifacts")
 RECENT_EVENTS = 15
 MAX_EVENTS_SINCE = 200
@@ -50,8 +50,8 @@ class GetResearchContext(SessionArguments):
     since: int | None = Field(None, ge=0, description="a seq: only news")
     budget_tokens: int | None = Field(None, ge=MIN_TOKENS, le=MAX_TOKENS)
     detail: bool = False
-    # These arguments are not in the published schema. Agents find them in the next call that a
-    # reply suggests.
+    # The published schema does not contain these arguments. An agent gets them from a reply, in the
+    # next call that the reply suggests.
     part: SkipJsonSchema[Id | None] = None
     offset: SkipJsonSchema[int] = Field(0, ge=0, lt=2**30)
 

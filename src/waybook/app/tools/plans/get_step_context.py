@@ -26,19 +26,19 @@ from waybook.store.plans.contexts import ArtifactRow, Page, StepSubject, StoredA
 from waybook.store.plans.load import PlanRequest
 from waybook.store.research.search import Scope
 
-#: Maximum search hits whose artifacts are read.
+#: Maximum number of search hits whose artifacts are read from the database.
 MAX_MATCHES = 20
-#: Number of bytes read from each artifact.
+#: Number of bytes that are read from the beginning of each artifact.
 EXCERPT_BYTES = 1_200
-#: Names of the lists that a further call can continue separately.
+#: Names of the lists in a reply whose remaining entries a further call can request separately.
 LISTS = ("feedback", "failures", "soFar", "earlierResults", "artifacts")
 
 
 class GetStepContext(ReadArguments):
     step_id: Id
     budget_tokens: int | None = Field(None, ge=MIN_TOKENS, le=MAX_TOKENS)
-    # These arguments are not in the published schema. Agents find them in the next call that a
-    # reply suggests.
+    # The published schema does not contain these arguments. An agent gets them from a reply, in the
+    # next call that the reply suggests.
     part: SkipJsonSchema[Id | None] = None
     offset: SkipJsonSchema[int] = Field(0, ge=0, lt=2**30)
 

@@ -11,7 +11,8 @@ from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.json_values import Body, Json
 from waybook.research.cutting import fair_share, truncate
 
-#: Maximum bytes in a reply for all descriptions together, or for one file.
+#: Maximum number of bytes that a reply uses for all skill descriptions together, and maximum number
+#: that it uses for one requested file.
 MAX_DESCRIPTIONS_BYTES = 25_000
 FILE = 40_000
 

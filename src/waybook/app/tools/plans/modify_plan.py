@@ -26,7 +26,7 @@ Action = Literal[
     "retry_step",
 ]
 
-#: Required and optional fields of each action.
+#: For each action of the tool, its required fields and its optional fields.
 ACTION_FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "add_steps": (frozenset({"steps"}), frozenset({"insert_after_order"})),
     "remove_step": (frozenset({"step_id"}), frozenset()),

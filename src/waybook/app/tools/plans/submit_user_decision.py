@@ -28,10 +28,12 @@ class SubmitUserDecision(MutatingArguments):
     step_id: Id | None = None
     decision: Literal["approve", "reject", "modify", "skip"]
     feedback: Text | None = None
-    #: Review that the person has seen; the decision does not apply to a later review. The argument
-    #: is not in the published schema: pages send it, and agents do not need it.
+    #: Id of the review that the person saw when deciding, so that the decision does not apply to a
+    #: later review. The published schema does not contain this argument, because web pages send it
+    #: and agents do not need it.
     review_id: SkipJsonSchema[Id | None] = None
-    #: Place in a chat where the person decided, as reported by the map or the form.
+    #: User interface inside a chat (the map or the form) in which the person decided; the map or
+    #: the form sends this value.
     place: SkipJsonSchema[ReviewSurface | None] = None
 
     @model_validator(mode="after")

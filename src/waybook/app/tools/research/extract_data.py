@@ -128,7 +128,8 @@ async def record_model_usage(ctx: RequestContext, usage: Usage) -> None:
         log.warning("usage of the server's model not noted: %s", error)
 
 
-#: Maximum bytes of a schema, of the errors in a reply, and of the other fields of the reply.
+#: Maximum number of bytes of a JSON Schema in the arguments, of all errors in a reply, and of the
+#: other fields of a reply.
 MAX_SCHEMA_BYTES = 20_000
 MAX_ERROR_BYTES = 8_000
 REPLY_OVERHEAD = 4_000
@@ -329,7 +330,8 @@ TOOL = Tool(
     output_schema=output_schema(status="string"),
     run=extract_data,
     reads_only=True,
-    # The tool changes no data, but the operator pays for the model that the tool calls.
+    # The tool changes no data, but it requires a write scope, because the operator pays for the
+    # model that the tool calls.
     scopes=frozenset({Scope.PLAN_WRITE}),
     profiles=RESEARCH,
 )

@@ -16,14 +16,16 @@ from waybook.store.research import artifacts, search
 from waybook.store.research.artifacts import ArtifactRow, CitedSourceRow
 from waybook.store.research.search import SourceRow
 
-#: Maximum bytes of one piece of an artifact's content, and of all other fields together.
+#: Maximum number of bytes of an artifact's content in one reply, and maximum number of bytes of all
+#: other fields of the reply together.
 MAX_CONTENT_BYTES = 30_000
 MAX_METADATA_BYTES = 12_000
-#: Maximum bytes of the piece of content and of all other fields if the caller requests detail.
+#: The same two limits (content, and all other fields together) for a reply for which the caller
+#: requests detail.
 MAX_DETAIL_CONTENT_BYTES = 120_000
 MAX_DETAIL_METADATA_BYTES = 120_000
 MAX_CITATIONS = 20
-#: Maximum offset, which is beyond the end of any content.
+#: Maximum offset that a caller may pass; it is beyond the end of any artifact.
 MAX_OFFSET = 1_000_000_000
 
 
@@ -154,8 +156,8 @@ def _next(artifact_id: str, plan_id: str | None, args: GetArtifact, piece: Body)
     if piece["left"]:
         upto = args.offset + len(str(piece["content"]))
         return next_call("get_artifact", "read on", artifactId=artifact_id, offset=upto)
-    # The suggested call never contains the artifact's title: stored user text must not become an
-    # argument.
+    # The suggested next call never contains the artifact's title, because text stored by a user
+    # must not become an argument of a call.
     if plan_id is not None:
         return next_call("get_research_context", "see what it belongs to", planId=plan_id)
     return next_call("list_active_plans", "see what it may be of use for")

@@ -21,12 +21,13 @@ from waybook.store.driver.queries import first_value
 from waybook.store.research import search
 from waybook.store.research.search import HitRow, Scope, SourceRow
 
-#: Maximum bytes of all search hits on one page.
+#: Maximum number of bytes of all search hits on one page of a reply.
 MAX_HITS_BYTES = 42_000
-#: Maximum number of sources listed per artifact, and of matching words listed per hit.
+#: Maximum number of sources that are listed per artifact, and maximum number of matching words that
+#: are listed per search hit.
 MAX_SOURCES = 3
 MAX_MATCHED_WORDS = 12
-#: Maximum offset of a page.
+#: Maximum offset at which a page of search hits may start.
 MAX_OFFSET = 100
 
 
@@ -82,7 +83,8 @@ async def _views(ctx: RequestContext, question: SearchQuery, page: list[Hit]) ->
     came_from = defaultdict[str, list[SourceRow]](list)
     for source in sources:
         came_from[source.artifact_id].append(source)
-    # An artifact is missing from the second read if a later version replaced it after the first.
+    # An artifact that the search found is missing here if a later version replaced it between the
+    # two reads.
     there = [hit for hit in page if hit.subject_id in by_id]
     return [_view(question, h, by_id[h.subject_id], came_from[h.subject_id]) for h in there]
 

@@ -22,7 +22,8 @@ from waybook.json_values import Body, Json
 from waybook.store.runs import load, writer
 from waybook.store.runs.rows import DefinitionRow
 
-#: Approximate definition bytes per step or edge; estimates layout cost before parsing.
+#: Approximate number of bytes that one step or edge takes in a definition; with it, the cost of
+#: drawing the map is estimated before the definition is parsed.
 BYTES_PER_MAP_ITEM: Final = 20
 
 

@@ -37,18 +37,19 @@ from waybook.json_values import Body, Json
 from waybook.research.cutting import as_text
 from waybook.store.runs import load
 
-#: Maximum length of a result that is shown with the review question about it.
+#: Maximum length in characters of a step's result that is shown together with the review question
+#: about it.
 MAX_RESULT_LENGTH = 4_000
-#: Rate limit charge for drawing one step or line of a map, in condition operations that take about
-#: the same CPU time.
+#: Amount that the rate limit charges for drawing one step or line of a map, expressed as the number
+#: of condition operations that take about the same CPU time.
 OPERATIONS_PER_LINE = 2
 
 
 class DrawMap(ReadArguments):
     plan_id: Id | None = None
     run_id: Id | None = None
-    # Arguments that only the app uses are not published, because every model pays for the tokens of
-    # the tool list.
+    # These arguments are used only by the map app. They are not in the published schema, because
+    # every model pays for the tokens of the tool list.
     dag_slug: SkipJsonSchema[Id | None] = None
     width: SkipJsonSchema[Annotated[int, Field(ge=200, le=8_000)] | None] = None
     seen: SkipJsonSchema[Id | None] = None

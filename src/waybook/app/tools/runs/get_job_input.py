@@ -29,9 +29,9 @@ from waybook.run.model import Job
 from waybook.store.runs import jobs
 from waybook.store.runs.rows import DocumentSliceRow
 
-#: Maximum bytes of one piece of a job input.
+#: Maximum number of bytes of a job input in one reply.
 MAX_SLICE_BYTES = 40_000
-#: Maximum offset, which is beyond the end of any job input.
+#: Maximum offset that a caller may pass; it is beyond the end of any job input.
 MAX_OFFSET = 1_000_000_000
 
 

@@ -38,12 +38,14 @@ from waybook.run.next_job import (
 from waybook.store.runs import jobs
 from waybook.store.runs.jobs import JobRequest
 
-#: Maximum number of jobs that one call skips because they cannot be handed out.
+#: Maximum number of jobs that one call tries to claim. A job that cannot be handed out is skipped,
+#: and the next job is tried.
 MAX_CLAIM_ATTEMPTS = 50
 MAX_OPEN_LISTED = 40
-#: Reply of an attempt that gave up a job instead of claiming one.
+#: Reply that marks an attempt in which no job was claimed, because the selected job was given up
+#: instead; the call then tries the next job.
 JOB_GIVEN_UP: Final[Body] = {}
-#: Types of jobs that agents can claim; the others are for the server.
+#: Types of jobs that agents can claim; jobs of all other types are carried out by the server.
 CLAIMABLE_TYPES = frozenset({JobType.PLAN, JobType.EXECUTE})
 
 

@@ -20,7 +20,7 @@ from waybook.store.runs import load
 from waybook.store.runs.rows import DefinitionRow
 
 MAX_RUNS = 50
-#: Maximum bytes of a DAG's description in a reply.
+#: Maximum number of bytes that a reply uses for the description of one DAG.
 MAX_DESCRIPTION_BYTES = 600
 
 

@@ -22,7 +22,8 @@ class SubmitStageFeedback(MutatingArguments):
     stage_slug: Id
     feedback: Text = Field(description="the person's words")
     models: LenientJson[list[Id]] | None = Field(None, description="for the next stage")
-    #: Argument that is set by the map in a chat; agents do not need it.
+    #: Argument that only the map in a chat sets, to report that the feedback was given there;
+    #: agents do not need it.
     place: SkipJsonSchema[Literal["app"] | None] = None
 
 

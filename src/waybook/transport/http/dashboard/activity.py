@@ -69,9 +69,9 @@ class StepTimeline:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
     lines: dict[str, StepTimeline]
-    #: Total working time.
+    #: Total working time of the plan.
     worked: timedelta
-    #: Positions at which idle time is left out.
+    #: Horizontal positions on the timeline at which idle time is left out.
     cuts: tuple[int, ...]
 
     def line(self, step_id: str) -> StepTimeline:

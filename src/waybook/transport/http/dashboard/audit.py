@@ -54,7 +54,8 @@ async def export_audit(ctx: RequestContext, filter_: AuditFilter, form: str) -> 
         raise HTTPException(404)
     kind, lines = EXPORT_FORMATS[form]
     pages = all_entries(ctx, filter_)
-    # Fetch the first page before the response starts, while an error can still set its status.
+    # Fetch the first page before the response starts, because until then an error can still set the
+    # status of the response.
     first = await anext(pages)
     headers = {
         **SANDBOX_HEADERS,
@@ -121,10 +122,12 @@ EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[list[AuditEntry]], str]]
     MappingProxyType({"csv": ("text/csv", csv_lines), "jsonl": ("application/jsonl", json_lines)})
 )
 
-#: Number of changes shown per entry, and characters shown per value.
+#: Maximum number of changes shown for each audit entry, and maximum number of characters shown for
+#: each value.
 MAX_CHANGES: Final = 30
 MAX_VALUE_LENGTH: Final = 600
-#: Maximum length of a short value; an entry with few changes and only short values is expanded.
+#: Maximum length of a short value. An audit entry with few changes and only short values is shown
+#: expanded.
 SHORT_VALUE_LENGTH: Final = 80
 MAX_INLINE_CHANGES: Final = 4
 
@@ -134,7 +137,7 @@ class DisplayValue:
     """Value truncated for display."""
 
     text: str
-    #: Number of characters omitted.
+    #: Number of characters of the value that are not shown.
     omitted: int = 0
 
 
@@ -151,10 +154,10 @@ class ChangeView:
 class EntryView:
     entry: AuditEntry
     what: str
-    #: Fields of the entry other than its changes.
+    #: Fields of the audit entry other than its changes.
     details: tuple[tuple[str, DisplayValue], ...]
     changes: tuple[ChangeView, ...]
-    #: Number of changes omitted.
+    #: Number of changes of the entry that are not shown.
     more: int
 
     @property

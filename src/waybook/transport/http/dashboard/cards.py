@@ -8,7 +8,7 @@ from waybook.app.queries.inbox import PendingFeedback, ReviewRecord
 from waybook.plan.states import PlanStatus
 from waybook.transport.http.html.layout import RichText, to_rich_text
 
-#: Past-tense description of each decision.
+#: Past-tense description of each kind of review decision.
 DECISION_TEXT = {
     "approve": "approved",
     "modify": "requested changes",
@@ -35,7 +35,7 @@ class DecisionOutcome:
     text: str
     at: datetime | None = None
     feedback: str | None = None
-    #: True if another user decided first.
+    #: True if the decision had no effect, because another user decided first.
     too_late: bool = False
     status: PlanStatus | None = None
 
@@ -70,7 +70,8 @@ class FeedbackCard:
     stage_name: str
     since: datetime
     following: tuple[str, ...] = ()
-    #: Models for the next stage, if the user may choose them; empty keeps the previous models.
+    #: Models for the next stage, if the user may choose them. If the text is empty, the previous
+    #: models are kept.
     models: str = ""
     typed: FormInput = field(default_factory=FormInput)
     outcome: DecisionOutcome | None = None

@@ -39,7 +39,8 @@ from waybook.transport.http.dashboard.page import (
 )
 from waybook.transport.http.html.forms import read_form
 
-#: Maximum number of cards shown; the rest appear as these are decided.
+#: Maximum number of inbox cards shown at the same time. The other cards appear when the shown cards
+#: are decided.
 MAX_CARDS: Final = 20
 
 
@@ -59,7 +60,8 @@ class InboxPage:
         return await self.page_context.render_page(request, "inbox", cards=every[:MAX_CARDS])
 
 
-#: Values of the decision buttons; `wait` cancels the confirmation of a rejection.
+#: Values of the buttons for a review decision. The value `wait` cancels the confirmation of a
+#: rejection.
 DECISIONS: Final = frozenset({"approve", "modify", "skip", "reject", "wait"})
 ALREADY_DECIDED_CODES: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
 NO_BUTTON_MESSAGE: Final = "choose one of the buttons"

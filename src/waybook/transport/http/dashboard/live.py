@@ -23,16 +23,17 @@ from waybook.transport.http.requests import http_status
 from waybook.transport.http.responses import json_response, retry_after_header
 from waybook.transport.stream_limits import StreamLimiter
 
-#: Seconds without events after which a stream sends a heartbeat.
+#: Seconds without events after which an event stream sends a heartbeat.
 HEARTBEAT_SECONDS: Final = 15.0
-#: Minimum time between two events of a stream.
+#: Minimum time between two events of an event stream, in seconds.
 MIN_EVENT_INTERVAL_SECONDS: Final = 0.1
-#: Maximum number of concurrent streams, in total and per org.
+#: Maximum number of concurrent event streams, in total and per org.
 MAX_STREAMS: Final = 1_000
 MAX_STREAMS_PER_ORG: Final = 250
 MAX_POSITION_LENGTH: Final = 64
-#: Maximum age of a stream's last authorization check. With this age and the heartbeat interval, the
-#: server notices a revoked credential in less than half a minute.
+#: Maximum age in seconds of the last authorization check of an event stream. Because of this
+#: maximum and the heartbeat interval, the server notices a revoked credential in less than half a
+#: minute.
 REAUTH_SECONDS: Final = 10.0
 
 STREAMED: Final = {

@@ -31,7 +31,7 @@ from waybook.transport.http.dashboard.page import PageContext
 @dataclass(frozen=True, slots=True)
 class HealthPage:
     page_context: PageContext
-    #: Settings to show; None if the settings must not be shown.
+    #: Server settings that the page shows; None if the page must not show the settings.
     loaded_settings: LoadedSettings | None = None
 
     async def __call__(self, request: Request) -> Response:

@@ -40,8 +40,8 @@ class PageContext:
         """
         caller = await self.caller(request)
         require_scope(caller, Scope.PLAN_READ, "looking")
-        # Take the event position before any data is read, so that the page is notified of every
-        # later change.
+        # Take the position in the sequence of events before any data is read, so that the page is
+        # notified of every later change.
         if not hasattr(request.state, "position"):
             self.dispatcher.require_capacity(caller)
             request.state.position = self.dispatcher.services.bus.position(caller.org_id)

@@ -82,7 +82,7 @@ class PlanPage:
 
 def _page(request: Request) -> int | None:
     text = request.query_params.get("page", "")
-    # No plan has a page number with more than nine digits.
+    # Use at most nine digits, because no plan has a page number with more than nine digits.
     return int(text[:9]) if text.isascii() and text.isdecimal() else None
 
 

@@ -60,7 +60,8 @@ def modification_arguments(
     args: dict[str, object] = {"planId": plan_id, "modifications": [modification]}
     if why := field_text(fields, "rationale"):
         args["modificationRationale"] = why
-    # Our forms contain the revision; -1 matches no plan, so a form without it is refused.
+    # The forms of the dashboard contain the plan's revision. For a form without a revision, use -1,
+    # which matches no plan, so that the form is refused.
     args["expectedRevision"] = int(revision) if is_number(revision) else -1
     return args
 
@@ -122,7 +123,7 @@ def reordered_step_ids(sheet: StepDetail, *, up: bool) -> list[str]:
     return ids
 
 
-#: Maximum number of preview lines shown.
+#: Maximum number of lines shown in the preview of a change.
 MAX_LINES = 12
 
 

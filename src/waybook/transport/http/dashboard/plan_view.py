@@ -79,14 +79,14 @@ def _row(number: int, steps: Sequence[Step], width: int) -> GridRow:
     return GridRow(number, first, first + len(steps) - 1, streaks)
 
 
-#: Width available on the page, in pixels.
+#: Width that is available for the map on the page, in pixels.
 MAX_MAP_WIDTH = 1250
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanMap:
     svg: Markup
-    #: Key of the box to scroll into view.
+    #: Key of the box on the map that the page scrolls into view.
     center: str | None
     shown: int
     total: int
@@ -108,7 +108,8 @@ def draw_plan_map(sheet: PlanDetail, svg: str | None = None) -> PlanMap:
     plan, step = sheet.plan, focus_step(sheet.plan)
     drawn = render(map_job(sheet)) if svg is None else svg
     return PlanMap(
-        # The SVG is safe, because the drawing function escapes every text.
+        # The SVG can be inserted into the page without escaping, because the drawing function
+        # escapes every text.
         svg=Markup(drawn),  # noqa: S704
         center=_box_of(sheet.lane, step.id) if step else None,
         shown=len(sheet.lane.steps),
@@ -123,7 +124,7 @@ def _box_of(lane: Lane, key: str) -> str | None:
     return next((lane.steps[steps[0]].key for steps in boxes), None)
 
 
-#: Step statuses in display order.
+#: Step statuses in the order in which the page shows them.
 COUNTED_STATUSES = (
     StepStatus.COMPLETED,
     StepStatus.SKIPPED,
@@ -177,10 +178,10 @@ class PlanView:
     derived: str
     outcome: str | None
     progress: Progress
-    #: Number of steps per status, in display order.
+    #: Number of steps in each status, in the order in which the page shows the statuses.
     counts: dict[str, int]
     stalled: list[StalledStep]
-    #: Review that awaits a decision.
+    #: Card for the review that awaits a decision; None if there is no such review.
     card: DecisionCard | None
     map: PlanMap
     overview: list[GridRow]

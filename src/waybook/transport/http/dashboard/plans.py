@@ -21,9 +21,9 @@ from waybook.plan.states import PlanStatus
 from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.mcp.prompts import RESUME_PLAN
 
-#: Maximum number of pending items shown; the inbox lists all of them.
+#: Maximum number of pending items that this page shows. The inbox lists all pending items.
 MAX_LINES: Final = 5
-#: Filters that cover more than one state.
+#: Values of the filter of plans that cover more than one state.
 OPEN, ALL = "open", "all"
 
 

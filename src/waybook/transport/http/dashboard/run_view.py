@@ -16,7 +16,7 @@ from waybook.dag.progress.report import StageReport, StepReport
 from waybook.run.model import CompiledDag, StageRun
 from waybook.transport.http.dashboard.cards import FeedbackCard
 
-#: Documents shown per page.
+#: Number of documents shown on one page of the document list.
 DOCUMENTS_PER_PAGE = 100
 
 
@@ -42,7 +42,7 @@ class StageView:
     done: int
     total: int
     failed: int
-    #: Run of the stage; None if the stage has not started.
+    #: Stage run of the stage; None if the stage has not started.
     started: StageRun | None
     expected: int | None
     available: int
@@ -74,7 +74,7 @@ class RunView:
     map_svg: Markup
     input_text: str
     documents: Sequence[DocumentListItem]
-    #: Current page of the document list, and the number of pages.
+    #: Number of the current page of the document list, and total number of its pages.
     document_page: int
     document_pages: int
     history: tuple[RunHistoryRow, ...]
@@ -109,7 +109,8 @@ def run_view(detail: RunDetail, svg: str, piece: int = 1) -> RunView:
     return RunView(
         detail=detail,
         stages=_stages(detail),
-        # The SVG is safe: it is our own drawing, in which every text is escaped.
+        # The SVG can be inserted into the page without escaping, because Waybook drew it and
+        # escaped every text in it.
         map_svg=Markup(svg),  # noqa: S704
         input_text=_readable(detail.input_text),
         documents=documents[(piece - 1) * DOCUMENTS_PER_PAGE : piece * DOCUMENTS_PER_PAGE],

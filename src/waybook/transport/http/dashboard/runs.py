@@ -32,7 +32,7 @@ from waybook.transport.http.dashboard.run_view import map_job, run_view, stage_n
 from waybook.transport.http.html.forms import current_url_with, query_param, read_form
 from waybook.transport.http.requests import SANDBOX_HEADERS, http_status
 
-#: Confirmations shown after an action.
+#: Messages that confirm an action to the user, by action.
 CONFIRMATIONS: Final = {
     "retry": "Failed jobs were reset and can be claimed again.",
     "regenerate": "Regeneration queued.",
@@ -66,8 +66,8 @@ class RunPage:
         run_id = request.path_params["run_id"]
         action = request.url.path.rpartition("/")[2]
         named = {} if "documentId" in args else {"runId": run_id}
-        # All forms on the page have the same key. The stage or document is added to it, so that
-        # only a repeated submission of the same form is idempotent.
+        # All forms on the page contain the same idempotency key. The stage or document is added to
+        # the key, so that only a repeated submission of the same form is idempotent.
         place = _field(fields, "stage") or _field(fields, "document")
         key = f"{_field(fields, 'key')[:64]}:{place}"[:200]
         answer = await self.page_context.call_tool(
@@ -119,7 +119,7 @@ def _drawn(form: DrawingFormat, detail: RunDetail) -> str:
     return export_drawing(form, run_drawing(detail))
 
 
-#: Media type and renderer by file extension.
+#: Media type and rendering function of each export format, by file extension.
 EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[RunDetail], str]]]] = MappingProxyType(
     {
         "json": ("application/json", _report),

@@ -67,7 +67,8 @@ class SignInPage:
     services: Services
     #: Public base URL of this server.
     base_url: str
-    #: Identity provider accepted in addition to tokens; browser sign-in needs its client id.
+    #: Identity provider that is accepted in addition to tokens. Sign-in with a browser works only
+    #: if the settings of the provider contain a client id.
     issuer: IssuerClient | None = None
     attempts: LoginThrottle = field(default_factory=LoginThrottle)
     failures: FailedCredentials = field(default_factory=FailedCredentials)
@@ -95,7 +96,8 @@ class SignInPage:
         if not secret:
             return None
         try:
-            # An open page alone does not count as activity of the user.
+            # Do not record the request for live events as activity of the user, because an open
+            # page makes this request without the user.
             known = await authenticate_session(
                 self.services, secret, notes=request.url.path != "/live"
             )
@@ -104,7 +106,7 @@ class SignInPage:
         request.state.person = known.person
         return known.caller
 
-    # Sign-in with a token
+    # Methods for sign-in with a token.
 
     async def form(self, request: Request) -> Response:
         """Render the sign-in page, or redirect if the browser is already signed in."""
@@ -122,7 +124,7 @@ class SignInPage:
             with self.failures.lookup(address, secret):
                 await self._session(request)
         except (RateLimited, Unauthenticated):
-            return False  # the form needs no session
+            return False  # the sign-in form is also shown without a valid session
         return True
 
     async def _session(self, request: Request) -> None:
@@ -166,7 +168,7 @@ class SignInPage:
             reply.headers["clear-site-data"] = '"cache"'
         return reply
 
-    # Sign-in through the identity provider
+    # Methods for sign-in through the identity provider.
 
     @property
     def _has_issuer(self) -> bool:

@@ -21,7 +21,7 @@ from waybook.transport.http.dashboard.activity import (
 from waybook.transport.http.dashboard.plan_view import holder_of
 from waybook.transport.http.html.layout import RichText, to_rich_text
 
-#: Length of the preview of a collapsed text.
+#: Number of characters in the preview of a collapsed text.
 PREVIEW_LENGTH = 300
 FEEDBACK_SEPARATOR = "\n\n---\n\nUser feedback: "
 
@@ -59,7 +59,7 @@ class AttemptView:
 class ConditionView:
     expression: str
     action: str
-    #: Step that the condition is tied to, if it is not the step shown.
+    #: Step that the condition is tied to; None if it is tied to the step shown on the page.
     of: StepLink | None
     target: StepLink | None
     reason: str | None

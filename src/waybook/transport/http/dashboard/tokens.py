@@ -37,7 +37,7 @@ from waybook.transport.http.html.forms import read_form
 from waybook.transport.http.requests import http_status
 
 MAX_TOKEN_DAYS: Final = 3_650
-#: Confirmations shown after an action.
+#: Messages that confirm an action to the user, by action.
 CONFIRMATIONS: Final = {
     "revoke": "Token revoked.",
     "policy": "Review policy saved.",
@@ -109,7 +109,8 @@ class TokensPage:
         )
 
 
-#: Function that handles a form and returns the state to show, or None to redirect to the page.
+#: Function that handles a submitted form, and returns the page state to show, or None to redirect
+#: to the page.
 FormAction = Callable[[RequestContext, SubmittedForm], Awaitable[TokensView | None]]
 
 

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from waybook.transport.http.html.forms import csrf_token, safe_return_path
 from waybook.transport.http.html.layout import render_template
 
-#: Path prefixes for programs; all others are pages.
+#: Path prefixes that programs call. All other paths are pages for browsers.
 PROGRAM_PATHS: Final = ("/mcp", "/api", "/healthz", "/readyz", "/metrics", "/static")
 TITLES: Final = {
     HTTPStatus.BAD_REQUEST: "Bad request",
@@ -43,7 +43,7 @@ class ErrorView:
     title: str
     message: str
     hint: str
-    #: URL to retry, if a retry may help.
+    #: URL that the user can open to retry; None if a retry cannot help.
     retry_url: str | None
 
 

@@ -31,7 +31,8 @@ from waybook.json_values import Json
 
 MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 NAMES: Final = ("waybook.css", "htmx.min.js", "waybook.js", "live.js")
-#: Our own scripts, minified when served.
+#: Scripts that belong to Waybook, in contrast to third-party scripts. They are minified when they
+#: are served.
 OWN_SCRIPTS: Final = ("waybook.js", "live.js")
 ASSET_HEADERS: Final = {
     "cache-control": "public, max-age=31536000, immutable",
@@ -120,7 +121,7 @@ def time_tag(at: datetime | None, now: datetime) -> Markup:
     )
 
 
-#: Functions that every template can call by their own name.
+#: Functions that every template can call by the name of the function.
 TEMPLATE_HELPERS: Final = (
     asset_url,
     icon,
@@ -172,9 +173,11 @@ def _part(template: Template, part: str, context: Mapping[str, object]) -> str:
     return "".join(template.blocks[part](template.new_context(dict(context))))
 
 
-#: Maximum numbers of characters and of lines of a text that is not collapsed.
+#: Maximum number of characters, and maximum number of lines, of a text that is shown without being
+#: collapsed.
 LONG, TALL = 700, 14
-#: Texts are truncated to this length; the rest is on the plan's page.
+#: Maximum number of characters of a text that are shown. The plan's page contains the rest of the
+#: text.
 MAX_LENGTH = 40_000
 
 _HEADING: Final = re.compile(r"<h[1-6]>(.*?)</h[1-6]>", re.DOTALL)
@@ -187,7 +190,7 @@ class RichText:
     html: Markup
     #: True if the text is initially collapsed.
     long: bool
-    #: Number of characters omitted.
+    #: Number of characters of the text that are not shown.
     omitted: int = 0
 
 
@@ -197,7 +200,7 @@ def to_rich_text(value: Json) -> RichText | None:
         return None
     text = value if isinstance(value, str) else json_to_markdown(value, 4)
     excerpt = text[:MAX_LENGTH]
-    # Headings in the text must not become part of the page's outline.
+    # Replace the headings in the text, because they must not become part of the page's outline.
     html = _HEADING.sub(r'<p class="head"><strong>\1</strong></p>', markdown_to_html(excerpt))
     long = len(text) > LONG or text.count("\n") > TALL
     return RichText(Markup(html), long, len(text) - len(excerpt))  # noqa: S704 - it has been sanitised
