@@ -105,6 +105,14 @@ async def structures_may_arrive_as_json_text(case: Case) -> None:
     await case.agent.call(case.tool, **as_text)
 
 
+async def null_stands_for_an_absent_optional_argument(case: Case) -> None:
+    arguments = await valid_call(case.agent, case.tool)
+    fields = TOOLS[case.tool].arguments.model_fields.values()
+    optional = [str(field.alias) for field in fields if not field.is_required()]
+    absent = {name: None for name in optional if name not in arguments}
+    await case.agent.call(case.tool, **arguments, **absent)
+
+
 async def calls_in_other_words_work(case: Case) -> None:
     """Make a valid call with each argument that can replace other arguments of the tool."""
     for tool, name in INSTEAD:
@@ -123,6 +131,7 @@ PROPERTIES: tuple[Callable[[Case], Awaitable[None]], ...] = (
     advice_repeats_nothing_that_was_sent,
     valid_call_succeeds_and_every_call_is_logged,
     structures_may_arrive_as_json_text,
+    null_stands_for_an_absent_optional_argument,
     calls_in_other_words_work,
 )
 

@@ -8,7 +8,8 @@ from mcp_types import TextResourceContents
 
 from transport.fake_dispatcher import RecordingDispatcher, make_gateway
 from waybook.dag.diagram.svg import style_sheet
-from waybook.transport.mcp.resources import EXTENSION, MIME_TYPE, URI, page
+from waybook.transport.jsonrpc import APPS_EXTENSION
+from waybook.transport.mcp.resources import MIME_TYPE, URI, page
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import PROFILES, published_tools
 
@@ -34,14 +35,12 @@ async def test_list_tools_status_tools_link_to_map_app(
     assert shown == (of_plans | of_runs) & set(tools)
     assert shown
     assert all(tools[name] == {"ui": {"resourceUri": URI}} for name in shown)
-    hidden = {name for name, meta in tools.items() if meta.get("ui", {}).get("visibility")}
-    assert hidden == {"draw_map"}
-    assert tools["draw_map"] == {"ui": {"visibility": ["app"]}}
+    assert published_tools()["draw_map"].listed.meta == {"ui": {"visibility": ["app"]}}
 
 
 async def test_map_app_resource_has_extension_mime_type_and_metadata() -> None:
     async with make_client() as client:
-        assert client.server_capabilities.extensions == {EXTENSION: {"mimeTypes": [MIME_TYPE]}}
+        assert client.server_capabilities.extensions == {APPS_EXTENSION: {"mimeTypes": [MIME_TYPE]}}
         (contents,) = (await client.read_resource(URI)).contents
     assert isinstance(contents, TextResourceContents)
     assert (contents.uri, contents.mime_type) == (URI, "text/html;profile=mcp-app")

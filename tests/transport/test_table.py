@@ -1,6 +1,5 @@
 """The production list of tools, as sent to MCP clients."""
 
-import json
 import re
 
 import pytest
@@ -9,21 +8,18 @@ from mcp import Client
 
 from tools.generate.files import TOOL_LIST
 from tools.generate.tool_list import ALWAYS_LOADED, list_tools, render
+from transport.apps_client import Apps
 from transport.fake_dispatcher import RecordingDispatcher, make_gateway
 from waybook.app.registry import TOOLS
 from waybook.transport.mcp.prompts import instructions_for
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import PROFILES, published_tools
 
-READING = {"readOnlyHint"}
-WRITING = {"destructiveHint"}
-IDEMPOTENT = {"destructiveHint", "idempotentHint"}
-
 
 async def listed(profile: str) -> dict[str, dict[str, object]]:
-    """Return the tools of a profile, as an MCP client receives them."""
+    """Return the tools of a profile, as a client that shows apps gets them."""
     server = build_server(published_tools(), make_gateway(RecordingDispatcher()), profile=profile)
-    async with Client(server) as client:
+    async with Client(server, extensions=[Apps()]) as client:
         result = await client.list_tools()
     tools = [tool.model_dump(by_alias=True, exclude_none=True) for tool in result.tools]
     return {str(tool["name"]): tool for tool in tools}
@@ -34,31 +30,17 @@ def test_tool_list_file_matches_the_tool_table() -> None:
     assert published_tools() == list_tools(TOOLS)
 
 
-@pytest.mark.parametrize(
-    ("profile", "limit"),
-    [("plan", 7_000), ("runs", 8_000), ("all", 20_000)],
-)
-async def test_tool_list_size_stays_within_profile_limit(profile: str, limit: int) -> None:
-    tools = await listed(profile)
-    size = len(json.dumps({"tools": list(tools.values())}, separators=(",", ":")).encode())
-    assert size <= limit, size
-
-
 async def test_profile_all_contains_every_tool() -> None:
     assert list(await listed("all")) == list(TOOLS)
     named = {name for profile in PROFILES[:-1] for name in await listed(profile)}
     assert set(TOOLS) - named == {"add_dag"}, "only what operators do is in `all` alone"
 
 
-async def test_every_tool_has_title_description_annotations_and_valid_schemas() -> None:
+async def test_every_tool_has_title_description_and_valid_schemas() -> None:
     for name, tool in (await listed("all")).items():
         assert re.fullmatch(r"[a-z0-9_]{1,40}", name)
         assert tool["title"], name
         assert len(str(tool["description"])) <= 4096, name
-        assert isinstance(tool["annotations"], dict)
-        assert set(tool["annotations"]) in (READING, WRITING, IDEMPOTENT), name
-        assert tool["annotations"].get("idempotentHint", False) is TOOLS[name].idempotent
-        assert tool["annotations"].get("readOnlyHint", False) is TOOLS[name].reads_only
         for schema in (tool["inputSchema"], tool["outputSchema"]):
             assert isinstance(schema, dict)
             assert schema["type"] == "object", name

@@ -35,13 +35,23 @@ def test_read_only_tool_is_listed_with_read_only_hint() -> None:
         "description": "Calls list_active_plans.",
         "inputSchema": {"type": "object", "properties": {}},
         "outputSchema": {"type": "object"},
-        "annotations": {"readOnlyHint": True},
+        "annotations": {
+            "readOnlyHint": True,
+            "destructiveHint": False,
+            "idempotentHint": True,
+            "openWorldHint": False,
+        },
     }
 
 
 def test_writing_tool_is_listed_with_destructive_hint() -> None:
     listed = TOOLS["get_next_step"].listed.model_dump(by_alias=True, exclude_none=True)
-    assert listed["annotations"] == {"destructiveHint": False}
+    assert listed["annotations"] == {
+        "readOnlyHint": False,
+        "destructiveHint": False,
+        "idempotentHint": False,
+        "openWorldHint": False,
+    }
 
 
 def test_only_loop_tools_have_always_load_metadata() -> None:

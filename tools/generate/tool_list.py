@@ -7,7 +7,7 @@ import mcp_types as wire
 import orjson
 
 from waybook.app.request.tool import Tool
-from waybook.transport.mcp.resources import URI
+from waybook.transport.mcp.resources import APP_TOOLS, URI
 from waybook.transport.mcp.tools import PublishedTool
 
 #: Claim and submit calls, which clients with a tool search keep loaded.
@@ -18,8 +18,6 @@ ALWAYS_LOADED: Final = frozenset(
 SHOWN_ON_THE_MAP: Final = frozenset(
     {"get_plan_status", "request_user_review", "get_dag_map", "get_run_progress"}
 )
-#: Tools that only the map app may call.
-FOR_THE_MAP: Final = frozenset({"draw_map"})
 
 
 def render(tools: Mapping[str, Tool]) -> str:
@@ -53,8 +51,8 @@ def describe(tool: Tool) -> wire.Tool:
 
 
 def _output_schema(tool: Tool) -> dict[str, object]:
-    """Return the output schema without `required`, to save tokens of every client."""
-    omitted = {"required", "properties"} if tool.name in FOR_THE_MAP else {"required"}
+    """Return the output schema without `required`, which would cost every model tokens."""
+    omitted = {"required", "properties"} if tool.name in APP_TOOLS else {"required"}
     return {key: value for key, value in tool.output_schema.items() if key not in omitted}
 
 
@@ -64,12 +62,14 @@ def _meta(name: str) -> dict[str, object]:
         return {"anthropic/alwaysLoad": True}
     if name in SHOWN_ON_THE_MAP:
         return {"ui": {"resourceUri": URI}}
-    return {"ui": {"visibility": ["app"]}} if name in FOR_THE_MAP else {}
+    return {"ui": {"visibility": ["app"]}} if name in APP_TOOLS else {}
 
 
 def _annotations(tool: Tool) -> wire.ToolAnnotations:
-    """Return the hints that differ from the defaults of the protocol."""
-    if tool.reads_only:
-        return wire.ToolAnnotations(read_only_hint=True)
-    idempotent = True if tool.idempotent else None
-    return wire.ToolAnnotations(destructive_hint=tool.destructive, idempotent_hint=idempotent)
+    """Return all four hints: clients assume the most dangerous value of a hint that is missing."""
+    return wire.ToolAnnotations(
+        read_only_hint=tool.reads_only,
+        destructive_hint=tool.destructive,
+        idempotent_hint=tool.reads_only or tool.idempotent,
+        open_world_hint=tool.open_world,
+    )

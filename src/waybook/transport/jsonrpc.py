@@ -93,6 +93,22 @@ def id_of(beginning: bytes, end: bytes) -> str | int | None:
     return identity
 
 
+#: Session id of clients over HTTP that show apps. It carries no state and no rights.
+APPS_SESSION: Final = "apps"
+APPS_EXTENSION: Final = "io.modelcontextprotocol/ui"
+
+
+def declares_apps(message: Mapping[str, object]) -> bool:
+    """Return whether the message begins a session of a client that shows apps."""
+    match message:
+        case {
+            "method": "initialize",
+            "params": {"capabilities": {"extensions": dict() as extensions}},
+        }:
+            return APPS_EXTENSION in extensions
+    return False
+
+
 def tool_with_progress(message: Mapping[str, object]) -> str | None:
     """Return the called tool's name, if the client asks for progress notifications."""
     match message:

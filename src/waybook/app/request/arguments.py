@@ -7,6 +7,7 @@ text are decoded. Any other mismatch is rejected by argument name, before the ca
 import json
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from typing import Annotated, Any, TypeVar, cast, get_args
 
 from pydantic import (
@@ -18,7 +19,9 @@ from pydantic import (
     StringConstraints,
     ValidationError,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
+    model_validator,
 )
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import SkipJsonSchema
@@ -40,6 +43,11 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whit
 Line = Annotated[str, StringConstraints(min_length=1, max_length=2_000)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=20_000)]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+PlanIdField = Annotated[Id, Field(description="id of the plan")]
+StepIdField = Annotated[Id, Field(description="id of the step")]
+RunIdField = Annotated[Id, Field(description="id of the run")]
+StageSlugField = Annotated[Id, Field(description="slug of the stage")]
+DetailField = Annotated[bool, Field(description="long form")]
 #: Attempt number of a step or job, limited to the range of its database column.
 Attempt = Annotated[int, Field(ge=0, lt=2**31)]
 Minutes = Annotated[float, Field(gt=0, le=43_200)]
@@ -139,8 +147,10 @@ def _check_scalar(value: float | bool | None) -> int:  # noqa: FBT001 - a JSON v
 
 #: Argument with a structure (list or object) that a client may also send as a string of JSON text.
 LenientJson = Annotated[T, BeforeValidator(decode)]
-#: Argument that may be any JSON value, and that a client may also send as a string of JSON text.
-AnyJson = Annotated[Any, BeforeValidator(decode)]
+#: Argument that may be any JSON value, and that a client may also send as a string of JSON text. The
+#: published schema says string: some clients and model APIs refuse a value without a type, a union
+#: of types, or an object without properties.
+AnyJson = Annotated[Any, BeforeValidator(decode), WithJsonSchema({"type": "string"})]
 
 
 class ToolArguments(BaseModel):
@@ -152,6 +162,19 @@ class ToolArguments(BaseModel):
         alias_generator=AliasGenerator(alias=to_camel),
         arbitrary_types_allowed=True,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _omit_nulls(cls, value: object) -> object:
+        # Some clients send null for every optional argument that the model did not set.
+        if not isinstance(value, dict) or None not in value.values():
+            return value
+        optional = _optional_names(cls)
+        return {
+            name: inner
+            for name, inner in value.items()
+            if inner is not None or name not in optional
+        }
 
     @field_validator("*", mode="before")
     @classmethod
@@ -176,11 +199,23 @@ class ReadArguments(ToolArguments):
 class SessionArguments(ToolArguments):
     """Arguments of a tool whose behavior depends on the caller's session."""
 
-    session_id: Id | None = None
+    session_id: Id | None = Field(default=None, description="your conversation; same in all calls")
 
 
 class MutatingArguments(SessionArguments):
-    idempotency_key: Id | None = None
+    idempotency_key: Id | None = Field(
+        default=None,
+        description="retries with the same key count once",
+    )
+
+
+@cache
+def _optional_names(kind: type[BaseModel]) -> frozenset[str]:
+    """Return the names under which clients may send the optional arguments."""
+    optional = [
+        (name, field) for name, field in kind.model_fields.items() if not field.is_required()
+    ]
+    return frozenset(spelling for name, field in optional for spelling in (name, str(field.alias)))
 
 
 def _takes_number(kind: type[BaseModel], field: str) -> bool:

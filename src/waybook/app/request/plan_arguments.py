@@ -24,13 +24,21 @@ SECONDS_PER_MINUTE = 60
 
 
 class StepArgument(Nested):
-    step_type: StepType
-    instructions: Text
-    title: Name | None = None
-    stall_minutes: Minutes | None = None
-    result_schema: AnyJson = Field(None, description="JSON Schema")
-    depends_on: LenientJson[list[WholeNumber]] = Field(default=[], description="step orders")
-    required_sources: int | None = Field(None, ge=1, le=MAX_REQUIRED_SOURCES)
+    step_type: StepType = Field(description="kind of work")
+    instructions: Text = Field(description="complete: the worker sees only this")
+    title: Name | None = Field(default=None, description="short name")
+    stall_minutes: Minutes | None = Field(default=None, description="silence before it is stalled")
+    result_schema: AnyJson = Field(default=None, description="JSON Schema of the result")
+    depends_on: LenientJson[list[WholeNumber]] = Field(
+        default=[],
+        description="orders (from 1) to wait for; default: all before",
+    )
+    required_sources: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_REQUIRED_SOURCES,
+        description="sources to store",
+    )
 
     def new_step(self) -> NewStep:
         """Convert the step argument to the type that the plan rules use."""
@@ -45,20 +53,40 @@ class StepArgument(Nested):
         )
 
 
+#: Steps to add; their other fields are published once, with the steps of a new plan.
+AddedSteps = Annotated[
+    LenientJson[list[StepArgument]],
+    WithJsonSchema(
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "stepType": {"type": "string", "description": "as in a new plan"},
+                    "instructions": {"type": "string", "description": "what to do"},
+                },
+                "required": ["stepType", "instructions"],
+            },
+        }
+    ),
+]
+
+
 class ActionParams(Nested):
-    target_step_order: int | None = None
-    steps: LenientJson[list[StepArgument]] | None = None
-    reason: Line | None = None
+    target_step_order: int | None = Field(default=None, description="for skip_to")
+    steps: AddedSteps | None = Field(default=None, description="for add_steps")
+    reason: Line | None = Field(default=None, description="for fail")
 
 
 class ConditionArgument(Nested):
-    after_step_order: int
-    condition_expression: str = Field(description="CEL: result.n == 0")
-    if_true_action: Literal["continue", "skip_to", "add_steps", "fail"]
-    action_params: Annotated[
-        LenientJson[ActionParams] | None,
-        WithJsonSchema({"type": "object", "description": "targetStepOrder, steps or reason"}),
-    ] = None
+    after_step_order: int = Field(description="order of the tested step")
+    condition_expression: str = Field(description="CEL over its result: result.n == 0")
+    if_true_action: Literal["continue", "skip_to", "add_steps", "fail"] = Field(
+        description="what to do if true"
+    )
+    action_params: LenientJson[ActionParams] | None = Field(
+        default=None, description="for ifTrueAction"
+    )
 
     def new_condition(self) -> NewCondition:
         """Convert the condition argument to the type that the plan rules use."""
@@ -97,26 +125,24 @@ class UsageFields(Nested):
         alias_generator=AliasGenerator(alias=to_camel, validation_alias=_spellings)
     )
 
-    input_tokens: Tokens | None = None
-    output_tokens: Tokens | None = None
-    cost_usd: Dollars | None = None
-    model: Name | None = None
+    input_tokens: Tokens | None = Field(default=None, description="tokens")
+    output_tokens: Tokens | None = Field(default=None, description="tokens")
+    cost_usd: Dollars | None = Field(default=None, description="US dollars")
+    model: Name | None = Field(default=None, description="model")
 
 
 class BudgetFields(Nested):
-    tokens: Annotated[int, Field(ge=1, le=10**15)] | None = None
-    cost_usd: Annotated[float, Field(ge=1 / DOLLAR, le=10**9, allow_inf_nan=False)] | None = None
+    tokens: Annotated[int, Field(ge=1, le=10**15)] | None = Field(
+        default=None, description="tokens"
+    )
+    cost_usd: Annotated[float, Field(ge=1 / DOLLAR, le=10**9, allow_inf_nan=False)] | None = Field(
+        default=None, description="US dollars"
+    )
 
 
-#: The schema describes the usage fields only by their names, because the names are self-
-#: explanatory.
-UsageArgument = Annotated[
-    LenientJson[UsageFields] | None,
-    WithJsonSchema({"type": "object", "description": "inputTokens, outputTokens, costUsd, model"}),
-]
+UsageArgument = Annotated[LenientJson[UsageFields] | None, Field(description="cost, if known")]
 BudgetArgument = Annotated[
-    LenientJson[BudgetFields] | None,
-    WithJsonSchema({"type": "object", "description": "tokens, costUsd"}),
+    LenientJson[BudgetFields] | None, Field(description="limit for the whole plan")
 ]
 
 

@@ -94,6 +94,8 @@ class Tool:
     reads_only: bool = False
     destructive: bool = False
     idempotent: bool = False
+    #: Whether the tool sends data to a system other than this server and its database.
+    open_world: bool = False
     profiles: frozenset[str] = PLAN
     logged: bool = True
     #: Scopes that allow a caller to call the tool; any one of them suffices. Empty if the default

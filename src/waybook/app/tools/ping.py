@@ -24,7 +24,7 @@ async def ping(ctx: RequestContext, _: Ping) -> Body:
 TOOL = Tool(
     name="ping",
     title="Ping",
-    description="Is the server alive?",
+    description="Check that the server works.",
     arguments=Ping,
     output_schema=output_schema(status="string"),
     run=ping,

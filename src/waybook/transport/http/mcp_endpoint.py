@@ -9,12 +9,18 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from waybook.transport.http.rate_limits import RequestThrottle
 from waybook.transport.http.request_checks import BODY_LIMIT, replay_body
 from waybook.transport.http.responses import json_response
-from waybook.transport.jsonrpc import InvalidMessage, read_message, tool_with_progress
+from waybook.transport.jsonrpc import (
+    APPS_SESSION,
+    InvalidMessage,
+    declares_apps,
+    read_message,
+    tool_with_progress,
+)
 
 
 class McpEndpoint:
@@ -55,7 +61,20 @@ class McpEndpoint:
         streams = tool_with_progress(message) in self.reporting
         streams = streams and "text/event-stream" in request.headers.get("accept", "")
         manager = self.streamed if streams else self.plain
+        if declares_apps(message):
+            send = with_header(send, b"mcp-session-id", APPS_SESSION.encode())
         await manager.handle_request(scope, replay_body(body, receive), send)
+
+
+def with_header(send: Send, name: bytes, value: bytes) -> Send:
+    """Return a function that sends a response with one more header."""
+
+    async def send_with_header(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], (name, value)]}
+        await send(message)
+
+    return send_with_header
 
 
 def session_managers(server: Server[None], *, streamed: bool) -> StreamableHTTPSessionManager:

@@ -19,7 +19,7 @@ from waybook.core.hidden_characters import FLAG, count_hidden
 from waybook.errors import WaybookError
 from waybook.transport.errors import Context, code_of, error_from_answer, invalid_params
 from waybook.transport.gateway import ToolGateway
-from waybook.transport.jsonrpc import compact_json
+from waybook.transport.jsonrpc import APPS_EXTENSION, APPS_SESSION, compact_json
 from waybook.transport.mcp.resource_uris import (
     JSON,
     KINDS,
@@ -94,11 +94,24 @@ def open_run(item: Mapping[str, object]) -> OpenItem:
     return OpenItem(id=str(item["runId"]), name=str(item["name"]), status_text=standing)
 
 
-EXTENSION: Final = "io.modelcontextprotocol/ui"
 URI: Final = "ui://waybook/map"
 MIME_TYPE: Final = "text/html;profile=mcp-app"
+#: Tools that only the map app calls; other clients would pay for their descriptions.
+APP_TOOLS: Final = frozenset({"draw_map"})
 #: Placeholder in the page of the map app that is replaced by the style sheet of maps.
 STYLE_PLACEHOLDER: Final = "/* map.css */"
+
+
+def shows_apps(context: Context) -> bool:
+    """Return whether the client has declared that it shows apps.
+
+    Older revisions declare it once, when the session begins. Over HTTP we keep no sessions: the
+    reply to that declaration sets a constant session id, which the client sends back.
+    """
+    if context.request and context.request.headers.get("mcp-session-id") == APPS_SESSION:
+        return True
+    capabilities = context.session.client_capabilities
+    return APPS_EXTENSION in ((capabilities and capabilities.extensions) or {})
 
 
 def read_app() -> wire.ReadResourceResult:

@@ -10,18 +10,25 @@ from mcp.server.lowlevel import Server
 
 from waybook.transport.errors import Context, hide_internal_errors, invalid_params
 from waybook.transport.gateway import ToolGateway
+from waybook.transport.jsonrpc import APPS_EXTENSION
 from waybook.transport.mcp.completions import Completions
 from waybook.transport.mcp.elicitation import REVIEW, ReviewElicitation
 from waybook.transport.mcp.prompts import Prompts, instructions_for
-from waybook.transport.mcp.resources import EXTENSION, MIME_TYPE, Resources
+from waybook.transport.mcp.resources import (
+    APP_TOOLS,
+    MIME_TYPE,
+    Resources,
+    shows_apps,
+)
 from waybook.transport.mcp.skills import Skills
 from waybook.transport.mcp.subscriptions import ListenStreams, ResourceSubscriptions
 from waybook.transport.mcp.tools import PublishedTool, to_tool_result, tools_in_profile
 
-# Cache hints for responses that are identical for every caller during the lifetime of the process.
+# Cache hints for responses that do not change during the lifetime of the process. The list of tools
+# depends on what the client declares.
 CACHE_SECONDS: Final[Mapping[CacheableMethod, CacheHint]] = {
     "server/discover": CacheHint(ttl_ms=300_000, scope="public"),
-    "tools/list": CacheHint(ttl_ms=300_000, scope="public"),
+    "tools/list": CacheHint(ttl_ms=300_000, scope="private"),
     "resources/templates/list": CacheHint(ttl_ms=300_000, scope="public"),
 }
 
@@ -39,8 +46,10 @@ def build_server(
     `one_line` means that there is one client on a persistent connection, which can receive
     unsolicited notifications.
     """
-    listing = wire.ListToolsResult(tools=tools_in_profile(tools, profile))
-    schemas = {tool.name: tool.input_schema for tool in listing.tools}
+    offered = tools_in_profile(tools, profile)
+    for_apps = wire.ListToolsResult(tools=offered)
+    for_others = wire.ListToolsResult(tools=[t for t in offered if t.name not in APP_TOOLS])
+    schemas = {tool.name: tool.input_schema for tool in offered}
     runs = "get_next_job" in schemas
     skills = Skills(gateway) if "start_skill" in schemas else None
     resources = Resources(gateway, runs=runs, skills=skills)
@@ -48,8 +57,8 @@ def build_server(
     prompts = Prompts(gateway, skills=skills is not None, runs=runs)
     standing = ResourceSubscriptions(gateway)
 
-    async def list_tools(_: Context, __: object) -> wire.ListToolsResult:
-        return listing
+    async def list_tools(context: Context, _: object) -> wire.ListToolsResult:
+        return for_apps if shows_apps(context) else for_others
 
     async def call_tool(
         context: Context, params: wire.CallToolRequestParams
@@ -80,7 +89,7 @@ def build_server(
         on_completion=Completions(gateway).complete,
         on_subscriptions_listen=ListenStreams(gateway).listen,
     )
-    server.extensions[EXTENSION] = {"mimeTypes": [MIME_TYPE]}
+    server.extensions[APPS_EXTENSION] = {"mimeTypes": [MIME_TYPE]}
     if skills is not None:
         skills.serve(server)
     if one_line:

@@ -2,6 +2,8 @@
 
 from datetime import UTC
 
+from pydantic import Field
+
 from waybook.app.request.arguments import Id, Line, MutatingArguments
 from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.reply import next_call
@@ -17,8 +19,8 @@ from waybook.store.skill_executions import SkillExecutionRow
 
 
 class CompleteSkill(MutatingArguments):
-    skill_execution_id: Id
-    outcome: Line | None = None
+    skill_execution_id: Id = Field(description="from start_skill")
+    outcome: Line | None = Field(default=None, description="one sentence on the result")
 
 
 async def complete_skill(ctx: RequestContext, args: CompleteSkill) -> ToolReply:
@@ -69,7 +71,7 @@ async def complete_skill(ctx: RequestContext, args: CompleteSkill) -> ToolReply:
 TOOL = Tool(
     name="complete_skill",
     title="Complete a skill",
-    description="Say that the work a skill was started for is done.",
+    description="Report that the work a skill was started for is done.",
     arguments=CompleteSkill,
     output_schema=output_schema(status="string"),
     run=complete_skill,

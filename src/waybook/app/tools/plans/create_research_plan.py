@@ -26,12 +26,16 @@ from waybook.store.plans.load import LoadedPlan
 
 
 class CreateResearchPlan(MutatingArguments):
-    name: Name
-    research_question: Text
-    steps: LenientJson[list[StepArgument]] = Field(min_length=1)
-    branching_conditions: LenientJson[list[ConditionArgument]] | None = None
-    output_formatting_notes: Text | None = None
-    stall_minutes: Minutes | None = None
+    name: Name = Field(description="short name")
+    research_question: Text = Field(description="question or goal")
+    steps: LenientJson[list[StepArgument]] = Field(min_length=1, description="in order")
+    branching_conditions: LenientJson[list[ConditionArgument]] | None = Field(
+        default=None, description="tests when a step completes"
+    )
+    output_formatting_notes: Text | None = Field(
+        default=None, description="form of the deliverable"
+    )
+    stall_minutes: Minutes | None = Field(default=None, description="default for all steps")
     budget: BudgetArgument = None
 
 
@@ -91,7 +95,7 @@ def _reply(plan: Plan) -> Body:
 TOOL = Tool(
     name="create_research_plan",
     title="Create a plan",
-    description="Create a plan. Conditions run when their step completes.",
+    description="Create a plan of steps. Then call get_next_step with its planId.",
     arguments=CreateResearchPlan,
     output_schema=output_schema(planId="string"),
     run=create_research_plan,

@@ -5,7 +5,7 @@ from typing import assert_never
 from pydantic import Field
 
 from waybook.app.request.aggregates import LockedPlan, PlanProposal
-from waybook.app.request.arguments import Id, MutatingArguments
+from waybook.app.request.arguments import MutatingArguments, PlanIdField
 from waybook.app.request.locking import Proposal, update
 from waybook.app.request.reply import (
     author_view,
@@ -37,8 +37,8 @@ from waybook.store.plans import details, load
 
 
 class GetNextStep(MutatingArguments):
-    plan_id: Id
-    another: bool = Field(default=False, description="besides the one you hold")
+    plan_id: PlanIdField
+    another: bool = Field(default=False, description="besides the step you hold")
 
 
 async def get_next_step(ctx: RequestContext, args: GetNextStep) -> ToolReply:
@@ -159,8 +159,9 @@ TOOL = Tool(
     name="get_next_step",
     title="Take the next step",
     description=(
-        "Take the next step: yours until you submit it. status: step_ready, awaiting_review, "
-        "no_pending_steps, plan_complete or plan_failed."
+        "Take the next step of a plan, or the step you hold. Do it, then call submit_step_result "
+        "with its stepId and attempt. status: step_ready; awaiting_review (a person decides); "
+        "no_pending_steps (try later); plan_complete; plan_failed."
     ),
     arguments=GetNextStep,
     output_schema=output_schema(status="string"),

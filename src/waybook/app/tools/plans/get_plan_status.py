@@ -5,7 +5,7 @@ import orjson
 from waybook.app.operations.stalls import record_stall
 from waybook.app.queries.plan import PlanDetail, PlanInclude, read_plan_detail
 from waybook.app.queries.status_results import shown_results
-from waybook.app.request.arguments import Id, ReadArguments
+from waybook.app.request.arguments import DetailField, PlanIdField, ReadArguments
 from waybook.app.request.reply import (
     DETAIL_RESULTS_BUDGET,
     MAX_BYTES_PER_CHARACTER,
@@ -33,8 +33,8 @@ LISTS = ("activeSteps", "completedSteps", "pendingSteps", "failedSteps", "stalle
 
 
 class GetPlanStatus(ReadArguments):
-    plan_id: Id
-    detail: bool = False
+    plan_id: PlanIdField
+    detail: DetailField = False
 
 
 async def get_plan_status(ctx: RequestContext, args: GetPlanStatus) -> Body:
@@ -135,7 +135,7 @@ def _next(plan: Plan) -> Json:
 TOOL = Tool(
     name="get_plan_status",
     title="See where a plan stands",
-    description="Progress, steps by status, who holds what, stalls.",
+    description="Progress of a plan: steps by status, their holders, stalled steps.",
     arguments=GetPlanStatus,
     output_schema=output_schema(status="string"),
     run=get_plan_status,

@@ -18,7 +18,7 @@ from waybook.app.context.plan import PlanMaterial, named_list, plan_frame, plan_
 from waybook.app.queries.audit import changes_in
 from waybook.app.request.aggregates import LockedPlan
 from waybook.app.request.answers import build_within
-from waybook.app.request.arguments import Id, SessionArguments
+from waybook.app.request.arguments import DetailField, Id, PlanIdField, SessionArguments
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.tool import Tool, output_schema
@@ -46,14 +46,19 @@ MAX_EVENTS_SINCE = 200
 
 
 class GetResearchContext(SessionArguments):
-    plan_id: Id
-    since: int | None = Field(None, ge=0, description="a seq: only news")
-    budget_tokens: int | None = Field(None, ge=MIN_TOKENS, le=MAX_TOKENS)
-    detail: bool = False
+    plan_id: PlanIdField
+    since: int | None = Field(default=None, ge=0, description="seq of an earlier reply: only news")
+    budget_tokens: int | None = Field(
+        default=None,
+        ge=MIN_TOKENS,
+        le=MAX_TOKENS,
+        description="maximum tokens of the reply",
+    )
+    detail: DetailField = False
     # The published schema does not contain these arguments. An agent gets them from a reply, in the
     # next call that the reply suggests.
     part: SkipJsonSchema[Id | None] = None
-    offset: SkipJsonSchema[int] = Field(0, ge=0, lt=2**30)
+    offset: SkipJsonSchema[int] = Field(default=0, ge=0, lt=2**30)
 
 
 async def get_research_context(ctx: RequestContext, args: GetResearchContext) -> Body:
@@ -151,7 +156,7 @@ def _next(plan: Plan) -> Json:
 TOOL = Tool(
     name="get_research_context",
     title="Resume a plan",
-    description="What a new conversation needs to go on with a plan.",
+    description="Everything a new conversation needs to resume a plan; then call get_next_step.",
     arguments=GetResearchContext,
     output_schema=output_schema(planId="string"),
     run=get_research_context,

@@ -13,7 +13,7 @@ from waybook.app.context.parts import (
 )
 from waybook.app.context.step import StepMaterial, named_list, step_frame, step_parts
 from waybook.app.request.answers import build_within
-from waybook.app.request.arguments import Id, ReadArguments
+from waybook.app.request.arguments import Id, ReadArguments, StepIdField
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.app.request.tool import Tool, output_schema
@@ -35,12 +35,17 @@ LISTS = ("feedback", "failures", "soFar", "earlierResults", "artifacts")
 
 
 class GetStepContext(ReadArguments):
-    step_id: Id
-    budget_tokens: int | None = Field(None, ge=MIN_TOKENS, le=MAX_TOKENS)
+    step_id: StepIdField
+    budget_tokens: int | None = Field(
+        default=None,
+        ge=MIN_TOKENS,
+        le=MAX_TOKENS,
+        description="maximum tokens of the reply",
+    )
     # The published schema does not contain these arguments. An agent gets them from a reply, in the
     # next call that the reply suggests.
     part: SkipJsonSchema[Id | None] = None
-    offset: SkipJsonSchema[int] = Field(0, ge=0, lt=2**30)
+    offset: SkipJsonSchema[int] = Field(default=0, ge=0, lt=2**30)
 
 
 async def get_step_context(ctx: RequestContext, args: GetStepContext) -> Body:
@@ -151,7 +156,7 @@ def _next(plan: Plan, step: Step) -> Json:
 TOOL = Tool(
     name="get_step_context",
     title="Get step context",
-    description="Instructions, earlier results, artifacts of a step. Counts as a heartbeat.",
+    description="Instructions, earlier results and research of a step. Renews your hold on it.",
     arguments=GetStepContext,
     output_schema=output_schema(stepId="string"),
     run=get_step_context,

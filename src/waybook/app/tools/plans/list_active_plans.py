@@ -19,8 +19,8 @@ from waybook.store.driver.queries import is_id
 
 
 class ListActivePlans(ReadArguments):
-    limit: int = Field(default=20, ge=1, le=100)
-    cursor: str | None = Field(None, max_length=500)
+    limit: int = Field(default=20, ge=1, le=100, description="default 20")
+    cursor: str | None = Field(default=None, max_length=500, description="from the last reply")
 
 
 async def list_active_plans(ctx: RequestContext, args: ListActivePlans) -> Body:
@@ -85,7 +85,7 @@ def _read_cursor(cursor: str | None) -> tuple[datetime | None, str | None]:
 TOOL = Tool(
     name="list_active_plans",
     title="List open plans",
-    description="Open plans, newest first. Start here to resume.",
+    description="List the open plans, newest first. Start here to resume work.",
     arguments=ListActivePlans,
     output_schema=output_schema(plans="array"),
     run=list_active_plans,

@@ -18,8 +18,8 @@ FILE = 40_000
 
 
 class ListSkills(ReadArguments):
-    name: Id | None = None
-    file: Line | None = Field(None, description="a file of this skill, to read it")
+    name: Id | None = Field(default=None, description="one skill, with its files")
+    file: Line | None = Field(default=None, description="path of a file of this skill, to read it")
 
 
 async def list_skills(ctx: RequestContext, args: ListSkills) -> Body:
@@ -107,7 +107,7 @@ def text_of(file: SkillFile) -> str | None:
 TOOL = Tool(
     name="list_skills",
     title="List skills",
-    description="The skills available on this server.",
+    description="List the skills (ways of working) on this server, or read one.",
     arguments=ListSkills,
     output_schema=output_schema(skills="array"),
     run=list_skills,

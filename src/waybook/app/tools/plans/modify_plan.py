@@ -1,13 +1,22 @@
 """modify_plan: change the steps of a running plan."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, WithJsonSchema
+from pydantic import Field
 
 from waybook.app.request.aggregates import LockedPlan, PlanProposal
-from waybook.app.request.arguments import Id, LenientJson, Line, MutatingArguments, Nested, Text
+from waybook.app.request.arguments import (
+    Id,
+    LenientJson,
+    Line,
+    MutatingArguments,
+    Nested,
+    PlanIdField,
+    StepIdField,
+    Text,
+)
 from waybook.app.request.locking import Proposal, update
-from waybook.app.request.plan_arguments import StepArgument
+from waybook.app.request.plan_arguments import AddedSteps
 from waybook.app.request.reply import fit_reply, next_call, non_empty, step_view
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool, output_schema
@@ -38,25 +47,26 @@ ACTION_FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 
 
 class ModificationArgument(Nested):
-    action: Action
-    step_id: Id | None = None
-    steps: LenientJson[list[StepArgument]] | None = Field(None, min_length=1)
-    insert_after_order: int | None = None
-    step_ids: LenientJson[list[Id]] | None = None
-    instructions: Text | None = None
-    reason: Line | None = None
-    retry: bool | None = None
+    action: Action = Field(description="kind of change")
+    step_id: StepIdField | None = None
+    steps: AddedSteps | None = Field(default=None, min_length=1, description="for add_steps")
+    insert_after_order: int | None = Field(default=None, description="default: at the end")
+    step_ids: LenientJson[list[Id]] | None = Field(
+        default=None, description="all pending steps, reordered"
+    )
+    instructions: Text | None = Field(default=None, description="new instructions")
+    reason: Line | None = Field(default=None, description="for fail_step")
+    retry: bool | None = Field(default=None, description="try again")
 
 
 class ModifyPlan(MutatingArguments):
-    plan_id: Id
-    modifications: Annotated[
-        LenientJson[list[ModificationArgument]],
-        WithJsonSchema({"type": "array", "items": {"type": "object", "required": ["action"]}}),
-    ] = Field(min_length=1, max_length=50)
-    modification_rationale: Line | None = None
-    expected_revision: int | None = None
-    dry_run: bool = False
+    plan_id: PlanIdField
+    modifications: LenientJson[list[ModificationArgument]] = Field(
+        min_length=1, max_length=50, description="in order"
+    )
+    modification_rationale: Line | None = Field(default=None, description="why")
+    expected_revision: int | None = Field(default=None, description="refuse if it differs")
+    dry_run: bool = Field(default=False, description="only check")
 
 
 async def modify_plan(ctx: RequestContext, args: ModifyPlan) -> ToolReply:
@@ -147,11 +157,7 @@ def _diff(decision: Decision[Plan]) -> list[Json]:
 TOOL = Tool(
     name="modify_plan",
     title="Change a plan",
-    description=(
-        "Change a plan, all or none: add_steps{steps,insertAfterOrder?} remove_step{stepId} "
-        "reorder_steps{stepIds} update_step_instructions{stepId,instructions} "
-        "fail_step{stepId,reason,retry?} retry_step{stepId}"
-    ),
+    description="Change a plan: all modifications or, if one is refused, none.",
     arguments=ModifyPlan,
     output_schema=output_schema(revision="integer"),
     run=modify_plan,

@@ -5,10 +5,10 @@ from pydantic import Field
 from waybook.app.request.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.arguments import (
     AnyJson,
-    Id,
     LenientJson,
     Line,
     MutatingArguments,
+    StepIdField,
     Text,
     check_result_size,
 )
@@ -23,10 +23,12 @@ from waybook.plan.review import ReviewRequest, request_review
 
 
 class RequestUserReview(MutatingArguments):
-    step_id: Id
-    summary: Text
-    questions: LenientJson[list[Line]] | None = Field(None, max_length=50)
-    result_summary: AnyJson = Field(None, description="kept on approval")
+    step_id: StepIdField
+    summary: Text = Field(description="what to decide")
+    questions: LenientJson[list[Line]] | None = Field(
+        default=None, max_length=50, description="for the person"
+    )
+    result_summary: AnyJson = Field(default=None, description="result of the step if approved")
 
 
 async def request_user_review(ctx: RequestContext, args: RequestUserReview) -> ToolReply:
@@ -61,7 +63,10 @@ async def request_user_review(ctx: RequestContext, args: RequestUserReview) -> T
 TOOL = Tool(
     name="request_user_review",
     title="Ask a person",
-    description=("Pause your step for a person. Nothing starts until they decide."),
+    description=(
+        "Ask a person to review the step you took; the plan pauses. Give them the reviewUrl; if "
+        "they answer you, call submit_user_decision."
+    ),
     arguments=RequestUserReview,
     output_schema=output_schema(reviewUrl="string"),
     run=request_user_review,

@@ -16,8 +16,10 @@ from waybook.store.plans import writer
 
 
 class StartSkill(MutatingArguments):
-    name: Id
-    session_id: Id = Field(description="the plan you create next in this session is linked")
+    name: Id = Field(description="from list_skills")
+    session_id: Id = Field(
+        description="any name of your conversation; the plan you create next in it is linked"
+    )
 
 
 async def start_skill(ctx: RequestContext, args: StartSkill) -> ToolReply:
@@ -60,7 +62,9 @@ def _reply(skill: Skill, skill_id: str) -> Body:
 TOOL = Tool(
     name="start_skill",
     title="Start a skill",
-    description="Start working by a skill; returns its instructions. Then create the plan.",
+    description=(
+        "Start working by a skill: returns its instructions. Then call create_research_plan."
+    ),
     arguments=StartSkill,
     output_schema=output_schema(skillExecutionId="string"),
     run=start_skill,

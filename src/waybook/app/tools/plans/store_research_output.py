@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from waybook.app.request.aggregates import LockedPlan, PlanProposal
-from waybook.app.request.arguments import Id, MutatingArguments, Name
+from waybook.app.request.arguments import MutatingArguments, Name, PlanIdField
 from waybook.app.request.locking import Proposal, update
 from waybook.app.request.reply import next_after_completion, next_call, output_view
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
@@ -16,10 +16,10 @@ from waybook.store.plans.rows import PlanBrief
 
 
 class StoreResearchOutput(MutatingArguments):
-    plan_id: Id
+    plan_id: PlanIdField
     media_type: Name = Field(description="text/markdown, text/csv, application/json …")
     title: Name = Field(description="reuse a title to store its next version")
-    content: str = Field(min_length=1)
+    content: str = Field(min_length=1, description="the whole text")
 
 
 async def store_research_output(ctx: RequestContext, args: StoreResearchOutput) -> ToolReply:
@@ -63,7 +63,7 @@ def _next(locked: LockedPlan, there: list[Output]) -> Json:
 TOOL = Tool(
     name="store_research_output",
     title="Store the deliverable",
-    description="Keep the deliverable of a plan, also of a completed one; versions are kept.",
+    description="Store a deliverable of a plan, open or completed. Earlier versions are kept.",
     arguments=StoreResearchOutput,
     output_schema=output_schema(outputId="string", version="integer"),
     run=store_research_output,

@@ -6,7 +6,13 @@ from functools import partial
 from pydantic import Field
 
 from waybook.app.request.aggregates import LockedPlan, PlanProposal
-from waybook.app.request.arguments import AnyJson, Id, MutatingArguments, Text, check_result_size
+from waybook.app.request.arguments import (
+    AnyJson,
+    MutatingArguments,
+    StepIdField,
+    Text,
+    check_result_size,
+)
 from waybook.app.request.locking import Proposal, update
 from waybook.app.request.plan_arguments import UsageArgument, to_usage
 from waybook.app.request.reply import budget_view, next_call, non_empty
@@ -22,12 +28,18 @@ from waybook.plan.submit import StepDone, Submission, fired_branches, submit
 
 
 class SubmitStepResult(MutatingArguments):
-    step_id: Id
-    result_summary: AnyJson = Field(description="any JSON")
-    confidence: float | None = Field(None, ge=0, le=1)
-    step_execution_report: AnyJson = None
-    output_formatting_notes: Text | None = None
-    attempt: int | None = Field(None, description="from get_next_step")
+    step_id: StepIdField
+    result_summary: AnyJson = Field(
+        description="the result: text, or JSON if conditions read its fields"
+    )
+    confidence: float | None = Field(default=None, ge=0, le=1, description="0 to 1")
+    step_execution_report: AnyJson = Field(default=None, description="how you worked")
+    output_formatting_notes: Text | None = Field(
+        default=None, description="form of the deliverable"
+    )
+    attempt: int | None = Field(
+        default=None, description="from get_next_step; detects late results"
+    )
     usage: UsageArgument = None
 
 
@@ -46,7 +58,10 @@ async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> Too
 
 
 async def evaluate(
-    ctx: RequestContext, plan: Plan, step_id: StepId | None, rule: Callable[[], Decision[StepDone]]
+    ctx: RequestContext,
+    plan: Plan,
+    step_id: StepIdField | None,
+    rule: Callable[[], Decision[StepDone]],
 ) -> Decision[StepDone]:
     """Apply a rule, in a thread if conditions are pending, and charge for their evaluation.
 
@@ -107,7 +122,8 @@ TOOL = Tool(
     name="submit_step_result",
     title="Submit a step's result",
     description=(
-        "Complete your step. STALE_ATTEMPT: another worker took over; your result is stored only."
+        "Complete the step you took; then call get_next_step. STALE_ATTEMPT: another worker took "
+        "over; your result is stored but does not count."
     ),
     arguments=SubmitStepResult,
     output_schema=output_schema(planStatus="string"),

@@ -3,11 +3,11 @@
 from functools import partial
 from typing import Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.request.aggregates import LockedPlan, PlanProposal
-from waybook.app.request.arguments import Id, MutatingArguments, Text
+from waybook.app.request.arguments import Id, MutatingArguments, PlanIdField, StepIdField, Text
 from waybook.app.request.locking import Proposal, update
 from waybook.app.request.reply import next_call
 from waybook.app.request.request_context import RequestContext, ToolReply
@@ -24,10 +24,12 @@ from waybook.store.accounts import accounts
 
 
 class SubmitUserDecision(MutatingArguments):
-    plan_id: Id | None = None
-    step_id: Id | None = None
-    decision: Literal["approve", "reject", "modify", "skip"]
-    feedback: Text | None = None
+    plan_id: PlanIdField | None = None
+    step_id: StepIdField | None = Field(default=None, description="instead of planId")
+    decision: Literal["approve", "reject", "modify", "skip"] = Field(
+        description="the person's, never yours"
+    )
+    feedback: Text | None = Field(default=None, description="their words, for modify")
     #: Id of the review that the person saw when deciding, so that the decision does not apply to a
     #: later review. The published schema does not contain this argument, because web pages send it
     #: and agents do not need it.
@@ -82,8 +84,8 @@ TOOL = Tool(
     name="submit_user_decision",
     title="Pass on a decision",
     description=(
-        "Pass on a person's decision: approve, reject (plan fails), modify (again, with feedback), "
-        "skip. Never decide for them."
+        "Pass on a person's decision on a review: approve, modify (redo with feedback), skip or "
+        "reject (plan fails). Then call get_next_step."
     ),
     arguments=SubmitUserDecision,
     output_schema=output_schema(planStatus="string"),

@@ -9,13 +9,20 @@ import json
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from waybook.app.context.job import fit_views
-from waybook.app.request.arguments import AnyJson, Id, ReadArguments, check_json, decode
+from waybook.app.request.arguments import (
+    AnyJson,
+    DetailField,
+    Id,
+    ReadArguments,
+    check_json,
+    decode,
+)
 from waybook.app.request.locking import OpenTransaction, Written
 from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, format_time, next_call
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
@@ -138,13 +145,15 @@ MAX_OFFSET = 1_000_000_000
 
 
 class ExtractData(ReadArguments):
-    text: str | None = Field(None, min_length=1)
-    artifact_id: Id | None = None
-    wanted: AnyJson = Field(alias="schema")
-    candidate: Any = None
-    prompt_only: bool = False
-    offset: int = Field(0, ge=0, le=MAX_OFFSET)
-    detail: bool = False
+    text: str | None = Field(default=None, min_length=1, description="text to read")
+    artifact_id: Id | None = Field(default=None, description="instead: id of a stored artifact")
+    wanted: AnyJson = Field(alias="schema", description="JSON Schema of the data")
+    candidate: Annotated[Any, WithJsonSchema({"type": "string"})] = Field(
+        default=None, description="the data you extracted, as JSON, to be checked"
+    )
+    prompt_only: bool = Field(default=False, description="true: do not use the server's model")
+    offset: int = Field(default=0, ge=0, le=MAX_OFFSET, description="where to read on")
+    detail: DetailField = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,12 +333,15 @@ TOOL = Tool(
     name="extract_data",
     title="Extract data",
     description=(
-        "Data from a text or artifact. do_it_yourself: follow prompt, call again with candidate."
+        "Extract data by a schema from a text or artifact. status do_it_yourself: follow the "
+        "prompt and call again with candidate."
     ),
     arguments=ExtractData,
     output_schema=output_schema(status="string"),
     run=extract_data,
     reads_only=True,
+    # The text is sent to the language model that the operator configured.
+    open_world=True,
     # The tool changes no data, but it requires a write scope, because the operator pays for the
     # model that the tool calls.
     scopes=frozenset({Scope.PLAN_WRITE}),

@@ -5,7 +5,7 @@ from typing import cast
 
 from pydantic import Field
 
-from waybook.app.request.arguments import Id, ReadArguments
+from waybook.app.request.arguments import DetailField, Id, ReadArguments
 from waybook.app.request.reply import format_time, next_call, non_empty
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
@@ -30,10 +30,10 @@ MAX_OFFSET = 1_000_000_000
 
 
 class GetArtifact(ReadArguments):
-    artifact_id: Id | None = None
-    source_id: Id | None = Field(None, description="instead: one source")
-    offset: int = Field(0, ge=0, le=MAX_OFFSET)
-    detail: bool = False
+    artifact_id: Id | None = Field(default=None, description="id of the artifact")
+    source_id: Id | None = Field(default=None, description="instead: id of one source")
+    offset: int = Field(default=0, ge=0, le=MAX_OFFSET, description="where to read on")
+    detail: DetailField = False
 
 
 async def get_artifact(ctx: RequestContext, args: GetArtifact) -> Body:
@@ -173,7 +173,9 @@ def _missing(what: str) -> NotFound:
 TOOL = Tool(
     name="get_artifact",
     title="Read an artifact",
-    description="What was stored, with its sources. left: how much follows; read on at offset.",
+    description=(
+        "Read a stored artifact and its sources. left: how much follows; read on at offset."
+    ),
     arguments=GetArtifact,
     output_schema=output_schema(title="string"),
     run=get_artifact,

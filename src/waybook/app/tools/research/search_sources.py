@@ -7,7 +7,7 @@ from pydantic import Field
 
 from waybook.app.context.continuation import SearchResults, run_search
 from waybook.app.context.job import fit_views
-from waybook.app.request.arguments import Id, LenientJson, ReadArguments
+from waybook.app.request.arguments import LenientJson, PlanIdField, ReadArguments
 from waybook.app.request.reply import format_time, next_call, non_empty
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
@@ -32,13 +32,17 @@ MAX_OFFSET = 100
 
 
 class SearchSources(ReadArguments):
-    query: Query
-    plan_id: Id | None = None
-    kinds: LenientJson[list[Word]] | None = Field(None, max_length=20)
-    tags: LenientJson[list[Tag]] | None = Field(None, max_length=20, description="all of them")
-    since: Moment | None = None
-    limit: int = Field(default=10, ge=1, le=50)
-    cursor: str | None = Field(None, max_length=20)
+    query: Query = Field(description="words or a question")
+    plan_id: PlanIdField | None = Field(default=None, description="only of this plan")
+    kinds: LenientJson[list[Word]] | None = Field(
+        default=None, max_length=20, description="only of these kinds"
+    )
+    tags: LenientJson[list[Tag]] | None = Field(
+        default=None, max_length=20, description="only with all these tags"
+    )
+    since: Moment | None = Field(default=None, description="only stored since this time (ISO 8601)")
+    limit: int = Field(default=10, ge=1, le=50, description="default 10")
+    cursor: str | None = Field(default=None, max_length=20, description="from the last reply")
 
 
 async def search_sources(ctx: RequestContext, args: SearchSources) -> Body:
@@ -149,8 +153,8 @@ TOOL = Tool(
     name="search_sources",
     title="Search what was stored",
     description=(
-        "Find what was stored before, by words and meaning, in all plans. Each hit says why it "
-        "matched and how to read the whole."
+        "Search the stored research of all plans by words and meaning. Each hit names the call "
+        "that reads the whole."
     ),
     arguments=SearchSources,
     output_schema=output_schema(hits="array", searched="string"),

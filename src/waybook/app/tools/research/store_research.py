@@ -6,16 +6,17 @@ from datetime import UTC, datetime
 from typing import Annotated, cast
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
 
 from waybook.app.request.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.arguments import (
     AnyJson,
-    Id,
     LenientJson,
     Line,
     MutatingArguments,
     Nested,
+    PlanIdField,
+    StepIdField,
     check_result_size,
 )
 from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
@@ -74,21 +75,31 @@ Moment = Annotated[datetime, AfterValidator(in_utc)]
 
 
 class SourceArgument(Nested):
-    url: Line | None = None
-    title: Annotated[str, StringConstraints(min_length=1, max_length=500)]
-    quote: Annotated[str, StringConstraints(min_length=1, max_length=5_000)] | None = None
-    retrieved_at: Moment | None = None
+    url: Line | None = Field(default=None, description="address")
+    title: Annotated[str, StringConstraints(min_length=1, max_length=500)] = Field(
+        description="title of the source"
+    )
+    quote: Annotated[str, StringConstraints(min_length=1, max_length=5_000)] | None = Field(
+        default=None, description="words of the source"
+    )
+    retrieved_at: Moment | None = Field(default=None, description="time (ISO 8601)")
 
 
 class StoreResearch(MutatingArguments):
     kind: Word = Field(description="your word: note, finding, quote …")
-    title: Word
+    title: Word = Field(description="title; the same kind and title again is the next version")
     content: AnyJson = Field(description="text or JSON")
-    plan_id: Id | None = None
-    step_id: Id | None = None
-    sources: LenientJson[list[SourceArgument]] | None = Field(None, max_length=MAX_SOURCES)
-    tags: LenientJson[list[Tag]] | None = Field(None, max_length=MAX_TAGS)
-    metadata: LenientJson[dict[str, AnyJson]] | None = None
+    plan_id: PlanIdField | None = None
+    step_id: StepIdField | None = None
+    sources: LenientJson[list[SourceArgument]] | None = Field(
+        default=None, max_length=MAX_SOURCES, description="where it comes from"
+    )
+    tags: LenientJson[list[Tag]] | None = Field(
+        default=None, max_length=MAX_TAGS, description="tags"
+    )
+    metadata: Annotated[
+        LenientJson[dict[str, AnyJson]] | None, WithJsonSchema({"type": "string"})
+    ] = Field(default=None, description="a JSON object")
 
 
 async def store(ctx: RequestContext, args: StoreResearch) -> ToolReply:
@@ -244,8 +255,8 @@ TOOL = Tool(
     name="store_research",
     title="Store research",
     description=(
-        "Keep what you found out, with its sources: searchable at once, by every later plan. The "
-        "same kind and title again is the next version."
+        "Store what you found out, with its sources. Every plan can search it at once with "
+        "search_sources."
     ),
     arguments=StoreResearch,
     output_schema=output_schema(artifactId="string", version="integer"),

@@ -28,7 +28,7 @@ BYTES_PER_MAP_ITEM: Final = 20
 
 
 class AddDag(MutatingArguments):
-    definition: AnyJson = Field(description="slug, name, stages, transitions")
+    definition: AnyJson = Field(description="JSON object: slug, name, stages, transitions")
 
 
 async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
@@ -78,7 +78,9 @@ def _reply(slug: str, version: int, status: str) -> Body:
 TOOL = Tool(
     name="add_dag",
     title="Add a workflow definition",
-    description="Add a DAG definition, or a new version of one. Open runs keep their version.",
+    description=(
+        "Add a workflow (DAG) definition or a new version of it. Open runs keep their version."
+    ),
     arguments=AddDag,
     output_schema=output_schema(dagSlug="string", version="integer"),
     run=add_dag,

@@ -17,7 +17,7 @@ from pydantic.json_schema import SkipJsonSchema
 from waybook.app.queries.diagrams import plan_drawing, run_drawing
 from waybook.app.queries.plan import PlanDetail, PlanInclude, read_plan_detail
 from waybook.app.queries.run import RunDetail, RunInclude, read_run_detail
-from waybook.app.request.arguments import Id, ReadArguments
+from waybook.app.request.arguments import Id, PlanIdField, ReadArguments, RunIdField
 from waybook.app.request.layout_worker import DrawingJob
 from waybook.app.request.outbox import review_url
 from waybook.app.request.reply import (
@@ -46,8 +46,8 @@ OPERATIONS_PER_LINE = 2
 
 
 class DrawMap(ReadArguments):
-    plan_id: Id | None = None
-    run_id: Id | None = None
+    plan_id: PlanIdField | None = None
+    run_id: RunIdField | None = None
     # These arguments are used only by the map app. They are not in the published schema, because
     # every model pays for the tokens of the tool list.
     dag_slug: SkipJsonSchema[Id | None] = None
@@ -200,7 +200,7 @@ def _fitted(body: Body, args: DrawMap) -> Body:
 TOOL = Tool(
     name="draw_map",
     title="Draw the map",
-    description="For the map app alone.",
+    description="Drawing for the map app.",
     arguments=DrawMap,
     output_schema=output_schema(version="string"),
     run=draw_map,

@@ -14,10 +14,10 @@ from waybook.store.runs import jobs
 
 
 class FailJob(MutatingArguments):
-    job_id: Id
-    attempt: Attempt
-    error: Text
-    retryable: bool = Field(description="tried again after a while, 4 times at most")
+    job_id: Id = Field(description="id of the job")
+    attempt: Attempt = Field(description="from get_next_job")
+    error: Text = Field(description="what went wrong")
+    retryable: bool = Field(description="true: another try may succeed; at most 4 are made")
 
 
 async def fail_job(ctx: RequestContext, args: FailJob) -> ToolReply:
@@ -54,7 +54,7 @@ async def fail_job(ctx: RequestContext, args: FailJob) -> ToolReply:
 TOOL = Tool(
     name="fail_job",
     title="Fail a job",
-    description="Report that a job you hold failed.",
+    description="Report that you cannot complete the job you took. Then call get_next_job.",
     arguments=FailJob,
     output_schema=output_schema(jobId="string", status="string"),
     run=fail_job,

@@ -6,7 +6,14 @@ import orjson
 from pydantic import Field
 
 from waybook.app.queries.plan_map import plan_structure
-from waybook.app.request.arguments import Id, LenientJson, ReadArguments
+from waybook.app.request.arguments import (
+    DetailField,
+    Id,
+    LenientJson,
+    PlanIdField,
+    ReadArguments,
+    RunIdField,
+)
 from waybook.app.request.locking import load_run
 from waybook.app.request.reply import fit_reply, next_call, next_job_call, non_empty, reply_limit
 from waybook.app.request.request_context import RequestContext, id_or_nil
@@ -22,13 +29,13 @@ from waybook.store.runs import load
 
 
 class GetDagMap(ReadArguments):
-    dag_slug: Id | None = None
-    run_id: Id | None = Field(None, description="of a run, with its models")
-    plan_id: Id | None = None
+    dag_slug: Id | None = Field(default=None, description="slug of a workflow, from list_dags")
+    run_id: RunIdField | None = Field(default=None, description="instead: id of a run")
+    plan_id: PlanIdField | None = Field(default=None, description="instead: id of a plan")
     models: LenientJson[list[Id]] | None = Field(
-        None, description="count the jobs with these models"
+        default=None, description="model names, to count the jobs of a workflow with them"
     )
-    detail: bool = False
+    detail: DetailField = False
 
 
 async def get_dag_map(ctx: RequestContext, args: GetDagMap) -> Body:
@@ -143,7 +150,7 @@ def _step(step: RecipeStep) -> Json:
 TOOL = Tool(
     name="get_dag_map",
     title="See the map",
-    description="Stages, steps, edges and expected jobs of a DAG, a run or a plan.",
+    description="Structure of a workflow (DAG), run or plan: stages, steps, edges, expected jobs.",
     arguments=GetDagMap,
     output_schema=output_schema(stages="array"),
     run=get_dag_map,

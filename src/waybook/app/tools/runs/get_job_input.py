@@ -16,7 +16,7 @@ from waybook.app.context.job import (
     required_documents,
 )
 from waybook.app.request.aggregates import LockedRun
-from waybook.app.request.arguments import Id, ReadArguments
+from waybook.app.request.arguments import Id, ReadArguments, StageSlugField
 from waybook.app.request.locking import job_not_found, run_of_job
 from waybook.app.request.reply import format_time, next_call, non_empty
 from waybook.app.request.request_context import RequestContext, id_or_nil
@@ -36,11 +36,15 @@ MAX_OFFSET = 1_000_000_000
 
 
 class GetJobInput(ReadArguments):
-    job_id: Id
-    document_id: Id | None = None
-    document_key: Id | None = Field(None, description="of an input without a documentId")
-    stage_slug: Id | None = None
-    offset: int = Field(0, ge=0, le=MAX_OFFSET)
+    job_id: Id = Field(description="id of the job")
+    document_id: Id | None = Field(
+        default=None, description="id of the input; default: list the inputs"
+    )
+    document_key: Id | None = Field(
+        default=None, description="key of an input without a documentId"
+    )
+    stage_slug: StageSlugField | None = None
+    offset: int = Field(default=0, ge=0, le=MAX_OFFSET, description="where to read on")
 
 
 async def get_job_input(ctx: RequestContext, args: GetJobInput) -> Body:
@@ -146,7 +150,9 @@ def _next(args: GetJobInput, which: Body, upto: int, left: int) -> Json:
 TOOL = Tool(
     name="get_job_input",
     title="Read on in a job's input",
-    description="The rest of an input that was cut; without one, their list. Keeps the job yours.",
+    description=(
+        "Read an input of your job that was cut. Also tells that you still work on the job."
+    ),
     arguments=GetJobInput,
     output_schema=output_schema(left="integer"),
     run=get_job_input,

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from waybook.app.context.job import build_job_packet
 from waybook.app.request.aggregates import LockedRun, RunProposal
-from waybook.app.request.arguments import Id, LenientJson, MutatingArguments
+from waybook.app.request.arguments import Id, LenientJson, MutatingArguments, RunIdField
 from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.outbox import run_url
 from waybook.app.request.reply import (
@@ -50,10 +50,12 @@ CLAIMABLE_TYPES = frozenset({JobType.PLAN, JobType.EXECUTE})
 
 
 class GetNextJob(MutatingArguments):
-    run_id: Id | None = Field(None, description="default: any run")
-    model_id: Id | None = Field(None, description="default: any model")
-    job_types: LenientJson[list[Id]] | None = Field(None, description="PLAN, EXECUTE")
-    another: bool = Field(default=False, description="besides the one you hold")
+    run_id: RunIdField | None = Field(default=None, description="default: any run")
+    model_id: Id | None = Field(default=None, description="only jobs for this model; default: any")
+    job_types: LenientJson[list[Id]] | None = Field(
+        default=None, description="only these types: PLAN, EXECUTE"
+    )
+    another: bool = Field(default=False, description="true: a second job besides the one you hold")
 
 
 async def get_next_job(ctx: RequestContext, args: GetNextJob) -> ToolReply:
@@ -214,8 +216,9 @@ TOOL = Tool(
     name="get_next_job",
     title="Take the next job",
     description=(
-        "Take a job: prompt, inputs, documents to write. status: job_ready, nothing_ready, "
-        "awaiting_feedback, stage_failed or run_complete."
+        "Take a job of a run, or get the job you hold again: prompt, inputs, documents to write. "
+        "Then call submit_job_result with its jobId and attempt. status: job_ready; nothing_ready "
+        "(try later); awaiting_feedback (a person decides); stage_failed; run_complete."
     ),
     arguments=GetNextJob,
     output_schema=output_schema(status="string"),

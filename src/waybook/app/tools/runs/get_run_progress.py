@@ -7,7 +7,7 @@ from pydantic import Field
 
 from waybook.app.queries.plan_map import plan_report
 from waybook.app.queries.run import RunInclude, read_run_detail
-from waybook.app.request.arguments import Id, ReadArguments
+from waybook.app.request.arguments import DetailField, PlanIdField, ReadArguments, RunIdField
 from waybook.app.request.reply import (
     MAX_COMPACT_REPLY_BYTES,
     fit_reply,
@@ -25,9 +25,9 @@ from waybook.store.plans.load import PlanRequest
 
 
 class GetRunProgress(ReadArguments):
-    run_id: Id | None = None
-    plan_id: Id | None = Field(None, description="instead of a run")
-    detail: bool = False
+    run_id: RunIdField | None = None
+    plan_id: PlanIdField | None = Field(default=None, description="instead: id of a plan")
+    detail: DetailField = False
 
 
 async def get_run_progress(ctx: RequestContext, args: GetRunProgress) -> Body:
@@ -73,7 +73,7 @@ def _without(body: Body, detail_call: Json, **empty: Json) -> Body:
 TOOL = Tool(
     name="get_run_progress",
     title="See where a run stands",
-    description="Stages, steps and documents of a run (or a plan), and where it stands.",
+    description="Progress of a run or plan: its stages, steps and documents by status.",
     arguments=GetRunProgress,
     output_schema=output_schema(dagProgress="object", stages="array"),
     run=get_run_progress,

@@ -1,5 +1,7 @@
 """regenerate_document: create a job that rewrites a document."""
 
+from pydantic import Field
+
 from waybook.app.request.aggregates import LockedRun, RunProposal
 from waybook.app.request.arguments import Id, MutatingArguments
 from waybook.app.request.locking import Proposal, update
@@ -14,7 +16,7 @@ from waybook.store.runs.rows import DocumentJobRow
 
 
 class RegenerateDocument(MutatingArguments):
-    document_id: Id
+    document_id: Id = Field(description="id of the document")
 
 
 async def regenerate_document(ctx: RequestContext, args: RegenerateDocument) -> ToolReply:
@@ -54,7 +56,7 @@ def _not_found() -> NotFound:
 TOOL = Tool(
     name="regenerate_document",
     title="Regenerate a document",
-    description="A new job for a document that is done; its result is a new version of it.",
+    description="Create a job that writes a new version of a document. Then call get_next_job.",
     arguments=RegenerateDocument,
     output_schema=output_schema(jobId="string"),
     run=regenerate_document,

@@ -1,7 +1,9 @@
 """retry_failed: retry the failed jobs of a stage."""
 
+from pydantic import Field
+
 from waybook.app.request.aggregates import LockedRun, RunProposal
-from waybook.app.request.arguments import Id, MutatingArguments
+from waybook.app.request.arguments import Id, MutatingArguments, RunIdField, StageSlugField
 from waybook.app.request.locking import Proposal, update
 from waybook.app.request.reply import next_job_call, stage_view
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
@@ -12,9 +14,9 @@ from waybook.store.runs import jobs
 
 
 class RetryFailed(MutatingArguments):
-    run_id: Id
-    stage_slug: Id
-    step_key: Id | None = None
+    run_id: RunIdField
+    stage_slug: StageSlugField
+    step_key: Id | None = Field(default=None, description="only jobs of this step")
 
 
 async def retry_failed(ctx: RequestContext, args: RetryFailed) -> ToolReply:
@@ -41,7 +43,7 @@ async def retry_failed(ctx: RequestContext, args: RetryFailed) -> ToolReply:
 TOOL = Tool(
     name="retry_failed",
     title="Retry failed jobs",
-    description="Retry the failed jobs of a stage or of one step.",
+    description="Retry the failed jobs of a stage or of one step. Then call get_next_job.",
     arguments=RetryFailed,
     output_schema=output_schema(retried="integer"),
     run=retry_failed,

@@ -26,9 +26,11 @@ from waybook.store.runs import load, writer
 
 
 class StartRun(MutatingArguments):
-    dag_slug: Id
-    name: Name
-    input: AnyJson = Field(description="its subject: a text, or texts by document key")
+    dag_slug: Id = Field(description="slug of the workflow, from list_dags")
+    name: Name = Field(description="short name")
+    input: AnyJson = Field(
+        description="subject of the run: a text, or JSON with texts by document key"
+    )
     models: LenientJson[list[Id]] = Field(description="model names; each job is for one of them")
 
 
@@ -96,7 +98,7 @@ def _chart(opened: OpenTransaction, slug: str) -> tuple[CompiledDag, list[Statem
 TOOL = Tool(
     name="start_run",
     title="Start a run",
-    description="Start a run of a DAG, with its first stage. Then take jobs with get_next_job.",
+    description="Start a run of a workflow (DAG). Then take jobs with get_next_job.",
     arguments=StartRun,
     output_schema=output_schema(runId="string"),
     run=start_run,

@@ -3,7 +3,13 @@
 from pydantic import Field
 
 from waybook.app.request.aggregates import LockedRun, RunProposal
-from waybook.app.request.arguments import Id, LenientJson, MutatingArguments
+from waybook.app.request.arguments import (
+    Id,
+    LenientJson,
+    MutatingArguments,
+    RunIdField,
+    StageSlugField,
+)
 from waybook.app.request.locking import Proposal, update
 from waybook.app.request.reply import fit_reply, next_call, next_job_call, stage_view, started_view
 from waybook.app.request.request_context import RequestContext, ToolReply
@@ -13,10 +19,10 @@ from waybook.run.start import start_open_stage
 
 
 class StartStage(MutatingArguments):
-    run_id: Id
-    stage_slug: Id
+    run_id: RunIdField
+    stage_slug: StageSlugField
     models: LenientJson[list[Id]] | None = Field(
-        None, description="default: those of the stage before"
+        default=None, description="model names; default: those of the stage before"
     )
 
 
@@ -44,7 +50,7 @@ async def start_stage(ctx: RequestContext, args: StartStage) -> ToolReply:
 TOOL = Tool(
     name="start_stage",
     title="Start a stage",
-    description="Start a stage whose transition is open; feedback usually does that by itself.",
+    description="Start a stage that is ready. submit_stage_feedback usually does that by itself.",
     arguments=StartStage,
     output_schema=output_schema(runId="string", status="string"),
     run=start_stage,

@@ -38,17 +38,23 @@ from waybook.store.runs.rows import DocumentJobRow, PartRow
 
 
 class DocumentArgument(Nested):
-    content: AnyJson
-    document_key: Id | None = None
-    model_id: Id | None = None
+    content: AnyJson = Field(description="text or JSON")
+    document_key: Id | None = Field(default=None, description="which document of the job")
+    model_id: Id | None = Field(
+        default=None, description="model it is for, if the job names several"
+    )
 
 
 class SubmitJobResult(MutatingArguments):
-    job_id: Id
-    attempt: Attempt = Field(description="from get_next_job")
-    content: AnyJson = Field(None, description="the document, if the job makes one")
-    documents: LenientJson[list[DocumentArgument]] | None = None
-    continues: bool = Field(default=False, description="more to come: a part")
+    job_id: Id = Field(description="id of the job")
+    attempt: Attempt = Field(description="from get_next_job: shows that the job is still yours")
+    content: AnyJson = Field(default=None, description="the document, if the job produces one")
+    documents: LenientJson[list[DocumentArgument]] | None = Field(
+        default=None, description="the documents, if the job produces several"
+    )
+    continues: bool = Field(
+        default=False, description="true: this is a part, the rest becomes another job"
+    )
     usage: UsageArgument = None
 
 
@@ -141,8 +147,8 @@ TOOL = Tool(
     name="submit_job_result",
     title="Submit a job's result",
     description=(
-        "Complete a job you hold. continues: a part, the rest becomes a job of its own. "
-        "STALE_ATTEMPT: another worker took over; your result is stored only."
+        "Complete the job you took; then call get_next_job. Error STALE_ATTEMPT: another worker "
+        "took the job over; your result is stored, but does not count: go on with get_next_job."
     ),
     arguments=SubmitJobResult,
     output_schema=output_schema(runId="string", jobStatus="string"),

@@ -6,7 +6,14 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.request.aggregates import LockedRun, RunProposal
-from waybook.app.request.arguments import Id, LenientJson, MutatingArguments, Text
+from waybook.app.request.arguments import (
+    Id,
+    LenientJson,
+    MutatingArguments,
+    RunIdField,
+    StageSlugField,
+    Text,
+)
 from waybook.app.request.locking import Proposal, update
 from waybook.app.request.reply import fit_reply, next_call, next_job_call, started_view
 from waybook.app.request.request_context import RequestContext, ToolReply
@@ -18,10 +25,12 @@ from waybook.store.accounts import accounts
 
 
 class SubmitStageFeedback(MutatingArguments):
-    run_id: Id
-    stage_slug: Id
+    run_id: RunIdField
+    stage_slug: StageSlugField
     feedback: Text = Field(description="the person's words")
-    models: LenientJson[list[Id]] | None = Field(None, description="for the next stage")
+    models: LenientJson[list[Id]] | None = Field(
+        default=None, description="model names for the next stage"
+    )
     #: Argument that only the map in a chat sets, to report that the feedback was given there;
     #: agents do not need it.
     place: SkipJsonSchema[Literal["app"] | None] = None
@@ -57,7 +66,10 @@ async def submit_stage_feedback(ctx: RequestContext, args: SubmitStageFeedback) 
 TOOL = Tool(
     name="submit_stage_feedback",
     title="Give feedback on a stage",
-    description="Pass on a person's feedback on a completed stage; it starts the next stage.",
+    description=(
+        "Pass on a person's feedback on a completed stage, which starts the next stage. Then call "
+        "get_next_job."
+    ),
     arguments=SubmitStageFeedback,
     output_schema=output_schema(runId="string", started="array"),
     run=submit_stage_feedback,

@@ -1,0 +1,217 @@
+"""The published tool list: schemas, hints and descriptions that clients and model APIs take."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import httpx2
+import mcp_types as wire
+import orjson
+import pytest
+from mcp import Client
+from mcp.client.client import ConnectMode
+from mcp.client.extension import ClientExtension
+from rs_bpe.bpe import openai  # type: ignore[import-not-found]  # compiled, without stubs
+
+from transport.apps_client import Apps
+from transport.fake_dispatcher import RecordingDispatcher, always, make_gateway
+from transport.messages import LEGACY, make_request
+from waybook.app.registry import TOOLS
+from waybook.transport.http.app import build_app
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.server import listen, serve_in_background
+from waybook.transport.jsonrpc import APPS_EXTENSION
+from waybook.transport.mcp.resources import APP_TOOLS, MIME_TYPE
+from waybook.transport.mcp.server import build_server
+from waybook.transport.mcp.tools import published_tools, tools_in_profile
+
+Schema = dict[str, Any]
+
+#: Keywords that the function calls of the Anthropic, OpenAI (also strict) and Gemini APIs accept.
+ACCEPTED: Final = {"type", "description", "properties", "required", "items", "enum"}
+TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
+#: Maximum number of tokens of a profile that a model reads: names, descriptions, input schemas.
+MAX_TOKENS: Final = {"plan": 2_000, "research": 3_500, "runs": 2_500, "all": 6_000}
+#: Clients cut longer descriptions.
+MAX_DESCRIPTION_LENGTH: Final = 1_024
+
+LISTED: Final = {name: tool.listed for name, tool in published_tools().items()}
+
+
+def schemas_within(schema: Schema, path: str) -> Iterator[tuple[str, Schema]]:
+    """Yield the schema and all schemas inside it, with their paths."""
+    yield path, schema
+    for name, inner in schema.get("properties", {}).items():
+        yield from schemas_within(inner, f"{path}.{name}")
+    if "items" in schema:
+        yield from schemas_within(schema["items"], f"{path}[]")
+
+
+EVERY_SCHEMA: Final = [
+    found
+    for name, tool in LISTED.items()
+    for found in schemas_within(dict(tool.input_schema), name)
+]
+
+
+def problems(schema: Schema) -> Iterator[str]:
+    """Yield the reasons why a client or a model API would refuse the schema."""
+    if unknown := set(schema) - ACCEPTED:
+        yield f"keywords {unknown}"
+    if schema.get("type") not in TYPES:
+        yield "no single type"
+    if schema.get("type") == "array" and "items" not in schema:
+        yield "no items"
+    if undefined := set(schema.get("required", [])) - set(schema.get("properties", {})):
+        yield f"required but not defined: {undefined}"
+    if "enum" in schema and schema.get("type") != "string":
+        yield "enum of something other than texts"
+    for name, inner in schema.get("properties", {}).items():
+        if not inner.get("description"):
+            yield f"{name} has no description"
+
+
+def test_every_schema_uses_only_what_every_model_api_accepts() -> None:
+    refused = {path: list(problems(schema)) for path, schema in EVERY_SCHEMA}
+    assert {path: reasons for path, reasons in refused.items() if reasons} == {}
+
+
+def test_every_object_within_arguments_has_properties() -> None:
+    # Gemini refuses an object without properties; strict calls of OpenAI could not fill it.
+    inner = [(path, schema) for path, schema in EVERY_SCHEMA if path not in LISTED]
+    assert [path for path, s in inner if s["type"] == "object" and not s.get("properties")] == []
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"description": "any"},
+        {"type": ["string", "null"]},
+        {"type": "array"},
+        {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+        {"type": "object", "properties": {}, "required": ["stepId"]},
+        {"type": "object", "properties": {"stepId": {"type": "string"}}},
+        {"type": "integer", "enum": [1, 2]},
+    ],
+)
+def test_problems_finds_schema_that_some_client_refuses(bad: Schema) -> None:
+    assert list(problems(bad)) != []
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_every_tool_states_all_four_hints(name: str) -> None:
+    hints = LISTED[name].annotations
+    assert hints is not None
+    tool = TOOLS[name]
+    assert (hints.read_only_hint, hints.destructive_hint) == (tool.reads_only, tool.destructive)
+    assert hints.idempotent_hint is (tool.reads_only or tool.idempotent)
+    # Only the extraction of data sends anything to another system.
+    assert hints.open_world_hint is (name == "extract_data")
+
+
+def tokens_of(tools: list[wire.Tool]) -> tuple[int, int]:
+    """Return the number of tokens and bytes that a model reads of these tools."""
+    encoder = openai.o200k_base()
+    texts = [
+        orjson.dumps(
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": tool.input_schema,
+            }
+        ).decode()
+        for tool in tools
+        if tool.name not in APP_TOOLS
+    ]
+    return sum(len(encoder.encode(text)) for text in texts), sum(len(t.encode()) for t in texts)
+
+
+@pytest.mark.parametrize("profile", MAX_TOKENS)
+def test_profile_tool_list_stays_within_token_budget(
+    profile: str, record_property: Callable[[str, object], None]
+) -> None:
+    tokens, size = tokens_of(tools_in_profile(published_tools(), profile))
+    record_property("tokens", tokens)
+    print(f"{profile}: {tokens:,} tokens, {size:,} bytes")  # noqa: T201 - the figures of the budget
+    assert tokens <= MAX_TOKENS[profile]
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_every_description_fits_clients(name: str) -> None:
+    assert 0 < len(LISTED[name].description or "") <= MAX_DESCRIPTION_LENGTH
+
+
+# The loop must be clear from the descriptions alone: several frameworks drop the instructions of a
+# server.
+
+
+@pytest.mark.parametrize(
+    ("tool", "words"),
+    [
+        ("create_research_plan", {"get_next_step", "planId"}),
+        ("get_next_step", {"submit_step_result", "stepId", "attempt", "plan_complete"}),
+        ("submit_step_result", {"get_next_step", "STALE_ATTEMPT"}),
+        ("request_user_review", {"reviewUrl", "submit_user_decision"}),
+        ("submit_user_decision", {"get_next_step"}),
+        ("list_active_plans", {"resume"}),
+        ("get_research_context", {"resume", "get_next_step"}),
+        ("start_run", {"get_next_job"}),
+        ("get_next_job", {"submit_job_result", "jobId", "attempt", "run_complete"}),
+        ("submit_job_result", {"get_next_job", "STALE_ATTEMPT"}),
+        ("submit_stage_feedback", {"get_next_job"}),
+    ],
+)
+def test_description_names_the_following_call(tool: str, words: set[str]) -> None:
+    assert {word for word in words if word in (LISTED[tool].description or "")} == words
+
+
+@pytest.mark.parametrize(
+    ("argument", "purpose"),
+    [("sessionId", "conversation"), ("idempotencyKey", "retries"), ("attempt", "from get_next_")],
+)
+def test_description_states_purpose_of_loop_argument(argument: str, purpose: str) -> None:
+    described = [
+        schema["description"] for path, schema in EVERY_SCHEMA if path.endswith(f".{argument}")
+    ]
+    assert described
+    assert all(purpose in text for text in described)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("extensions", [[], [Apps()]])
+async def test_app_tool_is_listed_only_to_clients_that_show_apps(
+    mode: ConnectMode, extensions: list[ClientExtension]
+) -> None:
+    server = build_server(published_tools(), make_gateway(RecordingDispatcher()), profile="all")
+    async with Client(server, mode=mode, extensions=extensions) as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+    assert names >= set(LISTED) - APP_TOOLS
+    assert (names >= APP_TOOLS) is bool(extensions)
+
+
+@pytest.mark.parametrize("extensions", [{}, {APPS_EXTENSION: {"mimeTypes": [MIME_TYPE]}}])
+async def test_app_tool_is_listed_over_older_http_after_declaration(
+    extensions: dict[str, object],
+) -> None:
+    server = build_server(published_tools(), make_gateway(RecordingDispatcher()), profile="all")
+    app = build_app(server, hosts=AllowedHosts(), ready=always)
+    async with (
+        serve_in_background(app, listen("127.0.0.1", 0)) as address,
+        httpx2.AsyncClient(base_url=address, trust_env=False) as http,
+    ):
+        begun = await http.post(
+            "/mcp",
+            headers=LEGACY,
+            content=make_request(
+                "initialize",
+                protocolVersion="2025-11-25",
+                capabilities={"extensions": extensions},
+                clientInfo={"name": "host", "version": "1"},
+            ),
+        )
+        session = {k: v for k, v in begun.headers.items() if k == "mcp-session-id"}
+        listing = await http.post(
+            "/mcp", headers={**LEGACY, **session}, content=make_request("tools/list")
+        )
+    names = {tool["name"] for tool in listing.json()["result"]["tools"]}
+    assert bool(session) is bool(extensions)
+    assert (names >= APP_TOOLS) is bool(extensions)
