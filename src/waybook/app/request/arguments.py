@@ -25,8 +25,9 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import SkipJsonSchema
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import PydanticCustomError
 
+from waybook.app.request.argument_errors import refusal
 from waybook.errors import InvalidInput, TooLarge
 from waybook.json_values import Json
 
@@ -34,10 +35,6 @@ MAX_RESULT = 256 * 1024
 MAX_BODY = 1024 * 1024
 MAX_DEPTH = 64
 MAX_INT = 2**63 - 1
-MAX_FAULTS = 10
-#: Maximum length at which an error message repeats the name of an unknown argument; a longer name
-#: is truncated.
-MAX_NAME_LENGTH = 100
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
 Line = Annotated[str, StringConstraints(min_length=1, max_length=2_000)]
@@ -147,9 +144,9 @@ def _check_scalar(value: float | bool | None) -> int:  # noqa: FBT001 - a JSON v
 
 #: Argument with a structure (list or object) that a client may also send as a string of JSON text.
 LenientJson = Annotated[T, BeforeValidator(decode)]
-#: Argument that may be any JSON value, and that a client may also send as a string of JSON text. The
-#: published schema says string: some clients and model APIs refuse a value without a type, a union
-#: of types, or an object without properties.
+#: Argument that may be any JSON value, and that a client may also send as a string of JSON text.
+#: The published schema says string: some clients and model APIs refuse a value without a type, a
+#: union of types, or an object without properties.
 AnyJson = Annotated[Any, BeforeValidator(decode), WithJsonSchema({"type": "string"})]
 
 
@@ -246,7 +243,7 @@ def parse_arguments(kind: type[ArgumentsT], arguments: Mapping[str, object]) -> 
     try:
         return kind.model_validate(arguments)
     except ValidationError as error:
-        raise _refusal(kind, error) from None
+        raise refusal(_names(kind), error) from None
 
 
 def _checked(kind: type[ToolArguments], arguments: Mapping[str, object]) -> int:
@@ -286,71 +283,6 @@ def check_result_size(**values: object) -> None:
             )
 
 
-def _refusal(kind: type[ToolArguments], fault: ValidationError) -> InvalidInput:
-    errors = sorted(fault.errors(include_url=False), key=_least_useful)
-    faults = [_fault(kind, error) for error in errors[:MAX_FAULTS]]
-    limits = [
-        e["ctx"]["max_length"] for e in errors if e["type"] in {"string_too_long", "too_long"}
-    ]
-    first = faults[0]
-    more = f" (and {fault.error_count() - 1} more)" if fault.error_count() > 1 else ""
-    message = f"{first['at']}: {first['fault']}{more}"
-    if limits:
-        return TooLarge(message, faults=faults, limit=limits[0])
-    return InvalidInput(message, faults=faults)
-
-
-def _least_useful(error: ErrorDetails) -> bool:
-    """Return a sort key: misspelled names first, since they explain missing arguments."""
-    return error["type"] != "extra_forbidden"
-
-
-#: Text for the caller by type of validation error.
-ERROR_TEXT = {
-    "missing": "is missing",
-    "list_type": "must be a list",
-    "model_type": "must be an object",
-    "dict_type": "must be an object",
-    "string_type": "must be a text",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-}
-LIMIT_ERRORS = {
-    "too_short": ("needs at least {} in the list", "min_length"),
-    "too_long": ("takes at most {} in the list", "max_length"),
-    "string_too_short": ("must have at least {} characters", "min_length"),
-    "string_too_long": ("takes at most {} characters", "max_length"),
-    "greater_than": ("must be more than {}", "gt"),
-    "greater_than_equal": ("must be at least {}", "ge"),
-    "less_than": ("must be less than {}", "lt"),
-    "less_than_equal": ("must be at most {}", "le"),
-}
-
-
-def _in_words(error: ErrorDetails) -> str:
-    if error["type"] in LIMIT_ERRORS:
-        message, limit = LIMIT_ERRORS[error["type"]]
-        return message.format(error.get("ctx", {}).get(limit))
-    message = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
-    return ERROR_TEXT.get(error["type"], message)
-
-
 def _names(kind: type[ToolArguments]) -> list[str]:
     """Return the names of a tool's arguments."""
     return sorted(str(field.alias) for field in kind.model_fields.values())
-
-
-def _fault(kind: type[ToolArguments], error: ErrorDetails) -> dict[str, str]:
-    at = ".".join(str(part)[:MAX_NAME_LENGTH] for part in error["loc"]) or "arguments"
-    message = _in_words(error)
-    if error["type"] == "extra_forbidden":
-        known = ", ".join(_names(kind))
-        message = "unknown argument" + (
-            f"; this tool takes {known}" if len(error["loc"]) == 1 else ""
-        )
-    return {"at": at, "fault": message}
