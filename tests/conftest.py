@@ -90,7 +90,7 @@ def database_fixtures(item: pytest.Item) -> list[str]:
 
 
 def runs_on_fifteen(item: pytest.Item) -> bool:
-    """Return whether the `server` fixture of this test is PostgreSQL 15."""
+    """Return whether the `server` fixture of this test is a PostgreSQL 15 server."""
     return isinstance(item, pytest.Function) and (
         hasattr(item, "callspec") and item.callspec.params.get("server") == "15"
     )

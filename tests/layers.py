@@ -70,5 +70,5 @@ def layer_of(path: Path) -> str:
 
 
 def is_repetition(path: Path) -> bool:
-    """Return whether running this file on PostgreSQL 15 adds nothing to its run on 18."""
+    """Return whether testing this file on PostgreSQL 15 is redundant after PostgreSQL 18."""
     return path.relative_to(TESTS).parts[0] in SAME_ON_EVERY_SERVER

@@ -23,13 +23,13 @@ Loop = Callable[[Services], Awaitable[None]]
 
 
 async def waiting(seconds: float) -> None:
-    """Replace a wait by one iteration of the event loop."""
+    """Run one iteration of the event loop instead of waiting."""
     assert 0 <= seconds <= background.MAX_BACKOFF_SECONDS
     await asyncio.sleep(0)
 
 
 class Turns:
-    """Loop body that raises these errors, then signals the test."""
+    """Loop body that raises these errors one by one, then signals the test."""
 
     def __init__(self, *errors: Exception) -> None:
         self.errors, self.ended = [*errors], asyncio.Event()

@@ -24,7 +24,7 @@ __all__ = sorted(_HOMES)  # noqa: PLE0605 - the stub beside this file writes the
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name of the package when it is first used."""
+    """Import a public name of the `waybook` package when code first accesses the name."""
     if name not in _HOMES:
         raise AttributeError(f"module 'waybook' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -157,7 +157,7 @@ async def render_all_orgs(services: Services) -> int:
 
 
 async def index_loop(services: Services, every_seconds: float) -> None:
-    """Load the data for search, then index pending research periodically, until canceled."""
+    """Load the embedding model, then index pending research periodically, until canceled."""
 
     async def warm() -> bool:
         await asyncio.sleep(WARMUP_DELAY_SECONDS)
@@ -231,7 +231,7 @@ async def event_listen_loop(services: Services) -> None:
 
 
 async def change_poll_loop(services: Services, every_seconds: float) -> None:
-    """Check for unannounced changes periodically and whenever there is a new subscriber."""
+    """Poll for changes that no event announced, periodically and for each new subscriber."""
     bus, lookout = services.bus, pg_notify.ChangePoller()
 
     async def turn() -> None:

@@ -115,7 +115,7 @@ class Application:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseServer:
-    """PostgreSQL connection strings for serving and migrating, and the serving role."""
+    """PostgreSQL connection strings for the server and for migrations, and the server role."""
 
     app_dsn: str
     owner_dsn: str
@@ -294,7 +294,7 @@ async def _working(
 
 
 def freeze_gc() -> None:
-    """Exclude the objects created at startup from garbage collection. Call this after startup.
+    """Exclude all objects that exist now from garbage collection; call this after startup.
 
     A call makes a few thousand objects that are freed by reference counting, so the collection
     thresholds are raised.

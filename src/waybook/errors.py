@@ -66,7 +66,7 @@ class WaybookError(Exception):
     def __init__(
         self, message: str = "", *, next_call: NextCall | None = None, **details: object
     ) -> None:
-        """Store the error message; an empty message is replaced by the class docstring.
+        """Store the error message, or the class docstring if the message is empty.
 
         Secrets in the message are redacted, so that neither the reply nor a log repeats them.
         """

@@ -100,7 +100,7 @@ def redact_json(value: object) -> object:
 
 
 def redactor(known: Iterable[str]) -> Callable[[str], str]:
-    """Return a function that masks these values and everything that looks like a secret.
+    """Return a function that masks the given secrets and everything that looks like a secret.
 
     >>> redactor(["correct horse"])("it is: correct horse")
     'it is: …'

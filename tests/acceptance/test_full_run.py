@@ -28,7 +28,7 @@ async def jobs_made(world: OrgEnv, run: Body) -> dict[str, int]:
 
 
 async def what_was_cut(agent: AgentClient, job: Any) -> list[str]:  # noqa: ANN401 - a reply
-    """Fetch the inputs cut from a job, each once; return the job's step if any were cut."""
+    """Fetch the omitted inputs of a job, each once; return its step if any were omitted."""
     if "cut" not in job:
         return []
     assert set(job["cut"]) == {"inputs"}

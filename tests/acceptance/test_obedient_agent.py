@@ -31,7 +31,7 @@ class Obedient:
     done: dict[str, Answer] = field(default_factory=dict)
 
     async def obey(self, answers: list[Answer]) -> None:
-        """Make every tool call that these answers, and then the replies, ask for."""
+        """Make each tool call that these answers ask for, or that a later reply asks for."""
         waiting = [*answers]
         while waiting:
             reply_text = json.dumps(waiting.pop().body, ensure_ascii=False)

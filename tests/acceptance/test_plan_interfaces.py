@@ -1,4 +1,4 @@
-"""A plan's figures are equal in tool replies, lists, the page, the terminal and exports."""
+"""Every interface shows the same figures of a plan: tools, lists, page, terminal, exports."""
 
 import io
 import re
@@ -23,7 +23,7 @@ NAMES = ("Find the gauges", "Compare.", "Weigh both", "Write it", "Last one")
 
 @dataclass(frozen=True)
 class Shown:
-    """Figures that an interface shows; the default values are the expected figures."""
+    """Plan figures that an interface shows; the default values are the expected figures."""
 
     status: str = "stalled"
     done: int = 1

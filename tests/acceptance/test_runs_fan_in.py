@@ -1,4 +1,4 @@
-"""Concurrent end of the last two jobs of a step: the step closes once and its successor opens.
+"""The last two jobs of a step end concurrently: the step closes once and opens the next.
 
 Two hundred tries here; WAYBOOK_WALK=wide makes it ten thousand (`make fan-in`).
 """

@@ -39,7 +39,7 @@ TABLES = (
 
 
 class Cut:
-    """Wrapper that sends SQL statements singly and closes the connection before a chosen one.
+    """Wrapper that sends statements singly and closes the connection before a given statement.
 
     An index past the last statement means: everything is committed, but the answer was not
     received.
@@ -141,7 +141,7 @@ Act = Callable[[AgentClient], Awaitable[tuple[Body, str, Body]]]
 
 
 async def once(world: OrgEnv, act: Act) -> tuple[list[int], int]:
-    """Make the tool call undisturbed; return the counts of added rows and sent SQL statements."""
+    """Call the tool without faults; return rows added per table, and SQL statements sent."""
     _, tool, args = await act(world.agent)
     await world.agent.ask(tool, args)  # this call caches the definition
     _, tool, args = await act(world.agent)
@@ -183,7 +183,7 @@ async def test_tool_call_aborted_at_any_statement_and_retried_is_applied_once(
 
 
 async def goes_on(agent: AgentClient, world: OrgEnv, run: Body) -> None:
-    """Check that the run completes, every document is rendered, and the row counts are right."""
+    """Check that the run completes with all documents rendered and the expected row counts."""
     while (reply := await agent.call("get_next_job", runId=run["runId"]))[
         "status"
     ] != "run_complete":

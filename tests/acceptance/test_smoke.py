@@ -1,4 +1,4 @@
-"""A plan and a run through `waybook mcp`, called by an MCP client, on the embedded database."""
+"""An MCP client works on a plan and a run through `waybook mcp` on the embedded database."""
 
 import asyncio
 import os

@@ -44,7 +44,7 @@ select org_id, subject_id, part, 'static-1', array_fill(0.05, array[288])::halfv
 
 @pytest.fixture
 def old_data_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Yield a data directory of the earlier version, with its database server still running."""
+    """Yield a data directory of the version with pgvector, with its server still running."""
     with make_data_directory() as place:
         data_dir = place / "data"
         with attach(data_dir) as attachment:
@@ -72,7 +72,7 @@ def left_behind(admin: psycopg.Connection) -> tuple[bool, bool]:
 
 
 async def search_after_upgrade(data_dir: Path) -> None:
-    """Open the data directory; find old and new content by semantic search."""
+    """Check that semantic search finds content stored before and after the upgrade."""
     settings = read_settings({"data_dir": str(data_dir), "sweep_seconds": "0"}, {}).settings
     async with start_application(settings, sweeping=False) as system:
         caller = system.caller(Channel.CLI)

@@ -1,4 +1,4 @@
-"""Processes killed around a webhook message: none is lost, and none is sent without a change."""
+"""Killed processes lose no webhook message and send none for an uncommitted change."""
 
 import json
 import subprocess
@@ -80,7 +80,7 @@ asyncio.run(main())
 def open_process(
     world: OrgEnv, url: str, moment: str, **arguments: object
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a separate process that stops at the given point and is killed there."""
+    """Run a process that sends webhook messages, pauses at this point, and is killed there."""
     place = world.place
     named = [place.app_dsn, place.server.role or "", str(world.agent.org_id)]
     rest = [world.clock.now.isoformat(), url, SECRET, moment, json.dumps(arguments)]

@@ -50,7 +50,7 @@ def message(text: str) -> Play:
 
 
 def tool_use_reply(text: str) -> Play:
-    """Return a language model's HTTP response that passes this text to the required tool."""
+    """Return a model's HTTP response that calls the required tool with this JSON text."""
     usage = {"input_tokens": 12, "output_tokens": 3}
     block = {"type": "tool_use", "id": "1", "name": "hand_in", "input": {"data": json.loads(text)}}
     payload = {"model": "m-2030", "content": [block], "stop_reason": "tool_use", "usage": usage}
@@ -110,7 +110,7 @@ USED_ONCE = Totals(input_tokens=12, output_tokens=3, results=1)
 
 
 async def recorded_usage(agent: AgentClient) -> Totals:
-    """Return the org's usage totals; check that extract_data caused all of it."""
+    """Return the org's usage totals, after checking that extract_data caused all the usage."""
     org_usage = await count_usage(
         RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     )

@@ -10,7 +10,7 @@ from waybook.core.decision_context import Scope, expand_scopes
 
 
 async def subjects(ctx: RequestContext, subject_id: str | None = None) -> set[str]:
-    """Return the subjects of the audit entries; check that browsing and listing return the same."""
+    """Return the audited subjects; check that browse_audit and list_audit return the same."""
     page = await browse_audit(ctx, AuditFilter(subject_id=subject_id))
     listed = await list_audit(ctx, subject_id)
     entry_subjects = {entry.subject for entry in page.entries}

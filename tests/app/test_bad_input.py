@@ -94,7 +94,7 @@ def admin(alone: OrgEnv) -> Iterator[psycopg.Connection]:
 
 
 def digest(admin: psycopg.Connection) -> list[tuple[str, str]]:
-    """Return a hash of each table except the tool-call log."""
+    """Return a hash of the rows of each table, except the tool-call log."""
     tables = admin.execute(
         """select relname from pg_class
             where relnamespace = 'public'::regnamespace and relkind = 'r'

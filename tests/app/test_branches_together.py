@@ -1,4 +1,4 @@
-"""Combinations of branch actions in one decision: the database stores what the rules decide."""
+"""Several branch actions in one decision: the database stores the result of the plan rules."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ STEPS = 5
 
 
 def make_branch(action: str, *, after: int = 1, holds: bool = True, **params: object) -> Body:
-    """Return a condition with this action, whose expression is the constant `holds`."""
+    """Return a condition with this action; its expression is the value of `holds`."""
     return {
         "afterStepOrder": after,
         "conditionExpression": str(holds).lower(),
@@ -68,7 +68,7 @@ async def work_through(agent: AgentClient, plan: Body, *, reviewed: bool) -> Non
 def test_plan_with_any_combination_of_branches_matches_replayed_audit(
     shared_place: ServerDatabase, conditions: list[Body], data: st.DataObject
 ) -> None:
-    """The `world` fixture compares the replayed audit with the rows after the test."""
+    """The end of `make_env` compares the rows with the replayed audit."""
     reviewed, fails = data.draw(st.booleans()), data.draw(st.booleans())
 
     async def story() -> None:

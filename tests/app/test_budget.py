@@ -1,4 +1,4 @@
-"""Plan budgets: usage over the budget is reported, and no call is refused."""
+"""Plan budgets: usage over the budget is reported, but does not cause a refusal."""
 
 import json
 

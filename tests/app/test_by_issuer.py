@@ -1,4 +1,4 @@
-"""Callers authenticated by an OpenID Connect issuer: a user of one org, with limited scopes."""
+"""Callers with a token of an OpenID Connect issuer: their user, their one org, and scopes."""
 
 import asyncio
 import json
@@ -65,7 +65,7 @@ async def test_concurrent_first_calls_by_issuer_token_create_one_user(team: Team
 async def test_new_issuer_user_with_taken_name_gets_suffix_and_no_admin_scope(
     team: Team,
 ) -> None:
-    """A user called `ann` at the OpenID Connect issuer is not the existing user Ann."""
+    """An issuer's user with the same name as an existing user is treated as another user."""
     await add_user(at(team.world.agent), NewUser(name="ann-1", scopes=(Scope.ADMIN,)))
     member = await caller(team)
     assert member.user == "ann-1 (ann-1)"

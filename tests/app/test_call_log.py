@@ -1,4 +1,4 @@
-"""The tool-call log: written after each call, bounded, counts dropped entries, omits ping (A37)."""
+"""Tool-call log (A37): written after each call but ping; a full queue counts dropped calls."""
 
 import asyncio
 

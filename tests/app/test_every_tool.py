@@ -114,7 +114,7 @@ async def null_stands_for_an_absent_optional_argument(case: Case) -> None:
 
 
 async def calls_in_other_words_work(case: Case) -> None:
-    """Make a valid call with each argument that can replace other arguments of the tool."""
+    """For each argument that can replace others, check that a valid call with it succeeds."""
     for tool, name in INSTEAD:
         if tool == case.tool:
             arguments = await valid_call(case.agent, tool, using=name)

@@ -1,4 +1,4 @@
-"""extract_data without a language model on the server: its instructions and result checks."""
+"""extract_data on a server without a language model: its prompt, and its result check."""
 
 import json
 from typing import Any

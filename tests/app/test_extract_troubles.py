@@ -120,7 +120,7 @@ async def test_extract_data_unreachable_endpoint_advises_prompt_only(world: OrgE
 
 
 class Fading:
-    """Fake language model that answers with nonsense, then stops answering; records timeouts."""
+    """Fake model that gives one invalid answer, then fails; records each call's timeout."""
 
     def __init__(self) -> None:
         self.given: list[float] = []

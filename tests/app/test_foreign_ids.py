@@ -47,7 +47,7 @@ WITHIN_OURS = {
 
 @pytest.fixture(params=["with conditions", "without"])
 def conditions(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run each test with the original SQL queries, and with queries that do not filter by org."""
+    """Run each test twice: with the original SQL queries, and without their org filters."""
     with nullcontext() if request.param == "with conditions" else stripping():
         yield
 

@@ -1,4 +1,4 @@
-"""Names used in one org are still free in another: sessions, keys, workflows, cursors."""
+"""Sessions, idempotency keys, workflows and cursors of one org have no effect in another."""
 
 import json
 

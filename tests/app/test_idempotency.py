@@ -53,7 +53,7 @@ def difference(before: list[int], after: list[int]) -> dict[str, int]:
 
 
 async def effect(world: OrgEnv, agent: AgentClient, *calls: Callable[[], object]) -> dict[str, int]:
-    """Return the number of rows that these concurrent calls add."""
+    """Make these calls concurrently; return the number of rows that they add to each table."""
     before = await counts(world, agent.org_id)
     await asyncio.gather(*[call() for call in calls])  # type: ignore[call-overload]  # coroutines
     return difference(before, await counts(world, agent.org_id))
@@ -89,7 +89,7 @@ async def test_a11_concurrent_calls_with_same_key_have_one_effect_and_one_answer
 async def test_a11_concurrent_calls_at_commit_with_same_key_have_one_effect(
     world: OrgEnv, agent: AgentClient, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a row to lock, both calls reach the commit; the idempotency key admits only one.
+    """If no row is locked, both calls reach the commit; the idempotency key admits only one.
 
     If a row is locked, only one gets that far; the barrier then opens for it alone.
     """

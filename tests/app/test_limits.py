@@ -1,4 +1,4 @@
-"""Limits of tool arguments: the maximum is accepted, and one more is refused."""
+"""Limits of tool arguments: the maximum is accepted, and a larger value is refused."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from typing import NamedTuple
@@ -20,7 +20,7 @@ PROMISED = {MAX_BODY: 2**20, MAX_STEPS: 200, MAX_CONDITIONS: 50, MAX_RESULT: 256
 
 
 class Limit(NamedTuple):
-    """A limit: its maximum, its error code, its tool, and a function that returns arguments."""
+    """Argument limit: its maximum, error code, tool, and a function that makes arguments."""
 
     most: int
     code: str

@@ -1,4 +1,4 @@
-"""Locks on a plan's row: the row is locked first, and a call that waits too long fails."""
+"""Locks on plan rows: a call locks the row first, and fails if it waits too long for it."""
 
 import asyncio
 from collections.abc import AsyncIterator

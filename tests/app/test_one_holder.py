@@ -72,7 +72,7 @@ async def test_create_plan_same_session_of_other_user_links_no_skill_execution(
 
 
 class Office:
-    """Several users who work on one plan and one run; checks every reply."""
+    """Simulation of several users of one plan and one run, which checks every reply."""
 
     def __init__(self, world: OrgEnv, plan: Body, run: Body, chance: Random) -> None:
         self.world, self.chance = world, chance

@@ -1,4 +1,4 @@
-"""Context packets through the dispatcher: within budget, few database messages, no lost text."""
+"""Context packets: within budget, few database messages, and every cut text can be fetched."""
 
 from random import Random
 from typing import Any
@@ -23,7 +23,7 @@ def fits(reply: Body, tokens: int) -> bool:
 
 
 async def make_random_plan(agent: AgentClient, random: Random) -> tuple[Body, dict[str, Json]]:
-    """Create a random plan with failures, late results and artifacts; return it and its results."""
+    """Return a random plan with failures, late results and artifacts, and its step results."""
     steps = []
     for n in range(random.randint(2, 9)):
         waits = (

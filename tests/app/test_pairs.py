@@ -228,7 +228,7 @@ async def both(world: OrgEnv, scene: Scene, left: Party, right: Party) -> list[A
 
 
 async def until_held_up(world: OrgEnv, holder: int, tasks: list[Any]) -> None:
-    """Wait until each of these tasks is done or waits for the holder of the lock."""
+    """Wait until each of these tasks is done, or waits for the lock that the holder has."""
     counting = (
         f"select count(*) from pg_stat_activity where {holder} = any (pg_blocking_pids(pid))"  # noqa: S608 - a number
         f" or cardinality(pg_blocking_pids(pid)) > 0 and datname = current_database()"
@@ -247,7 +247,7 @@ def _code(answer: Answer) -> str:
 
 
 async def check_steps(agent: AgentClient, plan: Body) -> None:
-    """Check that the steps are numbered 1 to n, and that their statuses allow the plan's status."""
+    """Check that steps are numbered 1 to n, and their statuses allow the plan's status."""
     context = await agent.call("get_research_context", planId=plan["planId"])
     steps = context["steps"]
     assert [step["stepOrder"] for step in steps] == list(range(1, len(steps) + 1))

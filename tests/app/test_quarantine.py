@@ -40,7 +40,7 @@ def run(place: ServerDatabase, text: str, values: tuple[object, ...] = ()) -> No
 
 @pytest.fixture
 async def deadly(own_world: OrgEnv) -> OrgEnv:
-    """Return a test environment with a passage; storing an embedding for the passage crashes."""
+    """Return an environment with a passage; storing its embedding breaks the connection."""
     run(own_world.place, PASSAGE, (own_world.agent.org_id, NOON))
     run(own_world.place, DEADLY)
     return own_world

@@ -11,7 +11,7 @@ from waybook.store.driver.connection import DbConnection, Message, Results
 
 @pytest.fixture
 def messages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that records the number of SQL statements in each database message."""
+    """Return a list to which each later database message adds its number of SQL statements."""
     sent: list[int] = []
     send = DbConnection.send
 
@@ -72,7 +72,7 @@ async def test_get_next_step_returns_instructions_changed_by_other_process(
 async def test_get_next_step_after_review_decided_by_other_process_returns_step(
     agent: AgentClient,
 ) -> None:
-    """The cached plan awaits review, but a person has decided the review in another process."""
+    """In the cached plan a review is open, but a person has decided it in another process."""
     plan = await agent.plan(2)
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Well?")
@@ -85,7 +85,7 @@ async def test_get_next_step_after_review_decided_by_other_process_returns_step(
 async def test_submit_step_result_of_step_retried_by_other_process_is_accepted(
     agent: AgentClient,
 ) -> None:
-    """The cached step has failed, but another process has retried it."""
+    """In the cached plan the step has failed, but another process has retried the step."""
     plan = await agent.plan(1)
     taken = await agent.take(plan)
     failed = [{"action": "fail_step", "stepId": taken["stepId"], "reason": "broken"}]

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.every_server
 
 
 class Crew:
-    """Agents that usually complete jobs, but may fail, submit partial results, or stop working."""
+    """Agents that usually complete jobs, but may fail them, submit parts, or stop working."""
 
     def __init__(self, world: OrgEnv, run: Body, chance: Random) -> None:
         self.agent: AgentClient = world.agent

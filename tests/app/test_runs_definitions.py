@@ -64,7 +64,7 @@ async def test_run_uses_definition_version_of_start_after_new_version_is_added(
 async def test_run_after_cache_reset_still_uses_definition_version_of_start(
     agent: AgentClient,
 ) -> None:
-    """The definition cache is private to a process."""
+    """The cache is reset, because a restarted process has an empty definition cache."""
     await agent.call("add_dag", definition=views(prompt="The first version."))
     run = await agent.run("views")
     await agent.call("add_dag", definition=views(prompt="The second."))
@@ -101,7 +101,7 @@ async def test_custom_definition_overrides_builtin_before_first_run(agent: Agent
 async def test_new_builtin_version_applies_to_new_runs_only(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Existing runs keep the older version; new runs and lists use the built-in version."""
+    """Existing runs keep the old built-in version; new runs and lists use the new version."""
     older = definition_cache.compile_definition(
         {**views(prompt="As it was."), "slug": "dialectic"}, 1
     )
@@ -120,7 +120,7 @@ async def test_new_builtin_version_applies_to_new_runs_only(
 
 
 async def test_definition_added_by_user_named_waybook_overrides_builtin(agent: AgentClient) -> None:
-    """A user may be named `waybook`, like the server; definitions that they add are theirs."""
+    """A definition added by a user named `waybook` is not taken for a built-in definition."""
     waybook = agent.acting_as("waybook")
     await waybook.call("add_dag", definition={**views(), "slug": "dialectic"})
     assert (await agent.run("dialectic"))["stages"][0]["stageSlug"] == "views"
@@ -151,7 +151,7 @@ async def test_concurrent_first_runs_store_builtin_definition_once(
 
 
 def faulty() -> Body:
-    """Return a workflow definition with a different kind of error in each field."""
+    """Return a workflow definition with a different error in each stage and transition."""
     round_ = make_stage(
         "round", make_recipe_step("a"), make_recipe_step("b"), edges=[("a", "b"), ("b", "a")]
     )
@@ -219,7 +219,7 @@ def _start(slug: str) -> Body:
 
 
 async def test_slugs_and_step_keys_accept_any_characters(agent: AgentClient) -> None:
-    """Use stages and steps whose names are equal when joined with a slash."""
+    """Some names are equal when joined by a slash: `a` and `b/c`, `a/b` and `c`."""
     names = [("a", "b/c"), ("a/b", "c"), ("~1", "'; drop table job; --"), ("☃ %s", "{{ x }}")]
     stages = [make_stage(slug, make_recipe_step(key)) for slug, key in names]
     await agent.call("add_dag", definition=make_definition("names / 100%", *stages))

@@ -11,7 +11,7 @@ from waybook.run.model import MAX_ATTEMPTS
 
 @pytest.fixture
 async def run(agent: AgentClient) -> Body:
-    """Return a run with a PLAN job, then one EXECUTE job for each of two models."""
+    """Return a run with one PLAN job, followed by one EXECUTE job for each of two models."""
     plan = make_recipe_step("plan", "all_to_one", jobType="PLAN", outputs=[{"documentKey": "plan"}])
     stage = make_stage("work", plan, make_recipe_step("do"), edges=[("plan", "do")])
     await agent.call("add_dag", definition=make_definition("two-steps", stage))

@@ -45,7 +45,7 @@ async def followed(agent: AgentClient, cut: Body) -> str:
 
 
 async def complete_text(agent: AgentClient, job_input: Body) -> str:
-    """Return the complete text of an input, including a truncated part."""
+    """Return the complete text of an input, after fetching the part that was truncated."""
     rest = await followed(agent, job_input["cut"]) if "cut" in job_input else ""
     return str(job_input["content"]) + rest
 
@@ -65,7 +65,7 @@ def test_truncate_returns_longest_prefix_within_limit(text: str, most: int) -> N
 async def test_get_next_job_returns_complete_prompts_of_builtin_workflows(
     agent: AgentClient, dag: str
 ) -> None:
-    """No prompt contains a template marker, and each job is returned with its step's inputs."""
+    """No prompt contains an unreplaced template marker, and each job has its step's inputs."""
     shape = (await agent.call("get_dag_map", dagSlug=dag))["stages"]
     run = await agent.run(dag, models=["opus", "gpt"], input="Build a lighthouse.")
     seen: dict[tuple[str, str], Body] = {}
@@ -206,7 +206,7 @@ async def test_get_next_job_long_previous_version_is_cut_and_can_be_fetched(
 async def test_get_next_job_feedback_of_two_stages_is_returned_per_stage(
     agent: AgentClient,
 ) -> None:
-    """The feedback on two stages is input of one step; each text is truncated and then fetched."""
+    """One step reads the feedback on two stages; each text is truncated, then fetched."""
     wanted = [{"documentKey": "feedback", "stage": stage} for stage in ("one", "two")]
     last = make_recipe_step("last", inputsRequired=[*wanted, {"documentKey": "brief"}])
     stages = [make_stage(slug, make_recipe_step(slug)) for slug in ("one", "two")]
@@ -345,7 +345,7 @@ async def test_reply_about_large_definition_is_shortened_unless_detail_is_set(
 
 
 async def test_get_next_job_many_open_jobs_reply_is_shortened(agent: AgentClient) -> None:
-    """The run has many claimed jobs in forty groups, and all names are long."""
+    """The run has 48 claimed jobs, of four steps and twelve models, and all names are long."""
     steps = [make_recipe_step(f"{'步' * 190}{n}") for n in range(4)]
     await agent.call("add_dag", definition=make_definition("wide", make_stage("段" * 200, *steps)))
     run = await agent.run("wide", LONG)

@@ -1,4 +1,4 @@
-"""The tool dispatcher stores what the plan rules decide, for calls in any order.
+"""After calls in any order, the tool dispatcher has stored the results of the plan rules.
 
 The same calls go through the dispatcher and through the pure rules, at the same time and with the
 same fresh ids; after each the answers agree and the rows equal the plan the rules made.
@@ -130,7 +130,7 @@ class SameAsTheRules(RuleBasedStateMachine):
         return answer.body, decision.reply if decision and not code else None
 
     def keep(self, decision: Decision[Any]) -> None:
-        """Store the decided plan as the database would load it, including heartbeat times."""
+        """Store the plan of a decision as the database would load it, with heartbeat times."""
         now = self.world.clock.now
         seen = set(decision.touched)
         self.plan = decision.plan._replace(

@@ -1,4 +1,4 @@
-"""Sessions: a session gets its step back (A10), and its return to a plan is recorded once (A27)."""
+"""Sessions: a session gets its step again (A10); resuming a plan is recorded once (A27)."""
 
 import asyncio
 

@@ -40,7 +40,7 @@ def make_folder(place: Path, text: str | None = None, name: str = "a-skill") -> 
 
 
 def fault_of(place: Path) -> str:
-    """Return the error message for the only skill in this folder."""
+    """Return the error message for the one skill in this folder, which is invalid."""
     (error,) = find_skills(str(place)).errors
     assert error.path.startswith(str(place))
     return error.message

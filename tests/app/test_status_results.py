@@ -1,4 +1,4 @@
-"""Results in get_plan_status: limited to what fits into a reply."""
+"""Results in the reply of get_plan_status: only as many as fit into the reply."""
 
 import json
 

@@ -178,7 +178,7 @@ ACTS = st.tuples(
 
 @dataclass
 class Worker:
-    """Worker on a plan and a run that adds up the usage it has reported."""
+    """Worker on a plan and a run, which adds up the usage that it reports."""
 
     agent: AgentClient
     plan: Body
@@ -221,7 +221,7 @@ class Worker:
         self.count("run", accepted, usage)
 
     async def send(self, tool: str, args: Body, usage: Body, *, twice: bool) -> bool:
-        """Send a call; return whether its result was stored: accepted, or refused as late."""
+        """Send a result; return whether it was stored, as accepted or as a late result."""
         self.keys += 1
         call = {**args, "usage": usage, "idempotencyKey": f"key {self.keys}"}
         answer = await self.agent.ask(tool, call)

@@ -1,4 +1,4 @@
-"""Cache of embeddings: as current as the database, bounded, and correct with several processes."""
+"""Cache of embeddings: up to date with the writes of all processes, and bounded in size."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -39,12 +39,12 @@ async def library(database: Database, shared_place: ServerDatabase) -> SearchCor
 
 
 def another_process(library: SearchCorpus) -> SearchCorpus:
-    """Return the same org's search index as seen by a process with a separate cache."""
+    """Return the same org's search corpus with a separate cache, as in another process."""
     return replace(library, cache=VectorCache())
 
 
 async def near(library: SearchCorpus, text: str, **scope: Any) -> list[str]:  # noqa: ANN401 - of a scope
-    """Return the ids of the subjects found by semantic search alone."""
+    """Return the ids of the subjects that semantic search finds, without full-text search."""
     return [hit.subject_id for hit in (await library.lists(text, **scope))["meaning"]]
 
 

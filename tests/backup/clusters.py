@@ -57,7 +57,7 @@ class Cluster:
 
     @property
     def place(self) -> ServerDatabase:
-        """Return the database of this cluster as a `ServerDatabase`, which other tests use."""
+        """Return this cluster's database as a `ServerDatabase`, the type that tests use."""
         url = f"host={self.home} user={BUILDER} dbname=postgres"
         server = Server(
             name="15", admin_dsn=self.admin_dsn, owner_dsn=url, app_dsn=url, role=APP_ROLE

@@ -113,7 +113,7 @@ def test_restore_damage_found_while_loading_rolls_back(
 
 
 def test_archive_with_replaced_member_is_rejected(original: Path, tmp_path: Path) -> None:
-    """The archive is a zip file with valid checksums, in which one row is missing."""
+    """The zip file has valid zip checksums, but one row is missing from one of its files."""
     file = tmp_path / "replaced.zip"
     with zipfile.ZipFile(original) as source, zipfile.ZipFile(file, "w") as target:
         for name in source.namelist():
@@ -126,7 +126,7 @@ def test_archive_with_replaced_member_is_rejected(original: Path, tmp_path: Path
 def test_restore_row_of_other_org_is_rejected_by_row_level_security(
     original: Path, copy: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The archive checks are disabled: only row-level security protects the org."""
+    """The archive checks are disabled, so that only row-level security can reject the row."""
     monkeypatch.setattr(Archive, "verify", lambda *_: None)
     with open_archive(original) as archive:
         orgs = sorted({member.org_id for member in archive.manifest.members})
@@ -143,7 +143,7 @@ def test_restore_row_of_other_org_is_rejected_by_row_level_security(
 
 
 def start_stopped(what: str, place: ServerDatabase, file: Path) -> subprocess.Popen[str]:
-    """Start a backup or a restore that stops in the middle."""
+    """Start a process that pauses in the middle of a backup or a restore."""
     command = [sys.executable, stopped.__file__, what, place.owner_dsn, str(file)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -92,7 +92,7 @@ async def test_check_anchor_after_failover_to_lagging_standby_reports_lost_plan(
 
 
 async def killed_at_work(world: OrgEnv, kill: Callable[[], None]) -> list[str]:
-    """Kill the server while agents create plans; return the ids of the acknowledged plans."""
+    """Kill the server while agents create plans; return the plan ids that agents received."""
     acknowledged: list[str] = []
     enough = asyncio.Event()
 

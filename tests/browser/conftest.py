@@ -53,7 +53,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture(scope="session")
 def place(eighteen: Server) -> Iterator[ServerDatabase]:
-    """Yield a database on one PostgreSQL version: pages do not depend on the version."""
+    """Yield a database on PostgreSQL 18 only, because pages do not depend on the version."""
     with new_database(eighteen) as made, open_owner(made):
         yield made
 

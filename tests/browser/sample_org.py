@@ -26,7 +26,7 @@ def _step(kind: str, title: str, *after: int) -> Body:
 
 
 def sample_steps() -> list[Body]:
-    """Return thirteen steps: scope, four surveys, their analyses, a synthesis, three documents."""
+    """Return 13 steps: scope, four surveys, four analyses, a synthesis, three documents."""
     surveys = [_step("search", f"Survey {topic}", 1) for topic in TOPICS]
     made = [_step("analyze", name, 2 + n) for n, name in enumerate(MADE_OF_THEM)]
     last = ("Product requirements", "System architecture", "Tech stack")

@@ -24,7 +24,7 @@ from waybook.transport.mcp.server import build_server
 
 @dataclass
 class Site:
-    """Address of the served dashboard, and the errors that browser tabs reported."""
+    """Served dashboard: address, signed-in user, and the errors of its browser tabs."""
 
     address: str
     world: OrgEnv
@@ -50,7 +50,7 @@ class Site:
 
 @asynccontextmanager
 async def serve_site(world: OrgEnv, port: int = 0) -> AsyncIterator[Site]:
-    """Serve the dashboard of the first org in the test environment, as a new process would."""
+    """Serve the dashboard of our org with a new event bus, as a new process would."""
     world.dispatcher.services = replace(world.dispatcher.services, bus=Bus())
     site = Site("", world)
 

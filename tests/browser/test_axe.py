@@ -1,4 +1,4 @@
-"""Tests of the accessibility check itself."""
+"""Tests of the accessibility checks that other browser tests use."""
 
 import json
 

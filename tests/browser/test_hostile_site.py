@@ -119,7 +119,7 @@ async def _framed(page: Page, site: str) -> None:
 
 
 async def _opened(page: Page, site: str) -> None:
-    """Check that the opener cannot access our page in a window that another site opens."""
+    """Check that another site cannot access our page in a window that the site has opened."""
     async with page.context.expect_page() as opening:
         await page.evaluate("address => { window.theirs = window.open(address); }", site)
     ours = await opening.value
@@ -133,7 +133,7 @@ async def _opened(page: Page, site: str) -> None:
 
 
 async def _sent(page: Page, where: str, fields: dict[str, str]) -> str:
-    """Submit a forged form from a page that has set the cookie; return the result."""
+    """Submit a forged form with the token of the planted cookie; return the answer's text."""
     async with page.context.expect_page() as opening:
         await page.evaluate(
             """([where, fields]) => {

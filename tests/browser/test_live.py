@@ -34,7 +34,7 @@ async def test_open_page_shows_changes_live(page: Page, site: Site) -> None:
 
 
 async def test_live_update_keeps_typed_text(page: Page, site: Site) -> None:
-    """The text stays while updates contain its input field, and after the field is gone."""
+    """Text typed into an input field is kept, whether or not an update contains the field."""
     offered = [FORM]
 
     async def with_form(route: Route) -> None:

@@ -14,7 +14,7 @@ SOON = 15_000
 
 
 def no_stream(site: Site) -> None:
-    """Remove 405 errors: older MCP clients request an event stream, which the server lacks."""
+    """Remove 405 errors, caused by older MCP clients that request a missing event stream."""
     site.faults[:] = [fault for fault in site.faults if "405" not in fault]
 
 

@@ -21,7 +21,7 @@ REFUSED = "Failed to load resource"
 
 @dataclass
 class Door:
-    """Server without a signed-in user, and its address."""
+    """Test server to which no user is signed in, and its address."""
 
     team: Team
     address: str
@@ -92,7 +92,7 @@ async def test_sign_out_then_browser_back_shows_sign_in_page(tab: Page, door: Do
 
 
 async def test_sign_in_with_org_issuer_returns_to_requested_page(tab: Page, door: Door) -> None:
-    """The sign-in must succeed although browsers omit the cookie in cross-site requests."""
+    """The sign-in must succeed although cross-site requests contain no session cookie."""
     known = {"email": "ann@example.org", "email_verified": True}
     door.team.there.person |= known
     plan = await door.world.agent.plan(1, name="Rivers of the south")

@@ -28,7 +28,7 @@ class Worker:
         return str(run["runId"])
 
     async def work(self, run_id: str, jobs: int, text: str = "# Found\n\nA *text*.") -> str:
-        """Complete up to `jobs` jobs; return the last status."""
+        """Complete up to `jobs` jobs; return the status of the last reply of get_next_job."""
         for _ in range(jobs):
             job = await self.call("get_next_job", runId=run_id)
             if job["status"] != "job_ready":
@@ -38,7 +38,7 @@ class Worker:
         return "job_ready"
 
     async def finish(self, run_id: str) -> None:
-        """Work and give feedback until the run is complete."""
+        """Complete jobs and give feedback on stages until the run is complete."""
         while True:
             job = await self.call("get_next_job", runId=run_id)
             if job["status"] == "job_ready":

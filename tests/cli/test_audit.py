@@ -15,7 +15,7 @@ from waybook.embedded_postgres.supervisor import Attachment
 
 @pytest.fixture(scope="module")
 def worked_on(terminal: Terminal) -> str:
-    """Return a plan with four audit entries: created, started, completed, started."""
+    """Return a plan with four audit entries: created, step started, completed, started."""
     plan_id = terminal.plan("Worked on")
     step = terminal.take(plan_id)
     terminal.call("submit_step_result", stepId=step["stepId"], resultSummary={"river": "Nile"})

@@ -28,7 +28,7 @@ def terminal(tmp_path: Path) -> Terminal:
 def exempt_place(
     request: pytest.FixtureRequest, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ServerDatabase]:
-    """Select a database whose owner bypasses row-level security; yield the database."""
+    """Let Waybook use a database whose owner bypasses row-level security; yield it."""
     with place_owned_by(request.param, server) as place:
         use(place, monkeypatch)
         yield place

@@ -1,4 +1,4 @@
-"""Progress bars with segments that add up to the width, and timelines that fit."""
+"""Progress bars whose segments add up to the width, and timelines that fit the width."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -34,7 +34,7 @@ NO_SNAPSHOT: Body = {"jobs": []}
 
 
 def run(*words: str, typed: object = None) -> Result:
-    """Run a command line; send the input as JSON unless it is a string."""
+    """Run a command with this input: a string unchanged, any other value as JSON."""
     text = typed if isinstance(typed, str) else json.dumps(typed)
     return CliRunner().invoke(app, words, input=text)
 

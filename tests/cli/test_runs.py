@@ -92,7 +92,7 @@ def test_run_command_with_json_flag_prints_valid_report(terminal: Terminal, half
 
 
 async def tools_and_pages(here: AppSession, run_id: str) -> tuple[Body, Body, Body, str, str]:
-    """Return the tool replies about a run, the text of the run list, and that of the run page."""
+    """Return the replies of three tools, and the texts of the run list and the run page."""
     agent = AgentClient(here.app.dispatcher, here.call.caller)
     async with make_reader(agent) as reader:
         pages = [visible_text(await reader.get(path)) for path in ("/runs", f"/runs/{run_id}")]

@@ -28,7 +28,7 @@ PLAN = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"create_r
 
 
 def in_a_plan(value: str) -> bytes:
-    """Return a request that creates a plan and is valid except for its research question."""
+    """Return a plan creation request that is valid except for this research question."""
     return f'{PLAN}"arguments":{{"name":"a","researchQuestion":{value},{STEPS}}}}}}}'.encode()
 
 
@@ -52,7 +52,7 @@ def so_much(size: int, before: bytes, after: bytes) -> Iterator[bytes]:
 
 
 def refusals(session: Session) -> list[tuple[object, object]]:
-    """Return the ids and error codes of the requests rejected since the last call."""
+    """Return the ids and error codes of requests rejected since this was last called."""
     rejected = [(message["id"], message["error"]["code"]) for message in session.said]
     session.said.clear()
     return rejected

@@ -25,7 +25,7 @@ PATIENCE = 60.0  # timeout in seconds, long enough for a busy machine
 
 @dataclass
 class Screen:
-    """Pseudo-terminal with a running program, and all of its output."""
+    """Pseudo-terminal in which a program runs, and all output of the program."""
 
     pty: int
     process: subprocess.Popen[bytes]

@@ -1,4 +1,4 @@
-"""Evaluation of conditions by Waybook and by a reference implementation of CEL."""
+"""Fixtures that evaluate conditions with Waybook and with a CEL reference implementation."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""No condition makes its evaluation expensive: tests measure evaluation cost, not time."""
+"""No condition can make its evaluation expensive; the tests measure cost units, not time."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Evaluation cost of conditions: charged before each operation, never beyond the budget."""
+"""Evaluation cost of conditions: charged before each operation, and limited by a budget."""
 
 from contextlib import suppress
 

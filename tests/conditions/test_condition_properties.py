@@ -1,4 +1,4 @@
-"""Any text compiles to a condition or is refused; a compiled condition accepts any values."""
+"""Any text compiles or is refused; a compiled condition can be evaluated with any values."""
 
 import re
 import string

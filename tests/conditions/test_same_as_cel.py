@@ -1,4 +1,4 @@
-"""The condition language is a subset of CEL, and behaves exactly like a CEL implementation.
+"""The condition language is a subset of CEL: its results equal those of a CEL implementation.
 
 Expressions are written from a grammar of templates: mostly well typed, sometimes not, with
 brackets left out at random so that precedence and refusals are compared as well.

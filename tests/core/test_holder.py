@@ -41,14 +41,14 @@ MOVES = st.lists(st.tuples(CALLS, ACTORS, st.integers(0, 99)), max_size=40)
 
 @dataclass(slots=True)
 class Holdings:
-    """Holders of the attempts at steps or jobs, as recorded from replies."""
+    """Record of the holder of each attempt at a step or job, as taken from replies."""
 
     holders: dict[Attempt, Holder] = field(default_factory=dict)
 
     def check(
         self, claimed: Attempt, actor: Actor, held_before: list[Attempt], *, another: bool
     ) -> None:
-        """Check one reply: the attempt is new, or the caller's conversation already held it."""
+        """Check that this attempt is new or already belonged to the caller's conversation."""
         before = self.holders.setdefault(claimed, actor.holder)
         assert before == actor.holder
         mine = [
@@ -63,7 +63,7 @@ class Holdings:
 
 
 class PlanDesk:
-    """A plan of five steps, as a subject of the holder tests."""
+    """A plan of five steps, on which the holder tests make calls."""
 
     def __init__(self) -> None:
         self.minutes, self.new_id = 0, numbered_ids()
@@ -104,7 +104,7 @@ class PlanDesk:
 
 
 class RunDesk:
-    """A run with two models and three jobs for each, as a subject of the holder tests."""
+    """A run with two models and three jobs for each, on which the holder tests make calls."""
 
     def __init__(self) -> None:
         steps = [a_recipe_step(name, Strategy.ALL_TO_ONE) for name in "abc"]
@@ -132,7 +132,7 @@ class RunDesk:
 
 
 def check_moves(page_context: PlanDesk | RunDesk, moves: list[tuple[str, Actor, int]]) -> None:
-    """Make the calls; check after each call that every attempt still has its holder."""
+    """Make the calls; check after each call that no attempt has changed its holder."""
     holdings = Holdings()
     for name, actor, number in moves:
         held = [*page_context.held()]
@@ -166,7 +166,7 @@ def test_job_any_call_order_has_single_user_and_session_as_holder(
 
 
 def test_next_job_when_held_job_belongs_to_other_user_returns_free_job() -> None:
-    """The rule checks the holder of a job, even if the store returns another user's job."""
+    """The rule checks the job's holder, in case the store returns the job of another user."""
     ann, bob = (Actor(user, Channel.MCP, "main") for user in ("ann", "bob"))
     world = RunDesk().world
     held = world.claim(ann)

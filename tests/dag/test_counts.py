@@ -61,7 +61,7 @@ def test_leaf_steps_starting_lineages_add_lineage_per_output() -> None:
 
 
 def by_the_book(run: StageRun, step: RecipeStep) -> tuple[int, int]:
-    """Return the number of units and outputs of a step, computed from the strategy table."""
+    """Return how many units of work and outputs a step has, by the table of strategies."""
     n, lineages, reviewers = len(run.models), len(run.prior.lineages), len(run.prior.authors)
     if step.skip:
         return 0, 0

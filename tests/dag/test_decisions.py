@@ -1,4 +1,4 @@
-"""Every decision about runs that the rules can prove has a test marked with it."""
+"""Every design decision about runs that rule tests can prove has a test marked with it."""
 
 import re
 from pathlib import Path

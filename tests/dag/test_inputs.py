@@ -21,10 +21,10 @@ MODELS = ["a", "b"]
 
 
 class ResolvedDag:
-    """A DAG with all documents that its runs produce, and the inputs of each unit."""
+    """DAG with all documents that its runs produce, and the inputs of each unit of work."""
 
     def __init__(self, dag: Dag, models_of: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Create the DAG with two models in each stage, unless `models_of` is given."""
+        """Create the DAG with these models for each stage, by default two models."""
         self.made = produced_documents(dag)
         self.runs = stage_runs(dag, models_of or {stage.slug: MODELS for stage in dag.stages})
         self.documents = [

@@ -51,7 +51,7 @@ def broken(change: Callable[[Report], object]) -> list[str]:
 
 
 def first(result: Report) -> tuple[dict[str, int], list[dict[str, object]]]:
-    """Return the progress counts and the steps of the report's first stage, to be modified."""
+    """Return the progress counts and steps of the report's first stage, which tests modify."""
     stage = result["stages"][0]
     return stage["progress"], stage["steps"]  # type: ignore[return-value]  # they are not null
 

@@ -1,4 +1,4 @@
-"""Workflow definitions of other systems: an error removes as little as possible from a report."""
+"""Workflow definitions of other systems: a report omits only the parts that are invalid."""
 
 import pytest
 from hypothesis import given, settings

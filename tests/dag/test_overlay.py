@@ -130,7 +130,7 @@ def test_overlay_any_graph_matches_reference_rules(recipe: Recipe, data: st.Data
 
 
 def by_the_rules(graph: Graph, evidence: Mapping[str, Evidence], key: str) -> ProgressStatus:
-    """Return a step's status, computed by the literal rules without regard to cost."""
+    """Return a step's status, computed directly from the rules without optimization."""
     own = evidence.get(key, Evidence())
     if own.closed:
         return S.COMPLETED

@@ -202,7 +202,7 @@ def test_report_model_count_uses_models_of_each_stage_run() -> None:
 
 
 def test_report_stage_without_models_uses_models_of_earlier_stage() -> None:
-    """Expected counts may depend on earlier stages, and one of these may have no evidence."""
+    """Expected counts may depend on an earlier stage, for which there may be no evidence."""
     pairs = make_step("pairs", Strategy.PAIRWISE_BY_ORIGIN)
     dag = make_dag(make_stage("thesis"), make_stage("antithesis"), make_stage("synthesis", pairs))
     seen = {slug: StageEvidence(models=MODELS) for slug in ("thesis", "synthesis")}
@@ -216,7 +216,7 @@ def test_report_warnings_without_stage_are_sorted_and_unique_at_top_level() -> N
 
 
 def test_report_given_step_status_is_not_changed_by_later_steps() -> None:
-    """The step statuses of a plan are given, so none is inferred from later steps."""
+    """The evidence contains a plan's step statuses, so none is inferred from later steps."""
     standings = {"first": ProgressStatus.NOT_STARTED, "second": ProgressStatus.COMPLETED}
     dag = make_dag(make_stage("plan", *map(make_step, standings), edges=make_chain(*standings)))
     (stage,) = make_report(dag, plan=StageEvidence(standings=standings))["stages"]

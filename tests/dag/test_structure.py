@@ -1,4 +1,4 @@
-"""Order of the stages, the models that apply, and the expected counts of a stage."""
+"""Order of a DAG's stages, the models of each stage, and the expected counts of a stage."""
 
 import pytest
 from hypothesis import given, settings

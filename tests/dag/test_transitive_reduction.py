@@ -1,4 +1,4 @@
-"""Removal of edges from maps that would have too many lines."""
+"""Removal of edges from maps that would otherwise show too many lines."""
 
 from hypothesis import given
 from hypothesis import strategies as st

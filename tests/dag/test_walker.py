@@ -42,7 +42,7 @@ class Job:
 
 @dataclass(slots=True)
 class Workshop:
-    """A simulated stage that applies the walker's decisions to jobs in memory and checks them."""
+    """Simulated stage that applies and checks the walker's decisions, with jobs in memory."""
 
     run: StageRun
     jobs: dict[str, list[Job]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Processes that use the embedded PostgreSQL, its servers, and its supervisor processes."""
+"""Helpers for processes: clients of the embedded PostgreSQL, its servers, its supervisors."""
 
 import json
 import os
@@ -77,7 +77,7 @@ class Client:
 def start_client(
     data_dir: Path, *, durable: bool = False, grace: float = 0.0, around: Surroundings = OURS
 ) -> Client:
-    """Start a client process without waiting for it to attach."""
+    """Start a client process without waiting until it has attached to the database."""
     durability = "durable" if durable else "fleeting"
     process = subprocess.Popen(
         [around.python, "-c", CLIENT, data_dir, durability, str(grace)],

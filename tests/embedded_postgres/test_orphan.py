@@ -17,7 +17,7 @@ from waybook.embedded_postgres.supervisor import attach
 
 @contextmanager
 def open_innocent_process() -> Iterator[subprocess.Popen[bytes]]:
-    """Run a process as the server's OS user, which could be mistaken for the server."""
+    """Run, as the server's OS user, a process that could be mistaken for the server."""
     account = server_account()
     user = account.uid if account.is_other_user else None
     process = subprocess.Popen(["sleep", "300"], user=user, cwd="/")

@@ -37,7 +37,7 @@ def hidden() -> Iterator[Path]:
 
 @pytest.fixture
 def base() -> Iterator[Path]:
-    """Yield a directory for clusters, whose parent directory has space for data directories."""
+    """Yield a directory for clusters; the tests create data directories in its parent."""
     with make_data_directory(0o700) as place:
         (place / "clusters").mkdir()
         yield place / "clusters"

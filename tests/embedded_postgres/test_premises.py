@@ -1,4 +1,4 @@
-"""File locations: short socket paths, private directories, and files left unchanged by root."""
+"""File locations: short socket paths, private directories, permissions unchanged by root."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""Attaching to the embedded PostgreSQL: the connection, and the number of servers."""
+"""Attaching to the embedded PostgreSQL: its connection, and one server for all clients."""
 
 import os
 import stat

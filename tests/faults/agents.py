@@ -56,12 +56,12 @@ class Workload:
         return f"k-{next(self.keys):07d}"
 
     def chance(self, share: float) -> bool:
-        """Return true with this probability; always return false once agents must behave."""
+        """Return true with this probability, but always false if agents must not misbehave."""
         return self.misbehaves and self.rng.random() < share
 
 
 class Agent:
-    """One conversation of a user, which calls tools and retries unanswered calls."""
+    """Agent in one conversation of a user, which repeats tool calls that were not answered."""
 
     def __init__(self, work: Workload, tenant: Tenant, user: str, session: str) -> None:
         self.work = work
@@ -75,7 +75,7 @@ class Agent:
         self.body: Body = {}
 
     async def call(self, tool: str, args: Body, key: str | None = None) -> Call:
-        """Retry a tool call with the same idempotency key until it is answered; record the call."""
+        """Send a tool call, again with the same key until it is answered, and record it."""
         arguments = {**args, "sessionId": self.session}
         if key is not None:
             arguments["idempotencyKey"] = key
@@ -124,7 +124,7 @@ class Agent:
         return None
 
     def _settled(self, call: Call, answer: Answer) -> bool:
-        """Process the answer and return True, or return False if the outcome is still unknown."""
+        """Record the answer; return False if the outcome of the call is still unknown."""
         history = self.work.history
         if answer.status >= SERVER_ERROR:
             history.retried[f"http {answer.status}"] += 1
@@ -158,7 +158,7 @@ class Agent:
         raise NotImplementedError
 
     async def die(self) -> None:
-        """Simulate a crash: lose all state; return later in the same or in a new conversation."""
+        """Simulate a crash: lose all state; continue in the same or a new conversation."""
         self.wire.close()
         await asyncio.sleep(self.rng.uniform(0.1, 1.5))
         if self.rng.random() < 0.3:
@@ -166,7 +166,7 @@ class Agent:
         self.server = self.rng.choice(sorted(self.work.addresses))
 
     async def doze(self, seconds: float) -> None:
-        """Send no heartbeat for this many seconds."""
+        """Wait this many seconds without sending a heartbeat."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and not self.work.is_over:
             await asyncio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""The twelve checked properties, each a pure function of the call history and database rows."""
+"""Checkers of twelve properties, each a pure function of call history and database rows."""
 
 import heapq
 from collections import defaultdict
@@ -76,7 +76,7 @@ MARKED_TOOLS: Final = frozenset(
 
 
 def single_effect_per_key(evidence: Evidence) -> Violations:
-    """Check that an idempotency key has one effect at most, and a stored answer if acknowledged."""
+    """Check that a key takes effect at most once, and that acknowledged answers are stored."""
     rows = evidence.rows
     for call in evidence.history.calls:
         if call.key is None:
@@ -91,7 +91,7 @@ def single_effect_per_key(evidence: Evidence) -> Violations:
 
 
 def single_holder(evidence: Evidence) -> Violations:
-    """Check that an attempt has one holder, and that a conversation holds one step or job."""
+    """Check that an attempt has one holder, and a conversation one step or job at a time."""
     holders: dict[tuple[str, int], Call] = {}
     for call in _claims(evidence.history):
         first = holders.setdefault(_work_of(call), call)
@@ -235,7 +235,7 @@ def _replayed(evidence: Evidence, kind: type[Started | Opening]) -> Violations:
 
 
 def tenants_apart(evidence: Evidence) -> Violations:
-    """Check that no reply shows another org's data, and that rows are hidden without an org."""
+    """Check that replies show only the org's data, and a query without an org sees no rows."""
     yield from evidence.history.leaks
     yield from evidence.unnamed_sees
 

@@ -45,7 +45,7 @@ FAKETIME: Final = tuple(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options in which two test systems may differ."""
+    """Options of a system under test."""
 
     #: Folder of the Waybook package that the servers run.
     source: Path = SOURCE
@@ -108,7 +108,7 @@ class Cluster:
         return f"host={HOST} port={self.ports['pgbouncer']} user={OWNER} dbname={DBNAME}"
 
     def addresses(self) -> dict[str, Address]:
-        """Return the addresses at which agents reach the servers: those of the proxy."""
+        """Return the proxy's addresses, through which agents reach the servers."""
         return {
             name: Address(self.ports[f"http-{name}"], f"{HOST}:{self.ports[name]}")
             for name in SERVERS
@@ -243,7 +243,7 @@ def _new_home() -> Path:
 
 @asynccontextmanager
 async def running_cluster(options: Options) -> AsyncIterator[Cluster]:
-    """Start all processes, and stop them at the end; leave their files to the caller."""
+    """Start all processes, and stop them at the end; the caller deletes their files."""
     home = _new_home()
     hops = [f"{hop}-{name}" for hop in (HTTP, DATABASE) for name in SERVERS]
     cluster = Cluster(home, options, free_ports(["postgres", "pgbouncer", *SERVERS, *hops]))

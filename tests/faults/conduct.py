@@ -127,7 +127,7 @@ def make_agents(work: Workload) -> list[Agent]:
 
 @asynccontextmanager
 async def working(agents: list[Agent]) -> AsyncIterator[None]:
-    """Run the agents until the block ends; then let each finish its current call."""
+    """Run the agents until the `with` block ends, then let each finish its current call."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(agent.live()) for agent in agents]
         yield
@@ -137,7 +137,7 @@ async def working(agents: list[Agent]) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def peeking(cluster: Cluster) -> AsyncIterator[list[str]]:
-    """Check repeatedly, through pgbouncer, that a transaction without an org sees no rows."""
+    """Check repeatedly, through pgbouncer, that a transaction with no org set sees no rows."""
     seen: list[str] = []
 
     async def peek() -> None:
@@ -193,7 +193,7 @@ async def _adopt(cluster: Cluster, tenants: list[Tenant]) -> None:
 
 
 async def verify(cluster: Cluster, rows: Rows) -> None:
-    """Verify the audit with the harness's own code, not the code of the tested servers."""
+    """Verify the audit with the original Waybook code, not the code of the tested servers."""
     await until(cluster.postgres_is_ready, "PostgreSQL accepts connections")
     async with inside(cluster) as here:
         for org_id, verdict in await verify_all(AppSession(here).call, bar=False):

@@ -183,7 +183,7 @@ def edited(bug: Bug, package: Path) -> dict[str, str]:
 
 @contextmanager
 def planted(bug: Bug | None) -> Iterator[Path]:
-    """Yield a copy of the source with the bug planted, if one is given; delete the copy later."""
+    """Yield a temporary copy of the source, with the bug planted if one is given."""
     with tempfile.TemporaryDirectory(prefix="waybook-planted-") as folder:
         source = Path(folder)
         shutil.copytree(ROOT / PACKAGE, source / "waybook")

@@ -1,4 +1,4 @@
-"""Recovery times: the same faults many times, under a light load."""
+"""Measurement of recovery times: the same faults many times, under a light load."""
 
 import asyncio
 import random
@@ -39,7 +39,7 @@ SETTLE_SECONDS: Final = 0.5
 
 @dataclass(slots=True)
 class Measured:
-    """Measurements of a recovery run, and the measurements that exceed their limit."""
+    """Measurements of recovery times, and messages about those that exceed their limit."""
 
     injector: Injector
     history: History

@@ -1,4 +1,4 @@
-"""Replay of the audit that checks who held which step or job when another one was started."""
+"""Replay of the audit that finds steps and jobs started when the rules forbid it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -74,7 +74,7 @@ async def _reported(assignment: Assignment, least: Mapping[Kind, int] | None = N
 
 
 async def planted_bugs(seed: int, only: str) -> int:
-    """Plant one bug at a time: each must be detected, and without a bug nothing may be detected."""
+    """Check that each planted bug is detected, and that nothing is detected without a bug."""
     chosen = [bug for bug in BUGS if only in bug.name]
     missed = []
     sound = await _look_for(None, seed)

@@ -27,7 +27,7 @@ CONNECTIONS: Final = """select count(*) from pg_stat_activity
 
 @dataclass(slots=True)
 class Soaked:
-    """Sampled measurements over time, and the measurements that grew."""
+    """Measurements sampled over time, with a check for measurements that grew."""
 
     seconds: float
     history: History

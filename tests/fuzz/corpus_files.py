@@ -17,7 +17,7 @@ def read_corpus(target: str) -> list[bytes]:
 
 
 def write_corpus(target: str, inputs: Iterable[bytes]) -> None:
-    """Save the first of these fuzzer inputs, without duplicates."""
+    """Save a limited number of these fuzzer inputs, without duplicates."""
     chosen = dict.fromkeys(data for data in inputs if len(data) <= MAX_INPUT_LENGTH)
     texts = [data.decode("latin-1") for data in [*chosen][:MAX_INPUTS]]
     _file(target).write_text(json.dumps(texts, indent=0) + "\n", "utf-8")

@@ -1,4 +1,4 @@
-"""Every decision about plans has a test marked with it."""
+"""Every design decision about plans has a test that is marked with the decision."""
 
 import re
 from pathlib import Path

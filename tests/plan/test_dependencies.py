@@ -105,7 +105,7 @@ def test_add_steps_branch_with_dependency_orders_raises_invalid_input() -> None:
 
 @st.composite
 def waits(draw: st.DrawFn) -> list[tuple[int, ...]]:
-    """Generate acyclic dependencies for each step, listed in any order."""
+    """Generate dependencies without cycles, in which a step may depend on a later step."""
     count = draw(st.integers(1, 8))
     rank = draw(st.permutations(range(count)))
     return [

@@ -1,4 +1,4 @@
-"""Security controls: the threat, the edit that removes the control, and the tests that fail."""
+"""Security controls: each with a threat, an edit that removes it, and tests that then fail."""
 
 import tomllib
 from collections.abc import Iterator

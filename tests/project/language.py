@@ -211,7 +211,7 @@ def _read_docstring(
     node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef,
     file: str,
 ) -> set[int]:
-    """Record a node's docstring; return the id of its constant, so that it is not read again."""
+    """Record a node's docstring; return its constant's id, so that it is not read again."""
     match node.body:
         case [ast.Expr(value=ast.Constant(value=str(text)) as constant), *_]:
             read.docstrings.append(Text(file, constant.lineno, text.strip()))

@@ -1,4 +1,4 @@
-"""Limits on private idiom, vague names and British spellings, which may only decrease."""
+"""Limits on private idiom, vague names and British spellings; the limits may only decrease."""
 
 import pytest
 

@@ -119,7 +119,7 @@ def _is_position(index: ast.expr) -> bool:
 
 
 def positional_reads(tree: ast.Module, *, named: bool) -> Iterator[int]:
-    """Yield the lines that read a database row by position; `named` includes parameters `row`."""
+    """Yield the lines that read rows by position; `named` adds parameters named `row`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from PositionalReads(node, named=named).lines

@@ -1,4 +1,4 @@
-"""SQL run by the database owner filters by org, as policies may not bind it: decision 0045."""
+"""SQL of the database owner filters by org, as policies may not apply to it: decision 0045."""
 
 import re
 from collections.abc import Iterator

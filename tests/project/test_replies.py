@@ -178,7 +178,7 @@ async def make_long_read(agent: AgentClient) -> None:
 
 
 async def make_step_with_a_past(agent: AgentClient) -> None:
-    """Create a step with a dependency, a failure, a late result, and a review that returned it."""
+    """Create a step with a dependency, a failure and a late result, sent back by a review."""
     plan = await agent.plan(steps=[make_step(), make_step(dependsOn=[1])])
     await agent.submit(await agent.take(plan))
     taken = await agent.take(plan)
@@ -241,7 +241,7 @@ class Forgetful:
 
 
 async def extracts(agent: Listening) -> None:
-    """Extract data without a language model, and with valid and invalid replies of one."""
+    """Extract data without a language model, then with a valid and an invalid model reply."""
     args: Body = {"text": "The Nile.", "schema": {"type": "object"}}
     await agent.call("extract_data", **args)
     for text in ("{}", "[]"):

@@ -1,4 +1,4 @@
-"""Rank fusion of search results: agreement is rewarded, and no entry is dropped."""
+"""Rank fusion of search results: hits in several lists rank higher, and no hit is dropped."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Context packets: within the size limit, fairly divided, ordered, exact about omissions."""
+"""Context packets: fairly divided within the size limit, ordered, with exact omitted sizes."""
 
 from dataclasses import replace
 from random import Random
@@ -100,7 +100,7 @@ def thousand() -> list[tuple[list[Part], int, Body]]:
 
 
 def packed(parts: list[Part], room: int) -> Body:
-    """Return a context packet for a step that consists of these parts."""
+    """Return a step's context packet, built from these parts within this size."""
     return build_packet(FRAME, parts, ending=ENDING, room=room, again=AGAIN)
 
 

@@ -1,4 +1,4 @@
-"""Exact ranking of quantized vectors, compared with floats, after every kind of change."""
+"""Exact ranking of quantized vectors, compared with a ranking by floats, after any change."""
 
 from collections.abc import Sequence
 from threading import Thread

@@ -47,7 +47,7 @@ def test_parse_query_terms_contain_no_search_operators_or_stop_words(text: str) 
 def test_required_terms_omitted_terms_weigh_less_than_minimum_in_total(
     text: str, least: float
 ) -> None:
-    """The total weight of the optional terms is below the minimum for a hit."""
+    """Together, the terms that are not required weigh less than the minimum for a hit."""
     question = parse_query(text)
     needed = question.required_terms(least)
     left_out = sum(term.weight for term in question.terms if term not in needed)

@@ -27,7 +27,7 @@ def sequential_stages() -> Stage:
 
 
 def joining_stages() -> Stage:
-    """Return a stage in which one step depends on two others: one job per model, and one job."""
+    """Return a stage: a step depends on one with a job per model and on one with one job."""
     steps = [make_plan_step("b", Strategy.PER_MODEL), make_plan_step("a"), make_plan_step("c")]
     return make_stage_run(*steps, edges=[("a", "c"), ("b", "c")])
 

@@ -21,7 +21,7 @@ S = Strategy
 
 
 def single_job(*outputs: str | Output) -> RunEnv:
-    """Return a run with one job that produces these documents, or one named like its step."""
+    """Return a run of one job with these documents, by default one named like the step."""
     return make_run(make_stage_run(make_step("a", S.ALL_TO_ONE, outputs=outputs)))
 
 

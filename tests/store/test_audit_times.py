@@ -50,7 +50,7 @@ async def work(world: OrgEnv, chance: Random, calls: int) -> None:
 
 
 async def check_times(world: OrgEnv) -> int:
-    """Check the order of times in every audit chain; return the number of chain kinds."""
+    """Check that no audit chain has decreasing times; return the number of chain kinds."""
     subjects = await audited_subjects(at(world.agent))
     for subject in subjects:
         entries = await world.entries(world.agent.org_id, subject.id)

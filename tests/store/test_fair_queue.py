@@ -17,7 +17,7 @@ EVENTS = st.lists(st.tuples(st.sampled_from(["come", "give", "leave"]), ORGS), m
 
 
 class Room:
-    """Test pool that hands out a fixed number of items, and records who holds them."""
+    """Test pool that hands out a fixed number of items, and records which orgs hold them."""
 
     def __init__(self, size: int) -> None:
         self.turns: FairQueue[int] = FairQueue(size)

@@ -1,4 +1,4 @@
-"""Connection pool: one connection per transaction, used in turn; broken ones are discarded."""
+"""Connection pool: one connection per transaction, reused later; broken ones are discarded."""
 
 import asyncio
 from contextlib import AsyncExitStack

@@ -1,4 +1,4 @@
-"""Locking a row: the row is found again after a wait, with any query plan."""
+"""Locking a row: after a wait, the updated row is returned, with any query plan."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

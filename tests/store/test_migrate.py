@@ -1,4 +1,4 @@
-"""Migrations: each runs once, in order, in one process at a time; checks the schema."""
+"""Migrations: each runs once, in order, in one process at a time; the schema is checked."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -109,7 +109,7 @@ def test_migrate_failing_migration_rolls_back_and_is_repeatable(
 def test_migrate_failure_of_later_migration_leaves_local_org_in_place(
     empty: ServerDatabase, ship: Callable[..., None]
 ) -> None:
-    """The org and the tables are created in one transaction, so that no crash separates them."""
+    """One transaction creates the org and the tables, so that a crash cannot separate them."""
     ours = bundled_migrations()
     ship(*ours, Migration(ours[-1].number + 1, "broken", "select 1/0"))
     with pytest.raises(psycopg.errors.DivisionByZero):

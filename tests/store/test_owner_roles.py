@@ -122,7 +122,7 @@ def exempt(request: pytest.FixtureRequest) -> str:
 
 @contextmanager
 def without_policies() -> Iterator[None]:
-    """Let a database owner that bypasses row-level security work without that protection."""
+    """Disable the code that confines database owners who bypass row-level security."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(owners, "confine", lambda _: None)
         yield

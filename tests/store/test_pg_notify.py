@@ -39,7 +39,7 @@ async def at_work(*tasks: asyncio.Task[None]) -> AsyncIterator[None]:
 
 
 async def heard(feed: ChangeFeed, topic: str) -> set[str]:
-    """Return every topic received, up to and including this topic."""
+    """Read change events until this topic arrives; return every topic received."""
     so_far: set[str] = set()
     async with asyncio.timeout(PATIENCE):
         while topic not in so_far:

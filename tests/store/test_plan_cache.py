@@ -35,7 +35,7 @@ def make_cache(plan: Plan, *, all_sessions: bool = False) -> PlanCache:
 
 
 def recalled(memory: PlanCache, plan: Plan, session: str | None = None) -> LoadedPlan | None:
-    """Return the cached plan, as for the only call in progress on this plan."""
+    """Return the cached plan, as the only call that currently uses the plan gets it."""
     memory.begin_use(which(plan))
     try:
         return memory.get(which(plan), session)

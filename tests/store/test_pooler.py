@@ -1,4 +1,4 @@
-"""A real pgbouncer with four server connections: no state is left on any of them."""
+"""A real pgbouncer with four server connections, on which no transaction leaves any state."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -96,7 +96,7 @@ async def test_pooler_concurrent_orgs_get_no_errors_and_stay_isolated(
 
 
 async def retitled(agent: AgentClient, plan: Body) -> None:
-    """Complete the initial plan of a test environment, whose name does not contain the marker."""
+    """Complete the org's first plan, because its name does not contain the org's marker."""
     await agent.work_through(plan)
 
 

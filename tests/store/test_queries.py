@@ -62,7 +62,7 @@ _PLACE = re.compile(r"%\((\w+)\)s")
 
 
 def prepared(file: str, name: str) -> str:
-    """Return the SQL query with its parameters filled in, using one row for a list of rows."""
+    """Return the SQL query with numbered parameters, and with one row for a row list."""
     text = load(file)[name].text
     columns = _COLUMNS.search(text)
     numbers = count(1)

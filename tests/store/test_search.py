@@ -289,7 +289,7 @@ async def test_search_without_index_scans_only_newest_documents(
 
 
 def test_full_text_search_with_row_level_security_uses_index(own_place: ServerDatabase) -> None:
-    """PostgreSQL must treat the operator as leakproof, or it reads all rows of the org."""
+    """PostgreSQL must treat the search operator as leakproof, or it reads all org rows."""
     if not own_place.server.is_embedded:
         pytest.skip("nobody could tell this server that comparing words leaks nothing")
     fill = """

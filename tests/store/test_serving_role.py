@@ -34,7 +34,7 @@ def open_stranger(place: ServerDatabase, name: str) -> Iterator[str]:
 
 
 async def serve(place: ServerDatabase, dsn: str) -> None:
-    """Open the connection pool with separate URLs, as a server does, and run one query."""
+    """Open the pool with separate URLs for server and owner, as a server does; run a query."""
     server = DatabaseServer(app_dsn=dsn, owner_dsn=place.owner_dsn, role=APP_ROLE)
     async with open_database(server, Settings()) as database:
         await database.list_org_ids()

@@ -1,4 +1,4 @@
-"""Stored answers for repeated calls are found by the request."""
+"""Stored answers for repeated calls: returned only for the same request."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_read_answer_same_request_returns_stored_answer() -> None:
 
 
 def test_read_answer_stored_by_earlier_version_is_returned() -> None:
-    """Earlier versions stored only the hash of the arguments; a retry may follow an upgrade."""
+    """A call may be retried after an upgrade from a version that stored only a hash."""
     assert read_answer((hash_arguments(ARGUMENTS).hex(), True, {}), KEY) == StoredAnswer(
         {}, is_error=True
     )

@@ -152,7 +152,7 @@ def tampering(own_world: OrgEnv) -> Iterator[psycopg.Connection]:
 async def test_user_erase_broken_chain_is_refused_and_not_resealed(
     own_world: OrgEnv, tampering: psycopg.Connection, name: str
 ) -> None:
-    """Computing new seals for a broken audit chain would hide that it is broken."""
+    """A broken audit chain must not get new seals, because these would hide the damage."""
     agent = own_world.agent.acting_as(name)
     plan = await agent.plan()
     tampering.execute(

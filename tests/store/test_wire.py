@@ -1,4 +1,4 @@
-"""Prepared SQL statements: prepared once, replanned at times, and used through a pooler."""
+"""Prepared SQL statements: prepared once, replanned periodically, and usable with a pooler."""
 
 from itertools import pairwise
 

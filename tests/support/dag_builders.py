@@ -146,7 +146,7 @@ class _Draft:
     ancestors: dict[str, set[str]] = field(default_factory=dict)
 
     def own_documents(self, keys: Iterable[str]) -> list[str]:
-        """Return the documents that these steps produce, except the common document."""
+        """Return the documents that these steps produce, except the one named `common`."""
         return sorted({doc for key in keys for doc in self.makes[key]} - {COMMON})
 
     def primaries(self, before: Sequence[str]) -> list[str]:

@@ -21,7 +21,7 @@ from waybook.store.maintenance.migrate import migrate
 
 
 def pytest_configure() -> None:
-    """Remove the org filter from every SQL query, if the environment variable is set."""
+    """Remove the org filter from every SQL query, if an environment variable asks for it."""
     if rls_only_queries.SWITCH in os.environ:
         assert rls_only_queries.strip() > 0
 

@@ -83,7 +83,7 @@ RUN_DECISIONS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class ProofElsewhere:
-    """Part of a decision that tests of the rules cannot prove, and the folder of its tests."""
+    """Part of a design decision that rule tests cannot prove, and the folder of its tests."""
 
     what: str
     place: str
@@ -101,7 +101,7 @@ ELSEWHERE: Mapping[str, ProofElsewhere] = MappingProxyType(
 
 
 def decision(*names: str) -> Callable[[TestT], TestT]:
-    """Mark a test with the decisions that it proves.
+    """Mark a test with the design decisions that it proves.
 
     Raises:
         ValueError: there is no such decision.

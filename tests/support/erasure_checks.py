@@ -55,7 +55,7 @@ def rows_of(place: ServerDatabase, org_id: UUID) -> dict[str, list[str]]:
 
 
 async def add_user(place: ServerDatabase, agent: AgentClient, name: str) -> None:
-    """Add to this org a user with a token and a web session, and a user that they added."""
+    """Add a user with a token and a web session, who adds another user, to this org."""
     credential = await make_token(agent, name, email=f"{name}@example.org")
     await make_token(agent.acting_as(name), new_id())
     with psycopg.connect(place.admin_dsn) as admin:

@@ -29,7 +29,7 @@ class ReceivedRequest:
 
 @dataclass
 class EndpointServer:
-    """HTTP server with one scripted behavior per request; the last one is repeated."""
+    """HTTP server with one scripted behavior per request; the last one is then repeated."""
 
     url: str = ""
     requests: list[ReceivedRequest] = field(default_factory=list)

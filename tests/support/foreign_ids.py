@@ -1,4 +1,4 @@
-"""Ids of another org in every tool argument that takes an id: no answer may reveal them."""
+"""Another org's ids in every tool argument that takes an id: no answer shows they exist."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -67,14 +67,14 @@ class ForeignIdCall:
         return texts
 
     async def betrayed(self, agent: ForeignCaller, theirs: Mapping[str, str]) -> list[str]:
-        """Return the kinds of records whose ids are answered differently from an unknown id."""
+        """Return the kinds of records whose ids get another answer than an unknown id."""
         expected = await self.answers(agent, new_id())
         assert expected, self.name
         return [kind for kind, row in theirs.items() if await self.answers(agent, row) != expected]
 
 
 async def foreign_id_calls(agent: AgentClient) -> list[ForeignIdCall]:
-    """Return every tool argument that takes an id, each with otherwise valid calls."""
+    """Return, for each tool argument that takes an id, calls that are otherwise valid."""
     return [await _asking(agent, tool, path) for tool, path in PLACES]
 
 

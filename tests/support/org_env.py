@@ -192,7 +192,7 @@ class OrgEnv:
     is_sound: bool = True
 
     async def stored(self, org_id: UUID, plan_id: str) -> Rows:
-        """Return the audited rows of a plan."""
+        """Return the rows of a plan that the audit covers."""
         statement = load.SQL["stored_rows"](plan_id=plan_id)
         return read_stored_rows((await self.database.read_org(org_id, statement))[0])
 

@@ -90,7 +90,7 @@ def empty_place(server: Server, owner_dsn: str) -> Iterator[ServerDatabase]:
 
 
 async def fill(world: OrgEnv, name: str) -> None:
-    """Insert rows of our org into every table that has an org; this user creates some."""
+    """Insert rows of our org into every table that has an org, some of them as this user."""
     world.is_sound = False  # the following statements bypass the audit
     agent = world.agent.acting_as(name)
     await all_foreign_records(agent)

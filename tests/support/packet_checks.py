@@ -1,4 +1,4 @@
-"""Context packets, completed by the calls that fetch each truncated part."""
+"""Helpers that complete context packets by the calls that fetch each truncated part."""
 
 from collections.abc import Iterable, Sequence
 from random import Random

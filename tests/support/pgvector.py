@@ -1,4 +1,4 @@
-"""Search for a PostgreSQL server whose pgvector works on this CPU, without crashing others.
+"""Search for a PostgreSQL server whose pgvector works on this CPU, crashing no shared server.
 
 An extension built for another processor crashes the server at its first use. So it is tried in a
 single-user backend with a private data directory, never in a server that tests share.

@@ -63,7 +63,7 @@ def make_step(status: StepStatus = StepStatus.PENDING, **values: object) -> Step
 def make_condition(
     after: int, expression: str, action: BranchAction = BranchAction.CONTINUE, **values: object
 ) -> Condition:
-    """Return a condition after the step with this number; `make_plan` assigns its id."""
+    """Return a condition of the step with this number; `make_plan` assigns the id."""
     condition = Condition(
         id=ConditionId(""),
         step_id=StepId(f"s{after}"),

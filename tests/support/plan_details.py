@@ -49,7 +49,7 @@ def make_large_plan(steps: int, *, tied: bool = True) -> Plan:
 
 
 def make_plan_detail(plan: Plan, page: int | None = None) -> PlanDetail:
-    """Return the content of a plan's page, with as much additional content as possible."""
+    """Return the content of a plan's page, with a review, outputs, research and history."""
     window = step_window(plan, page)
     return PlanDetail(
         plan=plan,

@@ -88,7 +88,7 @@ State = tuple[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Bounds of the exploration: decisions beyond them are checked, but not followed."""
+    """Bounds of the exploration; it checks a decision beyond them, but not what follows."""
 
     steps: int = 3
     attempts: int = 1
@@ -240,7 +240,7 @@ def _step_key(step: Step, name: str, bounds: Bounds) -> StepKey:
 
 
 def plan_of(state: State) -> Plan:
-    """Return the canonical plan with this state."""
+    """Return the plan that represents this state."""
     status, resumed, history, sessions, steps, review, waiting = state
     placed = tuple(_step_of(key, order) for order, key in enumerate(steps, start=1))
     here = {step.id for step in placed}
@@ -295,7 +295,7 @@ def _time(*, old: bool) -> datetime:
 
 
 def with_signs_of_life(decision: Decision[object]) -> Plan:
-    """Return the decided plan with the callers' heartbeats recorded."""
+    """Return the plan after the decision, with the callers' heartbeats recorded."""
     plan = decision.plan
     if not decision.touched:
         return plan

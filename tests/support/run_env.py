@@ -120,7 +120,7 @@ class RunEnv:
         *,
         another: bool = False,
     ) -> NextJob:
-        """Ask for a job once; jobs with too many attempts may be abandoned by this call."""
+        """Ask for a job once; the call may also abandon jobs that had too many attempts."""
         records = self.records
         held = None if another else records.held(who.holder, model)
         candidate = records.free(model, job_type)

@@ -140,7 +140,7 @@ def all_jobs_of_a_step_come_at_once(before: RunRowStore, decision: RunDecision[o
 
 
 def _first(job: Job) -> bool:
-    """Return whether this is the new first job for a unit of work."""
+    """Return whether this is a new job, and the first job of its unit of work."""
     return (job.part, job.document, job.attempt, job.status) == (1, None, 0, J.PENDING) and (
         job.tries == 0 and job.started_at is None and job.unit is not None
     )
@@ -222,7 +222,7 @@ def _is_closed(step: StepRun) -> bool:
 
 
 def stages_and_the_run_end_with_their_steps(records: RunRowStore) -> None:
-    """Check that stages end with their last step, and that runs end with their last stage."""
+    """Check that a stage ends when its last step closes, and a run with its last stage."""
     compiled_dag, run = records.chart, records.run
     closed = Counter(step.stage for step in run.steps.values() if step.closed_at)
     for slug, stage in run.stages.items():

@@ -153,7 +153,7 @@ class RunRowStore:
     # Rows
 
     def rows(self) -> Rows:
-        """Return all rows of the run, in the form in which the audit is replayed."""
+        """Return all rows of the run, in the same form as rows rebuilt from the audit."""
         named: dict[Entity, Iterable[str]] = {
             Entity.RUN: [self.run.id],
             Entity.STAGE_RUN: self.run.stages,

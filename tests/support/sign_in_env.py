@@ -59,7 +59,7 @@ def server_settings(there: FakeIssuer, **more: object) -> Settings:
 
 @asynccontextmanager
 async def make_team(world: OrgEnv, **more: object) -> AsyncIterator[Team]:
-    """Yield a team whose issuer knows the user Ann and uses the test environment's clock."""
+    """Yield a `Team` whose issuer knows the user Ann and uses the test environment's clock."""
     async with fake_issuer() as there:
         there.now = world.clock.now
         there.person = {"sub": "ann-1", "org": slug_of(world.agent.org_id)}
@@ -74,7 +74,7 @@ async def make_team(world: OrgEnv, **more: object) -> AsyncIterator[Team]:
 
 @asynccontextmanager
 async def serve_team(world: OrgEnv, **more: object) -> AsyncIterator[tuple[Team, str]]:
-    """Serve a team's application on a separate port; yield the team and the address."""
+    """Serve an application with an issuer on its own port; yield the `Team` and address."""
     listening: socket.socket = listen("127.0.0.1", 0)
     where = address(listening)
     async with (

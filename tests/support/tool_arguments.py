@@ -9,7 +9,7 @@ from waybook.app.registry import TOOLS
 
 
 def arguments_of(tool: str) -> dict[str, str]:
-    """Return the names of a tool's arguments, as used in calls and as used in the source."""
+    """Return a tool's argument names: the name in the source by the name used in calls."""
     return {str(f.alias): name for name, f in TOOLS[tool].arguments.model_fields.items()}
 
 

@@ -48,7 +48,7 @@ def verified(request: ReceivedRequest, key: bytes = KEY) -> Body:
 
 @dataclass
 class WebhookEnv:
-    """One process that sends the notifications of one org."""
+    """Simulated process that sends the notifications of one org."""
 
     services: Services
     agent: AgentClient

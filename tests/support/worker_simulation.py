@@ -1,4 +1,4 @@
-"""Simulated workers on a run that finish, continue, fail, stop working, or submit late.
+"""Simulated workers on a run that finish jobs, submit parts, fail, stop working, or are late.
 
 Their actions are random; the required result is not.
 """

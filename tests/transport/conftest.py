@@ -33,7 +33,7 @@ async def address() -> AsyncIterator[str]:
 
 @pytest.fixture
 def face_world(alone: OrgEnv) -> OrgEnv:
-    """Return a test environment on one PostgreSQL version: transports do not depend on it."""
+    """Return a PostgreSQL 18 environment, as transports do not depend on the version."""
     return alone
 
 

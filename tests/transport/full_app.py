@@ -60,7 +60,7 @@ def _entrance(agent: AgentClient, channel: Channel) -> ToolGateway:
 
 @asynccontextmanager
 async def make_client(app: ASGIApp) -> AsyncIterator[httpx2.AsyncClient]:
-    """Yield an HTTP client that has visited the server before and does not follow redirects."""
+    """Yield an HTTP client that has the CSRF cookie and does not follow redirects."""
     async with httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app, raise_app_exceptions=False),
         base_url="http://localhost",

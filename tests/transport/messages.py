@@ -15,7 +15,7 @@ META = {
 
 
 def make_request(method: str, **params: object) -> bytes:
-    """Return a request that older and newer protocol revisions accept with matching headers."""
+    """Return a request that every protocol revision accepts with that revision's headers."""
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": META, **params}}
     return json.dumps(message).encode()
 

@@ -82,7 +82,7 @@ async def sample_paths(agent: AgentClient) -> dict[str, str]:
 
 
 async def addresses(agent: AgentClient) -> list[tuple[str, str, bytes | None]]:
-    """Return valid and refused requests to every route."""
+    """Return requests to every route: some valid, and some that must be refused."""
     known = await sample_paths(agent)
     run_id, document = known["runId"], known["resourceId"]
     recipe: Body = {"steps": [], "edges": []}

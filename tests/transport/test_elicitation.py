@@ -58,7 +58,7 @@ async def open_client(
 async def ask_user(
     agent: AgentClient, client: Client, **more: object
 ) -> tuple[Body, wire.CallToolResult]:
-    """Return a plan whose first step's review was shown to the user, and the agent's reply."""
+    """Create a plan and request a review as client; return the plan and the tool result."""
     plan = await agent.plan(2)
     taken = await agent.take(plan, sessionId="s")
     review = {"stepId": taken["stepId"], "summary": "Right?", "questions": ["Why?"], **more}

@@ -194,7 +194,7 @@ async def test_live_stream_sends_no_events_after_user_is_disabled(
 
 
 async def heard(lines: AsyncIterator[str]) -> str:
-    """Return the next event, or None if the stream has ended."""
+    """Return the next event, or an empty string if the stream has ended."""
     async with asyncio.timeout(5):
         async for line in lines:
             if line.startswith("data:"):

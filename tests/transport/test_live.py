@@ -17,7 +17,7 @@ PATIENCE = 20.0
 
 @pytest.fixture
 def world(alone: OrgEnv) -> OrgEnv:
-    """Return a test environment on one PostgreSQL version: streams do not depend on it."""
+    """Return a PostgreSQL 18 environment, as event streams do not depend on the version."""
     return alone
 
 
@@ -35,7 +35,7 @@ class Stream:
         self._lines = answer.aiter_lines()
 
     async def event(self) -> tuple[str, set[str]]:
-        """Return the next non-empty event: its position and its topics."""
+        """Return the position and the topics of the next event that is not a heartbeat."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 position = (await anext(self._lines)).removeprefix("id: ")

@@ -30,7 +30,7 @@ async def reader(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that records the number of SQL statements in each database message."""
+    """Return a list to which each later database message adds its number of SQL statements."""
     counts: list[int] = []
     send = DbConnection.send
 

@@ -1,4 +1,4 @@
-"""Concurrency limiter: a few slots per org, first come first served, and none is lost."""
+"""Concurrency limiter: a few slots per org, first come first served, and no slot is lost."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -9,7 +9,7 @@ LONG = 3_600.0
 
 
 async def begin(places: ConcurrencyLimiter, org: str, begun: list[str], end: asyncio.Event) -> None:
-    """Take a slot of the concurrency limiter, record it, and keep the slot until the event."""
+    """Take a slot of the limiter, record the org, and keep the slot until the event is set."""
     async with places.slot(org):
         begun.append(org)
         await end.wait()

@@ -48,7 +48,7 @@ def nothing() -> None:
 
 @dataclass
 class Flooded:
-    """Server for two orgs with a fixed clock that records its pauses."""
+    """Server for two orgs with a fixed clock, which records how long it delays calls."""
 
     dispatcher: Dispatcher
     agent: AgentClient

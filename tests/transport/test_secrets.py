@@ -80,7 +80,7 @@ class Sender:
         return text
 
     def leaks_in(self, text: str) -> set[str]:
-        """Return the remembered secrets that occur in a text."""
+        """Return the descriptions of the remembered secrets that occur in a text."""
         return {where for where, secret in self.secrets.items() if secret in text}
 
 

@@ -156,7 +156,7 @@ async def test_sign_in_invalid_token_returns_same_403_for_every_reason(
 async def test_sign_in_form_with_wrong_token_returns_403_without_session(
     browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
-    """Without this check, another site could sign the user in under the attacker's name."""
+    """Without the CSRF check, another site could sign the user in as the attacker."""
     for token in ("", "x" * 43):
         refused = await browser.post("/sign-in", data={"token": token, "key": given.secret})
         assert refused.status_code == 403
@@ -333,7 +333,7 @@ async def test_oidc_sign_in_invalid_id_token_claims_return_403(
 async def test_oidc_callback_in_other_browser_or_altered_returns_403(
     team: Team, browser: httpx2.AsyncClient
 ) -> None:
-    """Without this check, an attacker could make a user work in the attacker's account."""
+    """If another browser could finish a sign-in, users could work in an attacker's account."""
     sent = await browser.get("/sign-in/oidc")
     back = await back_from(sent.headers["location"])
     async with team.browser() as victim:

@@ -70,7 +70,7 @@ def problems(schema: Schema) -> Iterator[str]:
             yield f"{name} has no description"
 
 
-def test_every_schema_uses_only_what_every_model_api_accepts() -> None:
+def test_every_schema_has_only_keywords_that_all_model_apis_accept() -> None:
     refused = {path: list(problems(schema)) for path, schema in EVERY_SCHEMA}
     assert {path: reasons for path, reasons in refused.items() if reasons} == {}
 

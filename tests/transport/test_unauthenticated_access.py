@@ -1,4 +1,4 @@
-"""Required authentication: public routes, and allowed host names and origins."""
+"""Access without authentication: the public routes, and allowed host names and origins."""
 
 import re
 from collections.abc import AsyncIterator
@@ -75,7 +75,7 @@ BENT = ("%0a", "%0d", "%09", "%00", "%3f", "%23", "%2f", "%5c", "/", ";", "/../"
 
 
 async def test_distorted_path_does_not_bypass_authentication(team: Team) -> None:
-    """No protected route may serve a distorted path that the auth gate treats as public."""
+    """A distorted path that the auth gate takes for public must reach no protected route."""
     app, shut = (
         team.app(),
         {path: at for path, at in paths_of(team).items() if path not in {"/", *OPEN}},

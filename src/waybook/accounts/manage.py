@@ -169,7 +169,7 @@ def revoke_token(token: Token, context: DecisionContext) -> tuple[Token, Entry]:
 
 
 def _sound_scopes(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
-    """Return each scope once, in canonical order."""
+    """Return the scopes without duplicates, in the order in which `Scope` defines them."""
     chosen = set(scopes)
     if not chosen:
         raise InvalidInput("at least one scope is needed", argument="scopes")

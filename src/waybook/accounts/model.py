@@ -100,7 +100,7 @@ def validate_slug(slug: str) -> str:
 
 
 def validate_user_name(name: str) -> str:
-    """Return the user name if valid; reject reserved names, which look like Waybook itself.
+    """Return the user name if it is valid; reject reserved names, which look like Waybook's own.
 
     >>> validate_user_name(" Ann ")
     'Ann'
@@ -117,7 +117,7 @@ def validate_user_name(name: str) -> str:
 
 
 def validate_name(name: str, *, argument: str) -> str:
-    """Return the name without surrounding whitespace; reject all but one printable line.
+    """Return the name without surrounding whitespace; reject it unless it is one printable line.
 
     >>> validate_name(" Ann ", argument="name")
     'Ann'

@@ -25,7 +25,7 @@ def generate_token(choose: Callable[[str], str]) -> str:
 
 
 def looks_like_token(text: str) -> bool:
-    """Return whether a text has the form of an API token; other texts are not looked up.
+    """Return whether a text has the form of an API token; only such texts are looked up.
 
     >>> (
     ...     looks_like_token("wb_" + 40 * "a"),

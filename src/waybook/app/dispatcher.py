@@ -108,7 +108,7 @@ class Dispatcher:
             self.services.rate_limit.charge(_bucket_key(caller), self.clock(), calls)
 
     def retry_after(self, caller: Caller) -> float:
-        """Return the seconds until the next tool call of this org is admitted, or zero."""
+        """Return how many seconds this org must wait before its next tool call, or zero."""
         limit = self.services.rate_limit
         return limit.retry_after(_bucket_key(caller), self.clock()) if limit is not None else 0.0
 
@@ -226,7 +226,7 @@ def _refuse_without(tool: Tool, caller: Caller) -> None:
 
 
 def _bucket_key(caller: Caller) -> tuple[UUID, bool]:
-    """Return the rate-limit key. The dashboard has its own, so that agents cannot block it."""
+    """Return the rate-limit key; the dashboard has its own key, so agents cannot block it."""
     return caller.org_id, caller.channel is Channel.DASHBOARD
 
 
@@ -257,7 +257,7 @@ def _logged(
 
 
 def _step_of(arguments: Mapping[str, object], answer: Answer) -> str | None:
-    """Return the step id in a call's arguments or else in its answer, or None."""
+    """Return the step id in the call's arguments, else in its answer; None if in neither."""
     named = arguments.get("stepId") or answer.body.get("stepId")
     return named.lower() if isinstance(named, str) and is_id(named) else None
 

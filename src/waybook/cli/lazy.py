@@ -16,7 +16,7 @@ class LazyGroup(click.Group):
     """Click group that imports a command when it is called; help lines come from a table."""
 
     def __init__(self, *args: Any, table: dict[str, tuple[str, str]], **rest: Any) -> None:  # noqa: ANN401 - passed on
-        """Store the table of commands: name → (import target, help line)."""
+        """Store the table of commands: for each name, the import target and the help line."""
         super().__init__(*args, **rest)
         self.table = table
 

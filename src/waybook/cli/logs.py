@@ -1,4 +1,4 @@
-"""Logging setup: JSON lines on stderr for servers; off by default for commands.
+"""Logging setup: servers log JSON lines to stderr; other commands do not log by default.
 
 Log lines contain no secrets: known secrets and texts that look like secrets are redacted.
 """

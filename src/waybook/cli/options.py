@@ -1,4 +1,4 @@
-"""Options shared by commands, and the settings that they and the environment determine."""
+"""Options shared by commands, and settings made from these options and the environment."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Access to the application for commands: starts it and shows a spinner meanwhile."""
+"""Access to the application for commands, with a spinner while the application starts."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,7 +25,7 @@ class AppSession:
 
     @property
     def call(self) -> RequestContext:
-        """Return a request context for operations that are not tools."""
+        """Return a request context for operations that no tool provides."""
         return RequestContext(
             services=self.app.dispatcher.services, caller=self.app.caller(Channel.CLI)
         )

@@ -33,7 +33,7 @@ COMPARED_ITEM = 3
 
 
 class BudgetExceeded(Exception):
-    """Error for a spent budget. Unlike other errors, it always ends the evaluation."""
+    """Error for an exhausted budget; unlike other errors, it always ends the evaluation."""
 
     def __init__(self, at: int, limit: int = BUDGET) -> None:
         """Store the position of the operation that exceeded the budget, and the limit."""
@@ -66,7 +66,7 @@ class Budget:
 
     @property
     def spent(self) -> int:
-        """Return the cost so far, never more than the limit."""
+        """Return the cost spent so far, which is never more than the limit."""
         return self.limit - self.left
 
     def spend(self, cost: int, at: int) -> None:

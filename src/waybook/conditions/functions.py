@@ -47,7 +47,7 @@ SIGNATURES: Mapping[str, Signature] = MappingProxyType({
 
 
 def size(value: Json, at: int) -> int:
-    """Return the length of a text in code points, or the number of elements or keys."""
+    """Return the number of code points of a text, elements of a list, or keys of a map."""
     if type(value) is str or type(value) is list or type(value) is dict:
         return len(value)
     raise ConditionError(f"size needs a string, list or map, found {kind(value)},", at)
@@ -80,7 +80,7 @@ TEXT_TESTS: Mapping[str, TextTest] = MappingProxyType(
 
 
 def junction(sign: str, operands: tuple[tuple[int, Run], ...], *, settles: bool) -> Run:
-    """Return a function for `&&` (decided by false) or `||` (decided by true)."""
+    """Return a function for `&&` (false if any is false) or `||` (true if any is true)."""
 
     def run(frame: Frame) -> Json:
         error: ConditionError | None = None
@@ -102,7 +102,7 @@ def junction(sign: str, operands: tuple[tuple[int, Run], ...], *, settles: bool)
 
 
 def quantifier(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> Run:
-    """Return a function for `exists` (decided by true) or `all` (decided by false)."""
+    """Return a function for `exists` (ends at first true) or `all` (ends at first false)."""
     settles = node.macro is MacroName.EXISTS
     at = node.body.at
 
@@ -128,7 +128,7 @@ def quantifier(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> 
 
 
 def selection(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> Run:
-    """Return a function for `filter`: elements with a true body; it raises the first error."""
+    """Return a function for `filter`: it keeps elements with a true body, ends at an error."""
 
     def run(frame: Frame) -> Json:
         selected: list[Json] = []
@@ -181,7 +181,7 @@ def _elements(node: Macro, group: Json) -> Iterable[Json]:
 def _first(
     known: ConditionError | None, new: ConditionError, at: int, frame: Frame
 ) -> ConditionError:
-    """Return the error `known`, or else `new`; charge for `new` and drop its traceback."""
+    """Return the earlier error if any, else `new`; charge for `new`, drop its traceback."""
     frame.budget.spend(ABSORBED_ERROR, at)
     new.__traceback__ = None
     return known or new

@@ -183,7 +183,7 @@ def _same_scalar(left: Json, right: Json, at: int, budget: Budget) -> bool:
 
 
 def _same(left: Json, right: Json, at: int, budget: Budget) -> bool:
-    """Compare two values without recursion, since they may be deeper than Python's stack."""
+    """Compare two values without recursion, as their nesting may exceed Python's stack."""
     waiting = [(left, right)]
     while waiting:
         first, other = waiting.pop()
@@ -287,7 +287,7 @@ def index(value: Json, key: Json, at: int, budget: Budget) -> Json:
 
 
 def _place(key: Json, length: int, at: int) -> int:
-    """Return the index as an integer; CEL also accepts a double without a fraction."""
+    """Return a list index as an integer; as in CEL, accept a double without a fraction."""
     if type(key) is float and key.is_integer():
         place = int(key)
     elif type(key) is int:

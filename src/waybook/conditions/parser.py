@@ -48,7 +48,7 @@ _LOOP_ARGUMENTS = 2
 
 
 def expand(at: int, name: str, receiver: Node | None, arguments: tuple[Node, ...]) -> Node:
-    """Return the syntax tree node for a function call; expand macros.
+    """Return the syntax tree node for a function call, or for a macro call in expanded form.
 
     Raises:
         ConditionError: a macro is called in a form it does not have.

@@ -123,7 +123,7 @@ class Cursor:
         return self.token.kind is Kind.END
 
     def peek_is(self, symbol: str) -> bool:
-        """Return whether this symbol or word is next."""
+        """Return whether the next token is this symbol or word."""
         return self.token.text == symbol
 
     def peek_is_signed_number(self) -> bool:
@@ -131,21 +131,21 @@ class Cursor:
         return self.peek_is("-") and self._tokens[self._next].kind in {Kind.INT, Kind.DOUBLE}
 
     def take(self) -> Token:
-        """Consume and return the next token, which must not be the end."""
+        """Consume and return the next token, which must not be the END token."""
         token = self.token
         self.token = self._tokens[self._next]
         self._next += 1
         return token
 
     def skip(self, symbol: str) -> bool:
-        """Consume this symbol if it is next, and return whether it was."""
+        """Consume the next token if it is this symbol; return whether it was consumed."""
         if not self.peek_is(symbol):
             return False
         self.take()
         return True
 
     def expect(self, symbol: str, opened: Token | None = None) -> None:
-        """Consume this symbol; raise an error if it is not next.
+        """Consume this symbol; raise an error if the next token is another one.
 
         Raises:
             ConditionError: something else is next.

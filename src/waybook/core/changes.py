@@ -1,4 +1,4 @@
-"""Audit entries and the row changes that they record, as a decision requests them.
+"""Audit entries and the row changes that they record, in the form that a rule returns.
 
 A change is one field of one row, from and to. The ledger writes exactly these changes to the rows
 and exactly these entries to the audit, so state = replay(audit) by construction. The field `*`
@@ -22,7 +22,7 @@ PLAIN = frozenset({str, int, float, bool, NoneType})
 
 
 class Event(StrEnum):
-    """Event of an audit entry: the reason for its changes, which alone define the state."""
+    """Event of an audit entry, which gives the reason for its changes but defines no state."""
 
     STEP_STARTED = "step_started"
     STEP_COMPLETED = "step_completed"

@@ -45,7 +45,7 @@ class EventBatch(NamedTuple):
 
 
 def encode_batches(sender: str, org_id: UUID, events: Iterable[ChangeEvent]) -> Iterator[str]:
-    """Yield NOTIFY payloads, each short enough, that contain all these change events."""
+    """Yield NOTIFY payloads within the length limit that contain all these change events."""
     head = f"{sender} {org_id}"
     text = head
     for event in events:

@@ -1,4 +1,4 @@
-"""Detection of hidden characters: invisible ones, and ones that change how others look.
+"""Detection of hidden characters: invisible ones, and ones that change how text is displayed.
 
 Texts are stored unchanged. Replies list the hidden characters of the texts they contain, and pages
 show them as code points. Characters that languages and emoji need are exempt: joiners between emoji
@@ -122,7 +122,7 @@ def escape_hidden(text: str) -> str:
 
 
 def replace_hidden(text: str, mark: str) -> str:
-    """Return the text with `mark` for each hidden character, for output with limited space."""
+    """Return the text with each hidden character replaced by `mark`, for narrow output."""
     if not contains_hidden(text):
         return text
     return _compile_pattern().sub(lambda match: mark if match.lastgroup else match[0], text)
@@ -133,7 +133,7 @@ def _written_out(match: re.Match[str]) -> str:
 
 
 def hidden_by_field(value: Json) -> dict[str, Json]:
-    r"""Return the kinds and counts of hidden characters by field; `more` counts unlisted fields.
+    r"""Return counts of hidden characters by field and kind; `more` counts unlisted fields.
 
     >>> hidden_by_field({"steps": [{"title": "a\u200bb"}]})
     {'steps[0].title': {'zero-width': 1}}

@@ -1,4 +1,4 @@
-"""Holder of a step or job: a user, and the user's name for the conversation."""
+"""Holder of a step or job: a user, and the user's name for one conversation (the session)."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ class Holder(NamedTuple):
     session: str | None = None
 
     def is_same_conversation(self, other: "Holder | None") -> bool:
-        """Return whether this holder and `other` are certainly the same conversation.
+        """Return whether this holder and `other` are certainly one conversation of one user.
 
         Without a session, two agents of one user are indistinguishable, so a holder without a
         session is recognized by the attempt alone.

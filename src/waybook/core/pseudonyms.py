@@ -37,7 +37,7 @@ class Pseudonymization(NamedTuple):
     pseudonym: str
 
     def replace(self, value: Json) -> Json:
-        """Return the value with the person's name replaced; unchanged if it is not in there.
+        """Return the value with the person's name replaced; unchanged if it lacks the name.
 
         >>> to = Pseudonymization("ann", "erased-1a2b")
         >>> to.replace("ann"), to.replace("mcp:ann"), to.replace("annabel"), to.replace(None)

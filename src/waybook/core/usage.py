@@ -51,7 +51,7 @@ def _sum(first: int | None, other: int | None) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Usage summed over several results, and the number of results that reported it."""
+    """Usage summed over several results, and the number of results that reported usage."""
 
     input_tokens: int = 0
     output_tokens: int = 0

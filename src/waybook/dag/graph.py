@@ -162,14 +162,14 @@ UNOPENED = StepState(opened=False, closed=False, total=0, done=0)
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """Steps to close and to open, in the graph's order; both contain a step without units."""
+    """Steps to close and steps to open, in graph order; a step without units is in both."""
 
     closed: tuple[str, ...]
     opened: tuple[str, ...]
 
 
 def walk(graph: Graph, states: Mapping[str, StepState], count_of: Callable[[str], int]) -> Walk:
-    """Return finished steps to close and ready ones to open; go on past steps without units.
+    """Return finished steps to close and ready ones to open; continue after steps without units.
 
     `count_of` returns the number of units of a step that opens. One pass in the graph's order is
     enough: all predecessors of a step are decided before it.

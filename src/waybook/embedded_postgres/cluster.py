@@ -51,7 +51,7 @@ class Binaries:
 
 
 def find_binaries(account: Account) -> Binaries:
-    """Return the PostgreSQL binaries, copied if the operating system account cannot run them.
+    """Return the PostgreSQL binaries; copy them first if the system account cannot run them.
 
     Raises:
         Misconfigured: this system has no binaries, or they do not run.

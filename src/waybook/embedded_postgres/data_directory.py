@@ -163,7 +163,7 @@ def create_socket_directory(directory: Path) -> None:
 
 
 def shared_base(account: Account) -> Path:
-    """Return root's directory for PostgreSQL files that must be outside the data directory.
+    """Return the directory, owned by root, for PostgreSQL files outside the data directory.
 
     Raises:
         Misconfigured: there is no such directory.

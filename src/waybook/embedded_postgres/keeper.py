@@ -217,7 +217,7 @@ def _listen_for_the_end() -> list[int]:
 
 
 def _report(descriptor: int, message: dict[str, object]) -> None:
-    """Send a message to the process that started this one, if it still listens."""
+    """Send a message to the process that started this one, if that process still listens."""
     with contextlib.suppress(OSError):
         os.write(descriptor, json.dumps(message).encode() + b"\n")
         os.close(descriptor)

@@ -149,7 +149,7 @@ class SupervisorMonitor:
             )
 
     def _ensure_supervisor(self) -> bool:
-        """Return whether a supervisor process is running; start one if not."""
+        """Start a supervisor process if none is running; return whether one is running now."""
         try:
             if not locks.is_held(self._control_dir.supervisor_lock):
                 ensure_running(self._control_dir, self._options)

@@ -102,7 +102,7 @@ def fingerprint(path: Path) -> str:
 
 
 def socket_directory(home: ServerDirectory) -> Path:
-    """Return the directory of the socket; a short path if the usual path is not usable."""
+    """Return the socket's directory; if that path is unusable, one with a short path."""
     directory = home.directory / "socket"
     path = os.fsencode(directory / SOCKET_NAME)
     if len(path) <= MAX_SOCKET_PATH_LENGTH and b"," not in path:

@@ -1,4 +1,4 @@
-"""Removal of clusters outside their data directories, a month after these were deleted.
+"""Removal of clusters outside data directories, a month after the data directory was deleted.
 
 Next to such a cluster is `<its name>.origin`, in a directory that only root can write to. The file
 is hard-linked into the data directory too, so its link count shows whether that was deleted. It
@@ -32,7 +32,7 @@ SUFFIX = ".origin"
 
 
 def claim(home: ServerDirectory, control_dir: ControlDirectory) -> int:
-    """Record the cluster's data directory in a file that stays locked until the process ends.
+    """Record the cluster's data directory in a file, and lock the file until this process ends.
 
     Raises:
         Unavailable: another supervisor process did not release it in time.
@@ -66,7 +66,7 @@ def _link(path: Path, into: Path) -> bool:
 
 
 def is_deleted(descriptor: int) -> bool:
-    """Return whether the open directory was deleted; a moved directory was not."""
+    """Return whether the open directory was deleted; moving a directory does not delete it."""
     return os.fstat(descriptor).st_nlink == 0
 
 

@@ -145,7 +145,7 @@ SINGLE_USER_STOP = ((signal.SIGTERM, 10.0), (signal.SIGQUIT, 10.0))
 
 
 def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> AdoptedServer | None:
-    """Return the running PostgreSQL once it accepts connections, or None if none is running.
+    """Wait for a running PostgreSQL to accept connections and return it; None if none runs.
 
     Raises:
         Unavailable: there is one, but its process cannot be determined.
@@ -162,7 +162,7 @@ def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> Ad
 
 
 def _clear(record: Path, cluster: Path) -> None:
-    """If no server listens: stop ours if it lost its socket, or delete a stale pid file.
+    """While no server listens, stop ours if it lost its socket, or delete a stale pid file.
 
     PostgreSQL would take any process that the file names for a server, even a dead and unreaped
     one.

@@ -1,4 +1,4 @@
-"""Readiness probe for a PostgreSQL socket; it sends only the startup message of the protocol.
+"""Readiness probe for a PostgreSQL socket, which sends only the protocol's startup message.
 
 This needs neither a password nor a driver: a server that accepts connections requests
 authentication, one that is starting reports so.

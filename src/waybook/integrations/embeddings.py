@@ -40,7 +40,7 @@ class EmbeddingsClient:
         pause: float = RETRY_DELAY_SECONDS,
         rest: float = COOLDOWN_SECONDS,
     ) -> None:
-        """Create a client for a model; `url` may end with or without `/embeddings`."""
+        """Create a client for a model at `url`, which may or may not end in `/embeddings`."""
         #: Model name under which the vectors from this endpoint are stored.
         self.name = f"endpoint {model}"
         bare = url.rstrip("/")
@@ -73,7 +73,7 @@ class EmbeddingsClient:
             raise
 
     async def warm(self) -> None:
-        """Do nothing, because an embedding endpoint needs no loading."""
+        """Do nothing, because a model behind an endpoint does not have to be loaded."""
 
     async def close(self) -> None:
         """Close the HTTP connections."""
@@ -112,7 +112,7 @@ class EmbeddingsClient:
 
 
 def _read(answer: Json) -> list[Vector]:
-    """Return the vectors in the endpoint's answer in input order, at the stored width.
+    """Return the vectors in the endpoint's answer in input order, resized for storage.
 
     Raises:
         EndpointFailed: the answer is malformed.

@@ -65,7 +65,7 @@ async def open_issuer(settings: Settings) -> AsyncIterator[IssuerClient | None]:
 
 
 class ClosableSender(WebhookSender, Protocol):
-    """A webhook sender with connections to close."""
+    """Webhook sender that has HTTP connections to close."""
 
     async def close(self) -> None:
         """Close the HTTP connections."""
@@ -79,7 +79,7 @@ class LazyWebhookSender:
         self._loaded: ClosableSender | None = None
 
     async def warm(self) -> ClosableSender:
-        """Import the sender's module and create the sender now.
+        """Import the module of the webhook sender and create the sender, if not yet done.
 
         Raises:
             Misconfigured: its templates are not valid.

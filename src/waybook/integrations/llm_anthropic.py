@@ -55,7 +55,7 @@ def build_request(question: ModelRequest, model: str) -> dict[str, Json]:
 
 
 def _tool(schema: dict[str, Json]) -> dict[str, Json]:
-    """Return a tool definition that wraps the data in an object, which tool input must be."""
+    """Return a tool definition that wraps the data in an object, as tool input must be one."""
     shape: Json = {name: value for name, value in schema.items() if name != "$schema"}
     taken: Json = {"type": "object", "properties": {"data": shape}, "required": ["data"]}
     description = "Hand in the data that were extracted."

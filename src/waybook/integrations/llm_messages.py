@@ -134,7 +134,7 @@ def _pieces(answer: str) -> Iterator[str]:
 
 
 def _decoded(piece: str) -> Json:
-    """Decode the JSON at the start; other text may follow only an array or object."""
+    """Decode the JSON value that starts a text; text may follow only an array or object."""
     piece = piece.strip()
     value: Json
     value, end = _DECODER.raw_decode(piece)

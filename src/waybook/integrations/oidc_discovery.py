@@ -78,7 +78,7 @@ def parse_header(text: str) -> Claims:
 
 
 def parse_key(jwk: object) -> Key | None:
-    """Parse a published key; return None if it cannot verify by an accepted algorithm."""
+    """Parse a published key; return None if no accepted algorithm can verify with the key."""
     if not isinstance(jwk, dict) or jwk.get("use", "sig") != "sig" or "d" in jwk:
         return None
     used = frozenset(name for name in KEYS if _goes_with(jwk, name))
@@ -172,7 +172,7 @@ class IssuerEndpoints:
 
 
 async def discover_endpoints(issuer: str) -> IssuerEndpoints:
-    """Return the issuer's endpoint URLs, found by OpenID Connect discovery or RFC 8414.
+    """Return the issuer's endpoint URLs, discovered as in OpenID Connect or RFC 8414.
 
     Raises:
         EndpointFailed: there is no usable answer, or it is from another issuer.
@@ -237,7 +237,7 @@ def _doors_in(raw: object, issuer: str) -> IssuerEndpoints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerCheck:
-    """Result of an issuer check; an error may have ended the check early."""
+    """Result of an issuer check, which may be incomplete because of an error."""
 
     #: Reason why the discovery of the issuer failed, and reason why fetching the issuer's keys
     #: failed.

@@ -112,7 +112,7 @@ class Issuer:
     def _as_client(
         self, fields: Mapping[str, str], *, in_form: bool
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the fields and headers that authenticate Waybook at the token endpoint."""
+        """Return form fields and headers that authenticate Waybook at the token endpoint."""
         client, secret = self.settings.client_id or "", self.settings.client_secret
         if secret is None or in_form:
             known = {"client_id": client, **({"client_secret": secret} if secret else {})}
@@ -142,7 +142,7 @@ class Issuer:
         raise Unauthenticated("it is signed with a key that the issuer does not have")
 
     def _known(self, header: Claims) -> Key | None:
-        """Return the key that the token header names; without a name, the only match."""
+        """Return the key that the token header names, or the only suitable key if unnamed."""
         fitting = [key for key in self._keys if header["alg"] in key.algorithms]
         if "kid" in header:
             fitting = [key for key in fitting if key.name == header["kid"]]
@@ -154,7 +154,7 @@ class Issuer:
     # Refresh
 
     async def _look(self) -> None:
-        """Fetch the issuer's data unless just tried; concurrent calls share one fetch."""
+        """Fetch the issuer's data, unless it was just tried; wait for a running fetch."""
         looking = self._start()
         if looking is not None:
             await asyncio.shield(looking)

@@ -41,7 +41,7 @@ class IssuerClient(Protocol):
 
     @property
     def settings(self) -> IssuerSettings:
-        """Settings of the issuer, which also map its claims to users, orgs and scopes."""
+        """Settings of the issuer, including how its claims map to users, orgs and scopes."""
 
     async def claims(self, text: str, *, audience: str, now: datetime) -> Claims:
         """Verify a token's signature, issuer, audience and validity, and return its claims."""
@@ -178,7 +178,7 @@ def attempt_from_cookie(cookie: str) -> SignInAttempt | None:
 
 
 async def authorization_url(issuer: IssuerClient, flow: SignInAttempt, back: str) -> str:
-    """Return the issuer's URL for browser sign-in; the issuer redirects the browser to `back`.
+    """Return the issuer's URL for browser sign-in, from which it redirects to the URL `back`.
 
     Raises:
         Unavailable: the issuer's endpoints are not known, and it is unreachable.
@@ -201,7 +201,7 @@ async def authorization_url(issuer: IssuerClient, flow: SignInAttempt, back: str
 async def exchange_code(
     issuer: IssuerClient, flow: SignInAttempt, returned: dict[str, str], *, back: str, now: datetime
 ) -> Claims:
-    """Exchange the authorization code and return the claims about the user.
+    """Exchange the authorization code at the issuer, and return its claims about the user.
 
     Raises:
         Unauthenticated: the returned parameters or the tokens are not valid.

@@ -93,7 +93,7 @@ def template_file(occasion: NotificationKind) -> str:
 
 
 def load_templates(own: Mapping[str, str]) -> Templates:
-    """Return all message templates; `own` maps file names to overrides of built-in templates.
+    """Return all message templates; `own` maps file names to the operator's replacements.
 
     Raises:
         Misconfigured: a file matches no notification kind, or is not a valid template.
@@ -111,7 +111,7 @@ def load_templates(own: Mapping[str, str]) -> Templates:
 
 
 def _checked(text: str, occasion: NotificationKind) -> Template:
-    """Compile a template; raise an error if a sample payload renders as empty text."""
+    """Compile a template; raise an error if it renders a sample payload as empty text."""
     try:
         template = compile_template(text, TEMPLATE_VARIABLES)
         empty = not render_template(template, sample_payload(occasion)).strip()
@@ -170,7 +170,7 @@ def encode_body(message: WebhookMessage, form: WebhookFormat, texts: Templates) 
 
 
 def payload(message: WebhookMessage) -> dict[str, Json]:
-    """Return the message as a JSON payload, with a flag if it contains hidden characters."""
+    """Return the message as a JSON payload; an extra field lists any hidden characters."""
     odd = hidden_by_field(message.data)
     data = {**message.data, FLAG: odd} if odd else message.data
     return {"type": message.event, "timestamp": rfc3339(message.at), "data": data}
@@ -185,7 +185,7 @@ def _as_slack(message: Message) -> str:
 
 
 def _each_text(fields: Mapping[str, Json], change: Callable[[str], str]) -> dict[str, Json]:
-    """Return a copy of a JSON object with `change` applied to every string value."""
+    """Return a copy of a JSON object with the function `change` applied to every string."""
     return {name: _changed(value, change) for name, value in fields.items()}
 
 

@@ -33,7 +33,7 @@ class WebhookMessage(NamedTuple):
 
 
 class DeliveryOutcome(NamedTuple):
-    """Result of a delivery attempt, which succeeded if there is no `error`."""
+    """Result of a delivery attempt; without an `error` it succeeded."""
 
     error: str | None = None
     #: HTTP status of the receiver's response; None if there was no response.
@@ -46,7 +46,7 @@ class WebhookSender(Protocol):
     """Interface for the delivery of webhook messages."""
 
     async def deliver(self, message: WebhookMessage) -> DeliveryOutcome:
-        """Try once to deliver a webhook message; a failure is returned, not raised."""
+        """Try once to deliver a webhook message; return a failure instead of raising it."""
 
 
 #: Delay before the second delivery attempt, maximum delay, and the factor by which each further
@@ -107,7 +107,7 @@ class RetryDecision(NamedTuple):
 
 
 def decide_retry(message: WebhookMessage, outcome: DeliveryOutcome, chance: float) -> RetryDecision:
-    """Return a message's delivery status after an attempt; `chance` is random, from 0 to 1."""
+    """Return the delivery status after an attempt; `chance` (0 to 1) randomizes the delay."""
     if outcome.error is None:
         return RetryDecision(DeliveryStatus.DELIVERED, message.now)
     due_at = message.now + backoff(message.attempt, chance)
@@ -157,7 +157,7 @@ def _secret(word: str) -> bytes:
 def signature_headers(
     message_id: str, at: int, body: bytes, secrets: tuple[bytes, ...]
 ) -> dict[str, str]:
-    """Return the headers of an attempt at time `at`; they are unsigned without secrets."""
+    """Return the headers of a delivery attempt at time `at`, signed if there are secrets."""
     content = f"{message_id}.{at}.".encode() + body
     signatures = [base64.b64encode(hmac.digest(key, content, "sha256")).decode() for key in secrets]
     headers = {"webhook-id": message_id, "webhook-timestamp": str(at)}

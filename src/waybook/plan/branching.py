@@ -21,7 +21,7 @@ from waybook.plan.states import PlanStatus, StepStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """Evaluated condition: its outcome and its effects."""
+    """Evaluated condition: its outcome, and the steps that it skipped and added."""
 
     condition: Condition
     outcome: BranchOutcome

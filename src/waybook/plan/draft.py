@@ -27,7 +27,7 @@ ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 
 
 class Decision(NamedTuple, Generic[ReplyT_co]):
-    """Reply and database writes that a rule decided on, before anything is sent or written."""
+    """Result of a rule, not yet applied: the reply to send, and the changes to write."""
 
     reply: ReplyT_co
     plan: Plan
@@ -42,7 +42,7 @@ class Decision(NamedTuple, Generic[ReplyT_co]):
 
 
 def status_call(plan: Plan, why: str) -> NextCall:
-    """Return the suggested call after most refusals: a call that reads the plan's status."""
+    """Return the call to suggest after most refusals, which reads the plan's status."""
     return NextCall("get_plan_status", {"planId": plan.id}, why)
 
 
@@ -132,13 +132,13 @@ class Draft:
         self.plan = self.plan._replace(texts=texts)
 
     def set_result(self, step_id: StepId, **values: Json) -> None:
-        """Store a step's result. Results are written once, so the old value is null."""
+        """Store a step's result; the old value is null, because results are written once."""
         for name in RESULT_FIELDS:
             if values.get(name) is not None:
                 self._note(Entity.STEP, step_id, name, None, values[name])
 
     def set_usage(self, totals: Totals) -> None:
-        """Store the plan's usage totals, which are null until a result reports usage."""
+        """Store the plan's usage totals, which were null if no usage was reported before."""
         old = self.plan.usage
         before = None if old == NO_USAGE else old.as_json()
         self._note(Entity.PLAN, self.plan.id, "usage", before, totals.as_json())
@@ -195,7 +195,7 @@ class Draft:
         self.reorder([s.id for s in self.plan.steps if s.id != step_id])
 
     def reorder(self, ids: list[StepId]) -> None:
-        """Renumber the steps in the order of these ids, and drop steps that are not listed."""
+        """Renumber the steps in the order of these ids, and remove all other steps."""
         places = {step_id: order for order, step_id in enumerate(ids, start=1)}
         moved = []
         for step in self.plan.steps:
@@ -211,12 +211,12 @@ class Draft:
         self._note(entity, row_id, WHOLE_ROW, None, row)
 
     def store_text(self, entity: Entity, row_id: str, text: str, **row: Json) -> None:
-        """Record a new row with a long text; the audit stores only the hash of the text."""
+        """Record a new row with a long text, of which the audit stores only the hash."""
         self._texts[row_id] = text
         self.insert(entity, row_id, {**row, "content_hash": text_hash(text)})
 
     def add_change(self, change: Change) -> None:
-        """Record a change to an entity that the `Plan` class does not model."""
+        """Record a change to an entity that is not part of the `Plan` class."""
         self._changes.append(change)
 
     def record_heartbeat(self, step_id: StepId) -> None:
@@ -232,7 +232,7 @@ class Draft:
         self.plan = self.plan._replace(seq=self.plan.seq + 1)
 
     def decide(self, reply: ReplyT, *, refusal: Refused | None = None) -> Decision[ReplyT]:
-        """Return the decision; raise AssertionError if a change has no audit entry."""
+        """Return the reply and all writes; raise AssertionError for a change without audit."""
         if self._changes:
             unrecorded = [f"{change.entity}.{change.field}" for change in self._changes]
             raise AssertionError(f"changes without an audit entry: {unrecorded}")
@@ -274,7 +274,7 @@ def text_of(new: NewStep) -> StepText:
 
 
 def step_row(step: Step, text: StepText) -> dict[str, Json]:
-    """Return a step as a database row, without its id and its heartbeat, which is telemetry."""
+    """Return a step as a database row, without its id and its last heartbeat (telemetry)."""
     names = [name for name in Step._fields if name not in {"id", "last_seen_at"}]
     row = {name: as_json(getattr(step, name)) for name in names}
     text_fields = {"instructions": text.instructions, "result_schema": text.result_schema}
@@ -289,14 +289,14 @@ def condition_row(condition: Condition) -> dict[str, Json]:
 
 
 def new_step_row(new: NewStep) -> dict[str, Json]:
-    """Return a step that a branch adds as the row stored with it, without dependencies."""
+    """Return a step that a condition may add, as stored with it, without dependencies."""
     names = [f.name for f in fields(NewStep) if f.name not in {"depends_on", "required_sources"}]
     row = {name: as_json(getattr(new, name)) for name in names}
     return {**row, **_required(new.required_sources)}
 
 
 def _required(sources: int | None) -> dict[str, Json]:
-    """Return `required_sources` as a mapping; empty for None, as old audit entries lack it."""
+    """Return `required_sources` as a field, or no field if None, as in old audit entries."""
     return {} if sources is None else {"required_sources": sources}
 
 

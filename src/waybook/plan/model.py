@@ -21,7 +21,7 @@ ReviewId = NewType("ReviewId", str)
 
 
 class StepType(StrEnum):
-    """Kind of work that a step does. Informational: no rule reads it."""
+    """Kind of work that a step does, for information only, because no rule depends on it."""
 
     SEARCH = "search"
     EXTRACT = "extract"
@@ -56,7 +56,7 @@ class DecisionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewStep:
-    """Requested step, before it gets an id and a position."""
+    """Step that a call requests, before the step has an id and a position in the plan."""
 
     type: StepType
     instructions: str
@@ -71,7 +71,7 @@ class NewStep:
 
 
 class Step(NamedTuple):
-    """State of one step, without its result and its texts, which are in `Plan.texts`."""
+    """State of one step, without its result; its texts are in `Plan.texts`."""
 
     id: StepId
     order: int
@@ -103,7 +103,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSource:
-    """Source stored for a step, with its identifying data."""
+    """Source stored for a step, with its id, title and URL."""
 
     id: str
     title: str
@@ -137,7 +137,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """Pause of a step until a person decides, and that decision once it is made."""
+    """Review: a step's pause until a person decides, and the decision once it is made."""
 
     id: ReviewId
     step_id: StepId
@@ -158,7 +158,7 @@ class Review:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Soft limits of a plan, which only trigger warnings; costs in millionths of a dollar."""
+    """Soft limits of a plan on tokens and cost (in millionths of a dollar); they only warn."""
 
     tokens: int | None = None
     cost_micros: int | None = None
@@ -169,7 +169,7 @@ class Budget:
 
 
 class Plan(NamedTuple):
-    """Plan with the data that a call needs.
+    """Plan as loaded for a call, with only the parts that the call needs.
 
     A loader reads all steps, but only those large parts that the call may need: the texts of
     candidate steps, the conditions of the ending step or not yet evaluated, the last review, and

@@ -176,7 +176,7 @@ def _remove(draft: Draft, modification: RemoveStep) -> dict[str, Json]:
 
 
 def _conditions_pointing_at(plan: Plan, step: Step) -> list[str]:
-    """Return the conditions that may still skip ahead to this step.
+    """Return the conditions that may still fire and skip ahead to this step.
 
     Conditions of a skipped step are never evaluated, and the step's own are removed with it.
     """

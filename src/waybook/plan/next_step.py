@@ -85,14 +85,14 @@ def _take(draft: Draft) -> Decision[NextStep]:
 
 
 def held_step(plan: Plan, actor: Actor) -> Step | None:
-    """Return the first unsubmitted step that the actor holds in its current session."""
+    """Return the first step in progress that the caller holds in its current session."""
     me = actor.holder
     running = plan.steps_with_status(StepStatus.IN_PROGRESS)
     return next((step for step in running if me.is_same_conversation(step.holder)), None)
 
 
 def unclaimed_step(plan: Plan) -> Step | None:
-    """Return the first step in progress without a holder; a reviewer sent it back to work."""
+    """Return the first step in progress without a holder, which a reviewer sent back."""
     return next(
         (s for s in plan.steps_with_status(StepStatus.IN_PROGRESS) if s.held_by is None), None
     )

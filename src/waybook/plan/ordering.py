@@ -38,7 +38,7 @@ def insertion_point(plan: Plan, after: int | None) -> int:
 
 
 def validate_order(plan: Plan, ids: list[StepId]) -> list[StepId]:
-    """Check that the ids are exactly those of the plan's steps, and return them.
+    """Check that a list of ids has every step of the plan exactly once, and return it.
 
     Raises:
         StalePlan: one is missing, unknown or named twice.
@@ -58,7 +58,7 @@ def validate_order(plan: Plan, ids: list[StepId]) -> list[StepId]:
 def resolve_dependencies(
     made: Sequence[Step], new_steps: Sequence[NewStep], steps: Sequence[Step]
 ) -> list[Step]:
-    """Resolve the dependencies of new steps, which refer to other steps by position.
+    """Replace the positions by which new steps name their dependencies with step ids.
 
     Raises:
         InvalidStepReference: an order that does not exist, or a step that waits for itself.
@@ -74,7 +74,7 @@ def resolve_dependencies(
 
 
 def reject_branch_dependencies(steps: Sequence[NewStep]) -> None:
-    """Check that steps added by a branch have no dependencies; positions are not known yet.
+    """Check that steps added by a branch name no dependencies, as positions are not known yet.
 
     Raises:
         InvalidInput: one of them names some.

@@ -136,7 +136,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    """Result of storing an output: a new version, or the unchanged existing one."""
+    """Result of storing an output: the new version, or the existing one if nothing changed."""
 
     output: Output
     is_new: bool
@@ -145,7 +145,7 @@ class StoredOutput:
 def store_output(
     plan: Plan, new: NewOutput, there: Sequence[Output], context: DecisionContext
 ) -> Decision[StoredOutput]:
-    """Store an output as the next version of its title, unless it is unchanged.
+    """Store an output as the next version of its title, unless its content is unchanged.
 
     Raises:
         PlanTerminal: the plan failed.
@@ -208,7 +208,7 @@ def latest_version(outputs: Iterable[Output], *, title: str, media_type: str) ->
 
 
 def latest(outputs: Iterable[Output]) -> list[Output]:
-    """Return the latest version of each output by title and media type, newest first."""
+    """Return the latest version of each output (title and media type), newest output first."""
     last: dict[tuple[str, str], Output] = {}
     for output in sorted(outputs, key=lambda output: output.version):
         last[output.title, output.media_type] = output

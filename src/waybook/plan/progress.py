@@ -71,7 +71,7 @@ def count_done(statuses: Collection[StepStatus]) -> int:
 
 
 def current_step(plan: Plan) -> Step | None:
-    """Return the step that awaits input, or else the first step in progress."""
+    """Return the step that awaits a person's input, or else the first step in progress."""
     waiting = next(plan.steps_with_status(StepStatus.AWAITING_INPUT), None)
     return waiting or next(plan.steps_with_status(StepStatus.IN_PROGRESS), None)
 
@@ -92,7 +92,7 @@ FULL_PERCENT = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetShare:
-    """One limit of a plan's budget, with its usage."""
+    """One limit of a plan's budget, with the amount used so far."""
 
     name: str
     unit: str
@@ -106,7 +106,7 @@ class BudgetShare:
 
 
 def shares(budget: Budget, used: Totals) -> Iterator[BudgetShare]:
-    """Yield the limits of a budget with their usage."""
+    """Yield the limits of a budget, each with the amount used so far."""
     if budget.tokens is not None:
         yield BudgetShare(name="tokens", unit="tokens", used=used.tokens, of=budget.tokens)
     if budget.cost_micros is not None:
@@ -116,7 +116,7 @@ def shares(budget: Budget, used: Totals) -> Iterator[BudgetShare]:
 
 
 def budget_json(budget: Budget, used: Totals) -> dict[str, Json]:
-    """Return the budget as JSON for replies, with a warning if 80 % or more is used."""
+    """Return the budget as JSON for replies, with a warning if 80 % of a limit is used."""
     parts = [*shares(budget, used)]
     fields: dict[str, Json] = {part.name: _share_to_json(part) for part in parts}
     warnings = [message for part in parts if (message := warning(part)) is not None]
@@ -155,7 +155,7 @@ DEFAULT_STALL_THRESHOLD = timedelta(minutes=30)
 def stall_threshold(
     plan: Plan, step: Step, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> timedelta:
-    """Return the stall threshold of this step: its own, else the plan's, else the server's."""
+    """Return the step's stall threshold: its own if set, or the plan's, or the server's."""
     seconds = step.stall_seconds if step.stall_seconds is not None else plan.stall_seconds
     return patience if seconds is None else timedelta(seconds=seconds)
 
@@ -170,7 +170,7 @@ def last_heartbeat(step: Step) -> datetime | None:
 def stalled_steps(
     plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> tuple[tuple[Step, timedelta], ...]:
-    """Return steps whose last heartbeat is too old, with the time since, in plan order."""
+    """Return the stalled steps in plan order, each with the time since its last heartbeat."""
     silent = (
         (step, now - seen) for step in plan.steps if (seen := last_heartbeat(step)) is not None
     )
@@ -180,7 +180,7 @@ def stalled_steps(
 def newly_stalled(
     plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> tuple[tuple[Step, timedelta], ...]:
-    """Return the steps of an executing plan that have stalled since it was last resumed."""
+    """Return the steps that stalled since the plan was last resumed, if it is executing."""
     if plan.status is not PlanStatus.EXECUTING:
         return ()
     resumed = plan.resumed_at
@@ -194,7 +194,7 @@ def newly_stalled(
 def detect_stall(
     plan: Plan, context: DecisionContext, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> Decision[bool]:
-    """Set an executing plan with a stalled step to stalled; reply whether this happened."""
+    """Set an executing plan to stalled if one of its steps is; reply whether this happened."""
     draft = Draft(plan, context)
     stalled = newly_stalled(plan, now=context.now, patience=patience)
     if stalled:

@@ -54,14 +54,14 @@ class Research:
 
     @property
     def content_hash(self) -> str:
-        """Return the hash of content, tags, metadata and sources, to find duplicates."""
+        """Return a hash of content, tags, metadata and sources, equal only for duplicates."""
         fields = [self.content, self.tags, self.metadata, [origin.id for origin in self.origins]]
         serialized = json.dumps(fields, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
         return sha256(serialized.encode()).hexdigest()
 
 
 class ExistingResearch(NamedTuple):
-    """Latest stored version of research with a name, and the sources in its audit chain."""
+    """Latest stored version of an artifact, and the sources already in its audit chain."""
 
     artifact_id: str | None = None
     version: int = 0
@@ -71,7 +71,7 @@ class ExistingResearch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredResearch:
-    """Result of storing research."""
+    """Result of storing research: artifact id, version, and whether it was already stored."""
 
     artifact_id: str
     version: int
@@ -80,7 +80,7 @@ class StoredResearch:
 
 
 class StandaloneDecision(NamedTuple):
-    """Reply and audit entry for research that belongs to no plan."""
+    """Reply for research that belongs to no plan, and its audit entry if it was stored."""
 
     reply: StoredResearch
     entry: Entry | None = None
@@ -117,7 +117,7 @@ def store_research(
 def store_standalone(
     research: Research, before: ExistingResearch, context: DecisionContext
 ) -> StandaloneDecision:
-    """Store research that belongs to no plan, in an audit chain of its own.
+    """Store research that belongs to no plan; such research has its own audit chain.
 
     Raises:
         InvalidInput: the kind is reserved.

@@ -212,7 +212,7 @@ def with_feedback(instructions: str, feedback: str) -> str:
 
 
 def _review_to_decide(plan: Plan, step_id: StepId | None) -> Review:
-    """Return the open review; if it is already decided, raise an error naming the decider."""
+    """Return the open review; if it is decided, raise an error that names the reviewer."""
     last = plan.review if plan.review and step_id in {None, plan.review.step_id} else None
     if last and last.decision is not None:
         raise _already_decided(plan, last)

@@ -67,7 +67,7 @@ def check_schemas(schemas: Iterable[Json]) -> None:
 
 
 def check_schema(schema: Json, argument: str = "resultSchema") -> None:
-    """Check that a schema is valid and uses only supported keywords; None means no schema.
+    """Check that a schema, if given, is valid and uses only supported keywords.
 
     Raises:
         InvalidInput: it is not a JSON Schema, or uses a keyword that is left out.
@@ -98,7 +98,7 @@ def check_schema(schema: Json, argument: str = "resultSchema") -> None:
 
 
 def check_result(schema: Json, result: Json) -> None:
-    """Check a result against the step's schema; without a schema, any result is valid.
+    """Check a result against the step's schema, if the step has a schema.
 
     Raises:
         InvalidInput: with the list of what is missing or wrong.
@@ -115,7 +115,7 @@ def check_result(schema: Json, result: Json) -> None:
 
 
 def summarize_errors(faults: list[SchemaError]) -> str:
-    """Return the first error as text, with the number of further errors."""
+    """Return the first schema violation as text, with the number of further violations."""
     more = f" (and {len(faults) - 1} more)" if faults[1:] else ""
     first = faults[0]
     return (
@@ -125,7 +125,7 @@ def summarize_errors(faults: list[SchemaError]) -> str:
 
 
 def result_errors(schema: Json, result: Json) -> list[SchemaError]:
-    """Return the violations of the step's schema in a result; empty without a schema.
+    """Return the places where a result violates the step's schema, if the step has a schema.
 
     Raises:
         TooLarge: checking it would take too long.
@@ -147,7 +147,7 @@ class Mismatch(NamedTuple):
 
 
 def mismatches(instance: Json, schema: Json, *, value: str, shape: str) -> list[Mismatch]:
-    """Return the first few violations of a checked JSON Schema, sorted by path.
+    """Return the first few places, sorted by path, where a value violates a JSON Schema.
 
     `value` and `shape` are the argument names of the two, for error messages.
 

@@ -1,4 +1,4 @@
-"""Bookkeeping after a plan is changed: plan status, sessions, and usage.
+"""Updates that follow a change of a plan: its status, its sessions, and its usage.
 
 The stored status follows the one derived from the steps; where the table has no direct edge, it
 moves through `executing`. Two stored statuses carry more information than the steps: `planning`
@@ -23,7 +23,7 @@ from waybook.plan.states import (
 
 
 def settle(draft: Draft) -> None:
-    """Move the plan's status to that derived from its steps; leave a closed plan unchanged."""
+    """Set the plan's status to the one derived from its steps, unless the plan is closed."""
     status, statuses = draft.plan.status, draft.plan.statuses()
     target = derive_plan_status(statuses)
     if status in CLOSED_PLAN or _says_more(status, target, statuses):
@@ -57,7 +57,7 @@ def _says_more(status: PlanStatus, target: PlanStatus, statuses: list[StepStatus
 
 
 def is_new_session(plan: Plan, session: str | None) -> bool:
-    """Return whether this session is not recorded with the plan yet and the plan is open."""
+    """Return whether the plan is open and this session is not recorded with it yet."""
     return session is not None and session not in plan.sessions and plan.status not in CLOSED_PLAN
 
 
@@ -78,7 +78,7 @@ def register_session(draft: Draft) -> None:
 
 
 def resume_session(plan: Plan, context: DecisionContext) -> Decision[None]:
-    """Record the session that reads the plan, if it is new and the plan has history."""
+    """Record a session that reads the plan, if new and if the plan changed since creation."""
     draft = Draft(plan, context)
     if plan.seq > 1:
         register_session(draft)
@@ -86,7 +86,7 @@ def resume_session(plan: Plan, context: DecisionContext) -> Decision[None]:
 
 
 def record_usage(draft: Draft, step_id: StepId, attempt: int, usage: Usage | None) -> None:
-    """Store the usage of an attempt at a step, including late results: their tokens were spent."""
+    """Store the usage of an attempt at a step; a late result has spent its tokens too."""
     if usage is None:
         return
     row: dict[str, Json] = {

@@ -85,7 +85,7 @@ class Submission:
     attempt: int | None = None
 
     def values(self) -> dict[str, Json]:
-        """Return the result as column values of the step's row."""
+        """Return the result as values for the columns of the step's row."""
         return {
             "result_summary": self.result_summary,
             "confidence": self.confidence,
@@ -211,7 +211,7 @@ def _keep_late_result(
 
 
 def _why_not_current(plan: Plan, step: Step, attempt: int) -> tuple[str, NextCall]:
-    """Return why a result of this attempt is refused, and the call to make instead."""
+    """Return why a result of an outdated or unknown attempt is refused, and the next call."""
     where: dict[str, object] = {"planId": plan.id}
     if not 1 <= attempt <= step.attempt:
         why = (

@@ -57,7 +57,7 @@ def truncate(text: str, most: int) -> str:
 
 
 def fair_share(lengths: list[int], budget: int) -> int:
-    """Return the maximum length per item at which all items fit in the budget.
+    """Return the length limit per item at which the items together fit in the budget.
 
     >>> fair_share([10, 100, 100], 110)
     50
@@ -71,7 +71,7 @@ def fair_share(lengths: list[int], budget: int) -> int:
 
 
 def allocate_space(claims: Sequence[SpaceClaim], room: int) -> list[int]:
-    """Return the space granted to each item: its maximum, its minimum, or a share by weight.
+    """Divide space between items by weight, within each item's minimum and maximum size.
 
     One level applies to all claims, so a long item does not shrink the share of the others. The
     minimum sizes together must fit in `room`.

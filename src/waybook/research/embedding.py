@@ -1,4 +1,4 @@
-"""Text embeddings as unit vectors, and resizing of vectors to the stored dimension count.
+"""Text embeddings as unit vectors, and their conversion to the stored number of dimensions.
 
 The built-in embedder sums the table rows of a text's words, with frequent words weighing less; no
 model runs. Sums are made of whole rows at a time: a row is one long integer with its numbers in
@@ -67,7 +67,7 @@ class StaticEmbedder:
         self._one_of_four = int.from_bytes(b"\xff\xff\0\0" * (table.dimensions // 4), "little")
 
     def embed(self, text: str) -> Vector:
-        """Return a text's embedding as a unit vector; without words, the neutral vector."""
+        """Return a text's embedding as a unit vector, or a neutral vector for no words."""
         counts = Counter[int]()
         for word, count in Counter(split_words(text[:MAX_TEXT_LENGTH])).items():
             if len(word) <= MAX_WORD_LENGTH:
@@ -79,7 +79,7 @@ class StaticEmbedder:
         return int.from_bytes(self._table.row(number), "little")
 
     def _sum(self, counts: Counter[int]) -> list[int]:
-        """Return the weighted sum of these rows per component, before the byte offset is removed.
+        """Return the sum of table rows, weighted by word count and still with the byte offset.
 
         Rows of one weight are added first, with two bytes for each number; then their sums are
         weighted and added, with four. Fifty thousand words of the greatest weight, which is 200,
@@ -98,7 +98,7 @@ class StaticEmbedder:
         return [number for four in zip(*fours, strict=True) for number in four]
 
     def _added(self, numbers: list[int]) -> tuple[int, int]:
-        """Add up these table rows; return sums of even and odd components, two bytes each."""
+        """Sum rows of the word vector table; return the even and odd components separately."""
         mask, even, odd = self._one_of_two, 0, 0
         for row in map(self._numbers, numbers):
             even += row & mask
@@ -118,12 +118,12 @@ class StaticEmbedder:
 
 @cache
 def term_weight(count: int) -> int:
-    """Return the weight of a word that occurs `count` times in a text."""
+    """Return the weight in an embedding of a word that occurs `count` times in the text."""
     return round(STEPS * (1 + log(count)))
 
 
 def neutral_vector(dimensions: int) -> Vector:
-    """Return the vector of a text without content."""
+    """Return the unit vector that stands for a text without words."""
     return (1 / sqrt(dimensions),) * dimensions
 
 
@@ -177,7 +177,7 @@ def resize_vector(numbers: Sequence[float], dimensions: int = DIMENSIONS) -> Vec
 
 @lru_cache(16)
 def _signs(count: int) -> tuple[int, ...]:
-    """Return `count` signs (1 or -1), pseudorandom but always the same."""
+    """Return a pseudorandom sequence of `count` signs (1 or -1), the same on every call."""
     bits = b"".join(sha256(f"fold {n}".encode()).digest() for n in range(count // 256 + 1))
     chance = int.from_bytes(bits, "little")
     return tuple(1 if chance >> place & 1 else -1 for place in range(count))

@@ -23,7 +23,7 @@ class RankedPassage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchReason:
-    """Reason for a search hit: the ranked list with the hit, its rank and its score."""
+    """Reason for a search hit: name of a ranked list, and rank and score of the hit in it."""
 
     by: str
     rank: int
@@ -41,7 +41,7 @@ class Hit:
 
 
 def fuse(lists: Mapping[str, Sequence[RankedPassage]], constant: int = CONSTANT) -> list[Hit]:
-    """Merge ranked lists into one, best first, with only the best passage of each subject."""
+    """Merge ranked lists, best hit first, with one passage for each artifact or source."""
     reasons: dict[str, list[MatchReason]] = {}
     parts: dict[str, tuple[int, int]] = {}
     for by, passages in lists.items():
@@ -63,7 +63,7 @@ def fuse(lists: Mapping[str, Sequence[RankedPassage]], constant: int = CONSTANT)
 
 
 def _once(passages: Sequence[RankedPassage]) -> Sequence[RankedPassage]:
-    """Return the first passage of each subject in a ranked list."""
+    """Return the first passage of each artifact or source in a ranked list."""
     first: dict[str, RankedPassage] = {}
     for passage in passages:
         first.setdefault(passage.subject_id, passage)

@@ -1,4 +1,4 @@
-"""Context packets handed to agents, cut to a size limit.
+"""Context packets for agents, truncated to a size limit.
 
 A packet has ordered parts. If they do not all fit, the space is divided by one level for all parts,
 scaled by weight: short parts stay whole, long ones are cut, and lists keep the most relevant
@@ -38,7 +38,7 @@ class FetchCall:
 
 @dataclass(frozen=True, kw_only=True)
 class TextField:
-    """Packet field that may be cut: a string, or any other value as JSON text."""
+    """Packet field that may be truncated: a string, or another value as JSON text."""
 
     name: str
     value: Json
@@ -57,7 +57,7 @@ class TextField:
 
     @cached_property
     def most(self) -> int:
-        """The maximum size that the field can use, in bytes."""
+        """Maximum size in bytes that the field can take in the packet."""
         full_size = json_size({self.name: self.value}) - 1
         return full_size if self._complete else full_size + self._note
 
@@ -71,12 +71,12 @@ class TextField:
 
     @cached_property
     def _note(self) -> int:
-        """Maximum size of the note about the omitted text, in bytes."""
+        """Maximum size in bytes of the note that describes the omitted text."""
         long = self.length or len(self.text)
         return json_size({self.name: self.get.to_json(long, offset=long)}) - 1
 
     def fitted(self, room: int) -> tuple[Json, Body | None]:
-        """Return the value cut to `room` bytes, and a note about the omitted text."""
+        """Return the value truncated to `room` bytes, and a note if text was omitted."""
         if self._complete and self.most <= room:
             return self.value, None
         shown = truncate(self.text, room - len(self.name) - 6 - self._note)
@@ -87,7 +87,7 @@ class TextField:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """Entry of a context packet: fields that are always shown, and texts that may be cut."""
+    """Entry of a context packet: fields always shown in full, and texts that may be cut."""
 
     frame: Body
     texts: tuple[TextField, ...] = ()
@@ -108,7 +108,7 @@ class Entry:
         return json_size(self.frame) + 1 + CUT_OVERHEAD
 
     def fit(self, room: int) -> Body:
-        """Return the entry cut to `room` bytes, with notes about the omitted text."""
+        """Return the entry truncated to `room` bytes, with notes about the omitted text."""
         claims = [(text.most, text.floor, text.counts) for text in self.texts]
         allotted = allocate_space(claims, room - self._frame)
         body, cut = dict(self.frame), Body()
@@ -144,7 +144,7 @@ class SingleEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class EntryList:
-    """Packet part with ordered entries; those nearest to the focus are kept first."""
+    """Packet part that lists entries; the entries nearest to the focus are preferred."""
 
     name: str
     entries: tuple[Entry, ...]
@@ -169,7 +169,7 @@ class EntryList:
 
     @cached_property
     def empty(self) -> int:
-        """The size of the list without entries, in bytes."""
+        """Size in bytes that the list takes even without entries."""
         return len(self.name) + 6
 
     @cached_property
@@ -180,7 +180,7 @@ class EntryList:
         return len(self.name) + 4 + max(ends)
 
     def fitted(self, room: int) -> tuple[Json, Body | None]:
-        """Return the entries that fit in `room` bytes, in fair shares, and a note on the rest.
+        """Return entries that fit, sharing `room` bytes fairly, and a note about omitted ones.
 
         At least one entry is shown if its minimum size fits, so that paging always advances.
         """
@@ -218,7 +218,7 @@ Part: TypeAlias = TextField | SingleEntry | EntryList
 def build_packet(
     frame: Body, parts: Sequence[Part], *, ending: Body, room: int, again: FetchCall
 ) -> Body:
-    """Build a packet of at most `room` bytes; `frame` and `ending` are always included.
+    """Build a packet of at most `room` bytes that always includes `frame` and `ending`.
 
     `again` requests the same packet with more space.
     """
@@ -245,7 +245,7 @@ def build_packet(
 
 
 def _admitted(parts: Sequence[Part], room: int, again: FetchCall) -> list[Part]:
-    """Return the packet parts that fit with their minimum sizes, in order."""
+    """Return, in order, the packet parts that fit in `room` bytes at their minimum sizes."""
     if sum(part.floor for part in parts) <= room:
         return [*parts]
     room -= _more([part.name for part in parts], again)

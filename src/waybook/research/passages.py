@@ -90,7 +90,7 @@ def source_hash(*, url: str | None, title: str, quote: str | None) -> str:
 
 
 def source_id(content_hash: str) -> str:
-    """Return the id of the source with this hash, so that the same source is stored only once.
+    """Return the source id derived from this hash, so that equal sources are stored once.
 
     >>> source_id("0" * 64)
     '00000000-0000-8000-8000-000000000000'

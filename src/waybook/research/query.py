@@ -13,7 +13,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def correct_word(word: str, table: WordVectors) -> str | None:
-    """Return the likeliest known word one edit away; None if none is close or `word` is known.
+    """Return the likeliest known word one edit away; None without one or if `word` is known.
 
     An edit is an inserted, missing, wrong or transposed letter. The first letter is seldom wrong;
     otherwise the most frequent word is the most likely.
@@ -65,7 +65,7 @@ _AROUND = ".,;:!?()[]{}<>\"'`*-&|\\\u2013\u2014\u2026\u201c\u201d\u2018\u2019\xa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """Word of a search query, as written."""
+    """Word of a search query as the user wrote it, with its weight."""
 
     text: str
     #: Corrected spelling of the word if the word looks misspelled; None otherwise.
@@ -125,7 +125,7 @@ def parse_query(text: str, table: WordVectors | None = None) -> SearchQuery:
 
 
 def _bare(chunk: str) -> str:
-    """Return a word of a query without surrounding punctuation and search syntax."""
+    """Return a word of a query without the punctuation around it and without search syntax."""
     return chunk.strip(_AROUND).replace('"', " ").replace("\\", " ")
 
 
@@ -160,7 +160,7 @@ class Snippet:
     cut_after: bool
 
     def highlight(self, before: str = "**", after: str = "**") -> str:
-        """Return the text with matching words highlighted, and an ellipsis where it is cut."""
+        """Return the excerpt with matching words highlighted, and an ellipsis at a cut end."""
         pieces, at = list[str](), 0
         for start, end in self.marks:
             pieces += [self.text[at:start], before, self.text[start:end], after]
@@ -177,7 +177,7 @@ class _Match:
 
 
 def build_snippet(text: str, question: SearchQuery, longest: int = MAX_SNIPPET_LENGTH) -> Snippet:
-    """Return the excerpt of at most `longest` characters with the greatest match weight.
+    """Return the excerpt of up to `longest` characters whose matches weigh most in total.
 
     >>> from waybook.research.query import parse_query
     >>> build_snippet("Rain fell. The dams broke.", parse_query("dam break"), 15).highlight()
@@ -230,7 +230,7 @@ def _best(matches: Sequence[_Match], weights: dict[str, float], longest: int) ->
 
 
 def _window(text: str, core: tuple[int, int], longest: int) -> tuple[int, int]:
-    """Return a text span extended by as much context as fits, cut at word boundaries."""
+    """Return a text span, extended by context in whole words up to `longest` characters."""
     start = max(0, core[0] - (longest - (core[1] - core[0])) // 3)
     if start:
         blank = _BLANK.search(text, start - 1, core[0])

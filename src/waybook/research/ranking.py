@@ -58,7 +58,7 @@ ROW_BYTES = DIMENSIONS + 4 + 20 + 1
 
 
 class Block:
-    """Block of up to `BLOCK_ROWS` vectors, stored in columns."""
+    """Block of up to `BLOCK_ROWS` vectors, as one array for each field."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -109,7 +109,7 @@ class Block:
     def cosines(
         self, query: NDArray[np.float32], floats: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """Return each row's cosine, -inf if deleted; `floats` is a buffer for one block."""
+        """Return each row's cosine to the query, -inf if deleted; `floats` is a buffer."""
         # The block may have more rows than `floats`, because a thread that adds rows may have
         # enlarged the block since `floats` was allocated.
         rows = min(self.rows, len(floats))
@@ -142,7 +142,7 @@ class Block:
 
 
 class Keys:
-    """Set of vector keys, prepared for finding their rows in a block."""
+    """Set of vector keys, in a form that speeds up finding their rows in a block."""
 
     def __init__(self, records: NDArray[np.void]) -> None:
         self.low = records["low"].astype(np.uint64)
@@ -170,11 +170,11 @@ class VectorIndex:
         return sum(block.capacity for block in self._blocks) * ROW_BYTES
 
     def extend(self, packed: bytes) -> None:
-        """Add vectors from packed records; none of their keys may be in the index yet."""
+        """Add vectors from packed records, whose keys must not be in the index yet."""
         self._append(np.frombuffer(packed, RECORDS))
 
     def change(self, added: bytes, deleted: bytes) -> None:
-        """Remove the vectors with `deleted` keys, then add those in `added` that are new."""
+        """Remove vectors with `deleted` keys, then add vectors in `added` with new keys."""
         self._remove(Keys(np.frombuffer(deleted, KEYS)))
         self._append(self._new(np.frombuffer(added, RECORDS)))
         if self._deleted > MAX_DELETED_SHARE * (len(self) + self._deleted):
@@ -195,7 +195,7 @@ class VectorIndex:
         ]
 
     def _new(self, records: NDArray[np.void]) -> NDArray[np.void]:
-        """Return those records that are not in the index yet."""
+        """Return the records whose keys are not in the index yet."""
         if not len(records):
             return records
         keys = Keys(records)
@@ -229,7 +229,7 @@ class VectorIndex:
 def _best_of(
     block: Block, cosines: NDArray[np.float32], most: int
 ) -> Iterator[tuple[float, int, int, int]]:
-    """Yield distance and key of the best rows in a block, with all ties for the last place."""
+    """Yield distance and key of the `most` best rows in a block, and of ties for last rank."""
     rows = np.flatnonzero(np.isfinite(cosines))
     if len(rows) > most:
         least = np.partition(cosines, -most)[-most]

@@ -22,7 +22,7 @@ ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class RunDecision(Generic[ReplyT_co]):
-    """Reply and database writes that a rule decided on, before anything is sent or written."""
+    """Result of a rule, not yet applied: the reply to send, and the changes to write."""
 
     reply: ReplyT_co
     run: Run
@@ -98,7 +98,7 @@ class RunDraft:
         return document
 
     def store_text(self, entity: Entity, row_id: str, *texts: str, **row: Json) -> None:
-        """Record a new row with long texts; the audit stores only the hashes of the texts."""
+        """Record a new row with long texts, of which the audit stores only the hashes."""
         self._texts[row_id] = texts
         self._note(entity, row_id, WHOLE_ROW, None, {**row, "content_hash": text_hash(*texts)})
 
@@ -142,7 +142,7 @@ class RunDraft:
     # Reading
 
     def step_of(self, job: Job) -> StepRun:
-        """Return the step that a job belongs to, as changed so far."""
+        """Return the step that a job belongs to, with the changes that the draft has made."""
         return self.steps[step_id(job.stage, job.step_key)]
 
     def steps_in(self, stage: str) -> Iterable[StepRun]:
@@ -157,7 +157,7 @@ class RunDraft:
         self._changes = []
 
     def decide(self, reply: ReplyT, *, refusal: Refused | None = None) -> RunDecision[ReplyT]:
-        """Return the decision; raise AssertionError if a change has no audit entry."""
+        """Return the reply and all writes; raise AssertionError for a change without audit."""
         if self._changes:
             unrecorded = [f"{change.entity}.{change.field}" for change in self._changes]
             raise AssertionError(f"changes without an audit entry: {unrecorded}")
@@ -182,7 +182,7 @@ class RunDraft:
 
 
 def record_usage(draft: RunDraft, job: Job, attempt: int, usage: Usage | None) -> None:
-    """Store the usage of an attempt at a job, including late results: their tokens were spent.
+    """Store the usage of an attempt at a job; a late result has spent its tokens too.
 
     If no model is reported, the model the job is assigned to is recorded.
     """

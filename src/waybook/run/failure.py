@@ -43,7 +43,7 @@ def retry_failed(
     *,
     step_key: str | None = None,
 ) -> RunDecision[RetriedJobs]:
-    """Reset the failed jobs of a stage, or of one of its steps, to pending; keep their rows.
+    """Reset the failed jobs of a stage, or of one of its steps, to pending; delete no rows.
 
     Raises:
         InvalidInput: there is no such stage or step.
@@ -76,7 +76,7 @@ def _fresh(draft: RunDraft, job: Job) -> Job:
 def regenerate(
     run: Run, compiled_dag: CompiledDag, job: Job, document_id: str, context: DecisionContext
 ) -> RunDecision[RegenerationJob]:
-    """Create a new job that regenerates a document and replaces the job that produced it.
+    """Create a job that produces a document again and replaces the job that produced it.
 
     A closed step stays closed; when the new job completes, there is a new version of the document.
 
@@ -113,7 +113,7 @@ AGAIN = NextCall("get_next_job", {}, "get your job again; its reply has the atte
 
 
 def stale_attempt_error(job: Job, attempt: int) -> StaleAttempt | None:
-    """Return the error for an outdated attempt number, or None if it is current."""
+    """Return the error for an attempt number that is not current, or None if it is current."""
     if job.attempt == attempt:
         return None
     by = f" by {job.held_by}" if job.held_by else ""
@@ -186,7 +186,7 @@ def fail_job(
 def fail_permanently(
     draft: RunDraft, job: Job, error: str, status: JobStatus = JobStatus.RETRY_LOOP_FAILED
 ) -> Job:
-    """Fail a job; it is tried again only if a person or an agent requests it."""
+    """Fail a job permanently; only a person or an agent can request another try."""
     failed = draft.set_job(job, status=status, error=error, completed_at=draft.moment.now)
     if job.counted:
         step = draft.step_of(job)

@@ -35,7 +35,7 @@ class CompiledDag:
 
     @cached_property
     def produced_documents(self) -> ProducedDocuments:
-        """Return all documents that the steps produce; any other input is external."""
+        """Return all documents that steps produce; every other input comes from outside."""
         return produced_documents(self.dag)
 
     @cached_property
@@ -64,7 +64,7 @@ class CompiledDag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRun:
-    """One stage of a run; its list of models is fixed when the stage starts."""
+    """One stage of a run, with the list of models that was fixed when the stage started."""
 
     slug: str
     models: tuple[str, ...]
@@ -91,7 +91,7 @@ class StageRun:
 
 
 def step_id(stage: str, key: str) -> str:
-    """Return a step's id within its run, unique for any slugs.
+    """Return a step's id within its run, which is unique for all characters in slugs.
 
     >>> step_id("thesis", "case"), step_id("a/b", "c"), step_id("a", "b/c")
     ('thesis/case', 'a~1b/c', 'a/b/c')
@@ -101,7 +101,7 @@ def step_id(stage: str, key: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRun:
-    """Opened step of a run, with its numbers of total, completed and failed units of work."""
+    """Opened step of a run, with its numbers of all, completed and failed units of work."""
 
     stage: str
     key: str
@@ -194,7 +194,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Run of a DAG, with the data that a call needs."""
+    """Run of a DAG, as loaded for a call, with only the parts that the call needs."""
 
     id: str
     name: str
@@ -209,7 +209,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewDocument:
-    """Document produced by a job; its text is stored in its row, and its hash in the audit."""
+    """Document that a job produced; its text is stored in its row, its hash in the audit."""
 
     id: str
     stage: str
@@ -237,7 +237,7 @@ class NewDocument:
 
 
 def origins_json(origins: Origins) -> Json:
-    """Return document origins as JSON, as they are stored."""
+    """Return document chains and their authors as JSON, in the form that is stored."""
     return {
         "firstAuthor": [[lineage, author] for lineage, author in origins.first_author.items()],
         "authors": [*origins.authors],

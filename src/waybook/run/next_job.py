@@ -35,7 +35,7 @@ class OpenJobs:
 
 @dataclass(frozen=True, slots=True)
 class NothingReady:
-    """Reply if every open job is in progress, delayed, or assigned to another model."""
+    """Reply if no job is free: each open job is in progress, delayed, or for another model."""
 
     open_jobs: tuple[OpenJobs, ...]
 
@@ -58,7 +58,7 @@ class RunComplete:
 
 @dataclass(frozen=True, slots=True)
 class AttemptsExhausted:
-    """Reply if the candidate job failed for lack of attempts; the caller should ask again."""
+    """Reply if the next job failed because it has no attempts left; the caller asks again."""
 
     job: Job
 
@@ -77,7 +77,7 @@ def next_job(
     candidate: Job | None,
     open_jobs: Sequence[OpenJobs],
 ) -> RunDecision[NextJob]:
-    """Return the job that the caller holds, else a new job, else the reason for no job.
+    """Return the job that the caller holds, or a new job, or the reason why there is no job.
 
     `held` is only used if the caller is its holder, regardless of the store's query. The candidate
     is free: it is unclaimed, or its holder has been inactive for too long.

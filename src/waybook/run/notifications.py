@@ -32,7 +32,7 @@ def _notices(before: Run | None, run: Run, compiled_dag: CompiledDag) -> Iterato
 
 
 def _failing(run: Run | None) -> dict[str, list[str]]:
-    """Return the steps with permanently failed jobs that are not retried yet, by stage."""
+    """Return, by stage, the open steps with failed jobs that are not retried yet."""
     by_stage: dict[str, list[str]] = {}
     for step in run.steps.values() if run else ():
         if step.failed and step.closed_at is None:

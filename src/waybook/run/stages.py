@@ -30,7 +30,7 @@ MAX_NAMES_LISTED = 50
 
 
 def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
-    """Start a stage with a fixed list of models, and open its first steps.
+    """Start a stage with a list of models that stays fixed, and open its first steps.
 
     Raises:
         InvalidInput: there are no models.
@@ -92,7 +92,7 @@ def require_step(compiled_dag: CompiledDag, slug: str, key: str) -> None:
 
 
 def _prior(draft: RunDraft, slug: str, models: tuple[str, ...]) -> Origins:
-    """Return the document origins that the preceding stages pass to this stage."""
+    """Return the document chains and authors that preceding stages pass to this stage."""
     before = draft.compiled_dag.dag.before(slug)
     if not before:
         return entry_origins(models)
@@ -126,7 +126,7 @@ def _fits(draft: RunDraft, slug: str, models: tuple[str, ...], prior: Origins) -
 
 
 def advance(draft: RunDraft, slug: str) -> None:
-    """Close finished steps, open ready steps; complete the stage if all steps are closed."""
+    """Close finished steps and open ready steps; complete the stage once all are closed."""
     compiled_dag, stage, now = draft.compiled_dag, draft.stages[slug], draft.moment.now
     units_by_key: dict[str, tuple[Unit, ...]] = {}
 
@@ -171,7 +171,7 @@ def _job(draft: RunDraft, slug: str, unit: Unit) -> Job:
 
 
 def recreate_job(draft: RunDraft, job: Job, **values: object) -> Job:
-    """Return a new job for the unit of work of an existing job."""
+    """Return a new job that does the unit of work of an existing job again."""
     fresh = Job(
         id=draft.moment.new_id(),
         stage=job.stage,

@@ -14,7 +14,7 @@ from waybook.run.stages import require_stage, start_stage, validate_models
 
 @dataclass(frozen=True, slots=True)
 class StartedStages:
-    """Stages that a call started, in order."""
+    """Stages that a call started, in the order in which they started."""
 
     stages: tuple[StageRun, ...]
 
@@ -55,7 +55,7 @@ def give_feedback(
     *,
     place: str | None = None,
 ) -> RunDecision[StartedStages]:
-    """Store a person's feedback on a completed stage, and start the stages that it allows.
+    """Store a person's feedback on a completed stage, and start the stages it was blocking.
 
     Raises:
         InvalidInput: there is no such stage.
@@ -101,7 +101,7 @@ def start_open_stage(
     models: Sequence[str] | None,
     context: DecisionContext,
 ) -> RunDecision[StartedStages]:
-    """Start a stage whose preceding stages have feedback, unless it is already started.
+    """Start a stage unless it is already started; its preceding stages must have feedback.
 
     Raises:
         InvalidInput: there is no such stage.

@@ -11,7 +11,7 @@ from waybook.run.model import CompiledDag, Run, StepRun
 
 
 class RunState(StrEnum):
-    """Overall state of a run; if several members apply, the first one is the state."""
+    """Overall state of a run: the first of these members that applies to the run."""
 
     COMPLETED = "completed"
     #: A step has failed permanently; work on other steps may continue.
@@ -32,7 +32,7 @@ def run_state(run: Run, compiled_dag: CompiledDag) -> RunState:
 
 
 def awaiting_feedback(run: Run, compiled_dag: CompiledDag) -> str | None:
-    """Return the stage that awaits feedback, or None while any stage is in progress."""
+    """Return the stage that awaits feedback; None if no stage does or one is in progress."""
     if any(stage.completed_at is None for stage in run.stages.values()):
         return None
     waiting = (

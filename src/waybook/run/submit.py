@@ -19,7 +19,7 @@ from waybook.run.stages import advance, recreate_job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedDocument:
-    """Submitted document; a missing key or model matches any key or model."""
+    """Submitted document, which matches any key if it has no key, and likewise any model."""
 
     content: str
     document_key: str | None = None
@@ -74,7 +74,7 @@ def submit_job(
 
 
 def _keep_late(draft: RunDraft, job: Job, submission: Submission) -> None:
-    """Store a late result, although the call is then refused."""
+    """Store a late result before the call that submitted it is refused."""
     text = "\n\n".join(document.content for document in submission.documents)
     late_id = draft.moment.new_id()
     at = draft.moment.now.isoformat()
@@ -140,7 +140,7 @@ def _completed(
 
 
 def _join_parts(submission: Submission, parts: Sequence[str]) -> tuple[SubmittedDocument, ...]:
-    """Return the last part of a document, joined with all previous parts."""
+    """Return the complete document: all previous parts, then the submitted last part."""
     (text,) = _alone(submission)
     first = submission.documents[0]
     joined = "".join([*parts, text])
@@ -153,7 +153,7 @@ DocumentTarget = tuple[str, ProducedDocument]
 def _assigned(
     step: RecipeStep, made: Sequence[ProducedDocument], handed: Sequence[SubmittedDocument]
 ) -> Mapping[DocumentTarget, str]:
-    """Match submitted texts to expected documents; one without key and model matches all."""
+    """Match submitted texts to expected documents; a text without key and model fits all."""
     wanted: dict[DocumentTarget, str | None] = {
         (key, out): None for key in output_keys(step) for out in made
     }

@@ -43,7 +43,7 @@ class Subject(NamedTuple):
 
 
 class ChainEnd(NamedTuple):
-    """Expected last number and hash of an audit chain, and its actual last number."""
+    """Last entry number and hash that an audit chain should have, and its real last number."""
 
     seq: int
     hash: bytes
@@ -77,7 +77,7 @@ class ChainHead(NamedTuple):
     at: datetime | None = None
 
     def after(self, now: datetime) -> datetime:
-        """Return the time for the next audit entry: `now`, but not before the last entry.
+        """Return the time for the next audit entry: `now`, or the last entry's time if later.
 
         Several servers write to one chain, each with its own estimate of the database clock, so
         `now` may be earlier than the last entry.
@@ -86,7 +86,7 @@ class ChainHead(NamedTuple):
 
 
 def seal(entry: SealedEntry, previous: bytes) -> bytes:
-    """Return an audit entry's hash over the previous hash and every field with its length."""
+    """Return an audit entry's hash: over the previous hash, and each field with its length."""
     fields = (
         entry.subject,
         entry.subject_id,
@@ -157,13 +157,13 @@ def changes_of(details: Json) -> Iterator[Change]:
 
 
 def read_entries(rows: Iterable[SealedEntry]) -> list[SealedEntry]:
-    """Return the audit entries with times in UTC, as their hashes require."""
+    """Return the audit entries with times in UTC, from which their hashes are computed."""
     return [entry._replace(at=entry.at.astimezone(UTC)) for entry in rows]
 
 
 @dataclass(slots=True)
 class Patch:
-    """Net change of one row in a decision: inserted or not, new values, deleted or not."""
+    """Net effect of a decision on one row: whether inserted or deleted, and the new values."""
 
     id: str
     made: bool = False

@@ -38,7 +38,7 @@ MAX_SHOWN = 20
 
 
 class LoggedCall(NamedTuple):
-    """Tool call of an org; the fields from `at` on are in the order of the table's columns."""
+    """Tool call of an org; its fields from `at` on match the columns of the table in order."""
 
     org_id: UUID
     at: datetime
@@ -110,7 +110,7 @@ class ModelUsageRow(NamedTuple):
 
 
 class WorkUsageRow(NamedTuple):
-    """Tokens and cost of one plan, run or the server's own model; `total` counts such rows."""
+    """Tokens and cost of a plan, a run, or the server's model; `total` is the row count."""
 
     input_tokens: int
     output_tokens: int
@@ -181,7 +181,7 @@ class CallLog:
             self.dropped_of[call.org_id] += 1
 
     async def write_next(self) -> None:
-        """Wait for a call, then log it together with the calls that follow shortly after."""
+        """Wait for a call, wait briefly for more calls, and write them all to the log."""
         first = await self._waiting.get()
         await asyncio.sleep(BATCH_DELAY_SECONDS)
         await self._write([first, *self._take()])
@@ -244,12 +244,12 @@ def hash_arguments(arguments: Json) -> bytes:
 
 
 def lookup_statement(key: Key) -> Statement:
-    """Select the stored answer; run after locking, so that a concurrent duplicate is seen."""
+    """Select the stored answer; must run after locking, to see one from a concurrent call."""
     return SQL["stored_answer"](tool=key.tool, key=key.key)
 
 
 def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
-    """Return the stored answer in a row; raise if it was stored for other arguments.
+    """Return the stored answer in a row; raise an error if its call had other arguments.
 
     Raises:
         IdempotencyConflict: the key was used for a call with other arguments.
@@ -267,7 +267,7 @@ def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
 
 
 def org_statements(since: datetime | None, most: int) -> tuple[Statement, Statement, Statement]:
-    """Select the org's usage since a time: total, by model, by plan or run (`most` each)."""
+    """Select the org's usage since a time: total, by model, by plan or run (`most` rows)."""
     return (
         SQL["usage_totals"](since=since),
         SQL["usage_by_model"](since=since, most=most),
@@ -276,7 +276,7 @@ def org_statements(since: datetime | None, most: int) -> tuple[Statement, Statem
 
 
 def server_usage_statement(usage_id: str, usage: Usage, *, at: datetime, by: str) -> Statement:
-    """Insert the tokens and cost of the server's own language model."""
+    """Insert the tokens and cost that the server's own language model used."""
     return SQL["insert_own_usage"](
         id=usage_id,
         input_tokens=usage.input_tokens,

@@ -1,4 +1,4 @@
-"""Notification outbox: messages are written with the change they report and sent later."""
+"""Notification outbox: a message is written together with its change, and sent later."""
 
 from datetime import datetime, timedelta
 
@@ -22,7 +22,7 @@ SQL = load("deliveries", claim=WebhookMessage, latest=Delivery, delivery_counts=
 
 
 def insert_statement(message_id: str, notification: Notification, now: datetime) -> Statement:
-    """Insert a notification under its id, to be delivered."""
+    """Insert a notification with this id into the outbox, from which it is delivered."""
     return SQL["insert_delivery"](
         id=message_id,
         event=notification.kind,

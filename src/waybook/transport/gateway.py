@@ -110,7 +110,7 @@ class ToolGateway:
         return await dispatcher.list_outputs(caller, plan_id)
 
     async def event_bus(self, request: Request | None) -> tuple[Bus, UUID]:
-        """Return the event bus, and the caller's org, whose changes the caller may subscribe to."""
+        """Return the event bus, and the org whose changes the caller may subscribe to."""
         dispatcher = await self.dispatcher()
         return dispatcher.bus, (await self.caller(request)).org_id
 
@@ -121,7 +121,7 @@ class ToolGateway:
     async def _entering(
         self, request: Request | None, what: str = ""
     ) -> tuple[DispatcherPort, Caller]:
-        """Return the dispatcher and the caller, marked if the request was already counted.
+        """Return the dispatcher and the caller, which is marked if its request is counted.
 
         Raises:
             RateLimited: the request exceeded the org's rate limit.

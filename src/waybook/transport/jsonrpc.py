@@ -76,7 +76,7 @@ def is_id(value: object) -> bool:
 
 
 def id_of(beginning: bytes, end: bytes) -> str | int | None:
-    """Find a request's id in its first and last bytes; return None without an id.
+    """Return the id found in the first or last bytes of a request, or None without an id.
 
     >>> id_of(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"id":8,', b'"id":9}}')
     7

@@ -33,7 +33,7 @@ def area(box: Box | Frame) -> Area:
 
 
 def meet(first: Area, other: Area) -> bool:
-    """Return whether two rectangles overlap by more than a border."""
+    """Return whether two rectangles overlap; a shared border is not an overlap."""
     return (
         first[0] < other[2] and other[0] < first[2] and first[1] < other[3] and other[1] < first[3]
     )

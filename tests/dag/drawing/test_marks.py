@@ -1,4 +1,4 @@
-"""Annotations on a map, derived from a report; the example image is up to date."""
+"""Annotations that a report adds to a map, and a check that the example image is current."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Our server with the conformance suite's fixtures; other requests reach our own code."""
+"""Our server plus the conformance suite's fixtures; all other requests reach our own code."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar

@@ -34,7 +34,7 @@ from waybook.store.driver.queries import first_value, new_id
 
 
 async def authenticate_token(services: Services, secret: str, channel: Channel) -> Caller:
-    """Return the caller, on this channel, that this API token belongs to.
+    """Return the caller that owns this API token, as a caller on this channel.
 
     Raises:
         Unauthenticated: it is no token, or not a valid one; the error does not say which.
@@ -86,7 +86,7 @@ async def authenticate_bearer(
 async def authenticate_issuer_token(
     services: Services, issuer: IssuerClient, text: str, channel: Channel
 ) -> Caller:
-    """Return the caller, on this channel, whose access token of the issuer this is.
+    """Return the caller whom the issuer's access token identifies, as a caller on this channel.
 
     Raises:
         Unauthenticated: it is not valid here.
@@ -135,7 +135,7 @@ async def find_or_create_member(
 
 
 async def database_time(services: Services) -> datetime:
-    """Return the database's time, from an earlier reply if possible, otherwise by a query."""
+    """Return the database's current time: computed from an earlier reply, or else queried."""
     now = services.database.now()
     if now is None:
         (rows,) = await services.database.read_global("select app_now()")
@@ -253,7 +253,7 @@ async def start_by_issuer(
 async def authenticate_session(
     services: Services, secret: str, *, notes: bool = True
 ) -> SignedInUser:
-    """Return the user of the web session with this secret; `notes` allows recording the use.
+    """Return the user of the web session with this secret; record the use if `notes` is set.
 
     Raises:
         Unauthenticated: the session has ended or never existed.

@@ -100,7 +100,7 @@ async def enable_user(ctx: RequestContext, name: str) -> User:
 
 
 async def change_scopes(ctx: RequestContext, name: str, scopes: tuple[Scope, ...]) -> User:
-    """Set the scopes of a user; they limit every credential of the user from the next request.
+    """Set the scopes of a user; from the next request on, they limit all the user's credentials.
 
     Raises:
         Forbidden: the caller does not administer the org.
@@ -119,7 +119,7 @@ async def _changed(ctx: RequestContext, name: str, rule: UserChange) -> User:
 
 
 def require_user(rows: list[UserRow], name: str) -> User:
-    """Return the user with this name from the rows that the database found.
+    """Return the user with this name, read from the rows that a query for the name returned.
 
     Raises:
         NotFound: there is no user of this name.
@@ -209,7 +209,7 @@ class Members:
 
     @property
     def active_tokens(self) -> list[TokenUse]:
-        """Return the API tokens that are neither revoked nor expired."""
+        """Return those of the given API tokens that are neither revoked nor expired."""
         return [token_use for token_use in self.tokens if is_active(token_use.token, self.now)]
 
 

@@ -1,4 +1,4 @@
-"""Reading of texts that a context packet truncated, and the search that packets use.
+"""Reading of the omitted rest of texts in context packets, and the search that packets use.
 
 A text is read on from where the packet ended. The search is full-text, and semantic where
 embeddings are available.
@@ -72,7 +72,7 @@ async def read_continuation(
 
 
 def part_statement(plan_id: str, part: str, page: Page) -> Statement:
-    """Return the SQL statement that reads this part of a plan's texts.
+    """Return the SQL statement that reads the text of a plan that `part` names.
 
     Raises:
         InvalidInput: there is no such part.

@@ -56,7 +56,7 @@ class JobInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobMaterials:
-    """Complete prompt, inputs and parts of a job; the documents' texts are not loaded yet."""
+    """Prompt, inputs and submitted parts of a job, without the texts of input documents."""
 
     prompt: str
     inputs: Sequence[JobInput]
@@ -124,7 +124,7 @@ def _document(info: DocumentInfo) -> JobInput:
 
 
 def _from_outside(locked: LockedRun, input_: Input, brief: RunBriefRow) -> Iterator[JobInput]:
-    """Yield an input that no step produces: feedback on a stage, or the run's input."""
+    """Yield a job's input that no step produces: feedback on a stage, or the run's input."""
     key, stage = input_.document_key, input_.stage
     run_input = brief.input
     by: str | None = brief.created_by
@@ -228,7 +228,7 @@ async def build_job_packet(locked: LockedRun, job: Job, room: int) -> Body:
 
 
 def _rest(job: Job, left: int, key: str | None = None, *, offset: int | None = None) -> Json:
-    """Return how much of a text is missing, and the tool call that fetches the rest."""
+    """Return the length of a text's omitted rest, and the tool call that fetches the rest."""
     args: Body = non_empty(jobId=job.id, documentKey=key, offset=offset)
     return {"left": left, "get": next_call("get_job_input", "the rest", **args)}
 
@@ -248,7 +248,7 @@ async def _previous(locked: LockedRun, job: Job, room: int, cut: Body) -> str:
 
 
 def required_documents(locked: LockedRun, job: Job) -> list[Json]:
-    """Return the documents to submit: one per key, or per key and model if there are several."""
+    """Return the documents to submit: one per key, or per key and model for several models."""
     step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
     made = job.unit.makes if job.unit else ()
     if len(made) == 1:
@@ -257,7 +257,7 @@ def required_documents(locked: LockedRun, job: Job) -> list[Json]:
 
 
 def fit_views(views: Sequence[Json], room: int) -> list[Json]:
-    """Return the first of these JSON values, as many as fit into `room` bytes."""
+    """Return as many of the first JSON values in this list as fit into `room` bytes."""
     listed: list[Json] = []
     for view in views:
         room -= len(orjson.dumps(view)) + 1
@@ -282,7 +282,7 @@ def input_header(job_input: JobInput) -> Body:
 
 
 def _frame(job_input: JobInput, job: Job) -> int:
-    """Return the size in bytes of a job's input without its text."""
+    """Return the size in bytes of a job's input in the reply, excluding the input's text."""
     return len(orjson.dumps(_view(job_input, job, ""))) + 1
 
 
@@ -300,7 +300,7 @@ def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> list[JobInput]:
 async def _with_contents(
     locked: LockedRun, job: Job, shown: list[JobInput], room: int
 ) -> list[Json]:
-    """Return the inputs with their texts, truncated fairly if together they are too long."""
+    """Return the inputs with their texts; if the total is too long, cut the longest texts."""
     left = max(MIN_SHARE_BYTES, room - sum(_frame(job_input, job) for job_input in shown))
     share = fair_share([job_input.length for job_input in shown], left)
     ids = [job_input.document.id for job_input in shown if job_input.document]

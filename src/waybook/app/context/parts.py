@@ -116,7 +116,7 @@ class PacketReader:
         *,
         counts: int = 1,
     ) -> EntryList:
-        """Return artifacts, most relevant, then newest; `get` lists all, newest first."""
+        """Return relevant artifacts, then the newest; `get` lists all, newest first."""
         entries = {stored.id: stored for stored in ranked}
         entries |= {stored.id: stored for stored in newest if stored.id not in entries}
         return EntryList(

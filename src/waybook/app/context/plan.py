@@ -83,7 +83,7 @@ def plan_parts(of: PlanMaterial, reader: PacketReader) -> list[Part]:
 
 
 def named_list(name: str, of: PlanMaterial, reader: PacketReader) -> list[Part]:
-    """Return the only part of a context packet: the list with this name."""
+    """Return the list with this name as the only part of a plan's context packet."""
     if name == "steps":
         entries = [*_entries(of.plan.steps[of.page.offset :], of, reader)]
         return [reader.page(name, entries, of.page, len(of.plan.steps))]
@@ -172,7 +172,7 @@ def _artifacts(of: PlanMaterial, reader: PacketReader) -> EntryList:
 
 
 def _events(of: PlanMaterial) -> EntryList:
-    """Return the latest audit entries, newest first; with `since`, those after it, oldest first."""
+    """Return the latest audit entries, newest first, or those after `since`, oldest first."""
     reader = PacketReader("get_research_context", {"planId": of.plan.id})
     seqs = [entry.seq for entry in of.entries]
     numbers = [of.since, *seqs] if of.since is not None else [0] * (len(seqs) + 1)

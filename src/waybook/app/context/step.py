@@ -116,7 +116,7 @@ def _lists(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
 def _earlier(
     of: StepMaterial, results: dict[str, tuple[float | None, TextPrefix]], reader: PacketReader
 ) -> EntryList:
-    """Return results of the step's dependencies, else of the steps before it, nearest first."""
+    """Return results of the step's dependencies, else of all earlier steps, nearest first."""
     entries = [
         Entry(
             frame=step_header(

@@ -1,4 +1,4 @@
-"""Verification of the audit: chains and heads are intact, and a replay yields the stored rows.
+"""Verification of the audit: chains and their ends are intact, and a replay yields the rows.
 
 One subject is verified after the other, so that memory is bounded by the longest history. A
 subject's rows and the end of its chain come from one snapshot; its entries up to there never
@@ -31,7 +31,7 @@ ORG = "org"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditVerdict:
-    """Result of verifying one subject: the error, if any, and the first entry it affects."""
+    """Result of verifying one subject: its errors, and the number of its first bad entry."""
 
     subject: Subject
     entries: int

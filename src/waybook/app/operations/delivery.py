@@ -1,4 +1,4 @@
-"""Delivery of webhook messages, by the server or, for single messages, by an operator.
+"""Delivery of webhook messages by the server; an operator can also send a single message.
 
 A message is claimed under a lease, delivered without any lock held, then recorded. If the process
 is killed in between, the next one delivers the message a second time, under the same id.

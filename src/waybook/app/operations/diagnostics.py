@@ -90,7 +90,7 @@ def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[Che
 
 
 def about_owner(role: OwnerRole) -> CheckResult:
-    """Return the check result for the database owner's role.
+    """Return the result of checking the database role that owns the tables.
 
     Being exempt from row-level security is a warning while it can step down, since every statement
     names its org as well; if it cannot, erasure and retention are refused.
@@ -128,7 +128,7 @@ def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:
 
 
 def check_machine(settings: Settings) -> Iterator[CheckResult]:
-    """Yield check results for this machine: Python, disk, skills, and the server's model."""
+    """Yield check results for this machine: Python, disk, skills, and language model."""
     yield _python()
     yield from _disk(settings)
     yield from _skills(settings)

@@ -61,7 +61,7 @@ async def erase_user(
 
 
 async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
-    """Delete expired data once; return the counts of rows deleted per table and of partitions.
+    """Delete expired data once; return counts of deleted rows by table and dropped partitions.
 
     Raises:
         Busy: another transaction holds the rows and does not end; the next pass retries.
@@ -93,7 +93,7 @@ async def contexts_of_all_orgs(ctx: RequestContext) -> list[RequestContext]:
 
 
 async def verify_erasures(ctx: RequestContext) -> list[AuditVerdict]:
-    """Return one verdict for each erasure; after a broken one, no later one can be trusted."""
+    """Return a verdict for each erasure; verdicts after the first bad one are not reliable."""
     erasure_rows, stones, head, returned = await ctx.read(
         owner.SQL["erasures"](),
         owner.SQL["tombstones"](),

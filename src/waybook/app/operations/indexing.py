@@ -1,4 +1,4 @@
-"""Search indexing of one org: missing artifacts, and passages without a current embedding.
+"""Search indexing of one org: artifacts not yet indexed, passages without a current embedding.
 
 Outputs and late results are indexed here, artifacts from before search existed, and passages that
 an endpoint did not answer for. Indexing twice, or concurrently, changes nothing.
@@ -33,7 +33,7 @@ MAX_BREAKS = 2
 
 
 async def index_research(ctx: RequestContext) -> int:
-    """Index a batch of artifacts and passages; return their number, or zero if none are left.
+    """Index a batch of artifacts and passages; return zero if nothing was indexed.
 
     The first passes cover everything; later ones only what is new.
     """
@@ -75,7 +75,7 @@ def _indexed(ctx: RequestContext, unknown: list[UnindexedRow]) -> list[Statement
 
 
 async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[UnembeddedRow]) -> int:
-    """Compute and store embeddings of these passages; return 1, or 0 if none are available.
+    """Compute and store embeddings of these passages; return 0 if none can be computed, else 1.
 
     Raises:
         Unavailable: the connection broke.
@@ -102,7 +102,7 @@ async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[Unemb
 
 
 async def _set_aside(ctx: RequestContext, able: SearchCapabilities) -> None:
-    """Exclude passages, in every process, whose indexing broke the connection too often."""
+    """Exclude passages that broke the connection too often from indexing in every process."""
     library, org_id = ctx.services.search_backend, ctx.caller.org_id
     keys = [key for key, n in library.broken.items() if key[0] == org_id and n >= MAX_BREAKS]
     if not keys:

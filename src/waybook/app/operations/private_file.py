@@ -12,7 +12,7 @@ from waybook.errors import InvalidInput
 
 @contextmanager
 def private_file(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
-    """Write a file under a temporary name in its directory; rename it when the block ends.
+    """Provide a temporary file in the same directory; rename it to `path` when the block ends.
 
     Raises:
         InvalidInput: the file exists and `force` is not set, or no file can be written there.

@@ -42,7 +42,7 @@ def display_setting(name: str, value: object) -> str:
 
 
 def mask_setting_password(value: object) -> str:
-    """Return a setting as text with its password masked.
+    """Return a setting's value as text, with a password in it masked.
 
     >>> mask_setting_password("postgresql://ann:s3cret@db/plans")
     'postgresql://ann:…@db/plans'
@@ -55,7 +55,7 @@ def mask_setting_password(value: object) -> str:
 
 
 def known_secrets(settings: Settings) -> Iterator[str]:
-    """Yield the secret values that no log may contain, in every form in which they may occur.
+    """Yield all secret values, in every form in which logs must not contain them.
 
     >>> [*known_secrets(Settings(owner_url="postgresql://ann:s3%2Fcret@db/plans", model_key="k"))]
     ['k', 's3%2Fcret', 's3/cret']

@@ -118,7 +118,7 @@ async def browse_audit(
 async def all_entries(
     ctx: RequestContext, filter_: AuditFilter, most: int = MAX_EXPORTED_ENTRIES
 ) -> AsyncIterator[list[SealedEntry]]:
-    """Yield the matching audit entries page by page, up to `most` entries."""
+    """Yield the audit entries that match the filter, page by page, up to `most` entries."""
     while most > 0:
         page = await browse_audit(ctx, filter_, min(EXPORT_BATCH_SIZE, most))
         yield page.entries
@@ -129,7 +129,7 @@ async def all_entries(
 
 
 def entry_cursor(entry: SealedEntry) -> str:
-    """Return the cursor of an audit entry: its position in the order of all entries."""
+    """Return the paging cursor of an audit entry: its time, its subject, and its number."""
     return f"{rfc3339(entry.at)}~{entry.subject_id}~{entry.seq}"
 
 

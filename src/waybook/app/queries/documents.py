@@ -116,7 +116,7 @@ async def latest_outputs(
 
 
 def _place(behind: str | None) -> tuple[str, str]:
-    """Return the position after which the requested page of outputs begins.
+    """Return the position that the cursor names; the requested page of outputs begins after it.
 
     Raises:
         InvalidInput: the cursor is not valid.

@@ -273,7 +273,7 @@ def focus_step(plan: Plan) -> Step | None:
 
 
 def step_window(plan: Plan, page: int | None) -> StepWindow:
-    """Return the requested page of steps, clamped, or by default the focus step's page."""
+    """Return the page of steps nearest to this number, or by default the focus step's page."""
     last = max(1, -(-len(plan.steps) // PAGE_SIZE))
     step = focus_step(plan)
     if page is None:

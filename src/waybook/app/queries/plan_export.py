@@ -104,7 +104,7 @@ def _rows(rows: Rows, kind: str) -> list[Json]:
 
 
 def _place(row: Row) -> int:
-    """Return the sort position of a step or condition; 0 for other rows, ordered by id."""
+    """Return the position by which a step or condition is sorted; 0 for rows sorted by id."""
     place = row.get("order", row.get("position"))
     return place if isinstance(place, int) else 0
 
@@ -239,14 +239,14 @@ def _value(value: Json) -> str:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """Return a text in a code fence that is longer than any run of backticks in it."""
+    """Return a text as a Markdown code block with a longer fence than any in the text."""
     longest = max((len(backticks) for backticks in FENCE.findall(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _quoted(value: Json) -> str:
-    """Return a user's text as a quotation, so that it adds no headings to the report."""
+    """Return a user's text as a Markdown quotation, so that it cannot add headings."""
     return "\n".join(f"> {line}".rstrip() for line in str(value).splitlines())
 
 

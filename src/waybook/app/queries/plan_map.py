@@ -56,7 +56,7 @@ def _recipe_step(step: Step) -> RecipeStep:
 
 
 def plan_evidence(plan: Plan) -> StageEvidence:
-    """Return the progress evidence of each step, by the plan's own rules."""
+    """Return the progress evidence of each step, derived from the status of the step."""
     standings: dict[str, ProgressStatus] = {
         step.id: PROGRESS_BY_STATUS[step.status] for step in plan.steps
     }

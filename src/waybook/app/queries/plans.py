@@ -173,7 +173,7 @@ def _read_counts(rows: list[PlanCountRow]) -> dict[PlanStatus, int]:
 
 
 async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:
-    """Return the plan that a text identifies or, without a text, the only open plan.
+    """Return the plan whose id or name matches the text; without a text, the only open plan.
 
     The text is an id, the beginning of an id, a name, or a part of a name.
 
@@ -207,7 +207,7 @@ NamedItemT = TypeVar("NamedItemT", bound=NamedItem)
 def resolve_one(
     candidates: Sequence[NamedItemT], text: str | None, *, what: str, tool: str
 ) -> NamedItemT:
-    """Return the only candidate or, among several, the only one with exactly this id or name.
+    """Return the only candidate; if there are several, the one whose id or name equals the text.
 
     Raises:
         NotFound: there is no candidate.

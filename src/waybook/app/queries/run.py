@@ -1,4 +1,4 @@
-"""Read-only queries for one run, with the parts that a caller requests."""
+"""Read-only queries for one run, which read only the parts that a caller requests."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ FailedJob: TypeAlias = FailedJobRow
 
 
 class RunInclude(Flag):
-    """Parts of a run to read besides its progress report; nothing else is queried."""
+    """Parts of a run to read in addition to its progress report; the rest is not queried."""
 
     NOTHING = 0
     #: Include the input of the run, and the user and time of the run's creation.
@@ -102,7 +102,7 @@ class RunDetail:
 
     @property
     def documents_expected(self) -> int | None:
-        """Return how many documents the started stages will have, or None if unknown."""
+        """Return the expected number of documents of the started stages; None if unknown."""
         stages = (s for s in self.report["stages"] if s["stageSlug"] in self.run.stages)
         counts = [stage["documentsExpected"] for stage in stages]
         return None if None in counts else sum(count or 0 for count in counts)
@@ -113,7 +113,7 @@ class RunDetail:
 
     @cached_property
     def expected(self) -> Mapping[str, StageCounts]:
-        """Return the expected numbers of work units and outputs of each stage, where known."""
+        """Return, by stage, the expected number of units and outputs; omit unknown ones."""
         dag, stages = self.compiled_dag, self.run.stages
         models = {slug: stage.models for slug, stage in stages.items()}
         return structure_counts(valid_structure(dag.dag, dag.graphs), models)

@@ -129,7 +129,7 @@ class RunSummary:
 
     @property
     def documents_expected(self) -> int | None:
-        """Return how many documents the started stages will have, or None if unknown."""
+        """Return the expected number of documents of the started stages; None if unknown."""
         dag, models = self.compiled_dag, {stage.slug: stage.models for stage in self.stages}
         counts = structure_counts(valid_structure(dag.dag, dag.graphs), models)
         if not counts.keys() >= models.keys():
@@ -158,13 +158,13 @@ def page_statement(wanted: RunFilter, most: int) -> Statement:
 
 
 async def list_runs(ctx: RequestContext, wanted: RunFilter, limit: int = PAGE_SIZE) -> RunPage:
-    """Return a page of runs with one read, and one more for definitions not cached yet."""
+    """Return a page of runs; one query reads the runs, and one any uncached definitions."""
     (rows,) = await ctx.read(page_statement(wanted, limit + 1))
     return RunPage(await read_run_summaries(ctx, rows[:limit]), more=len(rows) > limit)
 
 
 async def resolve_run(ctx: RequestContext, text: str | None) -> RunSummary:
-    """Return the run that a text identifies or, without a text, the only open run.
+    """Return the run whose id or name matches the text; without a text, the only open run.
 
     The text is an id, the beginning of an id, a name, or a part of a name.
 
@@ -180,7 +180,7 @@ async def resolve_run(ctx: RequestContext, text: str | None) -> RunSummary:
 async def read_run_summaries(
     ctx: RequestContext, rows: Sequence[RunSummaryRow]
 ) -> list[RunSummary]:
-    """Return the runs in these rows, each with its workflow definition."""
+    """Return the runs that these database rows describe, each with its workflow definition."""
     dags = await _load_definitions(ctx, {(row.dag_slug, row.dag_version) for row in rows})
     return [
         RunSummary(

@@ -27,7 +27,7 @@ _HALF_PAIR: Final = re.compile(r"\\u[dD][89abAB]")
 async def shown_results(
     ctx: RequestContext, plan_id: str, rows: Sequence[ResultRow], most: int, budget: int | None
 ) -> dict[str, Body]:
-    """Return the result and confidence of each step; a budget, if set, truncates them fairly.
+    """Return the result and confidence of each step; a budget limits the results' total length.
 
     `rows` are those of `results_within_statement` for this many bytes. Results beyond that were not
     read, and their beginnings are read here.

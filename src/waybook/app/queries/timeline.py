@@ -17,7 +17,7 @@ MAX_IDLE_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Interval of a step's timeline, with the status whose color it has."""
+    """Interval of a step's timeline, with the status that determines its color."""
 
     start: datetime
     end: datetime
@@ -29,7 +29,7 @@ class Span:
 
 
 def spans_of(moves: Iterable[StepStatusChange], now: datetime) -> dict[str, list[Span]]:
-    """Return, for each step, when it was worked on or waited for a person, as intervals."""
+    """Return the intervals in which each step was worked on or waited for a person."""
     spans: dict[str, list[Span]] = defaultdict(list)
     since: dict[str, StepStatusChange] = {}
     for move in moves:
@@ -74,7 +74,7 @@ class Axis:
         return min(width - 1, int(width * (self._place(at) / self._length)))
 
     def cuts(self, width: int) -> list[int]:
-        """Return the columns at which long pauses are shortened."""
+        """Return the columns of the axis at which a long pause is shown shortened."""
         ends = [end for (_, end), (start, _) in pairwise(self._busy) if start - end > self._pause]
         return [self.column(end + self._pause / 2, width) for end in ends]
 
@@ -96,7 +96,7 @@ class Axis:
         return self._places[number] + min(at, end) - start + self._after(at, end)
 
     def _after(self, at: datetime, end: datetime) -> timedelta:
-        """Return how long a pause has lasted at a time, limited to its shortened length."""
+        """Return how much of a pause is over at this time, up to its shortened length."""
         return min(max(at - end, timedelta()), self._pause)
 
 

@@ -36,7 +36,7 @@ class CallStats:
 
 
 async def count_calls(ctx: RequestContext, window: timedelta) -> CallStats:
-    """Return statistics of an org's tool calls in the latest time window."""
+    """Return statistics of an org's tool calls in the last `window` of time."""
     seconds = int(window.total_seconds())
     tools, errors = await ctx.read(
         calls.SQL["calls_by_tool"](seconds=seconds, most=MAX_COUNTED),
@@ -83,7 +83,7 @@ class OrgUsage:
 async def count_usage(
     ctx: RequestContext, since: datetime | None = None, most: int = DEFAULT_LIMIT
 ) -> OrgUsage:
-    """Return the usage since a time, by default thirty days ago, from one snapshot."""
+    """Return the org's usage since a time (default: thirty days ago), from one snapshot."""
     (totals,), models, work = await ctx.read(*calls.org_statements(since, most))
     return OrgUsage(
         since=totals.since.astimezone(UTC),
@@ -122,7 +122,7 @@ async def get_delivery(ctx: RequestContext, message_id: str) -> Delivery:
 
 
 async def count_deliveries(ctx: RequestContext) -> Deliveries:
-    """Return the numbers of waiting and abandoned deliveries, with related times."""
+    """Return how many deliveries are waiting or abandoned, with the related times."""
     ((counts,),) = await ctx.read(deliveries.counts_statement())
     return counts  # type: ignore[no-any-return]
 

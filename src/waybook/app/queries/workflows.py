@@ -64,7 +64,7 @@ async def read_workflow(ctx: RequestContext, slug: str, version: int | None = No
 
 
 def documents_by_models(compiled_dag: CompiledDag) -> Mapping[str, Sequence[int | None]]:
-    """Return the number of documents per stage for each number of models; None if unknown."""
+    """Return, by stage, the number of documents for each number of models; None if unknown."""
     structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
     stage_counts = [
         structure_counts(structure, {compiled_dag.order[0]: tuple(f"m{n}" for n in range(count))})

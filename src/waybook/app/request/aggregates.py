@@ -150,7 +150,7 @@ class LockedRun(Locked[RunDecision[object]]):
     def __init__(
         self, ctx: RequestContext, run_id: str, *more: Statement, is_locked: bool = True
     ) -> None:
-        """Choose the run to load; `is_locked` is False if no decision about it is made."""
+        """Choose the run to load; `is_locked` is False if the call does not change the run."""
         super().__init__(ctx, *more)
         self._run_id = id_or_nil(run_id)
         self._load = runs.lock_statements if is_locked else runs.snapshot_statements

@@ -92,7 +92,7 @@ def _check_text(text: str) -> int:
 
 
 def _bounded(size: int) -> int:
-    """Return the size if it is within the limit; walking many values would delay other calls.
+    """Return the size if it is within the limit; a huge value would delay other calls.
 
     Raises:
         TooLarge: it exceeds the limit of a call.
@@ -188,7 +188,7 @@ class Nested(ToolArguments):
 
 
 class ReadArguments(ToolArguments):
-    """Arguments of a read-only tool; a session is accepted, but not in the JSON Schema."""
+    """Arguments of a read-only tool; they may contain a session, which its schema omits."""
 
     session_id: SkipJsonSchema[Id | None] = None
 
@@ -216,7 +216,7 @@ def _optional_names(kind: type[BaseModel]) -> frozenset[str]:
 
 
 def _takes_number(kind: type[BaseModel], field: str) -> bool:
-    """Return whether the field of a tool's arguments accepts a number but no boolean."""
+    """Return whether this field of a tool's arguments accepts numbers but not booleans."""
     taken = {*_types(kind.model_fields[field].annotation)}
     return not taken.isdisjoint({int, float}) and taken.isdisjoint({bool, Any})
 
@@ -267,7 +267,7 @@ def _checked(kind: type[ToolArguments], arguments: Mapping[str, object]) -> int:
 
 
 def check_result_size(**values: object) -> None:
-    """Reject results that are too large.
+    """Raise an error if one of the given results of a step is too large.
 
     Raises:
         TooLarge: a result exceeds the limit of a step.

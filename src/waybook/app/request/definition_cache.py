@@ -91,7 +91,7 @@ class CurrentDefinition:
 
 
 def current_definition(slug: str, rows: Sequence[DefinitionRow]) -> CurrentDefinition:
-    """Return the definition of this slug; `rows[0]`, if any, is its latest stored version.
+    """Return the current definition of a slug; `rows` holds its latest stored version, if any.
 
     A user's definition takes precedence over a built-in one; a built-in one is the one shipped now.
 

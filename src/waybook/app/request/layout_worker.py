@@ -47,7 +47,7 @@ class Links(NamedTuple):
     by_stage: tuple[tuple[str, str], ...] = ()
 
     def resolver(self) -> Callable[[str, str], str | None]:
-        """Return a function that returns the URL for a stage and a step."""
+        """Return a function that maps a stage and a step to the URL of the step's box."""
         prefix, by_stage = self.step_prefix, dict(self.by_stage)
         if prefix is not None:
             return lambda _, key: f"{prefix}{key}"
@@ -65,7 +65,7 @@ class DrawingJob(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """Return the cost of the drawing: the number of steps plus the number of lines."""
+        """Return the cost of the drawing: the number of steps plus the number of edges."""
         return sum(len(lane.steps) + len(lane.edges) for lane in self.drawing.diagram.lanes)
 
 
@@ -128,7 +128,7 @@ class DrawingProcess:
         self._end: Callable[[], object] = _nothing
 
     def draw(self, job: bytes) -> bytes:
-        """Return the SVG of a pickled drawing job; wait for it without holding the GIL.
+        """Return the SVG of a pickled drawing job; other threads can run during the wait.
 
         Raises:
             TooLarge: the map takes too long to draw.
@@ -244,5 +244,5 @@ class LayoutWorker:
 
 
 def layout_cost(dag: Dag) -> int:
-    """Return the cost of a layout: the number of steps plus the number of lines."""
+    """Return the cost of a layout: the number of steps plus the number of edges."""
     return sum(len(stage.recipe.steps) + len(stage.recipe.edges) for stage in dag.stages)

@@ -39,7 +39,7 @@ DecisionT_co = TypeVar("DecisionT_co", covariant=True)
 
 
 class Commit(Enum):
-    """Outcome of a commit; nothing was written unless the outcome is DONE."""
+    """Outcome of an attempt to commit; only with the outcome DONE was anything written."""
 
     DONE = auto()
     #: Nothing was written, because the cached copy on which the decision was based is out of date.
@@ -98,7 +98,7 @@ class Locked(ABC, Generic[DecisionT]):
     _scope: TransactionScope | None = None
 
     def __init__(self, ctx: RequestContext, *more: Statement) -> None:
-        """Prepare to lock; the extra SQL statements are sent in the first message."""
+        """Prepare to lock; send the extra SQL statements together with the lock statement."""
         self.ctx = ctx
         self.more = more
 
@@ -129,7 +129,7 @@ class Locked(ABC, Generic[DecisionT]):
     async def enter(
         self, key: Key | None = None, *, use_cache: bool = False
     ) -> StoredAnswer | None:
-        """Lock and load the state, unless there is a stored answer or a cached copy.
+        """Lock and load the state, unless a stored answer or a cached copy makes it unnecessary.
 
         Raises:
             NotFound: it does not exist, or belongs to another org.
@@ -162,12 +162,12 @@ class Locked(ABC, Generic[DecisionT]):
 
     @property
     def decision_context(self) -> DecisionContext:
-        """Return the time, actor and id generator, as needed to make a decision."""
+        """Return the data for making a decision: time, actor, and generator of new ids."""
         return DecisionContext(now=self.now, actor=self.ctx.actor(), new_id=new_id)
 
     @property
     def write_context(self) -> WriteContext:
-        """Return the time, actor and end of the audit chain, as needed to write a decision."""
+        """Return the data for writing a decision: time, actor, and end of the audit chain."""
         return WriteContext(now=self.now, actor=self.ctx.actor(), head=self.head)
 
     async def send(self, *statements: Statement | str) -> Results:
@@ -222,11 +222,11 @@ class Locked(ABC, Generic[DecisionT]):
         await self.tx.commit(*statements)
 
     def mark_stale(self) -> None:
-        """Record that the cached copy was out of date; do nothing if nothing is cached."""
+        """Record that the cached copy is out of date; do nothing for kinds never cached."""
 
 
 async def update(locked: Locked[DecisionT], decide: Decide[DecisionT]) -> ToolReply:
-    """Load the state, decide and commit: first on a cached copy, if any, then under the lock.
+    """Load, decide and commit: first with a cached copy, if there is one, then with a lock.
 
     Return the reply, or the stored answer if the call was carried out before. Only `decide` runs
     again if an attempt did not succeed.

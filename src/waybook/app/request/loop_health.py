@@ -12,7 +12,7 @@ MAX_ERROR_LENGTH = 200
 
 @dataclass(slots=True)
 class LoopHealth:
-    """Consecutive failures of each background loop; a success clears them."""
+    """Number of consecutive failures of each background loop; a success resets it to zero."""
 
     failures: dict[str, int] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)

@@ -102,7 +102,7 @@ class ConditionArgument(Nested):
 
 
 def minutes_to_seconds(minutes: float | None) -> int | None:
-    """Return a stall threshold in whole seconds, at least one; None for None."""
+    """Return a stall threshold in whole seconds, at least one; return None for None."""
     return None if minutes is None else max(1, round(minutes * SECONDS_PER_MINUTE))
 
 
@@ -147,7 +147,7 @@ BudgetArgument = Annotated[
 
 
 def to_usage(fields: UsageFields | None) -> Usage | None:
-    """Convert the usage argument to the type that the plan rules use, or to None if empty."""
+    """Convert the usage argument to the plan rules' type; return None if no field is set."""
     if fields is None or not any(value is not None for _, value in fields):
         return None
     return Usage(

@@ -39,7 +39,7 @@ class PortableSearch:
     _base: int | None = field(init=False, default=None)
 
     async def begin(self) -> list[Statement]:
-        """Return the SQL statements to send; load the embeddings if they are not cached."""
+        """Return the SQL statements that the search needs; load embeddings not yet cached."""
         model, scope = self.query_vector.model, self.scope
         if scope.plan_id is not None:
             return [

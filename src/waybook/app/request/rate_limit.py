@@ -29,7 +29,7 @@ class TokenBuckets:
         self._refused: set[Hashable] = set()
 
     def retry_after(self, who: Hashable, now: int) -> float:
-        """Return the seconds until this key may make the next call, or zero.
+        """Return how many seconds this key must wait for its next call; zero if it need not.
 
         >>> limit = TokenBuckets(2, burst=3)
         >>> limit.retry_after("us", now=10 * NANOSECONDS)

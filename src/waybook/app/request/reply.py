@@ -33,14 +33,14 @@ UNLIMITED = 2**31 - 1
 
 
 def reply_limit(channel: Channel, *, detail: bool) -> int:
-    """Return the maximum size of a reply in bytes; details on the command line are unlimited."""
+    """Return the size limit of a reply in bytes; detailed replies to the CLI are unlimited."""
     if detail:
         return UNLIMITED if channel is Channel.CLI else MAX_DETAIL_REPLY_BYTES
     return MAX_COMPACT_REPLY_BYTES
 
 
 def non_empty(**fields: Json) -> Body:
-    """Return the fields that have a value."""
+    """Return only those fields whose value is not None."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -68,7 +68,7 @@ def step_view(step: Step, **more: Json) -> Body:
 
 
 def completion_view(step: Step) -> Body:
-    """Return the author and time of a step's result."""
+    """Return the user who completed a step and the time of its completion."""
     if step.completed_at is None:
         return {}
     return non_empty(completedBy=step.held_by, completedAt=format_time(step.completed_at))
@@ -114,7 +114,7 @@ def format_time(at: datetime | None) -> str | None:
 
 
 def truncate_results(results: Mapping[str, Json], *, budget: int) -> dict[str, Body]:
-    """Return each result as fields of its step, truncated fairly if all together are too long.
+    """Return each result as fields of its step; cut the longest ones if the total is too long.
 
     A cut result says so, and how to get the rest.
     """
@@ -131,7 +131,7 @@ def truncate_results(results: Mapping[str, Json], *, budget: int) -> dict[str, B
 
 
 def result_share(lengths: list[int], budget: int) -> int:
-    """Return the maximum length of each result, so that all fit into the budget."""
+    """Return the maximum length of a result at which all results fit into the budget."""
     return max(MIN_SHARE_BYTES, fair_share(lengths, budget))
 
 
@@ -228,7 +228,7 @@ def job_view(job: Job) -> Body:
 
 
 def next_after_job(run: Run, compiled_dag: CompiledDag, slug: str) -> Json:
-    """Return the suggested next tool call after a job has ended."""
+    """Return the tool call to suggest to an agent whose job has ended."""
     if run.completed_at is not None:
         return next_call("get_run_progress", "the run is complete; see its documents", runId=run.id)
     if awaits_feedback(run, compiled_dag, slug):
@@ -259,7 +259,7 @@ def output_view(output: Output) -> Body:
 def next_after_completion(
     plan_id: str, media_type: str | None, skill_execution: str | None, outputs: Sequence[Output]
 ) -> Json:
-    """Return the call to suggest for a completed plan: deliver, end the skill, or list plans."""
+    """Return the next call for a completed plan: store output, end skill, or list plans."""
     if is_missing(outputs, media_type):
         why = "write the deliverable from all results (get_research_context has them), then keep it"
         return next_call("store_research_output", why, planId=plan_id, mediaType=media_type)

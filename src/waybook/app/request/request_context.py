@@ -25,7 +25,7 @@ NIL_ID = "00000000-0000-0000-0000-000000000000"
 
 
 def id_or_nil(row_id: str) -> str:
-    """Return the id if it is well-formed, else the nil UUID, which no row has."""
+    """Return the id if it is a valid UUID, else the nil UUID, which no row has as its id."""
     return row_id if is_id(row_id) else NIL_ID
 
 
@@ -78,7 +78,7 @@ class RequestContext:
         return await self.services.database.read_org(self.caller.org_id, *statements)
 
     async def write_and_read(self, *statements: Statement) -> Results:
-        """Execute writes that need no decision, and reads, in one transaction and message."""
+        """Execute reads, and writes without a decision, in one transaction and one message."""
         async with self.transaction() as tx:
             return await tx.commit(*statements)
 

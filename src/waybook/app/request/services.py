@@ -80,7 +80,7 @@ class SearchBackend:
         self._abilities: SearchCapabilities | None = None
 
     def pending_statements(self) -> list[Statement]:
-        """Return the query for search capabilities unless known; any message can carry it."""
+        """Return the capabilities query, or nothing if known; any message can include it."""
         return [] if self._abilities else [search.capabilities_statement()]
 
     def store_capabilities(self, answers: Results) -> None:
@@ -113,7 +113,7 @@ class SearchBackend:
         await asyncio.to_thread(make_vectors)
 
     async def embed_texts(self, texts: Sequence[str]) -> list[Vector] | None:
-        """Return a vector for each text, or None if the model is not available now."""
+        """Return a vector for each text, or None if the embedding model is unavailable."""
         try:
             return await self.model.vectors(texts)
         except EndpointFailed as error:

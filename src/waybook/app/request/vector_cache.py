@@ -32,7 +32,7 @@ RETRY_SECONDS = 3_600.0
 
 
 class Vectors(Protocol):
-    """Vector index; `research.ranking` implements it and is imported on first use."""
+    """Interface of a vector index; `research.ranking` implements it, imported on first use."""
 
     @property
     def size_bytes(self) -> int:
@@ -42,7 +42,7 @@ class Vectors(Protocol):
         """Add records with keys that the index does not contain yet."""
 
     def change(self, added: bytes, deleted: bytes) -> None:
-        """Remove keys from the index, then add records."""
+        """Remove the records with the deleted keys from the index, then add new records."""
 
     def nearest(self, query: Sequence[float], most: int) -> list[RankedPassage]:
         """Return the vectors nearest to the query, best first."""
@@ -140,7 +140,7 @@ class VectorCache:
         self._make_room(owner)
 
     async def _load(self, database: Database, owner: Owner, locked: Held) -> None:
-        """Load all embeddings of an org in pages; the next update adds concurrent changes."""
+        """Load an org's embeddings in pages; the next update adds changes made meanwhile."""
         async with self._loading:  # One load at a time: the memory limit ignores partial loads.
             await self._read_all(database, owner, locked)
 
@@ -174,7 +174,7 @@ class VectorCache:
 
 
 def make_vectors(packed: bytes = b"") -> Vectors:
-    """Return an index of packed embeddings. Call it in a thread: the first call imports numpy."""
+    """Return an index of packed embeddings; run it in a thread, as it first imports numpy."""
     # OpenBLAS is limited to one thread, because ranking does not use its threads and each thread
     # would reserve memory at startup.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

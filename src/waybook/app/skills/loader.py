@@ -1,4 +1,4 @@
-"""Loader of skills: directories with a `SKILL.md` of front matter and instructions.
+"""Loader of skills: directories with a `SKILL.md`, which has front matter and instructions.
 
 The front matter holds `name` and `description`, and under `metadata` what Waybook adds:
 `output-media-type` and `formatting-instructions`. Unknown names are kept unchanged.
@@ -86,7 +86,7 @@ def _head(text: str) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
-    """Return the value as JSON; convert keys and unsupported values to strings."""
+    """Return a YAML value as JSON; convert keys and values that JSON lacks to strings."""
     if isinstance(value, dict):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -251,7 +251,7 @@ def read_skill(folder: Path) -> Skill:
 
 
 def _paths(folder: Path) -> Iterator[Path]:
-    """Yield the files in a folder except hidden ones; reject links that lead outside."""
+    """Yield the files of a skill folder except hidden ones; reject links to files outside."""
     root = folder.resolve()
     for above, inner, names in os.walk(folder):
         here = Path(above)

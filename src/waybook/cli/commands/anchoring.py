@@ -48,7 +48,7 @@ def kept_anchor(settings: Settings) -> Path | None:
 
 
 async def verify_with_anchors(settings: Settings, named: Path | None, *, bar: bool) -> Verification:
-    """Verify all orgs, compare with the anchors; if all is well, renew the stored anchor.
+    """Verify all orgs and compare them with the anchors; if all match, renew the stored anchor.
 
     Raises:
         InvalidInput: an anchor is not there, or is damaged.

@@ -44,7 +44,7 @@ def file_names(listed: Sequence[DocumentListItem], order: Sequence[str]) -> Mapp
 
 
 def unique_name(name: str, taken: set[str]) -> str:
-    """Return the file name, numbered if taken; case is ignored, as on some file systems."""
+    """Return the file name, numbered if it is taken; ignore case, as some file systems do."""
     own, number = name, 1
     while own.lower() in taken:
         number += 1

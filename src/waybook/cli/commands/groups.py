@@ -1,4 +1,4 @@
-"""`waybook org`, `waybook user` and `waybook token`: groups of commands imported on use."""
+"""`waybook org`, `user` and `token`: groups whose commands are imported when they are used."""
 
 import click
 

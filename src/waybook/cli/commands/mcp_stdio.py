@@ -28,7 +28,7 @@ MAX_CALL_WAIT_SECONDS: Final = 20.0
 
 
 class StdioApplication(Protocol):
-    """Interface of the running application that the stdio server uses."""
+    """Interface of the application, with only the parts that the stdio server uses."""
 
     @property
     def dispatcher(self) -> DispatcherPort: ...
@@ -65,7 +65,7 @@ class DeferredStartup:
         return services
 
     async def wait_ready(self) -> StdioApplication:
-        """Return the running application; a caller's timeout does not cancel the startup.
+        """Return the running application; if the wait times out, the startup continues.
 
         Raises:
             Unavailable: it is not open yet; the opening goes on.

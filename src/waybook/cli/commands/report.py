@@ -44,7 +44,7 @@ def read_json(text: bytes) -> object:
 
 
 def answer_lines(answer: AnswerFunction, file: str) -> None:
-    """Print a result for each line of the input; an invalid line does not stop the others."""
+    """Print one result for each line of the input, even after an invalid line."""
     for line in read_lines(file, MAX_SNAPSHOT_BYTES):
         _tell(partial(_answer_line, answer, line))
 
@@ -80,7 +80,7 @@ def is_interactive(*, as_json: bool) -> bool:
 
 
 def _tell(answer: Callable[[], Mapping[str, object]]) -> bool:
-    """Print the result, or the error instead; return whether it is an error."""
+    """Print the result, or the error if there is one; return whether there was an error."""
     try:
         body, refused = answer(), False
     except WaybookError as error:

@@ -211,7 +211,7 @@ async def _carry_out(
 
 
 def _seen(review: ReviewRecord) -> dict[str, str]:
-    """Return the ids of the displayed review, so that the decision applies only to it."""
+    """Return the ids of the displayed review, so that no other review is decided."""
     return {"planId": review.plan_id, "reviewId": review.id}
 
 

@@ -48,7 +48,7 @@ FAST = PlaybackSpeed(0, 0)
 
 class SimulatedClock:
     def __init__(self, database: Database, start: datetime, pace: PlaybackSpeed) -> None:
-        """Set the database clock to the start of the simulation, and stop it there."""
+        """Set the database clock to the start of the simulation, and stop the clock."""
         self._database = database
         self.pace = pace
         self._awake = 0
@@ -154,7 +154,7 @@ SHUTDOWN_TIMEOUT_SECONDS = 15.0
 
 @contextmanager
 def temporary_database() -> Iterator[Path]:
-    """Provide a data directory that is removed at the end, after PostgreSQL has stopped."""
+    """Provide a data directory; after the block, stop PostgreSQL and remove the directory."""
     above = Path(tempfile.mkdtemp(prefix="waybook-demo-"))
     above.chmod(0o711)  # A server started by root runs as another user, who needs access.
     data_dir = above / "data"

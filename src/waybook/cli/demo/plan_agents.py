@@ -155,7 +155,7 @@ async def reclaim_step(me: Actor) -> dict[str, Any]:
 
 
 async def work(me: Actor, taken: dict[str, Any]) -> None:
-    """Let the time pass that the step takes, and send heartbeats."""
+    """Wait for the simulated duration of the step, and send heartbeats meanwhile."""
     todo = script.WORK[taken["title"]]
     passed = 0.0
     for sign in (*todo.heartbeats, todo.minutes):
@@ -166,7 +166,7 @@ async def work(me: Actor, taken: dict[str, Any]) -> None:
 
 
 async def submit_result(me: Actor, taken: dict[str, Any], *, twice: bool = False) -> None:
-    """Submit the result; after a lost connection, twice with the same idempotency key."""
+    """Submit the result; `twice` repeats it with the same key, as after a lost connection."""
     todo = script.WORK[taken["title"]]
     args = {
         "stepId": taken["stepId"],

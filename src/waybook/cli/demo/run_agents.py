@@ -181,7 +181,7 @@ async def submit_in_parts(me: Actor, job: Job) -> None:
 
 
 async def crash_and_submit_late(me: Actor, job: Job) -> None:
-    """Kill the agent's session during a job, and submit its result late."""
+    """Kill the agent's session during a job; submit the job's result after a long delay."""
     say_as_agent(me, f"is killed in the middle of: {job['stepName']}", strong=True)
     scene = me.scene
     scene.abandoned_jobs = job["jobId"]

@@ -49,13 +49,13 @@ class DemoContext:
 
     @property
     def call(self) -> RequestContext:
-        """Return a request context of the local user, for operations that are not tools."""
+        """Return a request context of the local user, for operations that no tool provides."""
         return RequestContext(
             services=self.app.dispatcher.services, caller=self.app.caller(Channel.CLI)
         )
 
     def count(self, name: str) -> None:
-        """Increase this actor's counter by one."""
+        """Add one to the counter of the actor with this name."""
         self.counters[name] = self.counters.get(name, 0) + 1
 
 

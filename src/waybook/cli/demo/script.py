@@ -236,7 +236,7 @@ CONDITIONS = (
 
 @dataclass(frozen=True, slots=True)
 class ScriptedWork:
-    """Duration of a step in simulated minutes, and its result."""
+    """Scripted duration of a step in simulated minutes, and scripted result of the step."""
 
     minutes: float
     result: Mapping[str, object]

@@ -81,7 +81,7 @@ MAX_ERRORS = 5
 
 
 class OrgVerdict(NamedTuple):
-    """Result of verifying the audit of one subject of an org."""
+    """Result of verifying the audit chain of one plan, run or other subject of an org."""
 
     org_id: UUID
     verdict: AuditVerdict

@@ -89,7 +89,7 @@ def segmented_bar(counts: Mapping[StepStatus, int], width: int) -> Text:
 
 
 def cell_counts(counts: Mapping[StepStatus, int], width: int) -> dict[StepStatus, int]:
-    """Return the cells per status: proportional, at least one each, and `width` in total.
+    """Return the bar's cells per status: proportional, at least one each, `width` in total.
 
     >>> list(cell_counts({StepStatus.COMPLETED: 99, StepStatus.FAILED: 1}, 10).values())
     [9, 1]
@@ -113,7 +113,7 @@ def cell_counts(counts: Mapping[StepStatus, int], width: int) -> dict[StepStatus
 
 
 def status_counts(counts: Mapping[StepStatus, int], width: int) -> Text:
-    """Return the count of each status that occurs, by word or, if too wide, by icon."""
+    """Return each occurring status with its count, as words or, if too wide, as icons."""
     worded = Text("   ").join(_counted(counts, words=True))
     if worded.cell_len <= width:
         return worded

@@ -138,7 +138,7 @@ def _jobs(count: int) -> str:
 
 
 def _after(stage: Answered, key: str) -> str:
-    """Return the numbers of the steps that a step depends on."""
+    """Return the text "after" with the numbers of the steps that a step depends on."""
     numbers = {key: number for number, key in enumerate(stage["order"], start=1)}
     before = sorted(numbers[source] for source, target in stage["edges"] if target == key)
     return f"after {', '.join(map(str, before))}" if before else ""

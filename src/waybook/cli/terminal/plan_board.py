@@ -71,7 +71,7 @@ MIN_ROWS_FOR_ELLIPSIS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewport:
-    """Available terminal size; a height of None means unlimited."""
+    """Size of the terminal and display options; a height of None means no limit."""
 
     width: int
     height: int | None = None
@@ -173,7 +173,7 @@ def _longest(board: PlanDetail) -> tuple[int, int]:
 
 
 def _window(steps: list[Step], rows: int | None) -> tuple[list[Step], int, int]:
-    """Return the steps that fit, around the first unfinished one, and the numbers hidden."""
+    """Return the steps that fit, around the first unfinished one, and how many are hidden."""
     if rows is None or len(steps) <= rows:
         return steps, 0, 0
     room = rows - 2 if rows > MIN_ROWS_FOR_ELLIPSIS else rows
@@ -220,7 +220,7 @@ def _line(text: Text) -> Text:
 
 
 def _matters(board: PlanDetail) -> list[Text]:
-    """Return the lines below a plan: its open question, failure or stall, and what to do."""
+    """Return the lines below a plan: its open review, failure or stall, and what to do."""
     if board.review is not None:
         summary = " ".join(board.review.summary.split())
         ask = Text.assemble(("! ", "bold magenta"), summary)

@@ -245,7 +245,7 @@ def _table(lines: list[DisplayRow], width: int) -> Table:
 
 
 def _widths(width: int, figures: int, longest: int) -> tuple[int, int, int]:
-    """Return the widths of the name, bar and last columns; 0 means no column."""
+    """Return the widths of the name, progress bar and worker columns; 0 hides a column."""
     bar = LONG_BAR if width >= MIN_WIDTH_FOR_LONG_BARS else SHORT_BAR
     bar = bar if width >= MIN_WIDTH_FOR_BARS else 0
     room = width - STATUS_WIDTH - figures - 4 - (bar + 2 if bar else 0)

@@ -92,12 +92,12 @@ def _dependency_message(
 
 
 def transition_errors(dag: Dag) -> list[Diagnostic]:
-    """Return the errors in stage and transition names or, if none, the other errors."""
+    """Return the errors in stage and transition names; without such errors, all other errors."""
     return [*_stage_name_errors(dag), *_name_faults(dag)] or [*_shape_faults(dag)]
 
 
 def stages_before(dag: Dag) -> Mapping[str, frozenset[str]]:
-    """Return, for each stage, all stages from which transitions lead to it."""
+    """Return, for each stage, all stages from which a path of transitions leads to it."""
     before: dict[str, frozenset[str]] = {}
     waiting = {stage.slug: set(dag.before(stage.slug)) for stage in dag.stages}
     while ready := [slug for slug, sources in waiting.items() if sources <= before.keys()]:
@@ -242,7 +242,7 @@ def _template_faults(dag: Dag) -> Iterator[Diagnostic]:
 
 
 def _templates(dag: Dag) -> Iterator[tuple[str, str, TemplateKind]]:
-    """Yield every template with its position; a text without a brace is not a template."""
+    """Yield every template in the definition with its position; skip texts without a brace."""
     for place, stage in enumerate(dag.stages):
         for number, step in enumerate(stage.recipe.steps):
             where = f"stages[{place}].recipe.steps[{number}]"

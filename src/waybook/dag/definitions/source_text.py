@@ -47,7 +47,7 @@ NodeStart: TypeAlias = events.ScalarEvent | events.CollectionStartEvent
 
 
 def decode_text(data: bytes) -> str:
-    """Return the text of a file.
+    """Decode the bytes of a file, and return the text.
 
     Raises:
         BadRecipe: it is longer than any definition, or not UTF-8; with the line and the column.
@@ -147,7 +147,7 @@ class _Open:
 
 @dataclass(slots=True)
 class _Building:
-    """Values built without recursion from the YAML parser's events."""
+    """Builder that creates values from the YAML parser's events, without recursion."""
 
     done: list[object] = field(default_factory=list)
     stack: list[_Open] = field(default_factory=list)

@@ -93,7 +93,7 @@ def icon(x: int, y: int, status: str) -> str:
 
 
 def box_status(box: Box, layout: Layout, marks: Annotations) -> str:
-    """Return the status that a box shows."""
+    """Return the status that a box shows for its step or its stack of steps."""
     lane = layout.sketch.lanes[box.lane]
     return aggregate_status(
         [marks.step(lane.slug, lane.steps[step].key).status for step in box.steps]
@@ -176,7 +176,7 @@ def _done(box: Box, layout: Layout, marks: Annotations) -> str:
 
 
 def _bar(box: Box, layout: Layout, marks: Annotations) -> Iterator[str]:
-    """Yield a bar along the lower edge of a stack that shows the share of each status."""
+    """Yield a bar at the bottom of a stack of steps that shows the share of each status."""
     counts, left, past = _statuses(box, layout, marks), 0, 0
     width, top = box.width - STACK_OFFSET - 2 * TEXT_RIGHT, box.height - STACK_OFFSET - 3
     for status in (status for status in STATUS_SYMBOLS if status in counts):

@@ -131,7 +131,7 @@ COMPACT_TRACK_COUNT = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaps:
-    """Tracks for edges in the gaps between columns, and the resulting widths."""
+    """Vertical tracks for edges in the gaps between columns, and the columns' positions."""
 
     #: Number of the vertical track, within its gap between columns, for each source from which
     #: lines leave, and for each target, separately for lines that enter it from above (True) and
@@ -148,14 +148,14 @@ class Gaps:
     measures: Dimensions
 
     def exit_x(self, source: int, gap: Gap) -> int:
-        """Return the x-coordinate of the vertical track that starts at a source."""
+        """Return the x-coordinate of the vertical track by which edges leave a source."""
         left = self.columns[gap[1] - 1] + self.measures.box_width
         return (
             left + BEFORE + track_offset(self.exits[source], self.leaving[gap], self.measures.pitch)
         )
 
     def entry_x(self, entry: tuple[int, bool], gap: Gap) -> int:
-        """Return the x-coordinate of the vertical track that leads into a target."""
+        """Return the x-coordinate of the vertical track by which edges enter a target."""
         many, pitch = self.entering[gap], self.measures.pitch
         back = track_offset(many, many, pitch) - track_offset(self.entries[entry] + 1, many, pitch)
         return self.columns[gap[1]] - BEHIND - back

@@ -54,7 +54,7 @@ class Grid:
         return item < self.boxes
 
     def columns(self) -> list[list[Item]]:
-        """Return the items of each layer: boxes in declared order, slots next to their source."""
+        """Return the items of each layer in declared order; a slot has its source's place."""
         items_by_layer: list[list[Item]] = [[] for _ in range(max(self.layer) + 1)]
         items = sorted(range(len(self.layer)), key=self._declared)
         for item in items:
@@ -71,7 +71,7 @@ class Grid:
 
 
 def grid_of(layer: list[int], edges: Pairs, columns: int, longest: int) -> Grid:
-    """Assign the boxes to columns; `longest` is the maximum span of an edge through columns."""
+    """Assign boxes to columns; an edge across more than `longest` columns is a detour."""
     starts = bands_of(layer, edges, columns)
     bands = [bisect_right(starts, place) - 1 for place in range(max(layer) + 1)]
     grid = Grid(boxes=len(layer), edges=edges, layer=[*layer], starts=starts, bands=bands)
@@ -98,7 +98,7 @@ def _get_or_add_slot(
 
 
 def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Item]], ...]:
-    """Return, for each item, the previous and the next items along these routes."""
+    """Return, for each item, the items before it and the items after it on these routes."""
     before: list[dict[Item, None]] = [{} for _ in grid.layer]
     after: list[dict[Item, None]] = [{} for _ in grid.layer]
     for way in ways:

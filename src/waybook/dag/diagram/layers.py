@@ -22,7 +22,7 @@ Pairs: TypeAlias = list[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class StackedLane:
-    """Lane of a diagram with steps grouped into boxes; a box lists its steps' indexes."""
+    """Lane of a diagram with steps grouped into boxes; a box is a tuple of step indexes."""
 
     boxes: tuple[tuple[int, ...], ...]
     edges: Pairs
@@ -64,7 +64,7 @@ def _joined(count: int, edges: Pairs, first: dict[int, int]) -> StackedLane:
 
 
 def layers_of(count: int, edges: Pairs) -> list[int]:
-    """Return each box's layer: the length of its longest path, adjusted to shorten edges.
+    """Return each box's layer: its longest path from a root, adjusted for shorter edges.
 
     A box with at least as many successors as predecessors is moved as late as possible, then one
     with at least as many predecessors is moved back as early as possible. This shortens edges, and
@@ -121,7 +121,7 @@ def bands_of(layer: Sequence[int], edges: Pairs, columns: int) -> list[int]:
 
 
 def _edges_through(layer: Sequence[int], edges: Pairs, count: int) -> list[int]:
-    """Return, for each layer, the number of edges that begin before and end in or after it."""
+    """Return, for each layer, how many edges begin before it and end in it or after it."""
     change = [0] * (count + 2)
     for source, target in edges:
         change[layer[source] + 1] += 1

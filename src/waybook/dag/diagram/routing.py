@@ -146,7 +146,7 @@ def _length(first: Point, other: Point) -> int:
 
 
 def _toward(start: Point, other: Point, far: int) -> Point:
-    """Return the offset with this length from one point toward another."""
+    """Return the vector of this length that points from one point toward another."""
     dx, dy = other[0] - start[0], other[1] - start[1]
     return ((dx > 0) - (dx < 0)) * far, ((dy > 0) - (dy < 0)) * far
 
@@ -291,7 +291,7 @@ def _heights(
     tracks: Mapping[int, tuple[Mapping[int, int], int]],
     measures: Dimensions,
 ) -> tuple[list[int], dict[tuple[int, int], int], int]:
-    """Return each band's top, the y-coordinate of each track below, and the total height."""
+    """Return the top of each band, the y-coordinate of each track below it, and the height."""
     tops, along, top = list[int](), dict[tuple[int, int], int](), 0
     for band, height in enumerate(rows.heights):
         tops.append(top)

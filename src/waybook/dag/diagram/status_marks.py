@@ -60,7 +60,7 @@ def symbol_for(status: str) -> StatusSymbol:
 
 
 def aggregate_status(statuses: Sequence[str]) -> str:
-    """Return the status of a group: the common one, else the one with the highest precedence.
+    """Return the status of a group: the one that all share, else the one of highest precedence.
 
     >>> (
     ...     aggregate_status(["completed", "completed"]),
@@ -117,7 +117,7 @@ def annotations_from_report(
     expected: Mapping[str, StageCounts] | None = None,
     captions: Mapping[str, str] | None = None,
 ) -> Annotations:
-    """Return the annotations of a progress report; steps without jobs show expected jobs."""
+    """Return the annotations of a progress report; steps without jobs show expected counts."""
     counts, steps = expected or {}, dict[tuple[str, str], Annotation]()
     for slug, stage_counts in counts.items():
         steps.update(

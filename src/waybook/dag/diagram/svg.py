@@ -1,4 +1,4 @@
-"""SVG of a diagram: structure and status as classes and data attributes, colors left to CSS.
+"""SVG of a diagram: classes and data attributes show structure and status; CSS sets colors.
 
 It has no external references, scripts or style attributes, so that it renders the same in a page
 with a strict content security policy, in a chat, and in a file. Only the file embeds the
@@ -180,7 +180,7 @@ def _size(layout: Layout, frame: Frame) -> str:
 
 
 def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
-    """Yield the SVG edges in few paths, by whether the source is done and the edge detours."""
+    """Yield the SVG edges, grouped by whether the source is done and the edge is a detour."""
     groups: dict[tuple[bool, bool], list[EdgeLine]] = {kind: [] for kind in EDGE_DRAW_ORDER}
     for line in lines:
         groups[statuses[line.source] in DONE_STATUSES, is_detour(line.route)].append(line)

@@ -44,7 +44,7 @@ class StageCounts:
 def expected_counts(
     stage: Stage, graph: Graph, models: Sequence[str], prior: Origins
 ) -> StageCounts:
-    """Return the expected counts of a stage with these language models and input lineages."""
+    """Return the expected counts of a stage with these models and input document chains."""
     models = distinct(models)
     units: dict[str, int] = {}
     outputs: dict[str, int] = {}
@@ -72,7 +72,7 @@ def expected_counts(
 def _begun(
     stage: str, graph: Graph, steps: Iterable[RecipeStep], models: Sequence[str], prior: Origins
 ) -> Iterable[Origins]:
-    """Yield the lineages and authors of these steps' outputs; shared ones only once."""
+    """Yield lineages (document chains) and authors of the steps' outputs, shared ones once."""
     strategies: set[Strategy] = set()
     for step in steps:
         if GRANULARITY[step.strategy].descent is Descent.NEW:

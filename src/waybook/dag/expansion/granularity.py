@@ -97,7 +97,7 @@ def first_of(models: Sequence[str]) -> str:
 
 
 def lineage_owners(models: Sequence[str], prior: Origins) -> Mapping[str, str]:
-    """Return the model that continues each prior lineage: its first author, else round-robin.
+    """Return the model that continues each document chain: its first author, else in rotation.
 
     >>> prior = Origins(lineages=("x", "y"), authors=("a", "b"), first_author={"x": "a", "y": "b"})
     >>> lineage_owners(["b", "c"], prior)

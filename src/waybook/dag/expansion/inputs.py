@@ -72,7 +72,7 @@ def index_documents(documents: Iterable[Document]) -> DocumentIndex:
 
 
 def produced_documents(dag: Dag) -> ProducedDocuments:
-    """Return the stage and key of each document that a DAG produces; others are external."""
+    """Return stage and key of each document that steps produce; other inputs are external."""
     return frozenset(
         (stage.slug, key)
         for stage in dag.stages
@@ -137,7 +137,7 @@ def _inputs(step: RecipeStep, graph: Graph) -> Iterable[Input]:
 def _of_source(
     source: ProducedDocument, maker: str | None, place: DocumentSlot, shelf: DocumentIndex
 ) -> tuple[Document, ...]:
-    """Return the document with the step, author, lineage and reviewer of a unit's source."""
+    """Return the document whose step, author, lineage and reviewer match the unit's source."""
     here = replace(place, lineage=source.lineage, model=source.model)
     return tuple(
         document
@@ -147,7 +147,7 @@ def _of_source(
 
 
 def _author(unit: Unit, step: RecipeStep, place: DocumentSlot, stage_slug: str) -> str | None:
-    """Return the author whose documents the work unit prefers, or None."""
+    """Return the author whose documents the work unit uses first, or None for any author."""
     if unit.reviewer is not None:
         return unit.reviewer
     own = step.strategy is Strategy.PER_MODEL and place.stage == stage_slug
@@ -155,7 +155,7 @@ def _author(unit: Unit, step: RecipeStep, place: DocumentSlot, stage_slug: str) 
 
 
 def _nearness(place: DocumentSlot, unit: Unit, author: str | None) -> Iterable[DocumentSlot]:
-    """Return the index keys to look up: lineage and author, lineage only, author only, any."""
+    """Return the index keys to try in order: lineage and author, lineage, author, and any."""
     of_lineage = replace(place, lineage=unit.lineage)
     return (replace(of_lineage, model=author), of_lineage, replace(place, model=author), place)
 
@@ -163,6 +163,6 @@ def _nearness(place: DocumentSlot, unit: Unit, author: str | None) -> Iterable[D
 def _standing(
     place: DocumentSlot, shelf: DocumentIndex, steps: set[str] | None
 ) -> tuple[Document, ...]:
-    """Return the indexed documents with this key; with `steps`, only those of these steps."""
+    """Return the indexed documents with this key; if `steps` is set, only of these steps."""
     documents = shelf.get(place, ())
     return documents if steps is None else tuple(doc for doc in documents if doc.step_key in steps)

@@ -1,4 +1,4 @@
-"""Origin of documents: the language models that wrote them, and their lineages.
+"""Origin of documents: the models that wrote them, and the chains of documents (lineages).
 
 A lineage is a name known before any work: it consists of the stage, the step and, if a step begins
 one for each model, the model.
@@ -25,7 +25,7 @@ class ProducedDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origins:
-    """Lineages and authors of a stage's final outputs, passed on to the next stage."""
+    """Document chains (lineages) and authors of final outputs, passed to the next stage."""
 
     #: Lineages (names of document chains) and authors (models) of the stage's final outputs, each
     #: without duplicates, in the order in which the outputs contain them.
@@ -45,7 +45,7 @@ def distinct(models: Iterable[str]) -> tuple[str, ...]:
 
 
 def lineage_name(stage: str, step: str, model: str | None = None) -> str:
-    """Return the name of a lineage that begins at this step.
+    """Return the name of the lineage (chain of documents) that begins at this step.
 
     >>> lineage_name("thesis", "header", "opus"), lineage_name("synthesis", "summary")
     ('thesis/header/opus', 'synthesis/summary')
@@ -54,7 +54,7 @@ def lineage_name(stage: str, step: str, model: str | None = None) -> str:
 
 
 def single_author_origins(first_author: Mapping[str, str]) -> Origins:
-    """Return origins for lineages that have one author each."""
+    """Return origins for lineages (document chains) that each have one author."""
     return Origins(
         lineages=tuple(first_author),
         authors=distinct(first_author.values()),
@@ -63,12 +63,12 @@ def single_author_origins(first_author: Mapping[str, str]) -> Origins:
 
 
 def entry_origins(models: Sequence[str]) -> Origins:
-    """Return the origins for the first stage: one lineage for each language model."""
+    """Return the document chains (lineages) that begin in the first stage, one per model."""
     return single_author_origins({f"{ENTRY}/{model}": model for model in models})
 
 
 def merge_origins(parts: Iterable[Origins]) -> Origins:
-    """Merge several origins, in order; keep the first author of each lineage."""
+    """Merge origins in order; keep the first author of each lineage (document chain)."""
     first_author: dict[str, str] = {}
     authors: dict[str, None] = {}
     for part in parts:

@@ -64,7 +64,7 @@ COUNTS: Mapping[str, Count] = MappingProxyType({
 def evidence_of(
     jobs: Iterable[JobEvidence], closed: Collection[str] = ()
 ) -> tuple[dict[str, Evidence], list[str]]:
-    """Return the progress evidence for each step from the jobs of one stage, and warnings.
+    """Return the progress evidence of each step of a stage, derived from its jobs; and warnings.
 
     RENDER jobs, superseded ones and those without a step are ignored. An unknown status counts as
     unfinished, since such a job may not be done. `jobs` may also be a Counter.

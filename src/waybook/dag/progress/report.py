@@ -84,7 +84,7 @@ Warnings = Mapping[str | None, Iterable[str]]
 def report(
     structure: Structure, seen: Mapping[str, StageEvidence], warnings: Warnings | None = None
 ) -> Report:
-    """Return the progress report of a run; a stage without evidence was not initiated.
+    """Return the progress report of a run; a stage without evidence is shown as not initiated.
 
     `warnings` are additional ones, keyed by stage or None.
     """
@@ -180,7 +180,7 @@ def _step(key: str, standing: ProgressStatus, seen: Evidence) -> StepReport:
 def _unknowns(
     stage: Stage, structure: Structure, seen: StageEvidence, expected: int | None
 ) -> Iterator[str]:
-    """Yield the reasons why values of this stage are null; a plan's stage has none."""
+    """Yield the reasons why values of this stage are null; yield nothing for a plan stage."""
     if seen.standings is not None:
         return
     if stage.slug not in structure.graphs:

@@ -68,7 +68,7 @@ def _stage_by_stage(data: Raw) -> LenientDefinition:
 
 
 def _names(raws: Sequence[object]) -> list[str]:
-    """Return the stages' slugs; use the position of a stage that has no unique slug."""
+    """Return the slug of each stage; for a missing or repeated slug, the stage's position."""
     names: dict[str, None] = {}
     for place, raw in enumerate(raws):
         slug = as_object(raw).get("slug")

@@ -33,7 +33,7 @@ def as_list(value: object) -> Sequence[object]:
 
 
 def as_text(value: object) -> str | None:
-    """Return a text, or an integer as text, since ids may be numbers; else None.
+    """Return a text unchanged, an integer (such as a numeric id) as text, else None.
 
     >>> as_text("j1"), as_text(17), as_text(""), as_text(True), as_text(["j1"])
     ('j1', '17', None, None, None)
@@ -190,7 +190,7 @@ class StageRun:
 def read_stage_runs(
     raws: object, structure: Structure
 ) -> tuple[dict[str, StageRun], list[StageWarning]]:
-    """Return the run of each stage that has one, and warnings.
+    """Return, by stage, the stage run that the snapshot contains, and warnings.
 
     Several runs of one stage are merged, so that their order does not matter.
     """

@@ -214,7 +214,7 @@ def _environment() -> DataEnvironment:
 
 
 class _Metered(NodeTransformer):
-    """Transformer that replaces Jinja's loops and comparisons with ones that are charged."""
+    """Transformer that makes Jinja's loops and comparisons charge the template's budget."""
 
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802 - the library's name
         """Charge the budget in each iteration for the nodes in the loop's body."""

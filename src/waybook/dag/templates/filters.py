@@ -46,7 +46,7 @@ def default(value: Json, instead: Json) -> Json:
 
 
 def join(value: Json, between: Json = "", field: Json = None) -> str:
-    """Return the items of a list joined as text; with `field`, that field of each item."""
+    """Return the items of a list, or the given field of each item, joined as one text."""
     items = (_field(item, field) for item in iterate(value))
     return to_text(between).join(map(to_text, items))
 

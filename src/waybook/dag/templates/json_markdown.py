@@ -142,7 +142,7 @@ def _is_plain(value: Json) -> bool:
 
 
 def _is_brief(value: Json) -> bool:
-    """Return whether a value fits on one line, which missing and empty values do."""
+    """Return whether a value fits on one line; missing and empty values do."""
     if not _is_plain(value):
         return not value
     return not isinstance(value, str) or (len(value) <= MAX_INLINE_LENGTH and "\n" not in value)

@@ -1,4 +1,4 @@
-"""Template language: a subset of Jinja whose rendering cost is limited by the data.
+"""Template language: a subset of Jinja in which the data's size limits the rendering cost.
 
 It has output, `if`, `for` over data, names, fields by constant, comparisons, `and`, `or`, `not`,
 and a few filters and tests. There are no calls, no arithmetic, no assignments, no other files.
@@ -73,7 +73,7 @@ class TemplateRuleError(Exception):
     """Error for a template that violates the rules of the language, with its line number."""
 
     def __init__(self, message: str, line: int) -> None:
-        """Format the line and the message as one sentence."""
+        """Store the error message, preceded by the line number, as one sentence."""
         super().__init__(f"line {line}: {message}")
 
 

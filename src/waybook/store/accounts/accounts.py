@@ -33,7 +33,7 @@ class OrgRow(NamedTuple):
 
 
 class UserRow(NamedTuple):
-    """User row with the fields of `User`."""
+    """Row of a user, with one column for each field of `User`."""
 
     id: str
     name: str
@@ -64,7 +64,7 @@ class TokenRow(NamedTuple):
 
 
 class MemberRow(NamedTuple):
-    """An org, the current time, and a user of the org, if there is one."""
+    """Row of a user lookup: the org, the current time, and the user's columns, if found."""
 
     org_id: UUID
     now: datetime
@@ -141,7 +141,7 @@ class LoadedOrg(NamedTuple):
 
 
 def by_token_statements() -> list[Statement]:
-    """Select the valid API token whose secret's hash was set in the transaction."""
+    """Select the valid API token with the secret's hash that the transaction has set."""
     return [SQL["name_org_by_token"](), SQL["bearer_of_token"]()]
 
 
@@ -151,7 +151,7 @@ def used_statement(token_ids: Iterable[str]) -> Statement:
 
 
 def read_org(rows: list[OrgRow], last: Sequence[Sequence[datetime]] = ()) -> LoadedOrg:
-    """Return the org selected by `org` or `lock_org`; `last` has the last audit time."""
+    """Return the org from the selected rows; `last` has the time of its last audit entry."""
     row = rows[0]
     at, seq = _in_utc(first_value(last)), row.audit_seq
     return LoadedOrg(
@@ -213,7 +213,7 @@ def rows_statement(org_id: str) -> Statement:
 
 
 def read_rows(rows: Iterable[StoredRow]) -> Rows:
-    """Convert the selected rows to the form that a replay of the audit produces."""
+    """Convert the selected rows to the same form as rows rebuilt from the audit."""
     by_entity: Rows = {}
     for row in rows:
         by_entity.setdefault(row.entity, {})[row.id] = _in_utc_row(row.values)
@@ -234,7 +234,7 @@ def _in_utc(at: datetime | None) -> datetime | None:
 
 
 class Member(NamedTuple):
-    """User of the org that was looked up."""
+    """User that a lookup found in an org."""
 
     user_id: str
     name: str
@@ -244,7 +244,7 @@ class Member(NamedTuple):
 
 
 class MemberLookup(NamedTuple):
-    """Org, current time, and the org's user with the requested sign-in, or None."""
+    """Result of a user lookup: the org, the current time, and the user, or None."""
 
     org_id: UUID
     now: datetime
@@ -272,7 +272,7 @@ def read_member(rows: list[MemberRow]) -> MemberLookup | None:
 
 
 def by_session_statements() -> list[Statement]:
-    """Select the valid web session whose secret's hash was set in the transaction."""
+    """Select the valid web session with the secret's hash that the transaction has set."""
     return [SQL["name_org_by_session"](), SQL["person_of_session"]()]
 
 
@@ -297,7 +297,7 @@ def end_statement(session_id: str) -> Statement:
 
 
 def add_org(owner_dsn: str, org_id: UUID, slug: str) -> None:
-    """Create an org, connected as the database owner, who alone has the privilege.
+    """Create an org as the database owner, because only the owner has this privilege.
 
     Raises:
         InvalidInput: an org with this slug exists.

@@ -1,4 +1,4 @@
-"""Writer of org rows and their audit entries, and background writer of token usage times.
+"""Writer of org rows and their audit entries, and background writer of token use times.
 
 Last use is telemetry: recorded after the calls, to the minute.
 """
@@ -25,7 +25,7 @@ SQL = load("accounts/writer")
 def statements(
     org: Org, entries: tuple[Entry, ...], write_context: WriteContext
 ) -> list[Statement]:
-    """Return the SQL statements that write the org, changed users, tokens, and the audit."""
+    """Return the SQL statements that write an org, its changed users and tokens, and audit."""
     patches = Patches(change for entry in entries for change in entry.changes)
     sealed = sealed_entries(entries, ("org", org.id), write_context)
     return [
@@ -60,7 +60,7 @@ def _tokens(patches: Patches) -> Iterator[Statement]:
 
 
 def _filled(query: Query, row_id: str, values: dict[str, Json]) -> Statement:
-    """Return the SQL statement that writes a row's values as recorded in the audit."""
+    """Return the SQL statement that writes a row with the values recorded in the audit."""
     parameters: dict[str, Value] = {
         name: _to_sql_value(values[name]) for name in query.places if name != "id"
     }
@@ -68,7 +68,7 @@ def _filled(query: Query, row_id: str, values: dict[str, Json]) -> Statement:
 
 
 def _to_sql_value(value: Json) -> Value:
-    """Return a scalar, or a list as an array literal; enumeration values need no quoting."""
+    """Return a scalar as it is, or a list as an array literal, whose values need no quotes."""
     if isinstance(value, list):
         return f"{{{','.join(map(str, value))}}}"
     if isinstance(value, dict):
@@ -90,7 +90,7 @@ class LastUsed:
         self._some = asyncio.Event()
 
     def record(self, org_id: UUID, token_id: str) -> None:
-        """Queue the use of an API token, without waiting or failing."""
+        """Queue the use of an API token for writing; never wait and never fail."""
         if len(self._waiting) < MAX_QUEUED:
             self._waiting[org_id, token_id] = None
             self._some.set()
@@ -100,7 +100,7 @@ class LastUsed:
         await self._some.wait()
 
     async def flush(self, database: Database) -> None:
-        """Write the queued token uses, in one transaction per org."""
+        """Write the queued uses of API tokens to the database, in one transaction per org."""
         waiting, self._waiting = self._waiting, {}
         self._some.clear()
         by_org: dict[UUID, list[str]] = defaultdict(list)

@@ -26,7 +26,7 @@ NETWORK_LIMITS: Final = {
 
 @lru_cache(maxsize=16)
 def bounded_dsn(dsn: str) -> str:
-    """Return the connection string with network limits added, except those it already sets.
+    """Return the connection string with added network limits, keeping those it already sets.
 
     Raises:
         Misconfigured: it is not a valid connection string.

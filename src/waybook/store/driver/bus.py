@@ -32,13 +32,13 @@ MAX_TRACKED_ORGS = 10_000
 
 
 class Subscriber(Protocol):
-    """Receiver of an org's change events. Its methods must not block or raise."""
+    """Subscriber that receives an org's change events; its methods must not block or raise."""
 
     def on_event(self, event: ChangeEvent, /) -> None:
         """Handle one change event."""
 
     def on_gap(self) -> None:
-        """Handle missed events: anything in the org may have changed."""
+        """Handle missed events, after which any plan or run of the org may have changed."""
 
     def on_close(self) -> None:
         """Handle the end of the event stream: the process is stopping."""
@@ -81,13 +81,13 @@ class Bus:
             self._tell(which, event)
 
     def invalidate(self, org_id: UUID) -> None:
-        """Tell all subscribers of an org that events were missed."""
+        """Notify all subscribers of an org that events were missed."""
         for subscriber in self._subscribers.get(org_id, ()):
             subscriber.on_gap()
 
     @contextmanager
     def subscription(self, org_id: UUID, subscriber: Subscriber, since: str = "") -> Iterator[None]:
-        """Subscribe to an org's events in the block, after a replay since a position."""
+        """Subscribe to an org's events in the block, after a replay of those since `since`."""
         self._catch_up(org_id, subscriber, since)
         leave = self.subscribe(org_id, subscriber)
         try:
@@ -114,7 +114,7 @@ class Bus:
         return leave
 
     def position(self, org_id: UUID) -> str:
-        """Return the org's current position; resuming from it after a read misses no event."""
+        """Return the org's position in the event stream, to resume from it without a gap."""
         return f"{self.sender}.{self._counted(org_id)}"
 
     def subscribed_orgs(self) -> list[UUID]:
@@ -138,7 +138,7 @@ class Bus:
         return self._closed
 
     def close(self) -> None:
-        """Tell all current and later subscribers that there are no more events."""
+        """Notify all current and later subscribers that no more events follow."""
         self._closed = True
         for subscribers in list(self._subscribers.values()):
             for subscriber in list(subscribers):
@@ -186,7 +186,7 @@ ALL_TOPICS = "*"
 
 
 class ChangeFeed:
-    """Set of topics that changed since the last read."""
+    """Feed of the topics that changed since the feed was last read."""
 
     def __init__(self) -> None:
         """Create an empty feed."""
@@ -227,7 +227,7 @@ class ChangeFeed:
         return self.take()
 
     def take(self) -> tuple[str, ...]:
-        """Return the topics changed since the last read, without waiting."""
+        """Return the topics that changed since the last read, without waiting for changes."""
         if not self._ended:
             self._has_news.clear()
         topics, self._topics = tuple(self._topics), {}

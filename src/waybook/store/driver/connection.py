@@ -81,7 +81,7 @@ class DbConnection:
     # Sending
 
     async def send(self, opening: Message, statements: Message) -> Results:
-        """Send SQL statements in one round trip; return the results of `statements` only.
+        """Send all SQL statements in one round trip; return only the results of `statements`.
 
         Raises:
             KeyConflict: a row with this key exists.
@@ -104,7 +104,7 @@ class DbConnection:
             raise
 
     async def _greet(self) -> None:
-        """Apply the session settings, outside any transaction so that they persist."""
+        """Apply the session settings outside any transaction, so that they remain in force."""
         process = self.connection.pgconn.backend_pid
         ((row,),) = await self._send((), (_unprepared(self._wire.session_settings(process)),))
         self._greeted = True
@@ -168,7 +168,7 @@ class DbConnection:
         return (*opening, DISCARD_PLANS) if self._plans.needs_replan() else opening
 
     def _post(self, message: Message, *, preparing: bool) -> list[int]:
-        """Pass the SQL statements to libpq; return the index of each statement's result."""
+        """Pass SQL statements to libpq, and return the position of each statement's result."""
         pgconn, prepared = self.connection.pgconn, self._prepared
         places, sent = [], 0
         for statement in message:
@@ -268,7 +268,7 @@ class DbConnection:
             self._arrived.set_exception(TimeoutError(f"no answer within {seconds:g} seconds"))
 
     def _hear_unasked(self) -> None:
-        """Read unsolicited server messages; close the connection if the server closed it."""
+        """Read messages the server sent unasked; close the connection if the server has."""
         try:
             self.connection.pgconn.consume_input()
         except psycopg.OperationalError:
@@ -282,7 +282,7 @@ class DbConnection:
             self._listen()
 
     def _stop_listening(self) -> None:
-        """Remove the socket from the event loop, as psycopg registers it for its own waits."""
+        """Stop watching the socket in the event loop, because psycopg watches it itself."""
         if self._heard is not None:
             self._loop.remove_reader(self._heard)
             self._heard = None

@@ -1,4 +1,4 @@
-"""Transactions confined to one org, in two round trips, and an estimated database clock.
+"""Transactions confined to one org, each in two round trips, and an estimated database clock.
 
 The first message opens the transaction, sets the org, locks and loads; the last one writes
 everything and commits. There are no round trips in between.
@@ -42,14 +42,14 @@ COMMIT = Query("commit", "commit")()
 
 
 class Transaction:
-    """Transaction confined to one org; the first statements begin it, the last ones end it."""
+    """Transaction confined to one org, begun by the first statements and ended by the last."""
 
     def __init__(self, line: DbConnection, opening: Message) -> None:
         self._line = line
         self._opening = opening
 
     async def send(self, *statements: Statement | str) -> Results:
-        """Send SQL statements in the transaction; the first ones also begin it."""
+        """Send SQL statements in the transaction, which the first of them also begin."""
         opening, self._opening = self._opening, ()
         return await self._line.send(opening, statements)
 
@@ -79,7 +79,7 @@ class TransactionScope:
 
 class Database:
     def __init__(self, pool: ConnectionPool, *, role: str | None = None) -> None:
-        """Create access to a database by this pool; each transaction sets `role` if given."""
+        """Create access to a database through this pool; transactions set `role` if given."""
         self.pool = pool
         self._role = (Query("take_role", f"set local role {role}")(),) if role else ()
         #: Fixed time that is used as the current time; only tests set it.
@@ -116,7 +116,7 @@ class Database:
         return now.astimezone(UTC)
 
     async def read_by_secret(self, secret_hash: bytes, *statements: Statement | str) -> Results:
-        """Read the rows that the hash of the caller's secret makes visible, in one round trip.
+        """Read, in one round trip, the rows that a caller with this secret's hash may see.
 
         Row-level security shows only the row with this hash, until a statement sets the row's org.
         As the org is not known yet, the fair queue uses the secret in its place.
@@ -141,7 +141,7 @@ class Database:
         return first_column(rows)
 
     async def read_directory(self, *statements: Statement | str) -> Results:
-        """Read the list of orgs in one round trip; other rows of orgs are not visible."""
+        """Read the list of orgs in one round trip that sees no other rows of orgs."""
         opening = (BEGIN_READING, *self._role, "set local app.sweep = 'on'")
         async with TransactionScope(self.pool, opening, None) as tx:
             return await tx.commit(*statements)

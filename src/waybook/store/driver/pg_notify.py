@@ -99,10 +99,10 @@ def receive(bus: Bus, payload: str) -> None:
 
 
 class ChangePoller:
-    """Poller that finds changes without a notification, in orgs that have subscribers."""
+    """Poller for changes of which no notification arrived, in orgs that have subscribers."""
 
     def __init__(self, most: int = MAX_POLLED_CHANGES) -> None:
-        """Create a poller; over `most` changes of an org in one poll count as a gap."""
+        """Create a poller that treats over `most` changes of an org as missed events."""
         self._most = most
         self._looked: dict[UUID, float] = {}
 

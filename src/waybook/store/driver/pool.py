@@ -1,4 +1,4 @@
-"""Connection pool: opens connections on demand, keeps them, shares them fairly between orgs.
+"""Pool that opens connections on demand, keeps them, and shares them fairly between orgs.
 
 A call that finds no free connection opens one, up to the size of the pool, or waits for one in the
 fair queue. While the database is unreachable, calls try to connect until their deadline, so the
@@ -52,7 +52,7 @@ class FairQueue(Generic[T]):
         self._most_each = size
 
     def register(self, org: Hashable) -> None:
-        """Register an active org; two or more share the pool. None, the server, is not counted."""
+        """Register an active org (not None, the server); two or more orgs share the pool."""
         if org == self._first_org or org is None:
             return
         if self._first_org is None:
@@ -107,7 +107,7 @@ class FairQueue(Generic[T]):
                 del level[org]
 
     def pop_next(self) -> tuple[Hashable, T] | None:
-        """Remove and return the next waiting call and its org, which gets one more connection.
+        """Remove the next waiting call, count a connection for its org, and return both.
 
         Return None if every waiting org holds its maximum.
         """
@@ -125,7 +125,7 @@ class FairQueue(Generic[T]):
         return None
 
     def _move(self, org: Hashable, old: int, new: int) -> None:
-        """Move an org's waiting calls to the group of orgs that hold `new` connections."""
+        """Move an org's waiting calls to the queue for orgs that hold `new` connections."""
         queue = self._waiting[old].pop(org, None) if old in self._waiting else None
         if queue is not None:
             self._waiting[new][org] = queue
@@ -208,7 +208,7 @@ class ConnectionPool:
                 self._discard(line)
 
     def close(self) -> None:
-        """Close the free connections now, and the others when they are released."""
+        """Close the free connections now, and connections in use when they are released."""
         self._closed = True
         while self._free:
             self._discard(self._free.pop())
@@ -221,7 +221,7 @@ class ConnectionPool:
         return asyncio.get_running_loop().time() - oldest > MAX_HOLD_SECONDS
 
     async def _next(self, org: Org, deadline: float) -> DbConnection | None:
-        """Return a connection for the org, or None if the caller has to try again."""
+        """Return a connection for the org, or None if the caller has to call this again."""
         if self._closed:
             raise Unavailable("this server is shutting down; repeat the call on the next one")
         if not self._turns.can_acquire(org):
@@ -256,7 +256,7 @@ class ConnectionPool:
         return await self._wait(org, deadline)
 
     def _must_share(self, error: BaseException) -> bool:
-        """Return whether the server has no free connections but this pool already has some."""
+        """Return whether the server is full, while this pool already has connections."""
         is_full = any(words in str(error) for words in FULL)
         return isinstance(error, psycopg.Error) and is_full and bool(self._held or self._free)
 
@@ -297,7 +297,7 @@ class ConnectionPool:
             raise
 
     def _pass_on(self, line: DbConnection | None) -> None:
-        """Give a connection to the next waiting call; None permits that call to open one."""
+        """Pass a connection, or with None permission to open one, to the next waiting call."""
         while served := self._turns.pop_next():
             org, turn = served
             if not turn.done():

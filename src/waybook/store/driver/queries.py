@@ -68,7 +68,7 @@ class AsJson:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows for an SQL `values` list; the protocol allows 65,535 values per statement."""
+    """Rows for an SQL `values` list, with at most 65,535 values, the limit of the protocol."""
 
     rows: Sequence[tuple[Value, ...]]
 
@@ -96,7 +96,7 @@ RowMaker: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
 
 
 class PreparedForm(NamedTuple):
-    """SQL text with numbered parameters, and the name to prepare it under, or None."""
+    """SQL text with numbered parameters, and its name as a prepared statement, or None."""
 
     name: bytes | None
     text: bytes
@@ -170,7 +170,7 @@ class Query:
         return form
 
     def _prepared_name(self, rows: int) -> bytes | None:
-        """Return the prepared statement's name with the text's digest; None if unprepared."""
+        """Return the name of the prepared statement, with a digest; None if unprepared."""
         if rows > PREPARED_ROW_COUNT and rows != BATCH_SIZE:
             return None
         return f"wb_{self.name}_{self._digest}{f'_{rows}' if rows else ''}".encode()
@@ -214,7 +214,7 @@ def _read(name: str) -> Mapping[str, str]:
 
 
 def expand_parts(body: str) -> str:
-    """Insert the fragments of `parts.sql` that an SQL text names, recursively.
+    """Insert the named fragments of `parts.sql` into an SQL text, and into the fragments.
 
     Raises:
         KeyError: there is no such fragment.
@@ -245,7 +245,7 @@ def encode_parameters(values: Iterable[Value]) -> Parameters:
 
 
 class _Writers(dict[type, Callable[[Any], bytes | None]]):
-    """Mapping from types to parameter encoders; enumeration members are encoded as text."""
+    """Mapping from types to functions that encode parameters; enumerations become text."""
 
     def __missing__(self, kind: type) -> Callable[[Any], bytes | None]:
         if not issubclass(kind, str):
@@ -290,7 +290,7 @@ REPLAN_EVERY = 4096
 
 @dataclass(slots=True)
 class PreparedPlans:
-    """Schedule for discarding the query plans of prepared statements on a connection.
+    """Schedule by which a connection discards the query plans of its prepared statements.
 
     A plan made while a table was nearly empty may use a poor index, and is kept. So plans are
     discarded as the tables grow: after 16 messages, 64, 256, …, then every 4,096.
@@ -300,7 +300,7 @@ class PreparedPlans:
     replan_at: int = REPLAN_FIRST
 
     def needs_replan(self) -> bool:
-        """Count a round trip; return whether the query plans should be discarded with it."""
+        """Count a round trip, and return whether to discard the query plans in it."""
         self.messages += 1
         if self.messages < self.replan_at:
             return False

@@ -48,7 +48,7 @@ async def wait_until_reachable(dsn: str, seconds: float, report: WaitReport) -> 
 
 
 async def _obstacle(dsn: str) -> str | None:
-    """Return why to wait longer, or None if the database accepted or refused the connection."""
+    """Return why the database is not ready; None if it accepted or refused permanently."""
     try:
         async with asyncio.timeout(ATTEMPT_SECONDS):
             connection = await AsyncConnection.connect(bounded_dsn(dsn))

@@ -37,11 +37,11 @@ class KeyConflict(Exception):
 
 
 class StaleCache(Exception):
-    """A call used outdated cached data; nothing was written, and it must reload the data."""
+    """A call used outdated cached data and wrote nothing; it must run again on new data."""
 
 
 class PreparedStatementLost(Exception):
-    """The server does not know a prepared statement, so a connection pooler is in between."""
+    """The server does not know a prepared statement, which means that a pooler is in use."""
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class WireSettings:
     pooled: bool = False
 
     def session_settings(self, pid: int) -> Statement:
-        """Set the timeouts, for the session if `pid` is the backend's, else for one transaction."""
+        """Set the timeouts for the session, or for the transaction if a pooler is in use."""
         return SQL["set_session"](
             lock_timeout=self.lock_timeout,
             statement_timeout=self.statement_timeout,

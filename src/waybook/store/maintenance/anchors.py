@@ -41,7 +41,7 @@ class Anchor(NamedTuple):
 
 
 class AnchorTotals(NamedTuple):
-    """Numbers of anchored chains and of their entries, and the digest of the anchor lines."""
+    """Number of anchored audit chains, number of their entries, digest of the anchor lines."""
 
     chains: int
     entries: int
@@ -49,7 +49,7 @@ class AnchorTotals(NamedTuple):
 
 
 class Stone(NamedTuple):
-    """Record that an erasure deleted an audit chain or changed its last hash."""
+    """Record that an erasure deleted an audit chain, or replaced the chain's hashes."""
 
     #: Number of the erasure. Each org numbers its erasures separately.
     erasure: int
@@ -60,7 +60,7 @@ class Stone(NamedTuple):
 
 
 class ChainRow(NamedTuple):
-    """Number of an audit entry, and its hash or None if the entry is missing."""
+    """Subject and number of an audit entry, and its hash, or None if the entry is missing."""
 
     subject: str
     subject_id: str
@@ -198,7 +198,7 @@ def stones_statement(anchors: Sequence[Anchor]) -> Statement:
 def missing_anchors(
     anchors: Sequence[Anchor], rows: Iterable[ChainRow]
 ) -> list[tuple[Anchor, bytes | None]]:
-    """Return the anchors that do not match the database, each with the hash there or None."""
+    """Return the anchors that differ from the database, each with the hash found or None."""
     hashes = {(row.subject, row.subject_id, row.seq): row.hash for row in rows}
     held = [(a, hashes.get((a.subject, a.subject_id, a.seq))) for a in anchors]
     return [(a, got or None) for a, got in held if not got or got != a.hash]
@@ -214,7 +214,7 @@ def read_stones(rows: Iterable[StoneRow]) -> dict[str, list[Stone]]:
 
 
 def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone | None:
-    """Return the chain's last erasure, if an erasure after the anchor explains the mismatch.
+    """Return a chain's last erasure, if one since the anchor explains why they differ.
 
     `erasures` is the org's number of erasures when the anchor was taken. For a chain that grew
     after the anchor, the erasure records only the later last hash. Erasure records themselves are
@@ -230,7 +230,7 @@ def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone
 
 
 def resealed_anchor(anchor: Anchor, stone: Stone) -> Anchor | None:
-    """Return the anchor that a resealed audit chain must match, or None if it was erased."""
+    """Return the anchor to check after an erasure resealed a chain; None if it was deleted."""
     if stone.hash_after is None:
         return None
     return anchor._replace(seq=stone.entries, hash=stone.hash_after)

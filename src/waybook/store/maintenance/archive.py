@@ -159,13 +159,13 @@ class ArchiveWriter:
         self._zip.close()
 
     def close(self) -> None:
-        """Close the zip file after a failed backup; its content is discarded."""
+        """Close the zip file after a failed backup, whose content the caller discards."""
         with suppress(OSError, ValueError):
             self._zip.close()
 
 
 def count_rows(block: bytes) -> int:
-    """Return the number of rows that end in a block; COPY escapes line breaks within values."""
+    """Return how many rows end in a block of COPY data, which has one line break per row."""
     return block.count(b"\n")
 
 
@@ -272,7 +272,7 @@ def damaged(why: str) -> InvalidInput:
 
 
 def blocks_of(rows: Iterable[bytes | bytearray | memoryview]) -> Iterator[bytes]:
-    """Yield the rows joined into blocks that are large enough for hashing and compression."""
+    """Yield rows joined into blocks that are large enough to hash and compress efficiently."""
     pending: list[bytes | bytearray | memoryview] = []
     size = 0
     for row in rows:

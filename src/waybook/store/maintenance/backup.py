@@ -162,6 +162,6 @@ class _Backup:
 
 
 def org_tables_changed(connection: psycopg.Connection, before: list[OrgTable]) -> bool:
-    """Return whether the tables with rows of orgs have changed since they were locked."""
+    """Return whether the tables with org rows, or their columns, changed since the lock."""
     now = org_tables(connection)
     return [(t.name, t.columns) for t in now] != [(t.name, t.columns) for t in before]

@@ -99,7 +99,7 @@ def erase_late_rows(owner_dsn: str, org_id: UUID) -> None:
 def delete_org_rows(
     owner: OwnerTransaction, progress: Progress, spared: Iterable[str] = ()
 ) -> dict[str, int]:
-    """Delete every row of the org in every table; return the deleted row counts by table."""
+    """Delete the org's rows in every table, and return the number of deleted rows by table."""
     tables = [table for table in tables_in_order(owner) if table not in {*spared}]
     counts: Counter[str] = Counter()
     for done, table in enumerate(tables, start=1):
@@ -119,7 +119,7 @@ def read_chain(owner: OwnerTransaction, subject_id: str) -> list[SealedEntry]:
 
 
 def is_chain_valid(entries: list[SealedEntry], end: bytes) -> bool:
-    """Return whether every hash in a chain is valid and its end matches the stored head."""
+    """Return whether every hash in a chain is valid and the last is the stored last hash."""
     return bool(entries) and not first_broken(entries) and entries[-1].hash == end
 
 

@@ -276,7 +276,7 @@ def _ensure_role(connection: psycopg.Connection) -> None:
 
 
 def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
-    """Create the role to use if the database owner is exempt from row-level security.
+    """Create the role that an owner exempt from row-level security switches to.
 
     An owner without the privilege to create or grant it keeps serving: `owner_role` reports the
     missing grant.
@@ -314,7 +314,7 @@ def _holds(connection: psycopg.Connection, question: str) -> bool:
 
 
 def check_serving_role(dsn: str, role: str) -> None:
-    """Switch to the server's database role once, so that a failure is reported at startup.
+    """Switch to the server's database role as a test, so that startup reports a failure.
 
     Raises:
         Misconfigured: the user is not a member of it, or no policy applies to the role.

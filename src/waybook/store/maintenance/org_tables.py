@@ -25,7 +25,7 @@ SQL = load("maintenance/org_tables", tables=OrgTable)
 
 
 def org_tables(connection: psycopg.Connection) -> list[OrgTable]:
-    """Return every table with an `org_id` column; referenced tables come first."""
+    """Return every table with an `org_id` column, each after the tables that it references."""
     tables = map(OrgTable._make, connection.execute(SQL["tables"].text.encode()))
     return [table._replace(columns=tuple(table.columns)) for table in tables]
 
@@ -46,7 +46,7 @@ def enter_org(connection: psycopg.Connection, org_id: UUID) -> None:
 
 
 def fix_text_format(connection: psycopg.Connection) -> None:
-    """Make the text format of values the same on every server, in this transaction."""
+    """Make this transaction format values as text in the same way on every server."""
     connection.execute(SQL["same_text"].text.encode())
 
 

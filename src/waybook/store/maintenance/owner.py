@@ -34,7 +34,7 @@ class OwnerTransaction:
     """Transaction of the database owner, confined to one org if `org_id` is set."""
 
     def __init__(self, connection: psycopg.Connection, org_id: UUID | None = None) -> None:
-        """Use the connection's current transaction; pass this org to every SQL statement."""
+        """Use the connection's current transaction; give every SQL statement this org's id."""
         self._connection = connection
         self._org_id = org_id
 
@@ -128,7 +128,7 @@ def _reached_others(rows: int, where: str) -> Refused:
 
 
 class OwnerSession:
-    """Database connection of the owner, with one transaction per task."""
+    """Database connection of the owner, which runs each task in one transaction."""
 
     def __init__(self, connection: psycopg.Connection) -> None:
         """Create a session with exclusive use of this connection."""
@@ -149,7 +149,7 @@ class OwnerSession:
 
     @contextmanager
     def directory_transaction(self, lock_timeout: str | None = None) -> Iterator[OwnerTransaction]:
-        """Open a transaction that sees the list of orgs, but no other rows of orgs."""
+        """Open a transaction that sees the list of orgs, but not the other rows of any org."""
         with self._transaction(lock_timeout or LOCK_TIMEOUT) as owner:
             self._connection.execute(b"set local app.sweep = 'on'")
             yield owner
@@ -187,7 +187,7 @@ def owner_transaction(dsn: str, org_id: UUID) -> Iterator[OwnerTransaction]:
 
 
 class Tombstone(NamedTuple):
-    """Record of an erased or resealed audit chain: length, and last hash before and after."""
+    """Record of a deleted or resealed audit chain: its length, and old and new last hash."""
 
     subject: str
     subject_id: str
@@ -224,7 +224,7 @@ class ErasureRow(NamedTuple):
 
 
 class TombstoneRow(NamedTuple):
-    """Tombstone, with the number of its erasure record."""
+    """Row of a tombstone, with the number of the erasure record that it belongs to."""
 
     erasure: int
     subject: str
@@ -242,7 +242,7 @@ class ErasureHeadRow(NamedTuple):
 
 
 class ReturnedRow(NamedTuple):
-    """Subject that exists although it was erased, and the number of the erasure record."""
+    """Subject that exists again although it was erased, and its erasure record's number."""
 
     erasure: int
     subject: str
@@ -250,7 +250,7 @@ class ReturnedRow(NamedTuple):
 
 
 class ResealedChain(NamedTuple):
-    """Length and last hash of an audit chain when it was last resealed."""
+    """Length and last hash that an audit chain had when its hashes were last recomputed."""
 
     entries: int
     seal: bytes

@@ -26,7 +26,7 @@ SQL = load("maintenance/owner_role", role=RoleRow)
 
 
 class OwnerRole(NamedTuple):
-    """Role in the database owner's URL, and its exemptions from row-level security."""
+    """Role in the database owner's URL, and how it is exempt from row-level security."""
 
     #: Name of the role, quoted as an SQL identifier.
     name: str
@@ -60,7 +60,7 @@ def examine_owner(dsn: str) -> OwnerRole:
 
 
 def confine(connection: psycopg.Connection) -> None:
-    """Make row-level security apply to the rest of the transaction; switch roles if needed.
+    """Subject the rest of the transaction to row-level security, in another role if needed.
 
     Raises:
         Misconfigured: that is impossible; the message has the SQL that makes it possible.

@@ -75,7 +75,7 @@ def restore(owner_dsn: str, archive: Archive, progress: Progress) -> None:
 
 
 def check_migrations(applied: tuple[AppliedMigration, ...]) -> int:
-    """Return the backup's last migration number; raise if this program does not know it.
+    """Return the backup's last migration number; raise an error if a migration is unknown.
 
     Raises:
         InvalidInput: the migration is unknown, or this program's one with that number differs.

@@ -76,7 +76,7 @@ class RetentionPolicy(NamedTuple):
 
 
 class RetentionRun(NamedTuple):
-    """Data of one retention pass: session, policy, time, and a check for stop requests."""
+    """Data of one retention pass: session, policy, time, and function that reports a stop."""
 
     here: OwnerSession
     keep: RetentionPolicy
@@ -85,7 +85,7 @@ class RetentionRun(NamedTuple):
 
     @contextmanager
     def org_transaction(self, org_id: UUID) -> Iterator[OwnerTransaction | None]:
-        """Open a transaction in this org; yield None if stopped or if another process is active."""
+        """Open a transaction in this org; yield None after a stop or if the lock is taken."""
         with self.here.org_transaction(org_id) as owner:
             yield owner if not self.stopped() and _alone(owner) else None
 
@@ -93,7 +93,7 @@ class RetentionRun(NamedTuple):
 def apply_retention(
     owner_dsn: str, keep: RetentionPolicy, stopped: Callable[[], bool] = lambda: False
 ) -> dict[str, int]:
-    """Run one retention pass; return the counts of deleted rows by table and of partitions."""
+    """Run a retention pass; return counts of deleted rows by table, and dropped partitions."""
     gone: Counter[str] = Counter()
     with open_owner_session(owner_dsn) as here:
         with here.directory_transaction() as owner:
@@ -266,7 +266,7 @@ def _erase_archived(chores: RetentionRun, org_id: UUID, subject: str) -> Counter
 def _erase_some(
     owner: OwnerTransaction, subject: str, before: datetime, after: str, gone: Counter[str]
 ) -> str:
-    """Erase the next batch of plans or runs; return the last id examined, empty at the end."""
+    """Erase the next batch of plans or runs; return the last id seen, or empty at the end."""
     head = lock_org(owner)
     query = SQL["archived_plans"] if subject == "plan" else SQL["archived_runs"]
     rows: list[ArchivedRow] = owner.fetch(query, before=before, after=after, most=MAX_SUBJECTS)
@@ -297,11 +297,11 @@ def _delete_subjects(owner: OwnerTransaction, subject: str, ids: list[str]) -> d
 def _delete_in_order(
     owner: OwnerTransaction, queries: Mapping[str, Query], **ids: object
 ) -> dict[str, int]:
-    """Run all deletion queries, named by table; return the number of deleted rows by table."""
+    """Run the deletion query of each table, and return the number of deleted rows by table."""
     counts = {table: owner.change(query, "", "", **ids) for table, query in queries.items()}
     return {table: rows for table, rows in sorted(counts.items()) if rows}
 
 
 def _alone(owner: OwnerTransaction) -> bool:
-    """Return whether this process got the retention lock, held until the transaction ends."""
+    """Take the retention lock until the transaction ends; return whether it was free."""
     return bool(first_value(owner.fetch(SQL["only_one"])))

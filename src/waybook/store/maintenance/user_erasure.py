@@ -52,7 +52,7 @@ class ColumnRow(NamedTuple):
 
 
 class AnswerRow(NamedTuple):
-    """A JSON text that the server composed, and the location of the text in its table."""
+    """JSON text that the server composed, and the place in a table where it is stored."""
 
     place: str
     text: str
@@ -130,7 +130,7 @@ def _without_user(owner: OwnerTransaction, name: str) -> dict[str, int]:
 def _reseal_chains(
     owner: OwnerTransaction, to: Pseudonymization, progress: Progress
 ) -> list[tuple[Tombstone, int]]:
-    """Recompute every audit chain that contains the user's name, until none is left.
+    """Recompute the audit chains that contain the user's name, until no chain contains it.
 
     Raises:
         Refused: one is broken; resealing would hide that.
@@ -195,7 +195,7 @@ def _resealed(entries: list[SealedEntry], to: Pseudonymization) -> Iterator[Seal
 
 
 class UserErasure(NamedTuple):
-    """Data of a user erasure: org, pseudonym, ids of deleted rows, and the acting user."""
+    """Data of a user erasure: org, pseudonym, ids of deleted rows, and the user who erases."""
 
     org_id: UUID
     to: Pseudonymization
@@ -231,7 +231,7 @@ def _without(entry: SealedEntry, who: UserErasure) -> SealedEntry:
 def _farewell(
     owner: OwnerTransaction, entries: list[SealedEntry], who: UserErasure
 ) -> list[SealedEntry]:
-    """Return the audit entry that removes the user's rows in a replay, if there are any."""
+    """Return the audit entry that deletes the user's rows in a replay, if it contains any."""
     recorded_changes = (
         change for entry in entries for change in changes_of(orjson.loads(entry.details))
     )
@@ -286,5 +286,5 @@ def _renamed_answers(owner: OwnerTransaction, to: Pseudonymization) -> Counter[s
 
 
 def _in_json(name: str) -> str:
-    """Return a name as it is written inside a JSON text."""
+    """Return a name escaped as in a JSON string."""
     return as_json_text(name)[1:-1]

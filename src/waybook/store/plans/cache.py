@@ -37,24 +37,24 @@ class CacheEntry(NamedTuple):
 
 class PlanCache:
     def __init__(self, most: int = MAX_PLANS) -> None:
-        """Create an empty cache that keeps the latest `most` written plans."""
+        """Create an empty cache that keeps the `most` plans that were written last."""
         self._plans: OrderedDict[PlanKey, CacheEntry] = OrderedDict()
         self._most = most
         self._at_work: Counter[PlanKey] = Counter()
         self._wary: OrderedDict[PlanKey, int] = OrderedDict()
 
     def begin_use(self, which: PlanKey) -> None:
-        """Mark the start of a call on this plan in this process."""
+        """Mark the start of a call that uses this plan in this process."""
         self._at_work[which] += 1
 
     def end_use(self, which: PlanKey) -> None:
-        """Mark the end of a call on this plan."""
+        """Mark the end of a call that uses this plan."""
         self._at_work[which] -= 1
         if not self._at_work[which]:
             del self._at_work[which]
 
     def get(self, which: PlanKey, session: str | None) -> LoadedPlan | None:
-        """Return the cached plan; None if another call uses it or it lacks this session."""
+        """Return the cached plan; None if another call uses it or the session is unknown."""
         cached = self._plans.get(which)
         if cached is None or self._at_work[which] > 1:
             return None
@@ -62,7 +62,7 @@ class PlanCache:
         return cached.loaded if known else None
 
     def put(self, which: PlanKey, loaded: LoadedPlan, *, all_sessions: bool = False) -> None:
-        """Cache a written plan, and keep the sessions of its previous cache entry."""
+        """Cache a plan that was written, with the sessions known to its old cache entry."""
         before = self._plans.pop(which, None)
         if loaded.plan.status in CLOSED_PLAN or self._is_wary(which):
             return
@@ -82,7 +82,7 @@ class PlanCache:
         self._plans.pop(which, None)
 
     def mark_contended(self, which: PlanKey) -> None:
-        """Remove a plan that another process changed; bypass the cache for the next calls."""
+        """Remove a plan that another process changed; do not cache it for the next calls."""
         self.invalidate(which)
         self._wary[which] = RELOADS_AFTER_CONFLICT
         if len(self._wary) > self._most:
@@ -98,7 +98,7 @@ class PlanCache:
 
 
 def _worth_keeping(plan: Plan) -> dict[StepId, StepText]:
-    """Return the step texts worth caching: those of open steps that are short enough."""
+    """Return the step texts worth caching: short texts of steps that are not finished."""
     texts = plan.texts
     open_steps = [s.id for s in plan.steps if s.status not in TERMINAL_STEP and s.id in texts]
     few = open_steps[:MAX_TEXTS]
@@ -110,7 +110,7 @@ MAX_ENTRIES = 10_000
 
 class ParentCache:
     def __init__(self, most: int = MAX_ENTRIES) -> None:
-        """Create an empty cache that keeps the latest `most` cached steps."""
+        """Create an empty cache that keeps the `most` steps that were cached last."""
         self._plans: OrderedDict[tuple[UUID, str], str] = OrderedDict()
         self._most = most
 

@@ -21,7 +21,7 @@ QUERY_TEXT_LENGTH = 500
 
 
 class TextPrefix(NamedTuple):
-    """Prefix of a text with its full length. A value that is not a string is never truncated."""
+    """Start of a text with the full length; values other than strings are never truncated."""
 
     value: Json
     length: int
@@ -42,7 +42,7 @@ class StoredArtifact(NamedTuple):
 
 
 class StepSubject(NamedTuple):
-    """Topic of a step, and the plan it belongs to."""
+    """Text that describes a step's topic, and the plan that the step belongs to."""
 
     plan_id: str
     question: str
@@ -119,7 +119,7 @@ SQL = load(
 
 
 class Page(NamedTuple):
-    """Offset into a list, and the maximum length of each text."""
+    """Start of a page in a list, and the maximum length of each text in the page."""
 
     offset: int = 0
     most: int = 1_200
@@ -129,7 +129,7 @@ FIRST_PAGE = Page()
 
 
 def about_step_statement(step_id: str) -> Statement:
-    """Select the plan's question and a step's instructions, as search text for the step."""
+    """Select a plan's question and a step's instructions, to make a search query of them."""
     return SQL["about_step"](step_id=step_id, most=QUERY_TEXT_LENGTH)
 
 
@@ -165,14 +165,14 @@ def newest_statement(plan_id: str, step_id: str | None, page: Page) -> Statement
 
 
 def artifacts_statement(plan_id: str, parts: Mapping[str, int], most: int) -> Statement:
-    """Select these artifacts of a plan, each with the given passage."""
+    """Select these artifacts of a plan, each with the passage that `parts` names."""
     return SQL["artifacts_by_id"](
         plan_id=plan_id, ids=Ids(parts), parts=AsJson(dict(parts)), most=most
     )
 
 
 def text_slice_statement(plan_id: str, kind: str, which: str | None, page: Page) -> Statement:
-    """Select a part of one text of a plan; `which` is the text's id or audit entry number."""
+    """Select a part of one of a plan's texts; `which` is the text's id or audit number."""
     numbered = which is not None and which.isdecimal()
     return SQL["plan_text_slice"](
         plan_id=plan_id,
@@ -192,7 +192,7 @@ def step_text_slice_statement(plan_id: str, kind: str, step_id: str, page: Page)
 
 
 def read_prefix(kind: str | None, length: int, text: str) -> TextPrefix:
-    """Return the start of a JSON value: parsed if it is the whole value, otherwise as text."""
+    """Return a JSON value if its text is complete, otherwise the start of its text."""
     if kind == "string" or len(text) < length:
         return TextPrefix(text, length)
     return TextPrefix(orjson.loads(text), length)
@@ -216,5 +216,5 @@ def read_stored(row: ArtifactRow) -> StoredArtifact:
 
 
 def total_count(rows: Sequence[ArtifactRow | FeedbackRow | FailureRow]) -> int:
-    """Return the total length of a list, which each row of a page contains."""
+    """Return the total length of the list, which every row of a page repeats."""
     return rows[0].total if rows else 0

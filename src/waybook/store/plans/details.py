@@ -174,7 +174,7 @@ def names_statement(step_ids: Iterable[str], *, whole: bool = False) -> Statemen
 def status_changes_statement(
     plan_id: str, step_ids: Iterable[str] | None, *, since: int = 0
 ) -> Statement:
-    """Select recent status changes of these steps, or all status changes after `since`."""
+    """Select recent status changes of these steps or, without steps, all after `since`."""
     ids, most = (None, None) if step_ids is None else (Ids(step_ids), MAX_ENTRIES)
     return SQL["step_status_changes"](plan_id=plan_id, ids=ids, since=since, most=most)
 

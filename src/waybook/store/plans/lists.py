@@ -97,7 +97,7 @@ SQL = load(
 
 
 def open_reviews_statement(plan_id: str | None, most: int) -> Statement:
-    """Select the open reviews of one plan or of all, longest waiting first."""
+    """Select the open reviews of one plan, or of all plans, longest waiting first."""
     return SQL["open_reviews"](plan_id=plan_id, most=most)
 
 

@@ -70,7 +70,7 @@ class LoadedPlan(NamedTuple):
     head: ChainHead
 
     def to_decide(self) -> "LoadedPlan":
-        """Return the plan with the current time, but not before its last audit entry."""
+        """Return the plan with the current time, or its last audit time if that is later."""
         return self._replace(now=self.head.after(self.now))
 
 
@@ -139,7 +139,7 @@ def _rest(wanted: PlanRequest, key: Key | None) -> list[Statement]:
 
 
 def lock_if_unchanged_statement(loaded: LoadedPlan) -> Statement:
-    """Lock a cached plan if unchanged; otherwise fail all statements of the round trip."""
+    """Lock a plan if its cached copy is current; otherwise fail the whole round trip."""
     plan, now, head = loaded
     return SQL["lock_if_unchanged"](plan_id=plan.id, seq=head.seq, hash=head.hash, now=now)
 
@@ -213,7 +213,7 @@ def stored_rows_statement(plan_id: str) -> Statement:
 
 
 def read_stored_rows(rows: Iterable[tuple[str, str, dict[str, Any]]]) -> PlanRows:
-    """Convert the selected rows to the form of an audit replay, where null means no value."""
+    """Convert selected rows to the form of rows rebuilt from the audit (null: no value)."""
     by_entity: PlanRows = {}
     for entity, row_id, row in rows:
         by_entity.setdefault(entity, {})[row_id] = {

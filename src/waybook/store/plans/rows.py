@@ -82,7 +82,7 @@ class ReviewRow(NamedTuple):
 
 
 class PlanBrief(NamedTuple):
-    """Fields of a plan that never change, and the skill execution it was created in."""
+    """Fields of a plan that never change, with the skill in whose execution it was created."""
 
     question: str
     formatting_notes: str | None

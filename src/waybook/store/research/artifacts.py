@@ -108,7 +108,7 @@ def existing_in_plan_statements(
 
 
 def existing_standalone_statements(kind: str, title: str) -> list[Statement]:
-    """Lock this kind and title, then select its latest artifact that belongs to no plan."""
+    """Lock a kind and title, and select the latest such artifact that belongs to no plan."""
     return [
         SQL["lock_name"](kind=kind, title=title),
         SQL["latest_standalone"](kind=kind, title=title),
@@ -118,7 +118,7 @@ def existing_standalone_statements(kind: str, title: str) -> list[Statement]:
 def read_existing(
     latest: list[LatestRow], sources: Sequence[Sequence[str]] = ()
 ) -> ExistingResearch:
-    """Return the existing artifact and sources in the selected rows."""
+    """Return the latest artifact and the already stored sources from the selected rows."""
     known = frozenset(first_column(sources))
     if not latest:
         return ExistingResearch(sources=known)
@@ -193,7 +193,7 @@ SEPARATOR = "\x1f"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedSubject:
-    """Artifact or source to be added to the search index."""
+    """Artifact or source, in the form in which it is added to the search index."""
 
     id: str
     subject: str
@@ -250,7 +250,7 @@ def index_artifact(
 
 
 def index_source(source: ResearchSource, created_at: datetime) -> IndexedSubject:
-    """Return a source for the search index; it has no plan, as plans can share sources."""
+    """Return a source for the search index, without a plan because plans can share sources."""
     return IndexedSubject(
         id=source.id,
         subject="source",
@@ -279,7 +279,7 @@ def embedding_text(title: str, body: str) -> str:
 def index_statements(
     pieces: Sequence[PassageDraft], meanings: Embeddings | None, org_id: UUID
 ) -> Iterator[Statement]:
-    """Insert the passages of the org's artifacts and sources, with vectors if given.
+    """Insert the passages of the org's artifacts and sources, and their vectors if given.
 
     A subject that is already indexed is left unchanged.
     """
@@ -316,7 +316,7 @@ def unindex_statement(artifact_id: str) -> Statement:
 
 
 def unindex_earlier_statement(artifact_ids: Iterable[str]) -> Statement:
-    """Delete the indexed passages of all earlier versions of these artifacts of plans."""
+    """Delete the indexed passages of all earlier versions of these plan artifacts."""
     return SQL["unindex_earlier"](ids=Ids(artifact_ids))
 
 

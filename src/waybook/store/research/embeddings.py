@@ -1,4 +1,4 @@
-"""Queries for quantized embeddings, vectors as pgvector text, and quarantined passages.
+"""Queries for quantized embeddings and for quarantined passages, and pgvector encoding.
 
 A packed row is a key of twenty bytes (subject, part) followed by 256 codes; `research.ranking`
 reads it. Passages are quarantined when indexing them broke the connection.
@@ -71,7 +71,7 @@ class Snapshot(NamedTuple):
 
 
 class PageRow(NamedTuple):
-    """Packed embeddings, and the fields of the `Snapshot` they were read at."""
+    """Packed embeddings of a page, and the fields of the `Snapshot` they were read in."""
 
     packed: bytes | None
     running: int
@@ -81,7 +81,7 @@ class PageRow(NamedTuple):
 
 
 class ChangesRow(NamedTuple):
-    """Packed additions and deletions with their counts, and the fields of a `Snapshot`."""
+    """Packed added and deleted embeddings, their counts, and the fields of a `Snapshot`."""
 
     additions: int
     added: bytes | None
@@ -153,7 +153,7 @@ def page_statement(model: str, after: Key) -> Statement:
 
 
 def read_page(rows: list[PageRow]) -> tuple[bytes, Snapshot]:
-    """Return the packed embeddings of a page, and the snapshot they were read at."""
+    """Return the packed embeddings of a page, and the database state they were read in."""
     (row,) = rows
     return row.packed or b"", _snapshot(row)
 
@@ -163,12 +163,12 @@ def _snapshot(row: PageRow | ChangesRow) -> Snapshot:
 
 
 def fitting_page_statement(model: str, after: Key, **filters: Value) -> Statement:
-    """Select the next page of embeddings after a key, of passages that match the filters."""
+    """Select the next page of embeddings after a key, for passages that match the filters."""
     return SQL["fitting_page"](model=model, **after._asdict(), most=PAGE_ROWS, **filters)
 
 
 def changes_statement(model: str, since: int) -> Statement:
-    """Select embeddings added or deleted since an earlier snapshot's oldest transaction."""
+    """Select embeddings added or deleted since the oldest transaction open at a snapshot."""
     return SQL["changes"](model=model, since=since, most=PAGE_ROWS + 1)
 
 
@@ -184,7 +184,7 @@ def few_fitting_statement(model: str, **filters: Value) -> Statement:
 
 
 def read_few_fitting(rows: list[FewFittingRow]) -> bytes | None:
-    """Return the packed embeddings, or None if too many passages match."""
+    """Return the packed embeddings of the matching passages, or None if too many match."""
     (row,) = rows
     return None if row.passages > FEW else row.packed or b""
 
@@ -210,7 +210,7 @@ def which_fit_statement(passages: Sequence[RankedPassage], **filters: Value) -> 
 def read_which_fit(
     rows: Iterable[Sequence[int]], passages: Sequence[RankedPassage]
 ) -> list[RankedPassage]:
-    """Return the passages that match the search filters, in their original order."""
+    """Return the passages that were selected as matching the filters, in original order."""
     return [passages[place - 1] for place in sorted(first_column(rows))]
 
 
@@ -240,7 +240,7 @@ def count_statement() -> Statement:
 
 
 def encode_vector(vector: Vector, org_id: UUID) -> str:
-    """Return the vector with the org's vector appended, as pgvector text with five decimals.
+    """Return a vector, extended by the org's vector, as pgvector text with five decimals.
 
     >>> encode_vector((0.6, -0.8), UUID(int=7))[:26]
     '[0.60000,-0.80000,0.09682,'
@@ -250,7 +250,7 @@ def encode_vector(vector: Vector, org_id: UUID) -> str:
 
 @lru_cache(4096)
 def _home(org_id: UUID) -> Vector:
-    """Return the org's own pseudorandom vector, nearly orthogonal to those of other orgs."""
+    """Return a pseudorandom vector for the org, nearly orthogonal to those of other orgs."""
     length = sqrt(ORG_WEIGHT / ORG_DIMENSIONS)
     chance = int.from_bytes(sha256(org_id.bytes).digest())
     return tuple(length if chance >> bit & 1 else -length for bit in range(ORG_DIMENSIONS))

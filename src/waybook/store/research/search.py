@@ -108,7 +108,7 @@ class SearchCapabilities:
 
     @property
     def describe(self) -> str:
-        """Return a description of the available search features for users."""
+        """Return a description of the search features, to be shown to users."""
         way = "full text and vectors" if self.vectors else "full text alone"
         reach = "" if self.indexed else f", words among the newest {MAX_UNINDEXED_SCAN:,} passages"
         return way + reach
@@ -141,7 +141,7 @@ def capabilities_statement() -> Statement:
 
 
 def read_capabilities(rows: list[CapabilitiesRow], wanted: str = "auto") -> SearchCapabilities:
-    """Return the search features with the requested backend; "auto" selects the best one."""
+    """Return the search features with the backend that is requested, or the best if "auto"."""
     (row,) = rows
     best = Backend.PGVECTOR if row.has_pgvector else Backend.PORTABLE
     backend = best if wanted == "auto" else Backend(wanted)
@@ -154,7 +154,7 @@ def search_statements(
     scope: Scope,
     abilities: SearchCapabilities,
 ) -> list[Statement | str]:
-    """Return the full-text query and, with pgvector, the semantic query; see `read_ranked`.
+    """Return the full-text query and, with pgvector, the semantic query of a search.
 
     Send them in a transaction of their own: they change settings until its end.
     """
@@ -167,7 +167,7 @@ def search_statements(
 
 
 def read_ranked(results: Sequence[list[RankedPassage]]) -> dict[str, list[RankedPassage]]:
-    """Return the ranked list of each search method; semantic only if pgvector computed it."""
+    """Return a ranked list for full-text search and, if pgvector was used, semantic search."""
     place = len(SETTINGS)
     ranked = {"words": results[place]}
     if len(results) > place + 1:
@@ -176,12 +176,12 @@ def read_ranked(results: Sequence[list[RankedPassage]]) -> dict[str, list[Ranked
 
 
 def hits_statement(passages: Iterable[tuple[str, int]]) -> Statement:
-    """Select these artifacts and sources (at least one), each with one given passage."""
+    """Select these artifacts and sources (at least one), each with the passage found in it."""
     return SQL["hits"](rows=Rows([*passages]))
 
 
 def plan_exists_statement(plan_id: str | None) -> Statement:
-    """Select whether the plan exists; select true if there is no `plan_id`."""
+    """Select whether the plan exists, or true if no `plan_id` is given."""
     return SQL["plan_exists"](plan_id=plan_id)
 
 

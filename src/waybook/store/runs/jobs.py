@@ -62,7 +62,7 @@ MAX_OPEN_COUNTED = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """Filters for claiming a job, and the lease time after which an inactive job is free."""
+    """Filters for claiming a job, and the inactive time in seconds that frees a held job."""
 
     model: str | None
     job_type: str | None
@@ -125,7 +125,7 @@ def open_statement(run_id: str, most: int) -> Statement:
 
 
 def workers_statement(run_id: str, most: int) -> Statement:
-    """Select the holders of a run's jobs, each with its job."""
+    """Select the jobs of a run that are held, each with its holder."""
     return SQL["workers"](run_id=run_id, most=most)
 
 
@@ -150,7 +150,7 @@ def runs_to_render_statement(most: int) -> Statement:
 
 
 def first_run_id(rows: Sequence[RunIdRow]) -> str | None:
-    """Return the run id in the first selected row, or None if it does not exist."""
+    """Return the run id in the first selected row, or None if there are no rows."""
     return rows[0].run_id if rows else None
 
 
@@ -181,7 +181,7 @@ def read_job(row: JobRow | RenderRow) -> Job:
 
 
 def first_job(rows: Sequence[JobRow]) -> Job | None:
-    """Return the first job in the selected rows, or None if it does not exist."""
+    """Return the job in the first selected row, or None if there are no rows."""
     return read_job(rows[0]) if rows else None
 
 

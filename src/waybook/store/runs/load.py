@@ -51,7 +51,7 @@ LOAD_STATEMENT_COUNT = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedRun:
-    """Run, its DAG definition, current database time, and head of its audit chain."""
+    """Run with its DAG definition, the current database time, and its audit chain's head."""
 
     run: Run
     dag_slug: str
@@ -182,7 +182,7 @@ TIMES = frozenset(
 
 
 def read_rows(records: Iterable[StoredRow]) -> RunRows:
-    """Convert the selected rows to the form of an audit replay, with times as in the audit."""
+    """Convert the selected rows and their times to the form of rows rebuilt from the audit."""
     rows: RunRows = {}
     for record in records:
         rows.setdefault(record.entity, {})[record.id] = {

@@ -86,7 +86,7 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
     pace: RequestThrottle | None = None,
     gate: AuthGate | None = None,
 ) -> ASGIApp:
-    """Return a new ASGI application, which can start only once, as its MCP endpoint runs once.
+    """Return an ASGI application, which can start only once, like its MCP endpoint.
 
     `hosts` are the allowed host names, `ready` checks the database, `stuck` reports whether only a
     restart would help, `metrics` returns the metrics, `reporting` names the tools that send

@@ -123,7 +123,7 @@ class AuthGate:
         return None
 
     async def _limited_caller(self, request: Request) -> Caller:
-        """Return the caller; unknown secrets count against the limit of the client address.
+        """Return the caller; limit how many unknown secrets a client address may send.
 
         Raises:
             Unauthenticated: the request has no valid credential.
@@ -188,7 +188,7 @@ def is_read_request(request: Request) -> bool:
 
 
 def is_cross_site_navigation(request: Request) -> bool:
-    """Return whether the browser followed a link from another site and omitted its session."""
+    """Return whether the request follows another site's link and so has no session cookie."""
     return request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
 
 

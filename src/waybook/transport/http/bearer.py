@@ -88,7 +88,7 @@ class ResourceMetadata:
         return f"{self._base}{WELL_KNOWN_PATH}/mcp"
 
     def routes(self) -> list[Route]:
-        """Return routes at the resource's path and, for clients unaware of it, at the root."""
+        """Return routes at the resource's path, and at the root, where some clients look."""
         return [Route(path, self.serve) for path in (WELL_KNOWN_PATH, f"{WELL_KNOWN_PATH}/mcp")]
 
     async def serve(self, _: Request) -> Response:

@@ -101,7 +101,7 @@ class LoginThrottle:
 
 
 def address_prefix(address: str) -> str:
-    """Return the key of an address: for IPv6 the /64 network, since each user has at least one.
+    """Return an address as a limiter key; for IPv6 its /64 network, which one user controls.
 
     >>> address_prefix("2001:db8::1") == address_prefix("2001:db8::2"), address_prefix("10.0.0.1")
     (True, '10.0.0.1')

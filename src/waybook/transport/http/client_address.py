@@ -28,7 +28,7 @@ class TrustedProxies:
     networks: tuple[Network, ...] = ()
 
     def client_address(self, peer: str, forwarded: Iterable[str]) -> str:
-        """Return the address of the peer, or of the client behind it if it is a trusted proxy.
+        """Return the peer's address or, if the peer is a trusted proxy, the client's address.
 
         >>> ours = read_proxies("10.0.0.0/8")
         >>> (

@@ -63,7 +63,7 @@ class FailedCredentials:
 
     @contextmanager
     def lookup(self, address: str, secret: str) -> Iterator[None]:
-        """Allow checking a secret within the block, and count the result against the limit.
+        """Allow checking a secret in the block; count an invalid one against the limit.
 
         A secret that is not known to be valid counts as a failure until its lookup ends, so that
         many at the same time are limited as well. Parallel lookups of one secret count once.
@@ -100,7 +100,7 @@ class FailedCredentials:
             self._recent.popitem(last=False)
 
     def _admit(self, key: int, place: str) -> float:
-        """Return the charge for checking a secret, refunded unless the secret is invalid.
+        """Return the seconds to charge for checking a secret, refunded unless it is invalid.
 
         Raises:
             RateLimited: too many failures from the address.
@@ -119,7 +119,7 @@ class FailedCredentials:
         return REFILL_SECONDS
 
     async def delay(self, address: str) -> None:
-        """Delay a refusal of a credential; longer if many refusals to the address wait."""
+        """Delay the refusal of a credential, longer if many refusals to the address wait."""
         place = address_prefix(address)
         if self._delayed.total() >= MAX_DELAYED:
             return
@@ -133,7 +133,7 @@ class FailedCredentials:
                 del self._delayed[place]
 
     def _take(self, place: str, seconds: float) -> None:
-        """Postpone the time at which the bucket of an address is full again by `seconds`."""
+        """Charge an address for failures, so that its bucket is full again `seconds` later."""
         if not seconds:
             return
         now = self._clock()
@@ -142,7 +142,7 @@ class FailedCredentials:
             self._full_at.popitem(last=False)
 
     def _wait(self, place: str) -> float:
-        """Return the seconds until the address may fail again, or 0 if it may fail now."""
+        """Return the seconds until the address may try another secret, or 0 if it may now."""
         full_at = self._full_at.get(place)
         if full_at is None:
             return 0.0

@@ -24,7 +24,7 @@ from waybook.transport.jsonrpc import (
 
 
 class McpEndpoint:
-    """MCP over HTTP, with JSON answers, or event streams for calls that request progress."""
+    """MCP over HTTP; calls that request progress get an event stream, others get JSON."""
 
     def __init__(
         self, server: Server[None], reporting: frozenset[str], pace: RequestThrottle | None = None

@@ -59,7 +59,7 @@ def escape_label(text: str) -> str:
 
 
 def collect_metrics(dispatcher: Dispatcher) -> Iterator[Metric]:
-    """Yield metrics of this process since start: tool calls, dropped call log entries."""
+    """Yield counts since this process started: tool calls, and calls missing from the log."""
     for (tool, outcome), count in sorted(dispatcher.counted.items()):
         yield Metric(
             name="waybook_calls_total",

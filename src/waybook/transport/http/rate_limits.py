@@ -141,7 +141,7 @@ class RequestThrottle:
         return None if too_many else caller.org_id
 
     async def _hold(self, org_id: UUID) -> None:
-        """Delay a request; the delay grows with the number of delayed requests of the org."""
+        """Delay a request, longer the more requests of its org are being delayed."""
         self.held[org_id] += 1
         try:
             crowds = 1 + self.held[org_id] // QUEUE_STEP
@@ -170,7 +170,7 @@ class RequestThrottle:
 
 
 def throttle_requests(pace: RequestThrottle, app: ASGIApp) -> ASGIApp:
-    """Count API requests, and limit the number of concurrent requests of each org."""
+    """Wrap the app to count API requests and limit concurrent requests of each org."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         org_id, places = None, pace.limiter
@@ -194,7 +194,7 @@ def throttle_requests(pace: RequestThrottle, app: ASGIApp) -> ASGIApp:
 
 
 def page_caller(request: Request) -> UUID | None:
-    """Return the org of the user who requested the page; None if not authenticated."""
+    """Return the org of the user who requests the page, or None if not signed in."""
     caller = getattr(request.state, "caller", None)
     return caller.org_id if isinstance(caller, Caller) else None
 
@@ -202,7 +202,7 @@ def page_caller(request: Request) -> UUID | None:
 def mcp_error_response(
     request: Request, message: Mapping[str, object], fault: RateLimited, *, is_tool: bool
 ) -> Response:
-    """Return an MCP error response for a refused message; for a tool call, a tool result."""
+    """Return the MCP error for a refused message or, for a tool call, a tool result."""
     body, headers = fault.as_json(), retry_after_header(fault.details)
     if "id" not in message:
         return json_response(body, 429, headers)

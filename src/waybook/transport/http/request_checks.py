@@ -217,7 +217,7 @@ SECURITY_HEADERS: Final = {
 
 
 def reject_cross_site(app: ASGIApp) -> ASGIApp:
-    """Refuse requests that a browser sends for a page of another site (403)."""
+    """Refuse requests (403) that a page of another site made the browser send."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not is_same_site(scope):

@@ -19,7 +19,7 @@ def json_response(
 def error_response(
     status: int, code: str, message: str, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return the error response for an error that occurred before the tool dispatcher."""
+    """Return the response for an error that occurred before the tool dispatcher was called."""
     return json_response(error_body(code, message), status, headers)
 
 

@@ -99,7 +99,7 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Reset the count of buffered bytes; `limit_body` limits the size of bodies."""
+        """Reset the count of buffered bytes, as `limit_body` limits the size of bodies."""
         self._buffered = 0
         super().on_body(body)
 

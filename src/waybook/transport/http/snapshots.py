@@ -22,7 +22,7 @@ MAX_CONCURRENT: Final = 2
 
 class SnapshotApi:
     def __init__(self, pace: RequestThrottle | None = None) -> None:
-        """Limit concurrent requests, so that large snapshots do not delay the calls of agents."""
+        """Create the API with a concurrency limit, so that snapshots do not delay agents."""
         self.pace = pace
         self.turns = asyncio.Semaphore(MAX_CONCURRENT)
 
@@ -43,7 +43,7 @@ class SnapshotApi:
 
 
 def answer_snapshot(body: bytes, door: Callable[[object], object]) -> Response:
-    """Pass the snapshot in the body to `door`; return its result or an error response."""
+    """Call `door` with the snapshot in the body; return its result or an error response."""
     try:
         answer = door(read_snapshot(body))
     except BadRecipe as error:

@@ -39,7 +39,7 @@ class Completions:
         )
 
     async def _open(self, context: Context, *, of_runs: bool) -> tuple[tuple[OpenItem, ...], bool]:
-        """Return the open plans or runs, and whether there are more of them."""
+        """Return open plans or runs, and whether more exist than were returned."""
         if of_runs:
             return await open_runs(self.gateway, context), False
         page = await open_plans(self.gateway, context)

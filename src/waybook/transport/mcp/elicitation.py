@@ -100,7 +100,7 @@ def form_message(arguments: Mapping[str, object]) -> str:
 
 
 def _state(text: str) -> dict[str, object]:
-    """Parse the answer to the first call; clients can forge it, so its ids are checked."""
+    """Parse the state from the first call, which clients can forge, so its ids are checked."""
     try:
         state = orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -179,7 +179,7 @@ class Prompts:
         return {**PLAN_PROMPTS, **RUN_PROMPTS} if self.runs else PLAN_PROMPTS
 
     async def all_prompts(self, context: Context) -> Mapping[str, PromptTemplate]:
-        """Return the prompts that are built in or made from skills; built-in names win."""
+        """Return the built-in prompts, and prompts made from skills with other names."""
         ours = self.builtin_prompts
         if not self.skills:
             return ours

@@ -39,7 +39,7 @@ LIVE: Final = tuple(kind for kind in KINDS if kind.argument in {"planId", "runId
 
 
 def events_of(event: ChangeEvent) -> list[ServerEvent]:
-    """Return the MCP events for a change: updated resources and, if it changed, the list."""
+    """Return the MCP events for a change: updated resources, and the list if it changed."""
     about = f"{event.kind}Id"
     changed: list[ServerEvent] = [
         ResourceUpdated(kind.uri.format(id=event.id)) for kind in LIVE if kind.argument == about
@@ -49,7 +49,7 @@ def events_of(event: ChangeEvent) -> list[ServerEvent]:
 
 @dataclass(slots=True)
 class ListenStream:
-    """Stream of one MCP client; adapts an org's changes to the library's bus interface."""
+    """Change stream of one MCP client, with the bus interface that the library expects."""
 
     bus: Bus
     org_id: UUID

@@ -66,7 +66,7 @@ async def get_step_context(ctx: RequestContext, args: GetStepContext) -> Body:
 
 
 async def _about(ctx: RequestContext, step_id: str) -> StepSubject:
-    """Record a heartbeat of the step, and return what the step is about."""
+    """Record a heartbeat of the step; return its plan and the question it is about."""
     library = ctx.services.search_backend
     _, rows, *able = await ctx.write_and_read(
         load.SQL["touch_step"](step_id=step_id),
@@ -120,13 +120,13 @@ def _searched(about: StepSubject, args: GetStepContext) -> bool:
 
 
 async def matching_artifacts(ctx: RequestContext, plan_id: str, question: str) -> dict[str, int]:
-    """Return a plan's artifacts relevant to a question, best first: ids and passages."""
+    """Return a plan's artifacts that match a question, best first: passage number by id."""
     results, _ = await run_search(ctx, question, Scope(plan_id=plan_id))
     return {hit.subject_id: hit.part for hit in results.hits[:MAX_MATCHES]}
 
 
 def order_by_hits(rows: list[ArtifactRow], hits: dict[str, int]) -> list[StoredArtifact]:
-    """Return the artifacts in the order of the hits; omit sources, which are not artifacts."""
+    """Return the found artifacts in the order of the hits; omit hits that are sources."""
     stored = {row.id: contexts.read_stored(row) for row in rows}
     return [stored[artifact_id] for artifact_id in hits if artifact_id in stored]
 

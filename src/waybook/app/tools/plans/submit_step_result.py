@@ -91,7 +91,7 @@ def _submission(args: SubmitStepResult) -> Submission:
 
 
 def submission_reply(decision: Decision[StepDone]) -> Body:
-    """Return the reply: the new state of the step and its plan."""
+    """Return the tool's reply, with the new state of the step and of its plan."""
     plan, done = decision.plan, decision.reply
     branches: list[Json] = [branch.as_json() for branch in fired_branches(done.branches)]
     return non_empty(

@@ -68,7 +68,7 @@ class SecondAttemptFailed(Exception):
 async def extract_with_model(
     model: Model, source_text: str, schema: dict[str, Json], *, seconds: float
 ) -> ExtractionOutcome:
-    """Ask the language model at most twice, within `seconds`, for valid data from a text.
+    """Extract valid data from a text with at most two model requests, within `seconds`.
 
     Raises:
         EndpointFailed: there was no usable reply.
@@ -165,7 +165,7 @@ class SourceText:
 
 
 async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
-    """Check candidate data, ask the server's model, or return a prompt for the caller's."""
+    """Check the caller's data, ask the server's model, or return a prompt for the caller."""
     schema = _schema(args.wanted)
     source = await _read_source(ctx, args)
     if source is None or args.candidate is not None:
@@ -208,7 +208,7 @@ def _schema(wanted: Json) -> dict[str, Json]:
 
 
 async def _read_source(ctx: RequestContext, args: ExtractData) -> SourceText | None:
-    """Return the text to extract from, or None if there is only candidate data to check.
+    """Return the text to extract data from; None if the call only checks candidate data.
 
     Raises:
         NotFound: there is no such artifact, or it belongs to another org.
@@ -287,7 +287,7 @@ def _extracted(data: Json, args: ExtractData) -> Body:
 
 
 def _by_yourself(source: SourceText, schema: dict[str, Json], args: ExtractData) -> Body:
-    """Return a prompt for the caller's own language model; a long text is split."""
+    """Return an extraction prompt for the caller's own model; of a long text, only a piece."""
     room = MAX_COMPACT_REPLY_BYTES - REPLY_OVERHEAD - MAX_ERROR_BYTES - len(orjson.dumps(schema))
     piece = truncate(source.text, room)
     upto, left = args.offset + len(piece), len(source.text) - len(piece)

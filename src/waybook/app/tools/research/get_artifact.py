@@ -111,7 +111,7 @@ def source_view(source: SourceRow, *, quoted: bool = True) -> Body:
 
 
 def _fit_metadata(metadata: Json, sources: list[Body], args: GetArtifact) -> Body:
-    """Return metadata and sources within a limit; without detail, only for the first piece."""
+    """Return metadata and sources within a limit; after the first piece, only with detail."""
     if args.offset and not args.detail:
         return {}
     included_sources, left = (
@@ -143,7 +143,7 @@ def _build_fetch_args(left_out: list[Body], args: GetArtifact) -> Body:
 
 
 def _piece(content: Json, args: GetArtifact) -> Body:
-    """Return the content or a piece of its text, and the number of characters that follow."""
+    """Return the content, or a piece of it as text, and the number of characters after it."""
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     most = MAX_DETAIL_CONTENT_BYTES if args.detail else MAX_CONTENT_BYTES
     if not args.offset and escaped_size(text) <= most:

@@ -118,7 +118,7 @@ def _view(question: SearchQuery, hit: Hit, row: HitRow, sources: list[SourceRow]
 
 
 def _why(reason: MatchReason, shown: Snippet) -> Json:
-    """Return one reason for a match: method, rank, score, and for full text the words."""
+    """Return one reason for a match: method, rank and score, and any matched words."""
     if reason.by == "meaning":
         return {"by": reason.by, "rank": reason.rank, "nearness": round(reason.score, 3)}
     words = dict.fromkeys(shown.text[start:end].lower() for start, end in shown.marks)

@@ -185,7 +185,7 @@ def _progress(status: str, unit: str, statuses: Iterable[str]) -> Json:
 
 
 def _fitted(body: Body, args: DrawMap) -> Body:
-    """Return the reply; omit the diagram if it is too long and detail was not requested."""
+    """Return the reply, without the diagram if it would exceed the size limit."""
     if len(orjson.dumps(body)) <= (
         MAX_DETAIL_REPLY_BYTES if args.detail else MAX_COMPACT_REPLY_BYTES
     ):

@@ -104,7 +104,7 @@ async def _document(locked: LockedRun, document_id: str, args: GetJobInput) -> B
 
 
 def _text(page_context: JobMaterials, key: str, stage: str | None) -> str:
-    """Return the prompt, the parts submitted so far, or an input from outside the run."""
+    """Return one text of a job: the prompt, the submitted parts, or an input from outside."""
     if key in {PROMPT, SO_FAR}:
         return page_context.prompt if key == PROMPT else page_context.so_far
     outside = [job_input for job_input in page_context.inputs if job_input.document is None]

@@ -76,7 +76,7 @@ async def start_run(ctx: RequestContext, args: StartRun) -> ToolReply:
 
 
 def _chart(opened: OpenTransaction, slug: str) -> tuple[CompiledDag, list[Statement]]:
-    """Return the workflow definition, and the SQL statements that store it if necessary."""
+    """Return the workflow definition, and SQL statements to store it if it is not stored."""
     charts, org_id = opened.ctx.services.definition_cache, opened.ctx.caller.org_id
     current = charts.current(org_id, slug, opened.results[0])
     compiled_dag = current.compiled_dag

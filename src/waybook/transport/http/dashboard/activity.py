@@ -83,7 +83,7 @@ EMPTY = StepTimeline()
 
 
 def build_timeline(moves: Iterable[StepStatusChange], now: datetime) -> Timeline:
-    """Return the timelines of the steps, with idle time left out."""
+    """Return the timelines of the steps on a common axis that omits idle time."""
     spans_by_step = spans_of(moves, now)
     axis = Axis([span for spans in spans_by_step.values() for span in spans])
     return Timeline(

@@ -134,7 +134,7 @@ MAX_INLINE_CHANGES: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisplayValue:
-    """Value truncated for display."""
+    """Value as shown on the page, truncated if it is long."""
 
     text: str
     #: Number of characters of the value that are not shown.
@@ -173,7 +173,7 @@ class EntryView:
 
     @property
     def short(self) -> bool:
-        """True if the audit entry is small enough to be shown expanded."""
+        """True if the audit entry is small enough to be shown with all its changes at once."""
         values = [v for c in self.changes for v in (c.old, c.new)] + [v for _, v in self.details]
         fits = all(len(value.text) <= SHORT_VALUE_LENGTH and not value.omitted for value in values)
         return fits and len(self.changes) <= MAX_INLINE_CHANGES and not self.more

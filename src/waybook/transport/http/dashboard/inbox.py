@@ -167,7 +167,7 @@ class FeedbackHandler:
 
 
 def _earlier(answer: Answer) -> DecisionOutcome:
-    """Return the feedback that another person gave first."""
+    """Return the outcome to show if another person gave feedback first."""
     details = error_details(answer)
     at, words = details.get("decidedAt"), details.get("feedback")
     return DecisionOutcome(

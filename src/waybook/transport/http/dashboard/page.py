@@ -32,7 +32,7 @@ class PageContext:
     caller: Callable[[Request], Awaitable[Caller]]
 
     async def request_context(self, request: Request) -> RequestContext:
-        """Return a request context for reading; count the request once for the rate limit.
+        """Return a request context for reading, and count the request once for the rate limit.
 
         Raises:
             Forbidden: the caller may not read.
@@ -61,7 +61,7 @@ class PageContext:
         return await self.dispatcher.dispatch(caller, tool, arguments)
 
     async def run_layout(self, request: Request, dag: Dag, work: Callable[[], T]) -> T:
-        """Lay out a DAG map and return the result; large maps are laid out in a worker thread.
+        """Compute a DAG map's layout, in a worker thread if the map is large, and return it.
 
         Raises:
             Busy: the org has too many drawings in progress.
@@ -115,7 +115,7 @@ class SubmittedForm:
         return safe_return_path(self.fields.get("back"))
 
     def redirect_back(self, request: Request) -> Response | None:
-        """Return a redirect to the previous page; None if only a card was requested."""
+        """Return a redirect to the form's page, or None if only a card was requested."""
         if is_partial_request(request):
             return None
         return RedirectResponse(self.return_path, HTTPStatus.SEE_OTHER)
@@ -142,7 +142,7 @@ def error_details(answer: Answer) -> dict[str, object]:
 async def respond(
     page_context: PageContext, request: Request, form: SubmittedForm, status: int, **card: object
 ) -> Response:
-    """Render a page with only a card, which the script of an open page extracts."""
+    """Render a page with only a card, from which the browser script takes the card."""
     shown: dict[str, object] = {"decision": None, "feedback": None, **card}
     code = HTTPStatus.OK if is_partial_request(request) else status
     return await page_context.render_page(

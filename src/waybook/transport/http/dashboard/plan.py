@@ -180,7 +180,7 @@ def _headers(name: str, ending: str) -> dict[str, str]:
 
 
 async def _everything(ctx: RequestContext, rows: PlanRows) -> AsyncIterator[bytes]:
-    """Yield the export of a plan; audit entries are read in pages to limit memory use."""
+    """Yield the export of a plan; read audit entries in pages, to limit memory use."""
     yield orjson.dumps(export_body(rows))[:-1] + b',"audit":['
     comma = b""
     async for page in export_audit(ctx, rows):
@@ -227,7 +227,7 @@ class OutputsPage:
 
 
 def output_html(output: ReadableOutput) -> Response:
-    """Return an output as an inert HTML page: Markdown rendered, other text verbatim."""
+    """Return an output as an HTML page without active content; only Markdown is rendered."""
     if output.media_type.partition(";")[0].strip().lower() in MARKDOWN:
         html = markdown_to_html(output.content)
     else:

@@ -19,7 +19,7 @@ MAX_DIGITS: Final = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormError:
-    """Error for a refused form, with the form input to show again."""
+    """Error for a refused form, with the form input so that the form can show it again."""
 
     action: str
     code: str
@@ -30,7 +30,7 @@ class FormError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePreview:
-    """Effect that a form would have, with the form input to show again."""
+    """Preview of a form's effect, with the form input so that the form can show it again."""
 
     action: str
     lines: list[str]
@@ -55,7 +55,7 @@ def is_number(text: str) -> bool:
 def modification_arguments(
     plan_id: str, fields: FormData, modification: Modification
 ) -> dict[str, object]:
-    """Return the tool arguments for a form, with the plan revision that the user saw."""
+    """Return tool arguments for a form, with the plan revision shown when it was filled in."""
     revision = field_text(fields, "revision")
     args: dict[str, object] = {"planId": plan_id, "modifications": [modification]}
     if why := field_text(fields, "rationale"):

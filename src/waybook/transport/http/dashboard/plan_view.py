@@ -43,7 +43,7 @@ from waybook.transport.http.dashboard.cards import DecisionCard, decision_card
 
 @dataclass(frozen=True, slots=True)
 class CellRun:
-    """Grid cells with the same status in one row, as one SVG path."""
+    """Cells of one grid row that have the same status, drawn as one SVG path."""
 
     status: str
     path: str
@@ -104,7 +104,7 @@ def map_job(sheet: PlanDetail) -> DrawingJob:
 
 
 def draw_plan_map(sheet: PlanDetail, svg: str | None = None) -> PlanMap:
-    """Return the plan map of the page, which is drawn unless `svg` is given."""
+    """Return the plan map for the page, taken from `svg`, else drawn now."""
     plan, step = sheet.plan, focus_step(sheet.plan)
     drawn = render(map_job(sheet)) if svg is None else svg
     return PlanMap(
@@ -197,7 +197,7 @@ class PlanView:
 
 
 def plan_view(sheet: PlanDetail, svg: str | None = None) -> PlanView:
-    """Return the view model of the plan page; the map is drawn unless `svg` is given."""
+    """Return the view model of the plan page; draw the map unless `svg` contains it."""
     plan = sheet.plan
     progress, counts = sheet.progress, sheet.progress.counts
     timeline = build_timeline(sheet.status_changes, sheet.now)

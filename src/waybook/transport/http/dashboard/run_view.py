@@ -82,7 +82,7 @@ class RunView:
 
     @property
     def card(self) -> FeedbackCard | None:
-        """Card for the stage that awaits feedback, or None if it does not exist."""
+        """Card for the stage that awaits feedback, or None if no stage awaits feedback."""
         detail = self.detail
         stage = detail.run.stages.get(detail.awaiting or "")
         if stage is None:

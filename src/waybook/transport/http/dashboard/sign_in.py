@@ -91,7 +91,7 @@ class SignInPage:
         ]
 
     async def browser(self, request: Request) -> Caller | None:
-        """Return the browser's signed-in user, or None; store the name for pages to show."""
+        """Return the signed-in user or None, and store the user's name for pages to show."""
         secret = read_cookie(request, SESSION)
         if not secret:
             return None
@@ -189,7 +189,7 @@ class SignInPage:
         return reply
 
     async def callback(self, request: Request) -> Response:
-        """Complete a sign-in that this server started, if the user is known."""
+        """Complete a sign-in that this server started, if the issuer's user is known here."""
         flow = attempt_from_cookie(read_cookie(request, FLOW))
         if flow is None or self.issuer is None:
             return self._page(request, "/", SIGN_IN_FAILED_MESSAGE, HTTPStatus.FORBIDDEN)

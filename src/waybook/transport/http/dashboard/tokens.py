@@ -58,7 +58,7 @@ SCOPE_LABELS: Final[Mapping[Scope, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokensView:
-    """State of one page view: error, new token, confirmation, and form input."""
+    """State of one page view: error, new token, token to confirm revoking, and form input."""
 
     error: str | None = None
     issued: IssuedToken | None = None

@@ -1,4 +1,4 @@
-"""HTML error pages, and the redirect page that restores a session after a cross-site link.
+"""HTML error pages, and the page that restores the session after a link from another site.
 
 Programs get the same errors as JSON; the `Accept` header and the path tell them apart, and paths
 for programs never answer with a page. A browser that follows a link from another site sends no
@@ -76,7 +76,7 @@ def redirect_page(request: Request, then: str) -> Response:
 
 
 def requested_path(request: Request) -> str:
-    """Return the path to open after sign-in: the requested path, or `/` if not a GET."""
+    """Return the path to open after sign-in: the requested one for a GET, otherwise `/`."""
     if request.method != "GET":
         return "/"
     path = request.scope.get("raw_path") or b"/"

@@ -26,7 +26,7 @@ PLAIN: Final = "application/x-www-form-urlencoded"
 
 
 def csrf_token(request: Request) -> str:
-    """Return this browser's CSRF token, or a new token if it has none."""
+    """Return the browser's CSRF token, or a new token if the browser has no valid one."""
     known = request.cookies.get(COOKIE, "")
     return known if _is_valid_token(known) else secrets.token_urlsafe(LENGTH)
 

@@ -195,7 +195,7 @@ class RichText:
 
 
 def to_rich_text(value: Json) -> RichText | None:
-    """Return a value as HTML: Markdown, or JSON as lists and tables; None if empty."""
+    """Return Markdown, or JSON as lists and tables, as HTML; None if the value is empty."""
     if value is None or value == "":
         return None
     text = value if isinstance(value, str) else json_to_markdown(value, 4)
