@@ -46,7 +46,7 @@ BRITISH: Final = re.compile(
 MAX_TEST_NAME_LENGTH: Final = 70
 
 _CODE: Final = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
-_INLINE: Final = re.compile(r"`[^`\n]+`|\]\([^)\n]*\)|<!--.*?-->", re.DOTALL)
+_INLINE: Final = re.compile(r"`[^`\n]+`|\[(?P<label>[^\]\n]*)\]\([^)\n]*\)|<!--.*?-->", re.DOTALL)
 _TAG: Final = re.compile(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}|<[^>]*>", re.DOTALL)
 
 
@@ -306,8 +306,10 @@ def _sentences(path: Path, file: str) -> Iterator[Text]:
 
 
 def _shortened(match: re.Match[str]) -> str:
-    # Keep inline code at its position in the sentence, and replace link targets and comments by
-    # blanks.
+    # Keep inline code and the text of links at their position in the sentence, and replace
+    # comments by blanks.
+    if match["label"] is not None:
+        return match["label"]
     return match[0] if match[0].startswith("`") else _blanked(match)
 
 
