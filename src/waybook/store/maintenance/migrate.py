@@ -42,15 +42,13 @@ class ServerRow(NamedTuple):
 
 SQL = load("maintenance/migrate", server=ServerRow)
 
-#: Maximum number of attempts to get the locks of a migration, and pause between two attempts in
-#: seconds.
+#: Maximum number of attempts to get the locks of a migration, and the pause between two attempts.
 MAX_LOCK_ATTEMPTS = 30
 LOCK_PAUSE_SECONDS = 2.0
 #: Oldest PostgreSQL version with which Waybook is tested.
 MIN_SERVER_VERSION = 150_000
 APP_ROLE = "waybook_app"
-#: Role to which a database owner that is exempt from row-level security switches before it changes
-#: rows of an org.
+#: Role that a database owner exempt from row-level security takes to change the rows of an org.
 MAINTENANCE_ROLE = "waybook_maintenance"
 
 
