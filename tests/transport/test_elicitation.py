@@ -1,5 +1,6 @@
 """Elicitation: an MCP client that can show forms presents a review to its user."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,10 +17,12 @@ from org_env import AgentClient, Body, OrgEnv
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Caller
 from waybook.transport.gateway import ToolGateway
+from waybook.transport.mcp import elicitation
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 
 Action = Literal["accept", "decline", "cancel"]
+Era = Literal["legacy", "2026-07-28"]
 
 
 @dataclass
@@ -30,18 +33,29 @@ class Person:
     content: dict[str, Any] | None = None
     forms: list[wire.ElicitRequestFormParams] = field(default_factory=list)
 
+    #: Set when the person may answer.
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.ready.set()
+
     async def complete(
         self, context: ClientRequestContext, params: wire.ElicitRequestParams
     ) -> wire.ElicitResult:
         del context
         assert isinstance(params, wire.ElicitRequestFormParams)
         self.forms.append(params)
+        await self.ready.wait()
         return wire.ElicitResult(action=self.action, content=self.content)
 
 
 @asynccontextmanager
 async def open_client(
-    agent: AgentClient, person: Person | None, era: Literal["legacy", "2026-07-28"] = "2026-07-28"
+    agent: AgentClient,
+    person: Person | None,
+    era: Era = "2026-07-28",
+    *,
+    one_line: bool = False,
 ) -> AsyncIterator[Client]:
     async def dispatcher() -> Dispatcher:
         return agent.dispatcher
@@ -49,7 +63,7 @@ async def open_client(
     async def caller(_: Request | None) -> Caller:
         return agent.caller
 
-    server = build_server(published_tools(), ToolGateway(dispatcher, caller))
+    server = build_server(published_tools(), ToolGateway(dispatcher, caller), one_line=one_line)
     callback = person.complete if person else None
     async with Client(server, mode=era, elicitation_callback=callback) as client:
         yield client
@@ -123,13 +137,71 @@ async def test_elicitation_invalid_answer_returns_error_and_leaves_review_open(
     ("person", "era"), [(None, "2026-07-28"), (Person(), "legacy"), (None, "legacy")]
 )
 async def test_elicitation_client_without_support_leaves_review_open(
-    agent: AgentClient, person: Person | None, era: Literal["legacy", "2026-07-28"]
+    agent: AgentClient, person: Person | None, era: Era
 ) -> None:
     async with open_client(agent, person, era) as client:
         _, result = await ask_user(agent, client)
     assert result.structured_content is not None
     assert result.structured_content["planStatus"] == "awaiting_review"
     assert person is None or person.forms == []
+
+
+async def test_elicitation_older_revision_decision_is_part_of_same_call(
+    agent: AgentClient,
+) -> None:
+    person = Person(content={"decision": "approve", "feedback": ""})
+    async with open_client(agent, person, "legacy", one_line=True) as client:
+        plan, result = await ask_user(agent, client, resultSummary="Nile")
+    assert [form.message for form in person.forms] == ["Right?\n? Why?"]
+    assert result.structured_content is not None
+    assert result.structured_content["decision"] == "approve"
+    assert (await agent.status(plan))["status"] == "executing"
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+async def test_elicitation_older_revision_without_answer_leaves_review_open(
+    agent: AgentClient, action: Action
+) -> None:
+    async with open_client(agent, Person(action), "legacy", one_line=True) as client:
+        plan, result = await ask_user(agent, client)
+    assert result.structured_content is not None
+    assert result.structured_content["planStatus"] == "awaiting_review"
+    assert (await agent.status(plan))["status"] == "awaiting_review"
+
+
+async def test_elicitation_older_revision_late_decision_is_submitted(
+    agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elicitation, "MAX_FORM_WAIT_SECONDS", 0.0)
+    person = Person(content={"decision": "approve", "feedback": ""})
+    person.ready.clear()
+    async with open_client(agent, person, "legacy", one_line=True) as client:
+        plan, result = await ask_user(agent, client, resultSummary="Nile")
+        assert result.structured_content is not None
+        assert result.structured_content["planStatus"] == "awaiting_review"
+        person.ready.set()
+        await wait_until_status(agent, plan, "executing")
+
+
+async def test_elicitation_older_revision_open_forms_are_limited(
+    agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elicitation, "MAX_FORM_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(elicitation, "MAX_OPEN_FORMS", 1)
+    person = Person(content={"decision": "approve"})
+    person.ready.clear()
+    async with open_client(agent, person, "legacy", one_line=True) as client:
+        for _ in range(3):
+            _, result = await ask_user(agent, client)
+            assert not result.is_error
+    assert len(person.forms) == 1
+
+
+async def wait_until_status(agent: AgentClient, plan: Body, status: str) -> None:
+    """Read the plan until it has this status."""
+    async with asyncio.timeout(30):
+        while (await agent.status(plan))["status"] != status:
+            pass
 
 
 async def test_elicitation_invalid_review_request_shows_no_form(agent: AgentClient) -> None:

@@ -18,7 +18,9 @@ from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 
-NO_SESSIONS: Final = "we keep no sessions, so there is nobody the server could ask or send to later"
+NO_SESSIONS: Final = (
+    "over HTTP the server keeps no sessions, so it cannot send requests; over stdio it does"
+)
 NO_LOGGING: Final = "logging to the client is deprecated and not offered"
 NO_TASKS: Final = "the tasks extension is not offered; our plans are durable by themselves"
 

@@ -1,29 +1,43 @@
-"""Review decisions in the chat, by MCP elicitation (forms shown by the client).
+"""Review decisions in the chat, through MCP elicitation.
 
-The review is stored first, and then the call is answered with a form. The client shows it and
-repeats the call with the user's input; the server keeps no state in between. If the user declines
-or never answers, an ordinary open review remains. Only revisions in which calls can be repeated
-this way support it: in older ones the call would block until the user decides.
+The review is stored first; if the user declines or never answers, an ordinary open review remains.
+In the current revision the call is answered with a form: the client shows it and repeats the call
+with the user's input, and the server keeps no state in between. In older revisions the server sends
+the form during the call, which needs a connection that stays open. The call then waits a short time
+for the decision; a decision that the user makes later is submitted all the same.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import mcp_types as wire
 import orjson
+from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
 from waybook.app.request.caller import Answer
+from waybook.redaction import redact
 from waybook.transport.errors import Context, invalid_params
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.mcp.tools import to_tool_result
+
+log = logging.getLogger(__name__)
 
 REVIEW: Final = "request_user_review"
 ELICITATION_KEY: Final = "decision"
 #: Maximum length of the message in a form. The length is limited, because forms are unsuitable for
 #: long texts.
 MAX_MESSAGE_LENGTH: Final = 4_000
+#: Maximum time in seconds for which a call of an older revision waits for the user's decision. It
+#: is shorter than the shortest common time limit of clients for a tool call, which is 60 seconds.
+MAX_FORM_WAIT_SECONDS: Final = 45.0
+#: Maximum number of forms on one connection that are not answered yet.
+MAX_OPEN_FORMS: Final = 8
 FORM: Final[Mapping[str, Any]] = {
     "type": "object",
     "properties": {
@@ -41,9 +55,22 @@ FORM: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReviewElicitation:
-    """Handler for review requests that a person can decide during the same tool call."""
+    """Handler of review requests that can be decided within the same call."""
 
     gateway: ToolGateway
+    #: Whether there is one client on a connection that stays open.
+    persistent: bool = False
+    #: Forms that were sent over that connection and are not answered yet.
+    _open_forms: set[asyncio.Task[wire.CallToolResult]] = field(default_factory=set)
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        """Stop waiting for answers to forms when the MCP server ends."""
+        try:
+            yield
+        finally:
+            for form in self._open_forms:
+                form.cancel()
 
     async def review(
         self, context: Context, params: wire.CallToolRequestParams
@@ -51,10 +78,13 @@ class ReviewElicitation:
         """Request a review; if the client supports forms, elicit the decision and submit it."""
         arguments = params.arguments or {}
         if params.request_state is not None:
-            return await self._heard(context, params, _state(params.request_state))
+            response = (params.input_responses or {}).get(ELICITATION_KEY)
+            return await self._submit(context, arguments, _state(params.request_state), response)
         answer = await self.gateway.call_tool(context.request, REVIEW, arguments)
-        if answer.is_error or not supports_elicitation(context):
+        if answer.is_error or not supports_forms(context):
             return to_tool_result(answer)
+        if context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return await self._send_form(context, arguments, answer)
         form = wire.ElicitRequestFormParams(
             message=form_message(arguments), requested_schema={**FORM}
         )
@@ -63,14 +93,39 @@ class ReviewElicitation:
             request_state=orjson.dumps(answer.body).decode(),
         )
 
-    async def _heard(
-        self, context: Context, params: wire.CallToolRequestParams, first_reply: dict[str, object]
+    async def _send_form(
+        self, context: Context, arguments: Mapping[str, Any], answer: Answer
     ) -> wire.CallToolResult:
-        response = (params.input_responses or {}).get(ELICITATION_KEY)
+        """Send the form over the connection, and wait for the decision for a short time."""
+        if not self.persistent or len(self._open_forms) >= MAX_OPEN_FORMS:
+            return to_tool_result(answer)
+
+        async def decide() -> wire.CallToolResult:
+            try:
+                response = await context.session.elicit_form(form_message(arguments), {**FORM})
+            except (MCPError, ValidationError) as error:
+                log.info("the client did not show the form of a review: %s", redact(str(error)))
+                return to_tool_result(answer)
+            return await self._submit(context, arguments, answer.body, response)
+
+        form = asyncio.create_task(decide())
+        self._open_forms.add(form)
+        form.add_done_callback(self._open_forms.discard)
+        await asyncio.wait({form}, timeout=MAX_FORM_WAIT_SECONDS)
+        return form.result() if form.done() else to_tool_result(answer)
+
+    async def _submit(
+        self,
+        context: Context,
+        arguments: Mapping[str, Any],
+        first_reply: Mapping[str, object],
+        response: object,
+    ) -> wire.CallToolResult:
+        """Submit the decision in a form; without a decision, return the first reply."""
         if not isinstance(response, wire.ElicitResult) or response.action != "accept":
-            return to_tool_result(Answer(first_reply))
+            return to_tool_result(Answer({**first_reply}))
         content = {key: value for key, value in (response.content or {}).items() if value}
-        session = (params.arguments or {}).get("sessionId")
+        session = arguments.get("sessionId")
         named = {"planId": first_reply.get("planId"), "reviewId": first_reply.get("reviewId")}
         decision = {
             **content,
@@ -82,13 +137,11 @@ class ReviewElicitation:
         return to_tool_result(answer if answer.is_error else Answer({**first_reply, **answer.body}))
 
 
-def supports_elicitation(context: Context) -> bool:
-    """Return whether the MCP client can show forms and repeat a call with the user's input."""
-    session = context.session
-    if session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-        return False
-    can = session.client_capabilities.elicitation if session.client_capabilities else None
-    # A client that declares neither the form mode nor the URL mode is assumed to support forms.
+def supports_forms(context: Context) -> bool:
+    """Return whether the client has declared that it can show forms."""
+    capabilities = context.session.client_capabilities
+    can = capabilities.elicitation if capabilities else None
+    # A client that declares neither mode is assumed to support forms.
     return can is not None and (can.form is not None or can.url is None)
 
 

@@ -1,6 +1,7 @@
 """MCP server: the tool table, resources and prompts for every protocol revision."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Final
 
@@ -53,7 +54,7 @@ def build_server(
     runs = "get_next_job" in schemas
     skills = Skills(gateway) if "start_skill" in schemas else None
     resources = Resources(gateway, runs=runs, skills=skills)
-    asking = ReviewElicitation(gateway)
+    asking = ReviewElicitation(gateway, persistent=one_line)
     prompts = Prompts(gateway, skills=skills is not None, runs=runs)
     standing = ResourceSubscriptions(gateway)
 
@@ -77,7 +78,7 @@ def build_server(
         description="The plan book that AI agents and people share.",
         instructions=instructions_for(schemas),
         cache_hints=CACHE_SECONDS,
-        lifespan=standing.lifespan,
+        lifespan=lambda _: _stopping(standing, asking),
         get_tool_input_schema=schemas.get,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
@@ -96,3 +97,12 @@ def build_server(
         standing.serve(server)
     server.middleware.append(hide_internal_errors)
     return server
+
+
+@asynccontextmanager
+async def _stopping(
+    standing: ResourceSubscriptions, asking: ReviewElicitation
+) -> AsyncIterator[None]:
+    """Stop notifications, and stop waiting for forms, when the server ends."""
+    async with standing.lifespan(), asking.lifespan():
+        yield

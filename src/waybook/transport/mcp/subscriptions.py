@@ -136,7 +136,7 @@ class ResourceSubscriptions:
         )
 
     @asynccontextmanager
-    async def lifespan(self, _: Server[None]) -> AsyncIterator[None]:
+    async def lifespan(self) -> AsyncIterator[None]:
         """Stop sending notifications when the MCP server ends."""
         try:
             yield
