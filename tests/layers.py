@@ -45,6 +45,7 @@ LAYERS = {
     "store": "database",
     "test_background.py": "database",
     "test_no_network.py": "project",
+    "test_page_address.py": "unit",
     "test_redaction.py": "unit",
     "test_settings.py": "unit",
     "transport": "database",

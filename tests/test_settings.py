@@ -135,6 +135,13 @@ def test_settings_invalid_rate_limit_raises_misconfigured(given: dict[str, str])
 # Access
 
 
+def test_settings_pages_is_on_or_off() -> None:
+    assert settings({}).pages == "on"
+    assert settings({"WAYBOOK_PAGES": "off"}).pages == "off"
+    with pytest.raises(Misconfigured, match="use on or off"):
+        settings({"WAYBOOK_PAGES": "yes"})
+
+
 def test_settings_non_loopback_host_without_auth_raises_misconfigured() -> None:
     assert settings({"WAYBOOK_HOST": "::1"}).auth == "none"
     for host in ("0.0.0.0", "::", "192.168.1.5", "plans.example"):  # noqa: S104 - to be refused

@@ -4,10 +4,11 @@ import asyncio
 import contextlib
 import gc
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -37,6 +38,7 @@ from waybook.embedded_postgres.supervisor import attach
 from waybook.errors import Forbidden, WaybookError
 from waybook.integrations.config import webhook_from_settings
 from waybook.integrations.factory import open_embedder, open_model, open_webhook_sender
+from waybook.page_address import current_base_url
 from waybook.research.embedding import EmbeddingModel
 from waybook.settings import Settings
 from waybook.store.accounts.accounts import add_org
@@ -126,11 +128,17 @@ class DatabaseServer:
 
 @asynccontextmanager
 async def start_application(
-    settings: Settings, *, sweeping: bool = True, waiting: WaitReport | None = None
+    settings: Settings,
+    *,
+    sweeping: bool = True,
+    waiting: WaitReport | None = None,
+    find_base_url: Callable[[], str] | None = None,
 ) -> AsyncIterator[Application]:
     """Start the whole application; at the end of the block, stop it in reverse order.
 
     With `waiting`, a database that is still starting is waited for, and progress is reported there.
+    `find_base_url` returns the base URL of links; by default, links lead to the process that serves
+    the dashboard of the data directory.
     """
     async with database_server(settings) as postgres:
         if waiting is not None:
@@ -153,7 +161,7 @@ async def start_application(
                 database=database,
                 skills=read_skills(settings.skills_dirs),
                 stall_threshold=timedelta(seconds=settings.stall_seconds),
-                base_url=settings.base_url,
+                find_base_url=find_base_url or partial(current_base_url, settings),
                 lease=timedelta(seconds=settings.lease_seconds),
                 search_backend=await _library(database, settings, embedder),
                 model=model,

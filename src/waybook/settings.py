@@ -28,6 +28,8 @@ class Settings:
     token: str | None = field(default=None, repr=False)
     host: str = "127.0.0.1"
     port: int = 8750
+    #: Whether `waybook mcp` serves the dashboard while no other process serves it: on or off.
+    pages: str = "on"
     stall_seconds: int = 1800
     #: Time a claimed job stays with its holder without a heartbeat, in seconds.
     lease_seconds: int = 900

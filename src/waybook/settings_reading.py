@@ -114,6 +114,8 @@ def _check(settings: Settings) -> None:
         raise Misconfigured(
             f"there is no tool profile {settings.tools!r}: use plan, research, runs or all"
         )
+    if settings.pages not in {"on", "off"}:
+        raise Misconfigured(f"pages is {settings.pages!r}: use on or off")
     _check_embedder(settings)
     _check_webhook(settings)
     if not 0 <= settings.port <= 65_535:  # noqa: PLR2004 - the ports there are

@@ -8,6 +8,9 @@
     │   ├── start.lock     held exclusively while a client starts the server
     │   ├── keeper.lock    held exclusively by the supervisor process while it lives
     │   ├── keeper.log     log of the supervisor process
+    │   ├── serve.lock     held exclusively by `waybook serve` while it lives
+    │   ├── pages.lock     held exclusively by the process that serves the dashboard
+    │   ├── pages.json     URL and process of the last holder of pages.lock, 0600
     │   ├── home           path of the server's directory, if it is elsewhere
     │   ├── origin         hard link to the record next to that directory, see `leftovers`
     │   └── connection.json   passwords and socket, 0600
@@ -59,6 +62,18 @@ class ControlDirectory:
     @property
     def supervisor_lock(self) -> Path:
         return self.directory / "keeper.lock"
+
+    @property
+    def serve_lock(self) -> Path:
+        return self.directory / "serve.lock"
+
+    @property
+    def pages_lock(self) -> Path:
+        return self.directory / "pages.lock"
+
+    @property
+    def pages_record(self) -> Path:
+        return self.directory / "pages.json"
 
     @property
     def log(self) -> Path:

@@ -6,7 +6,7 @@ The word table of the built-in model is loaded on first use, outside the event l
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -23,6 +23,7 @@ from waybook.errors import EndpointFailed, Misconfigured
 from waybook.integrations.llm_messages import Model
 from waybook.notifications.message import WebhookSender
 from waybook.research.embedding import EmbeddingModel, StaticEmbedder, Vector, builtin_embedder
+from waybook.settings import Settings
 from waybook.store.accounts.writer import LastUsed
 from waybook.store.driver.bus import Bus
 from waybook.store.driver.connection import Results
@@ -136,6 +137,11 @@ class SearchBackend:
         return PortableSearch(self.cache, database, query_vector, scope)
 
 
+def default_base_url() -> str:
+    """Return the base URL of links to a server with the default settings."""
+    return Settings().base_url
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """Services and settings shared by all calls."""
@@ -143,7 +149,9 @@ class Services:
     database: Database
     skills: tuple[Skill, ...] = ()
     stall_threshold: timedelta = timedelta(minutes=30)
-    base_url: str = "http://127.0.0.1:8750"
+    #: Function that returns the base URL of links to the dashboard. The URL changes when another
+    #: process starts to serve the dashboard.
+    find_base_url: Callable[[], str] = default_base_url
     step_parents: ParentCache = field(default_factory=ParentCache)
     plan_cache: PlanCache = field(default_factory=PlanCache)
     #: Cache that maps each job to its run, as `step_parents` maps each step to its plan.
@@ -175,3 +183,8 @@ class Services:
     last_used: LastUsed = field(default_factory=LastUsed)
     #: Background loops that are currently failing.
     loops: LoopHealth = field(default_factory=LoopHealth)
+
+    @property
+    def base_url(self) -> str:
+        """Base URL of links to the dashboard, at the address that serves it now."""
+        return self.find_base_url()

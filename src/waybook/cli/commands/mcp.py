@@ -32,7 +32,7 @@ def command(**flags: object) -> None:
         serve = load("waybook.cli.commands.mcp_stdio:serve")
         gc.freeze()
         gc.enable()
-        serve(loaded.settings)
+        serve(loaded)
 
 
 @contextmanager

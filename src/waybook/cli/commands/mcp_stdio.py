@@ -11,7 +11,7 @@ from waybook.app.request.caller import Caller
 from waybook.cli.lazy import load
 from waybook.core.decision_context import Channel
 from waybook.errors import Unauthenticated, Unavailable, WaybookError
-from waybook.settings import Settings
+from waybook.settings import LoadedSettings
 from waybook.transport.gateway import DispatcherPort, ToolGateway
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.stdio import serve_stdio
@@ -39,8 +39,8 @@ class StdioApplication(Protocol):
 class DeferredStartup:
     """Application that starts in the background; if that fails, the next tool call retries."""
 
-    def __init__(self, settings: Settings, stack: AsyncExitStack) -> None:
-        self._settings = settings
+    def __init__(self, loaded: LoadedSettings, stack: AsyncExitStack) -> None:
+        self._loaded = loaded
         self._stack = stack
         self._task: asyncio.Task[StdioApplication] | None = None
 
@@ -53,15 +53,20 @@ class DeferredStartup:
 
     async def _open(self) -> StdioApplication:
         running = await asyncio.to_thread(load, "waybook.bootstrap:start_application")
+        pages = (await asyncio.to_thread(load, "waybook.cli.commands.mcp_pages:PageServer"))(
+            self._loaded
+        )
         try:
             services: StdioApplication = await self._stack.enter_async_context(
-                running(self._settings, waiting=_report_wait)
+                running(self._loaded.settings, waiting=_report_wait, find_base_url=pages.base_url)
             )
         except WaybookError as error:
             # The error is logged for the operator; the agent gets the same error as the answer to
             # its next call.
             log.error("cannot start: %s", error.message)  # noqa: TRY400 - what went wrong is said
             raise
+        self._stack.push_async_callback(pages.stop)
+        pages.start(services)
         return services
 
     async def wait_ready(self) -> StdioApplication:
@@ -87,14 +92,15 @@ def _report_wait(obstacle: str, waited: float, limit: float) -> None:
     log.warning("waiting for the database (%.0f of %.0f s): %s", waited, limit, obstacle)
 
 
-def serve(settings: Settings) -> None:
+def serve(loaded: LoadedSettings) -> None:
     """Serve until the MCP client closes stdin."""
-    asyncio.run(_serve(settings))
+    asyncio.run(_serve(loaded))
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(loaded: LoadedSettings) -> None:
+    profile = loaded.settings.tools
     async with AsyncExitStack() as stack:
-        opening = DeferredStartup(settings, stack)
+        opening = DeferredStartup(loaded, stack)
 
         async def dispatcher() -> DispatcherPort:
             return (await opening.wait_ready()).dispatcher
@@ -112,7 +118,7 @@ async def _serve(settings: Settings) -> None:
         asyncio.get_running_loop().call_later(STARTUP_DELAY_SECONDS, opening.start)
         try:
             gateway = ToolGateway(dispatcher, caller, still)
-            server = build_server(published_tools(), gateway, profile=settings.tools, one_line=True)
+            server = build_server(published_tools(), gateway, profile=profile, one_line=True)
             await serve_stdio(server)
         finally:
             await opening.stop()

@@ -1,9 +1,14 @@
 """`waybook serve`: HTTP server for agents and users."""
 
+import asyncio
 import contextlib
+import logging
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 import click
 from starlette.requests import Request
@@ -18,6 +23,7 @@ from waybook.cli.options import listening_options, serving_options, settings_fro
 from waybook.core.decision_context import Channel
 from waybook.integrations.factory import open_issuer
 from waybook.integrations.oidc_login import IssuerClient
+from waybook.page_address import PageClaim, server_claim
 from waybook.settings import LoadedSettings, Settings, host_header
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.http.app import build_app
@@ -34,6 +40,11 @@ from waybook.transport.http.server import listen, run, serve
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 
+log = logging.getLogger(__name__)
+
+#: Time in seconds between two attempts to record the address of the server.
+RECORD_INTERVAL_SECONDS: Final = 1.0
+
 
 @click.command()
 @listening_options
@@ -48,24 +59,60 @@ def command(**flags: object) -> None:
     configure_server_logging(loaded)
     settings = loaded.settings
     read_proxies(settings.trusted_proxies)  # Report an invalid proxy list before anything starts.
-    with contextlib.closing(listen(settings.host, settings.port)) as listening:
+    with (
+        server_claim(settings) as claim,
+        contextlib.closing(listen(settings.host, settings.port)) as listening,
+    ):
         # The token is removed, because a token identifies the caller of a command and the server
         # itself does not act for a token.
         known = replace(settings, port=listening.getsockname()[1], token=None)
-        run(_serve(replace(loaded, settings=known), listening))
+        run(_serve(replace(loaded, settings=known), listening, claim))
 
 
-async def _serve(loaded: LoadedSettings, listening: socket.socket) -> None:
+async def _serve(loaded: LoadedSettings, listening: socket.socket, claim: PageClaim | None) -> None:
     settings = loaded.settings
+
+    def own_url() -> str:
+        return settings.base_url
+
     async with (
+        _recording(claim, settings),
         open_issuer(settings) as issuer,
-        start_application(settings, waiting=report_wait) as services,
+        start_application(settings, waiting=report_wait, find_base_url=own_url) as services,
     ):
         app = build_http_app(services, loaded, issuer)
         freeze_gc()
         _announce(settings)
         await serve(app, listening, services.dispatcher.bus.close)
     click.echo("Stopped; everything acknowledged is in the database.")
+
+
+def _try_record(claim: PageClaim, settings: Settings) -> bool:
+    try:
+        return claim.try_record_server(settings.base_url)
+    except OSError as error:  # for example, if the disk is full
+        log.warning("cannot record the address of the server: %s", error)
+        return False
+
+
+@asynccontextmanager
+async def _recording(claim: PageClaim | None, settings: Settings) -> AsyncIterator[None]:
+    """Try to record the server's URL until it is recorded, or until the block ends.
+
+    Other processes link to the recorded URL. If another `waybook serve` of the data directory is
+    recorded there, this one is recorded when the other one ends.
+    """
+
+    async def record() -> None:
+        while claim is not None and not _try_record(claim, settings):  # noqa: ASYNC110 - a lock
+            await asyncio.sleep(RECORD_INTERVAL_SECONDS)
+
+    recording = asyncio.create_task(record())
+    try:
+        yield
+    finally:
+        recording.cancel()
+        await asyncio.wait([recording])
 
 
 def report_wait(obstacle: str, waited: float, limit: float) -> None:

@@ -1,0 +1,159 @@
+"""Dashboard server within a stdio process, so that the links in its replies open in a browser.
+
+One process per data directory serves; the others wait, and one of them takes over when it ends. The
+port is opened at once, so that the address is known, but the HTTP application is only loaded when
+a browser connects: most stdio processes never need it.
+"""
+
+import asyncio
+import logging
+import socket
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from waybook.bootstrap import Application
+from waybook.cli.lazy import load
+from waybook.errors import Misconfigured, WaybookError
+from waybook.page_address import PageClaim, can_serve_pages, current_base_url
+from waybook.settings import LoadedSettings, Settings
+from waybook.transport.http.server import listen, serve_in_background
+
+log = logging.getLogger(__name__)
+
+#: Time in seconds between two checks whether this process should take over, or hand over.
+POLL_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPort:
+    """Listening socket of the dashboard, and the settings that contain its port."""
+
+    listening: socket.socket
+    settings: Settings
+
+
+class PageServer:
+    def __init__(self, loaded: LoadedSettings) -> None:
+        """Create a server that does not serve before it is started."""
+        self._loaded = loaded
+        self._application: Application | None = None
+        self._claim: PageClaim | None = None
+        self._port: OpenPort | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._is_ending = False
+
+    def base_url(self) -> str:
+        """Return the base URL of links; open the port first if no process serves."""
+        port = self._try_open()
+        return port.settings.base_url if port else current_base_url(self._loaded.settings)
+
+    def start(self, application: Application) -> None:
+        """Serve in the background whenever no other process does, if the settings allow it."""
+        if not can_serve_pages(self._loaded.settings):
+            return
+        self._application = application
+        try:
+            self._claim = PageClaim(self._loaded.settings, "waybook mcp")
+        except WaybookError as error:
+            self._give_up(error)
+            return
+        self._try_open()
+        self._task = asyncio.create_task(self._run(application))
+
+    async def stop(self) -> None:
+        """Finish open requests, then close the port and release the claim."""
+        self._is_ending = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        self._close()
+        self._claim = None
+
+    def _try_open(self) -> OpenPort | None:
+        """Return the port of this process; open it if no other process serves."""
+        if self._port is None and self._claim is not None:
+            try:
+                if not self._claim.is_server_running() and self._claim.try_take():
+                    self._port = _open_port(self._loaded.settings, self._claim.last_port)
+                    self._claim.record(self._port.settings.base_url)
+            except (OSError, WaybookError) as error:
+                self._give_up(error)
+        return self._port
+
+    async def _run(self, application: Application) -> None:
+        while self._claim is not None:
+            try:
+                if port := self._try_open():
+                    await self._serve(application, port, self._claim)
+                else:
+                    await asyncio.sleep(POLL_SECONDS)
+            except Exception as error:  # noqa: BLE001 - no failure here may affect the tools
+                self._give_up(error)
+
+    async def _serve(self, application: Application, port: OpenPort, claim: PageClaim) -> None:
+        """Serve until a `waybook serve` starts, which has precedence."""
+        try:
+            if await _wait_connected(port.listening, claim):
+                build = await asyncio.to_thread(load, "waybook.cli.commands.serve:build_http_app")
+                app = build(application, replace(self._loaded, settings=port.settings))
+                async with serve_in_background(app, port.listening, self._end_streams):
+                    while not claim.is_server_running():  # noqa: ASYNC110 - another process
+                        await asyncio.sleep(POLL_SECONDS)
+        finally:
+            self._close()
+
+    def _end_streams(self) -> None:
+        """End the streams of live pages when the process ends.
+
+        The MCP client's subscriptions use the same event bus, which therefore stays open when this
+        process only hands over.
+        """
+        if self._is_ending and self._application is not None:
+            self._application.dispatcher.bus.close()
+
+    def _close(self) -> None:
+        # The port is closed before the claim is released, so that the next process can use it.
+        if self._port is not None:
+            self._port.listening.close()
+            self._port = None
+        if self._claim is not None:
+            self._claim.close()
+
+    def _give_up(self, error: Exception) -> None:
+        message = error.message if isinstance(error, WaybookError) else error
+        log.warning("the dashboard is not served by this process: %s", message)
+        self._close()
+        self._claim = None
+
+
+def _open_port(settings: Settings, last: int | None) -> OpenPort:
+    """Open the port that was last used, else the configured one, else any free port.
+
+    Raises:
+        Misconfigured: no port can be opened.
+    """
+    for port in dict.fromkeys((last or settings.port, settings.port)):
+        with suppress(Misconfigured):
+            return _listen(settings, port)
+    return _listen(settings, 0)
+
+
+def _listen(settings: Settings, port: int) -> OpenPort:
+    listening = listen(settings.host, port)
+    return OpenPort(listening, replace(settings, port=listening.getsockname()[1]))
+
+
+async def _wait_connected(listening: socket.socket, claim: PageClaim) -> bool:
+    """Wait for a connection; return False if a `waybook serve` starts first."""
+    loop, is_connected = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(listening, is_connected.set)
+    try:
+        while not is_connected.is_set():
+            if claim.is_server_running():
+                return False
+            with suppress(TimeoutError):
+                await asyncio.wait_for(is_connected.wait(), POLL_SECONDS)
+    finally:
+        loop.remove_reader(listening)
+    return True

@@ -1,0 +1,179 @@
+"""Address at which the dashboard of a data directory is served, and the claim to serve it.
+
+One process serves the dashboard of a data directory. It holds `pages.lock`, which the kernel
+releases when the process ends for any reason, and records its URL in `pages.json`; the record is
+valid only while the lock is held. `waybook serve` also holds `serve.lock`: while it is held, stdio
+processes do not serve, and the one that serves hands over. See `embedded_postgres.layout` for the
+files. With a PostgreSQL server of one's own there is no data directory, and nothing is recorded.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from waybook.embedded_postgres import locks
+from waybook.embedded_postgres.connection import write_private
+from waybook.embedded_postgres.data_directory import create_control_directory
+from waybook.embedded_postgres.layout import ControlDirectory
+from waybook.settings import Settings
+
+#: Maximum time in seconds for which `waybook serve` waits at startup until a stdio process hands
+#: over, which finishes its open requests first.
+MAX_HANDOVER_SECONDS: Final = 10.0
+#: Maximum time in seconds for which `waybook serve` waits for its own lock; stdio processes hold it
+#: for an instant when they check it.
+MAX_PROBE_SECONDS: Final = 0.2
+POLL_SECONDS: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRecord:
+    """Base URL of the dashboard, and the command and process that serve it."""
+
+    url: str
+    command: str
+    pid: int
+
+    @property
+    def port(self) -> int | None:
+        try:
+            return urlsplit(self.url).port
+        except ValueError:
+            return None
+
+
+def read_record(control_dir: ControlDirectory) -> PageRecord | None:
+    """Return the last recorded address, or None if the file is missing or invalid."""
+    try:
+        record = PageRecord(**json.loads(control_dir.pages_record.read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return None
+    return record if isinstance(record.url, str) else None
+
+
+def find_page_server(settings: Settings) -> PageRecord | None:
+    """Return the record of the process that serves the dashboard now, or None if none does."""
+    if settings.database_url:
+        return None
+    control_dir = ControlDirectory(_absolute(settings))
+    try:
+        is_served = control_dir.pages_lock.exists() and locks.is_held(control_dir.pages_lock)
+    except OSError:  # The data directory belongs to another user, or was just deleted.
+        return None
+    return read_record(control_dir) if is_served else None
+
+
+def current_base_url(settings: Settings) -> str:
+    """Return the base URL of links: the address that serves now, or the configured address."""
+    server = None if settings.public_url else find_page_server(settings)
+    return server.url if server else settings.base_url
+
+
+def can_serve_pages(settings: Settings) -> bool:
+    """Return whether a stdio process may serve the dashboard of the one local user."""
+    is_elsewhere = settings.database_url or settings.public_url
+    needs_credentials = settings.token or settings.requires_auth
+    return settings.pages == "on" and not is_elsewhere and not needs_credentials
+
+
+def _absolute(settings: Settings) -> Path:
+    return Path(os.path.abspath(settings.data_dir))  # noqa: PTH100 - symbolic links stay as they are
+
+
+class PageClaim:
+    """Claim of one process to serve the dashboard of a data directory, until it is closed."""
+
+    def __init__(self, settings: Settings, command: str) -> None:
+        """Create a claim that is not held yet; `command` is recorded with the address.
+
+        Raises:
+            Misconfigured: the data directory cannot be created, or belongs to another user.
+        """
+        self._control_dir = create_control_directory(_absolute(settings))
+        self._command = command
+        self._descriptors: dict[Path, int] = {}
+
+    @property
+    def last_port(self) -> int | None:
+        """Return the port at which the dashboard was last served, to keep old links valid."""
+        record = read_record(self._control_dir)
+        return record.port if record else None
+
+    def try_take(self) -> bool:
+        """Take the claim if no other process holds it; return whether it is held."""
+        return self._try_lock(self._control_dir.pages_lock)
+
+    def record(self, url: str) -> None:
+        """Record the URL at which this process serves the dashboard."""
+        record = PageRecord(url=url, command=self._command, pid=os.getpid())
+        write_private(self._control_dir.pages_record, json.dumps(asdict(record)).encode())
+
+    def is_server_running(self) -> bool:
+        """Return whether a `waybook serve` is running, which has precedence."""
+        return locks.is_held(self._control_dir.serve_lock)
+
+    def try_record_server(self, url: str) -> bool:
+        """Record the URL of a `waybook serve`; return False if another process holds the claim.
+
+        If that process is a stdio process, it hands over soon.
+        """
+        if not self._try_lock(self._control_dir.serve_lock) or not self.try_take():
+            return False
+        self.record(url)
+        return True
+
+    def wait_for_handover(self) -> None:
+        """Wait until a stdio process that serves the dashboard has released port and claim.
+
+        Another `waybook serve` does not hand over, and is not waited for.
+        """
+        begun = time.monotonic()
+        while not self._try_lock(self._control_dir.serve_lock):
+            if time.monotonic() > begun + MAX_PROBE_SECONDS:
+                return
+            time.sleep(POLL_SECONDS)
+        while not self.try_take() and time.monotonic() < begun + MAX_HANDOVER_SECONDS:
+            time.sleep(POLL_SECONDS)
+
+    def close(self) -> None:
+        """Release the claim. A second call has no effect."""
+        while self._descriptors:
+            os.close(self._descriptors.popitem()[1])
+
+    def _try_lock(self, path: Path) -> bool:
+        if path in self._descriptors:
+            return True
+        descriptor = locks.open_lock(path)
+        try:
+            is_taken = locks.try_exclusive(descriptor)
+        except OSError:
+            os.close(descriptor)
+            raise
+        if is_taken:
+            self._descriptors[path] = descriptor
+        else:
+            os.close(descriptor)
+        return is_taken
+
+
+@contextmanager
+def server_claim(settings: Settings) -> Iterator[PageClaim | None]:
+    """Yield the claim of a `waybook serve`, after stdio processes have handed over.
+
+    It is None with a PostgreSQL server of one's own.
+    """
+    if settings.database_url:
+        yield None
+        return
+    claim = PageClaim(settings, "waybook serve")
+    try:
+        claim.wait_for_handover()
+        yield claim
+    finally:
+        claim.close()

@@ -1,0 +1,137 @@
+"""Client of a `waybook mcp` or `waybook serve` process, for tests of the addresses in replies."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from embedded_postgres.processes import eventually
+
+EXIT_SECONDS = 30
+
+
+@dataclass
+class StdioClient:
+    """MCP client over stdin and stdout; every line of stdout must be a protocol message."""
+
+    process: subprocess.Popen[str]
+    log: Path
+
+    def ask(self, method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        self.process.stdin.write(json.dumps(message) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        assert line, self.log.read_text()
+        return json.loads(line)["result"]
+
+    def call(self, tool: str, **arguments: object) -> Any:  # noqa: ANN401 - JSON
+        answer = self.ask("tools/call", name=tool, arguments=arguments)
+        body = json.loads(answer["content"][0]["text"])
+        assert not answer["isError"], body
+        return body
+
+    def review(self, name: str) -> str:
+        """Create a plan whose first step awaits a review, and return the review's URL."""
+        steps = [{"stepType": "custom", "instructions": "Do it."}]
+        plan = self.call("create_research_plan", name=name, researchQuestion="?", steps=steps)
+        step = self.call("get_next_step", planId=plan["planId"])
+        requested = self.call("request_user_review", stepId=step["stepId"], summary="Enough?")
+        return str(requested["reviewUrl"])
+
+    def base_url(self) -> str:
+        """Return the base URL of the first review that the server lists."""
+        plans = self.call("list_active_plans")["plans"]
+        url = next(plan["reviewUrl"] for plan in plans if "reviewUrl" in plan)
+        return str(url).partition("/plans/")[0]
+
+    def end(self) -> None:
+        """Close stdin, and wait until the process has ended."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        assert self.process.wait(timeout=EXIT_SECONDS) == 0, self.log.read_text()
+        assert "Traceback" not in self.log.read_text()
+
+
+@contextmanager
+def open_stdio(data_dir: Path, port: int, *words: str, **variables: str) -> Iterator[StdioClient]:
+    """Start `waybook mcp` with this configured port, and initialize the MCP session."""
+    with _open_process(data_dir, "mcp", *words, WAYBOOK_PORT=str(port), **variables) as client:
+        client.ask(
+            "initialize",
+            protocolVersion="2025-06-18",
+            capabilities={},
+            clientInfo={"name": "test", "version": "1"},
+        )
+        yield client
+
+
+@contextmanager
+def open_serve(data_dir: Path, port: int) -> Iterator[str]:
+    """Start `waybook serve` and yield the URL that it prints; stop it with SIGTERM."""
+    with _open_process(data_dir, "serve", "--port", str(port)) as client:
+        assert client.process.stdout is not None
+        line = client.process.stdout.readline()
+        assert line.startswith("Waybook is serving"), client.log.read_text()
+        yield line.split()[-1]
+        client.process.send_signal(signal.SIGTERM)
+        assert client.process.wait(timeout=EXIT_SECONDS) == 0, client.log.read_text()
+
+
+@contextmanager
+def _open_process(data_dir: Path, *words: str, **variables: str) -> Iterator[StdioClient]:
+    where = {"WAYBOOK_DATA_DIR": str(data_dir), "WAYBOOK_CONFIG": str(data_dir / "no.toml")}
+    log = data_dir.parent / f"{words[0]}-{os.urandom(4).hex()}.log"
+    with (
+        log.open("w") as stderr,
+        subprocess.Popen(
+            [sys.executable, "-m", "waybook", *words],
+            text=True,
+            env={**os.environ, "NO_COLOR": "1", **where, **variables},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+        ) as process,
+    ):
+        try:
+            yield StdioClient(process, log)
+        finally:
+            process.kill()
+
+
+def find_free_port() -> int:
+    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
+        return int(probe.getsockname()[1])
+
+
+def is_listening(port: int) -> bool:
+    with closing(socket.socket()) as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def get_page(url: str, **headers: str) -> httpx2.Response:
+    with httpx2.Client(trust_env=False, timeout=EXIT_SECONDS) as browser:
+        return browser.get(url, headers={"accept": "text/html", **headers})
+
+
+def opens(url: str) -> bool:
+    """Return whether the page opens; False if no process serves it now."""
+    try:
+        return get_page(url).status_code == 200
+    except httpx2.TransportError:
+        return False
+
+
+def wait_until_it_opens(url: str) -> None:
+    eventually(lambda: opens(url), f"{url} opens")

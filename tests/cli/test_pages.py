@@ -1,0 +1,166 @@
+"""Links in replies over stdio open in a browser, as real processes on the embedded database."""
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from cli.stdio_client import (
+    EXIT_SECONDS,
+    find_free_port,
+    get_page,
+    is_listening,
+    open_serve,
+    open_stdio,
+    opens,
+    wait_until_it_opens,
+)
+from waybook.embedded_postgres.layout import ControlDirectory
+from waybook.embedded_postgres.supervisor import Attachment
+from waybook.page_address import PageRecord, find_page_server
+from waybook.settings import Settings
+
+
+@pytest.fixture
+def data_dir(attachment: Attachment) -> Iterator[Path]:
+    """Return a data directory whose dashboard was never served."""
+    control_dir = ControlDirectory(attachment.data_dir)
+    control_dir.pages_record.unlink(missing_ok=True)
+    yield attachment.data_dir
+    assert find_page_server(Settings(data_dir=attachment.data_dir)) is None
+    control_dir.pages_record.unlink(missing_ok=True)
+
+
+def server_of(data_dir: Path) -> PageRecord:
+    server = find_page_server(Settings(data_dir=data_dir))
+    assert server is not None
+    return server
+
+
+def test_review_url_over_stdio_opens_and_port_closes_with_process(data_dir: Path) -> None:
+    port = find_free_port()
+    with (
+        open_stdio(data_dir, port) as agent,
+        httpx2.Client(trust_env=False, timeout=EXIT_SECONDS) as browser,
+    ):
+        url = agent.review("Rivers of the north")
+        assert url.startswith(f"http://127.0.0.1:{port}/plans/")
+        page = get_page(url)
+        assert (page.status_code, "Rivers of the north" in page.text) == (200, True)
+        assert get_page(url, host="evil.example").status_code == 421
+        assert get_page(url, origin="http://evil.example").status_code == 403
+        assert server_of(data_dir) == PageRecord(
+            url=f"http://127.0.0.1:{port}", command="waybook mcp", pid=agent.process.pid
+        )
+        with browser.stream("GET", f"http://127.0.0.1:{port}/live") as stream:
+            assert next(stream.iter_raw()).startswith(b"id: ")
+            agent.end()
+    assert not is_listening(port)
+
+
+def test_killed_page_server_is_replaced_at_same_port(data_dir: Path) -> None:
+    port = find_free_port()
+    with open_stdio(data_dir, port) as first, open_stdio(data_dir, port) as second:
+        url = first.review("Survives")
+        assert (first.base_url(), second.base_url()) == (f"http://127.0.0.1:{port}",) * 2
+        assert server_of(data_dir).pid == first.process.pid
+        assert opens(url)
+        os.kill(first.process.pid, signal.SIGKILL)
+        first.process.wait()
+        wait_until_it_opens(url)
+        assert server_of(data_dir).pid == second.process.pid
+        assert second.base_url() == f"http://127.0.0.1:{port}"
+        second.end()
+    assert not is_listening(port)
+
+
+def test_first_reply_after_page_server_was_killed_has_url_that_opens(data_dir: Path) -> None:
+    port = find_free_port()
+    with open_stdio(data_dir, port) as first, open_stdio(data_dir, port) as second:
+        first.review("Killed")
+        second.call("ping")
+        os.kill(first.process.pid, signal.SIGKILL)
+        first.process.wait()
+        with closing(socket.create_server(("127.0.0.1", port))):
+            url = second.review("At another port")
+            assert not url.startswith(f"http://127.0.0.1:{port}/")
+            assert "At another port" in get_page(url).text
+        second.end()
+
+
+def test_busy_port_is_replaced_by_free_port_that_is_kept(data_dir: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = int(taken.getsockname()[1])
+        with open_stdio(data_dir, port) as agent:
+            url = agent.review("Elsewhere")
+            assert not url.startswith(f"http://127.0.0.1:{port}/")
+            assert "Elsewhere" in get_page(url).text
+            agent.end()
+    with open_stdio(data_dir, port) as agent:
+        agent.call("ping")
+        assert opens(url)
+        agent.end()
+
+
+def test_running_serve_is_linked_and_stdio_process_does_not_serve(data_dir: Path) -> None:
+    port = find_free_port()
+    with open_serve(data_dir, 0) as served, open_stdio(data_dir, port) as agent:
+        url = agent.review("By the server")
+        assert url.startswith(f"{served}/plans/")
+        assert "By the server" in get_page(url).text
+        assert server_of(data_dir).command == "waybook serve"
+        assert not is_listening(port)
+        agent.end()
+
+
+def test_serve_takes_port_of_stdio_process_until_serve_ends(data_dir: Path) -> None:
+    port = find_free_port()
+    with open_stdio(data_dir, port) as agent:
+        url = agent.review("Back and forth")
+        assert opens(url)
+        with open_serve(data_dir, port) as served:
+            assert served == f"http://127.0.0.1:{port}"
+            assert opens(url)
+            assert server_of(data_dir).command == "waybook serve"
+            assert agent.base_url() == served
+        wait_until_it_opens(url)
+        assert server_of(data_dir).pid == agent.process.pid
+        agent.end()
+
+
+def test_stdio_process_with_database_url_serves_no_pages(
+    data_dir: Path, attachment: Attachment
+) -> None:
+    port, owner = find_free_port(), {"WAYBOOK_OWNER_URL": attachment.owner_dsn}
+    with open_stdio(data_dir, port, "--database-url", attachment.app_dsn, **owner) as agent:
+        assert agent.review("Remote").startswith(f"http://127.0.0.1:{port}/plans/")
+        assert not is_listening(port)
+        agent.end()
+
+
+def test_stdio_process_with_pages_off_serves_no_pages(data_dir: Path) -> None:
+    port = find_free_port()
+    with open_stdio(data_dir, port, WAYBOOK_PAGES="off") as agent:
+        assert agent.review("Configured").startswith(f"http://127.0.0.1:{port}/plans/")
+        assert not is_listening(port)
+        agent.end()
+
+
+def test_failure_to_serve_pages_is_logged_and_tools_work(data_dir: Path) -> None:
+    record = ControlDirectory(data_dir).pages_record
+    record.mkdir()
+    port = find_free_port()
+    try:
+        with open_stdio(data_dir, port) as agent:
+            url = agent.review("Without pages")
+            assert url.startswith(f"http://127.0.0.1:{port}/plans/")
+            assert not is_listening(port)
+            agent.end()
+            assert "the dashboard is not served by this process" in agent.log.read_text()
+    finally:
+        record.rmdir()
