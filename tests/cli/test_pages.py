@@ -20,6 +20,7 @@ from cli.stdio_client import (
     opens,
     wait_until_it_opens,
 )
+from cli.terminal import Terminal
 from waybook.embedded_postgres.layout import ControlDirectory
 from waybook.embedded_postgres.supervisor import Attachment
 from waybook.page_address import PageRecord, find_page_server
@@ -164,3 +165,23 @@ def test_failure_to_serve_pages_is_logged_and_tools_work(data_dir: Path) -> None
             assert "the dashboard is not served by this process" in agent.log.read_text()
     finally:
         record.rmdir()
+
+
+def test_commands_print_address_that_serves_or_how_to_start(
+    data_dir: Path, terminal: Terminal
+) -> None:
+    with open_stdio(data_dir, find_free_port()) as agent:
+        url = agent.review("Printed")
+        plan_id = url.partition("/plans/")[2].partition("#")[0]
+        assert url in terminal.say("status", plan_id)
+        assert url in terminal.say("review", plan_id)
+        assert "waybook serve" not in terminal.say("status", plan_id)
+        assert [review["reviewUrl"] for review in terminal.json_output("review", plan_id)] == [url]
+        plans = {plan["planId"]: plan for plan in terminal.json_output("plans")}
+        assert plans[plan_id]["reviewUrl"] == url
+        checks = {check["check"]: check for check in terminal.json_output("doctor")["checks"]}
+        assert f"process {agent.process.pid}" in checks["dashboard"]["said"]
+        agent.end()
+    for shown in (terminal.say("status", plan_id), terminal.say("review", plan_id)):
+        assert "http://127.0.0.1:8750/plans/" in shown
+        assert "start one: waybook serve" in shown

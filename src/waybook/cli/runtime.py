@@ -1,5 +1,6 @@
 """Access to the application for commands, with a spinner while the application starts."""
 
+import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from waybook.cli.options import settings_from
 from waybook.cli.terminal.console import SafeConsole
 from waybook.core.decision_context import Channel
 from waybook.errors import NotFound
+from waybook.page_address import find_page_server
 from waybook.settings import Settings
 
 
@@ -59,6 +61,15 @@ def load_settings(flags: dict[str, object]) -> Settings:
     loaded = settings_from(flags)
     configure_command_logging(loaded)
     return loaded.settings
+
+
+def start_hint(settings: Settings) -> str | None:
+    """Return how to start the dashboard, or None if it is served or that is not known here."""
+    if settings.database_url or settings.public_url or find_page_server(settings):
+        return None
+    is_usual = settings.data_dir == settings_from({}).settings.data_dir
+    where = "" if is_usual else f" --data-dir {shlex.quote(str(settings.data_dir))}"
+    return f"No process serves this page now; start one: waybook serve{where}"
 
 
 @asynccontextmanager

@@ -45,6 +45,7 @@ from waybook.cli.runtime import get_console
 from waybook.core.decision_context import Channel
 from waybook.errors import Misconfigured, WaybookError
 from waybook.integrations.factory import open_embedder
+from waybook.page_address import find_page_server
 from waybook.settings import LoadedSettings, Settings
 from waybook.transport.http.client_address import read_proxies
 from waybook.transport.jsonrpc import compact_json
@@ -56,7 +57,7 @@ TOOL_LIST_LIMITS = {"plan": 7_000, "runs": 8_000, "all": 20_000}
 
 async def run_checks(settings: Settings) -> list[CheckResult]:
     """Run all checks; an unreachable database is a failed check."""
-    findings = [*check_machine(settings), *check_webhooks(settings), _port(settings), *_tools()]
+    findings = [*check_machine(settings), *check_webhooks(settings), *_port(settings), *_tools()]
     findings += [*_proxies(settings), *await check_issuer_settings(settings)]
     try:
         async with database_server(settings) as postgres:
@@ -99,17 +100,25 @@ async def _looked(postgres: DatabaseServer, settings: Settings) -> list[CheckRes
         ]
 
 
-def _port(settings: Settings) -> CheckResult:
+def _port(settings: Settings) -> Iterator[CheckResult]:
+    server = find_page_server(settings)
+    if server is not None:
+        message = f"served at {server.url} by {server.command}, process {server.pid}"
+        yield CheckResult("dashboard", CheckState.OK, message)
+    place = f"{settings.host}:{settings.port}"
+    if server is not None and server.port == settings.port:
+        yield CheckResult("port", CheckState.OK, f"{place} serves the dashboard")
+        return
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((settings.host, settings.port))
         except OSError as error:
-            message = f"{settings.host}:{settings.port}: {error.strerror}"
             todo = "port in use: another waybook serve, or choose another --port"
-            return CheckResult("port", CheckState.WARN, message, todo)
-    return CheckResult("port", CheckState.OK, f"{settings.host}:{settings.port} is free")
+            yield CheckResult("port", CheckState.WARN, f"{place}: {error.strerror}", todo)
+        else:
+            yield CheckResult("port", CheckState.OK, f"{place} is free")
 
 
 def _proxies(settings: Settings) -> Iterator[CheckResult]:

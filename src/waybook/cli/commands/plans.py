@@ -27,13 +27,14 @@ from waybook.app.request.outbox import review_url
 from waybook.cli.diagram_files import export_options, pop_requested_exports, write_exports
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json
-from waybook.cli.runtime import AppSession, get_console, load_settings, open_app
+from waybook.cli.runtime import AppSession, get_console, load_settings, open_app, start_hint
 from waybook.cli.terminal.bars import PLAN_STYLES, segmented_bar
 from waybook.cli.terminal.console import plan_usage_lines, resize_event, wait_or_resize
 from waybook.cli.terminal.plan_board import Viewport, plan_display
 from waybook.core.decision_context import Channel
 from waybook.core.durations import format_age
 from waybook.errors import Busy, Unavailable
+from waybook.page_address import current_base_url
 from waybook.plan.states import PlanStatus
 from waybook.settings import Settings
 
@@ -58,7 +59,8 @@ def plans_command(*, closed_too: bool, limit: int, as_json: bool, **flags: objec
     settings = load_settings(flags)
     plans = asyncio.run(_find(settings, closed_too=closed_too, limit=limit))
     if as_json:
-        print_json([_as_json(plan, settings.base_url) for plan in plans])
+        base_url = current_base_url(settings)
+        print_json([_as_json(plan, base_url) for plan in plans])
         return
     console = get_console()
     if plans:
@@ -169,13 +171,12 @@ def status_command(*, plan: str | None, as_json: bool, **flags: object) -> None:
     console.print(plan_display(board, Viewport(width=console.width)))
     console.print(Text.assemble(("question", "dim"), f"  {board.brief.question}"))
     if board.review is not None:
-        console.print(Text.assemble(("decide", "dim"), f"    {_place(settings, board)}"))
+        place = review_url(board.plan.id, current_base_url(settings))
+        console.print(Text.assemble(("decide", "dim"), f"    {place}"))
+        if hint := start_hint(settings):
+            console.print(Text(f"          {hint}", style="dim"))
     for line in plan_usage_lines(board.plan):
         console.print(line)
-
-
-def _place(settings: Settings, board: PlanDetail) -> str:
-    return review_url(board.plan.id, settings.base_url)
 
 
 async def _look(settings: Settings, text: str | None) -> PlanDetail:

@@ -22,12 +22,13 @@ from waybook.app.request.outbox import review_url
 from waybook.cli.inputs import read_argument
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json, print_line
-from waybook.cli.runtime import AppSession, get_console, load_settings, open_app
+from waybook.cli.runtime import AppSession, get_console, load_settings, open_app, start_hint
 from waybook.cli.terminal.errors import ToolError
 from waybook.core.decision_context import Channel
 from waybook.core.durations import format_age
 from waybook.core.hidden_characters import escape_hidden
 from waybook.errors import NotAwaitingReview
+from waybook.page_address import current_base_url
 from waybook.settings import Settings
 
 
@@ -95,7 +96,7 @@ def inbox_table(reviews: list[ReviewRecord]) -> Table:
     return table
 
 
-def review_panel(review: ReviewRecord, width: int, base_url: str) -> Panel:
+def review_panel(review: ReviewRecord, width: int, settings: Settings) -> Panel:
     """Return a panel with the information that a reviewer needs to decide a review."""
     parts: list[RenderableType] = [Text(review.summary)]
     if review.questions:
@@ -107,7 +108,9 @@ def review_panel(review: ReviewRecord, width: int, base_url: str) -> Panel:
         parts += ["", Text("the result, if you approve", style="dim"), _result(review)]
     byline = f"requested by {review.requested_by}, {format_age(review.requested_at, review.now)}"
     parts += ["", Text(f"{byline} · attempt {review.attempt} · plan {review.plan_id}", style="dim")]
-    parts += [Text(review_url(review.plan_id, base_url), style="dim")]
+    parts += [Text(review_url(review.plan_id, current_base_url(settings)), style="dim")]
+    if hint := start_hint(settings):
+        parts += [Text(hint, style="dim")]
     title = Text.assemble(" ", (review.plan_name, "bold"), f" · {step_name(review)} ")
     return Panel(
         Group(*parts), title=title, title_align="left", border_style="magenta", width=width
@@ -271,13 +274,13 @@ async def _show(settings: Settings, plan: str | None, *, as_json: bool) -> None:
         reviews = await _reviews(here, plan)
         runs = await _waiting_runs(here, plan)
     if as_json:
-        base = settings.base_url
+        base = current_base_url(settings)
         payload = [{**_open_fields(r), "reviewUrl": review_url(r.plan_id, base)} for r in reviews]
         print_json(payload)
         return
     console = get_console()
     for review in reviews:
-        console.print(review_panel(review, console.width, settings.base_url))
+        console.print(review_panel(review, console.width, settings))
     _say_rest(console, runs, empty=not reviews)
 
 
@@ -287,7 +290,7 @@ async def _go_through(settings: Settings, plan: str | None) -> None:
         while reviews := await _reviews(here, plan):
             console.print(inbox_table(reviews))
             review = reviews[0] if len(reviews) == 1 else _picked(reviews)
-            console.print(review_panel(review, console.width, settings.base_url))
+            console.print(review_panel(review, console.width, settings))
             decided = _prompt_decision()
             if decided is None:
                 return

@@ -21,7 +21,7 @@ from waybook.cli.commands.plans import unique_prefix_length
 from waybook.cli.diagram_files import export_options, pop_requested_exports, write_exports
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json
-from waybook.cli.runtime import AppSession, get_console, load_settings, open_app
+from waybook.cli.runtime import AppSession, get_console, load_settings, open_app, start_hint
 from waybook.cli.terminal.bars import RUN_STYLES, segmented_bar
 from waybook.cli.terminal.console import resize_event, usage_line, wait_or_resize
 from waybook.cli.terminal.plan_board import Viewport
@@ -29,6 +29,7 @@ from waybook.cli.terminal.run_board import run_display
 from waybook.core.durations import format_age
 from waybook.dag.diagram.export import Drawing
 from waybook.errors import Busy, Unavailable
+from waybook.page_address import current_base_url
 from waybook.plan.states import StepStatus
 from waybook.settings import Settings
 
@@ -50,7 +51,8 @@ def runs_command(*, closed_too: bool, limit: int, as_json: bool, **flags: object
     settings = load_settings(flags)
     runs = asyncio.run(_find(settings, closed_too=closed_too, limit=limit))
     if as_json:
-        print_json([_as_json(run, settings.base_url) for run in runs])
+        base_url = current_base_url(settings)
+        print_json([_as_json(run, base_url) for run in runs])
         return
     console = get_console()
     if runs:
@@ -218,8 +220,10 @@ async def _show(settings: Settings, text: str | None, console: Console, *, live:
         console.print(run_display(board, Viewport(width=console.width)))
         console.print(_format_input(board))
         if board.awaiting is not None:
-            place = run_url(board.run.id, settings.base_url)
+            place = run_url(board.run.id, current_base_url(settings))
             console.print(Text.assemble(("page", "dim"), f"   {place}"))
+            if hint := start_hint(settings):
+                console.print(Text(f"       {hint}", style="dim"))
         if board.run.usage.results:
             console.print(usage_line(board.run.usage))
 

@@ -25,6 +25,7 @@ from waybook.cli.runtime import get_console, load_settings, open_app
 from waybook.core.decision_context import Scope
 from waybook.core.durations import format_age
 from waybook.core.hidden_characters import escape_hidden
+from waybook.page_address import current_base_url
 from waybook.settings import Settings
 
 
@@ -66,7 +67,7 @@ def add_command(
     lasts = f"until {until:%Y-%m-%d}" if until else "until it is revoked"
     click.secho(f"✓ a token for {user}, {lasts}; it is shown this once:", fg="green")
     click.echo(f"\n  {issued.secret}\n")
-    address = f"{settings.base_url}/mcp"
+    address = f"{current_base_url(settings)}/mcp"
     click.echo("  an agent  claude mcp add --transport http waybook " + address + " \\")
     click.echo(f'              --header "Authorization: Bearer {issued.secret}"')
     click.echo(f"  commands  WAYBOOK_TOKEN={issued.secret} waybook plans")
