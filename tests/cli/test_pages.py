@@ -85,9 +85,13 @@ def test_first_reply_after_page_server_was_killed_has_url_that_opens(data_dir: P
     with open_stdio(data_dir, port) as first, open_stdio(data_dir, port) as second:
         first.review("Killed")
         second.call("ping")
+        # The second process is stopped meanwhile, because it would take over the port.
+        os.kill(second.process.pid, signal.SIGSTOP)
+        os.waitpid(second.process.pid, os.WUNTRACED)
         os.kill(first.process.pid, signal.SIGKILL)
         first.process.wait()
         with closing(socket.create_server(("127.0.0.1", port))):
+            os.kill(second.process.pid, signal.SIGCONT)
             url = second.review("At another port")
             assert not url.startswith(f"http://127.0.0.1:{port}/")
             assert "At another port" in get_page(url).text
@@ -121,10 +125,17 @@ def test_running_serve_is_linked_and_stdio_process_does_not_serve(data_dir: Path
 
 def test_serve_takes_port_of_stdio_process_until_serve_ends(data_dir: Path) -> None:
     port = find_free_port()
-    with open_stdio(data_dir, port) as agent:
+    with (
+        open_stdio(data_dir, port) as agent,
+        httpx2.Client(trust_env=False, timeout=EXIT_SECONDS) as browser,
+    ):
         url = agent.review("Back and forth")
-        assert opens(url)
+        stream = browser.send(
+            browser.build_request("GET", f"http://127.0.0.1:{port}/live"), stream=True
+        )
+        assert next(stream.iter_raw()).startswith(b"id: ")
         with open_serve(data_dir, port) as served:
+            stream.close()
             assert served == f"http://127.0.0.1:{port}"
             assert opens(url)
             assert server_of(data_dir).command == "waybook serve"
