@@ -120,6 +120,20 @@ async def test_heartbeat_renews_lease(
     assert (await bob.job(run))["attempt"] == 2
 
 
+async def test_heartbeat_of_former_holder_is_refused_and_renews_no_lease(
+    agent: AgentClient, bob: AgentClient, clock: FakeClock, run: Body
+) -> None:
+    job = await agent.job(run)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    assert (await agent.call("get_job_input", **held))["left"] == 0
+    clock.advance(minutes=16)
+    assert (await bob.job(run, sessionId="bob's"))["attempt"] == 2
+    clock.advance(minutes=14)
+    assert (await agent.refused("get_job_input", **held))["code"] == "STALE_ATTEMPT"
+    clock.advance(minutes=2)
+    assert (await agent.job(run))["attempt"] == 3
+
+
 async def test_job_with_max_expired_leases_fails_stage(
     agent: AgentClient, clock: FakeClock, run: Body
 ) -> None:

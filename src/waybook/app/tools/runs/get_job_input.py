@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.context.job import (
     DOCUMENTS,
@@ -16,7 +17,7 @@ from waybook.app.context.job import (
     required_documents,
 )
 from waybook.app.request.aggregates import LockedRun
-from waybook.app.request.arguments import Id, ReadArguments, StageSlugField
+from waybook.app.request.arguments import Attempt, Id, ReadArguments, StageSlugField
 from waybook.app.request.locking import job_not_found, run_of_job
 from waybook.app.request.reply import format_time, next_call, non_empty
 from waybook.app.request.request_context import RequestContext, id_or_nil
@@ -25,6 +26,7 @@ from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.json_values import Body, Json
 from waybook.research.cutting import truncate
 from waybook.run.draft import RunDecision
+from waybook.run.failure import require_holder
 from waybook.run.model import Job
 from waybook.store.runs import jobs
 from waybook.store.runs.rows import DocumentSliceRow
@@ -45,6 +47,9 @@ class GetJobInput(ReadArguments):
     )
     stage_slug: StageSlugField | None = None
     offset: int = Field(default=0, ge=0, le=MAX_OFFSET, description="where to read on")
+    # The published schema does not contain this argument. The client library passes it with its
+    # heartbeats, so that a worker that lost its job does not renew the lease of the new holder.
+    attempt: SkipJsonSchema[Attempt | None] = None
 
 
 async def get_job_input(ctx: RequestContext, args: GetJobInput) -> Body:
@@ -57,6 +62,8 @@ async def get_job_input(ctx: RequestContext, args: GetJobInput) -> Body:
         job = jobs.first_job(locked.results[0])
         if job is None:
             raise job_not_found()
+        if args.attempt is not None:
+            require_holder(job, args.attempt)
         body = await _answer(locked, job, args)
         await locked.write(RunDecision(None, locked.run, touched=(job_id,)))
         return body
