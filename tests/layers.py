@@ -26,6 +26,7 @@ LAYERS = {
     "backup": "database",
     "browser": "browser",
     "cli": "database",
+    "client": "database",
     "conditions": "unit",
     "conditions/test_same_as_cel.py": "model",
     "core": "unit",

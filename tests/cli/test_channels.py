@@ -17,7 +17,7 @@ import pytest
 import waybook
 from cli.terminal import Terminal
 from waybook import errors
-from waybook.client import KINDS, Client, error_from
+from waybook.client import KINDS, NO_RETRY, Client, error_from
 
 WAYBOOK = (sys.executable, "-m", "waybook")
 NOWHERE = "postgresql://127.0.0.1:1/none"
@@ -110,7 +110,7 @@ async def work(address: str) -> None:
 
 
 async def test_client_unreachable_server_raises_unavailable() -> None:
-    async with Client("http://127.0.0.1:1") as wb:
+    async with Client("http://127.0.0.1:1", retry=NO_RETRY) as wb:
         with pytest.raises(errors.Unavailable):
             await wb.call("ping")
 

@@ -1,4 +1,4 @@
-"""Proxy to PostgreSQL on loopback that breaks connections when a test asks for it."""
+"""Proxy to a server on loopback that breaks connections when a test asks for it."""
 
 import contextlib
 import socket
@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -25,7 +26,7 @@ class Wire:
     pumps: list[threading.Thread] = field(default_factory=list)
 
     def reset(self) -> None:
-        """Reset the connection to the client, and close the connection to PostgreSQL."""
+        """Reset the connection to the client, and close the connection to the server."""
         # Wake up the threads before the sockets are closed, because the kernel keeps a socket open
         # while a thread reads from it.
         for end, how in ((self.client, socket.SHUT_RD), (self.upstream, socket.SHUT_RDWR)):
@@ -43,7 +44,8 @@ class Wire:
 class FaultLink:
     """Proxy that forwards bytes in both directions until a test breaks a connection."""
 
-    target: str
+    #: Path of a Unix socket, or host and port.
+    target: str | tuple[str, int]
     wires: set[Wire] = field(default_factory=set)
     #: Lock held while a connection is added, so that its threads start only after other threads can
     #: see the connection.
@@ -71,6 +73,12 @@ class FaultLink:
             wire.reset()
         return len(wires)
 
+    def lose_next_answer(self) -> None:
+        """Reset the next connection on which the target answers, without forwarding the answer."""
+        self.was_reset.clear()
+        self.may_answer.set()
+        self.reset_after_bytes = 0
+
     def answer_and_reset(self) -> None:
         """Forward the answer, then reset the connection before the caller reads the answer."""
         self.may_answer.set()
@@ -85,7 +93,8 @@ class FaultLink:
                 client, _ = listening.accept()
             except OSError:
                 return
-            upstream = socket.socket(socket.AF_UNIX)
+            family = socket.AF_UNIX if isinstance(self.target, str) else socket.AF_INET
+            upstream = socket.socket(family)
             try:
                 upstream.connect(self.target)
             except OSError:
@@ -135,13 +144,29 @@ class FaultLink:
 def fault_link(dsn: str) -> Iterator[tuple[FaultLink, str]]:
     """Start a proxy to the server of this DSN; yield the proxy and the DSN that uses it."""
     params = conninfo_to_dict(dsn)
-    link = FaultLink(f"{params['host']}/.s.PGSQL.{params.get('port') or 5432}")
+    with _open_link(f"{params['host']}/.s.PGSQL.{params.get('port') or 5432}") as (link, port):
+        yield link, make_conninfo(dsn, host="127.0.0.1", port=port)
+
+
+@contextmanager
+def http_fault_link(address: str) -> Iterator[tuple[FaultLink, str]]:
+    """Start a proxy to the HTTP server at this address; yield the proxy and its address."""
+    parts = urlsplit(address)
+    assert parts.hostname is not None
+    assert parts.port is not None
+    with _open_link((parts.hostname, parts.port)) as (link, port):
+        yield link, f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def _open_link(target: str | tuple[str, int]) -> Iterator[tuple[FaultLink, int]]:
+    link = FaultLink(target)
     link.is_open.set()
     listening = socket.create_server(("127.0.0.1", 0))
     accepting = threading.Thread(target=link.accept, args=(listening,), daemon=True)
     accepting.start()
     try:
-        yield link, make_conninfo(dsn, host="127.0.0.1", port=listening.getsockname()[1])
+        yield link, listening.getsockname()[1]
     finally:
         listening.shutdown(socket.SHUT_RDWR)
         accepting.join(5)

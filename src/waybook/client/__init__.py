@@ -1,0 +1,40 @@
+"""Client library for agents written in Python.
+
+    async with Client("http://127.0.0.1:8750", session_id="worker-1") as client:
+        async for step in client.steps(plan_id):
+            async with step:
+                await step.submit(await work(step))
+
+An error reply is raised as the matching exception: `NotFound`, `StaleAttempt`, and so on.
+"""
+
+from waybook.client.client import Client
+from waybook.client.connection import Connection
+from waybook.client.errors import (
+    KINDS,
+    HoldLost,
+    NothingReady,
+    NotSubmitted,
+    Unreachable,
+    error_from,
+)
+from waybook.client.http import REVISION
+from waybook.client.jobs import Job
+from waybook.client.retries import NO_RETRY, Retry
+from waybook.client.steps import Step
+
+__all__ = [
+    "KINDS",
+    "NO_RETRY",
+    "REVISION",
+    "Client",
+    "Connection",
+    "HoldLost",
+    "Job",
+    "NotSubmitted",
+    "NothingReady",
+    "Retry",
+    "Step",
+    "Unreachable",
+    "error_from",
+]

@@ -1,0 +1,215 @@
+"""Claims: steps and jobs that this client holds, with heartbeats and an orderly end."""
+
+import asyncio
+import hashlib
+import json
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from enum import Enum, auto
+from types import TracebackType
+from typing import Any, Protocol, Self
+from uuid import uuid4
+
+from waybook.client.errors import HoldLost, NotSubmitted
+from waybook.client.heartbeat import Heartbeat
+from waybook.client.replies import OnError
+from waybook.errors import StaleAttempt, WaybookError
+
+#: Maximum seconds for giving a step or job back when its block ends with an error.
+MAX_GIVE_BACK_SECONDS = 10.0
+MAX_REASON_LENGTH = 500
+
+log = logging.getLogger(__name__)
+
+
+class Caller(Protocol):
+    """Client that makes the calls of a claim."""
+
+    async def call(self, tool: str, /, **arguments: object) -> dict[str, Any]:
+        """Call a tool, with retries, and return its reply."""
+
+
+class State(Enum):
+    """State of a claim; the claim can be submitted only while it is held."""
+
+    HELD = auto()
+    #: A result, a review or a failure was accepted, or the claim was given back.
+    ENDED = auto()
+    LOST = auto()
+
+
+class Claim(ABC):
+    """Step or job that this client holds.
+
+    In `async with claim:` a heartbeat runs. If the hold is lost, the block is canceled and raises
+    `HoldLost`; if the block raises an error, the claim is given back as `on_error` says; a block
+    that ends without a result raises `NotSubmitted`.
+    """
+
+    #: Name of the claim's kind in messages.
+    KIND: str
+
+    def __init__(
+        self, caller: Caller, session_id: str, on_error: OnError, heartbeat_seconds: float
+    ) -> None:
+        self._caller = caller
+        self._session_id = session_id
+        self._on_error: OnError = on_error
+        self._heartbeat = Heartbeat(self._beat, heartbeat_seconds, self._lose)
+        self._state = State.HELD
+        self._loss: WaybookError | None = None
+        #: True if the agent got the error that reports the loss, and may have handled it.
+        self._loss_is_reported = False
+        #: Task inside the block, and the number of its cancellation requests before the block.
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelling = 0
+        self._was_interrupted = False
+
+    @property
+    def is_held(self) -> bool:
+        """True until a result is accepted, the claim is given back, or the hold is lost."""
+        return self._state is State.HELD
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.current_task()
+        self._cancelling = self._task.cancelling() if self._task else 0
+        self._heartbeat.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        task, self._task = self._task, None
+        if self._was_interrupted and task is not None:
+            is_canceled_too = task.uncancel() > self._cancelling
+            if not is_canceled_too and isinstance(error, asyncio.CancelledError | None):
+                raise self._hold_lost() from self._loss
+        await self.close(error)
+
+    @asynccontextmanager
+    async def in_loop(self) -> AsyncIterator[None]:
+        """Send heartbeats during one turn of a loop, and close the claim after it.
+
+        A loop's body is not canceled if the hold is lost, because it is not inside this block:
+        `submit` reports the loss.
+        """
+        self._heartbeat.start()
+        try:
+            yield
+        except BaseException as error:
+            await self.close(error)
+            raise
+        await self.close()
+
+    async def close(self, error: BaseException | None = None) -> None:
+        """End the heartbeat; give the claim back if it is still held.
+
+        Raises:
+            NotSubmitted: the claim is still held, although its work ended without an error.
+            HoldLost: the hold was lost, and no other error reported that.
+        """
+        await self._heartbeat.stop()
+        if self._state is State.LOST and error is None and not self._loss_is_reported:
+            raise self._hold_lost() from self._loss
+        if not self.is_held:
+            return
+        self._state = State.ENDED
+        if self._on_error != "keep":
+            await self._try_give_back(error)
+        if error is None:
+            raise NotSubmitted(
+                f"the work on {self.KIND} {self.id} ended without a result: call submit in the "
+                f"block; the {self.KIND} was {'kept' if self._on_error == 'keep' else 'given back'}"
+            )
+
+    async def _try_give_back(self, error: BaseException | None) -> None:
+        """Give the claim back within a time limit; log a failure, so that `error` stays visible."""
+        try:
+            async with asyncio.timeout(MAX_GIVE_BACK_SECONDS):
+                await self._give_back(error)
+        except (WaybookError, TimeoutError) as failure:
+            log.warning("%s %s was not given back: %s", self.KIND, self.id, failure)
+
+    async def _end(self, tool: str, **arguments: object) -> dict[str, Any]:
+        """Make the call that ends this claim; after a refusal the claim is still held.
+
+        The key depends on the arguments, so a repetition after a time-out, even by another
+        process, returns the stored answer.
+        """
+        if self._state is State.LOST:
+            self._loss_is_reported = True
+            raise self._hold_lost() from self._loss
+        is_beating = self._heartbeat.is_running
+        await self._heartbeat.stop()  # a heartbeat after the end would look like a lost hold
+        key = _key_of(tool, {**arguments, "attempt": self.attempt, "id": self.id})
+        named = {name: value for name, value in arguments.items() if value is not None}
+        try:
+            reply = await self._caller.call(
+                tool, **named, sessionId=self._session_id, idempotencyKey=key
+            )
+        except StaleAttempt as error:
+            self._state, self._loss, self._loss_is_reported = State.LOST, error, True
+            raise
+        except Exception:
+            if is_beating:
+                self._heartbeat.start()
+            raise
+        self._state = State.ENDED
+        return reply
+
+    def _mark_ended(self) -> None:
+        self._state = State.ENDED
+
+    def _lose(self, error: WaybookError) -> None:
+        self._state, self._loss = State.LOST, error
+        if self._task is not None:
+            self._was_interrupted = True
+            self._task.cancel()
+
+    def _hold_lost(self) -> HoldLost:
+        why = self._loss.message if self._loss else "it ended"
+        return HoldLost(f"{self.KIND} {self.id}, attempt {self.attempt}, is not yours now: {why}")
+
+    @property
+    @abstractmethod
+    def id(self) -> str:
+        """Id of the step or job."""
+
+    @property
+    @abstractmethod
+    def attempt(self) -> int:
+        """Number of the attempt, which shows that a result comes from the present holder."""
+
+    @abstractmethod
+    async def _beat(self) -> None:
+        """Send one heartbeat; raise a refusal if the hold is lost."""
+
+    @abstractmethod
+    async def _give_back(self, error: BaseException | None) -> None:
+        """Return the claim to the server, with the error that ended the work, if there is one."""
+
+
+def describe_error(error: BaseException | None) -> str:
+    """Return one line that describes an error to the next holder.
+
+    >>> describe_error(ValueError("bad   value"))
+    'ValueError: bad value'
+    """
+    if error is None:
+        return "the agent ended its work without a result"
+    return " ".join(f"{type(error).__name__}: {error}".split())[:MAX_REASON_LENGTH]
+
+
+def new_key() -> str:
+    """Return an idempotency key for one call and its retries."""
+    return uuid4().hex
+
+
+def _key_of(tool: str, arguments: Mapping[str, object]) -> str:
+    text = json.dumps([tool, arguments], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:40]

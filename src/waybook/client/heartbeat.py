@@ -1,0 +1,57 @@
+"""Heartbeats that keep a step or job with its holder while the holder works."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from waybook.errors import NotFound, Refused, WaybookError
+
+log = logging.getLogger(__name__)
+
+
+#: Name of the background tasks, for debuggers and logs.
+TASK_NAME = "waybook-heartbeat"
+
+
+class Heartbeat:
+    def __init__(
+        self,
+        beat: Callable[[], Awaitable[None]],
+        interval_seconds: float,
+        on_lost: Callable[[WaybookError], None],
+    ) -> None:
+        """Call `beat` at intervals; if it is refused, call `on_lost` and end."""
+        self._beat = beat
+        self._interval_seconds = interval_seconds
+        self._on_lost = on_lost
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    def start(self) -> None:
+        """Start the background task, unless it is running."""
+        if not self.is_running:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name=TASK_NAME)
+
+    async def stop(self) -> None:
+        """Cancel the background task and wait for its end."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        task.cancel()
+        # Unlike `await task`, this wait raises CancelledError only if the caller is canceled.
+        await asyncio.wait([task])
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval_seconds)
+            try:
+                await self._beat()
+            except (NotFound, Refused) as error:
+                self._on_lost(error)
+                return
+            except WaybookError as error:
+                # The hold outlasts a missed heartbeat, so an outage does not end the work.
+                log.warning("heartbeat failed, next one in %g s: %s", self._interval_seconds, error)

@@ -1,0 +1,118 @@
+"""Jobs of a run that this client holds."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from waybook.client.claims import Caller, Claim, describe_error
+from waybook.client.replies import (
+    FailedJob,
+    JobDocument,
+    JobInput,
+    JsonValue,
+    OnError,
+    SubmittedDocument,
+    SubmittedJob,
+    Usage,
+)
+
+#: Number of heartbeats in the time after which a silent holder loses its job.
+BEATS_PER_LEASE = 3
+
+
+class Job(Claim):
+    """Job that this client holds, with its prompt and inputs."""
+
+    KIND = "job"
+
+    def __init__(
+        self,
+        caller: Caller,
+        reply: Mapping[str, Any],
+        *,
+        session_id: str,
+        on_error: OnError,
+        heartbeat_seconds: float,
+    ) -> None:
+        """Take over the reply of `get_next_job` with status `job_ready`."""
+        seconds = min(heartbeat_seconds, reply["leaseSeconds"] / BEATS_PER_LEASE)
+        super().__init__(caller, session_id, on_error, seconds)
+        #: Complete reply of `get_next_job`.
+        self.reply = reply
+        self.run_id = str(reply["runId"])
+        self.job_id = str(reply["jobId"])
+        self.stage = str(reply["stageSlug"])
+        self.step_key = str(reply["stepKey"])
+        self.type = str(reply["jobType"])
+        #: Model that the job is assigned to; None for a job that any model may do.
+        self.model: str | None = reply.get("modelId")
+        self.prompt: str = reply.get("prompt") or ""
+        self.inputs: Sequence[JobInput] = reply.get("inputs") or []
+        #: Documents that the job has to produce.
+        self.documents: Sequence[JobDocument] = reply.get("documents") or []
+        #: End of the text that was submitted so far, if this job continues another.
+        self.so_far: str = reply.get("soFar") or ""
+        #: True if this session already held the job.
+        self.is_resumed = bool(reply.get("resumed"))
+
+    @property
+    def id(self) -> str:
+        return self.job_id
+
+    @property
+    def attempt(self) -> int:
+        return int(self.reply["attempt"])
+
+    async def read_input(self, job_input: JobInput) -> str:
+        """Return the complete text of an input, which the claim may contain shortened."""
+        text = job_input["content"]
+        rest: dict[str, Any] | None = (job_input.get("cut") or {}).get("get")
+        while rest is not None:
+            piece = await self._caller.call("get_job_input", **rest["args"])
+            text += piece["content"]
+            rest = piece["next"] if piece["left"] else None
+        return text
+
+    async def submit(
+        self,
+        content: JsonValue = None,
+        *,
+        documents: Sequence[SubmittedDocument] | None = None,
+        continues: bool = False,
+        usage: Usage | None = None,
+    ) -> SubmittedJob:
+        """Complete the job with one `content`, or with several `documents`.
+
+        With `continues`, the content is a part, and the rest becomes another job.
+
+        Raises:
+            InvalidInput: documents are missing or unknown; the job is still held.
+            StaleAttempt: the job is not yours now; the result was stored, but does not count.
+        """
+        reply = await self._end(
+            "submit_job_result",
+            jobId=self.job_id,
+            attempt=self.attempt,
+            content=content,
+            documents=None if documents is None else [*documents],
+            continues=continues or None,
+            usage=usage,
+        )
+        return cast("SubmittedJob", reply)
+
+    async def fail(self, error: str, *, retryable: bool = True) -> FailedJob:
+        """Report that the job cannot be completed; a retryable job is tried again later."""
+        reply = await self._end(
+            "fail_job",
+            jobId=self.job_id,
+            attempt=self.attempt,
+            error=error,
+            retryable=retryable,
+        )
+        return cast("FailedJob", reply)
+
+    async def _beat(self) -> None:
+        await self._caller.call("get_job_input", jobId=self.job_id, attempt=self.attempt)
+
+    async def _give_back(self, error: BaseException | None) -> None:
+        retryable = self._on_error == "retry" or not isinstance(error, Exception | None)
+        await self.fail(describe_error(error), retryable=retryable)

@@ -1,0 +1,159 @@
+"""Steps of a plan that this client holds."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from waybook.client.claims import Caller, Claim, describe_error
+from waybook.client.errors import HoldLost
+from waybook.client.replies import (
+    JsonValue,
+    OnError,
+    RequestedReview,
+    StepContext,
+    SubmittedStep,
+    Usage,
+)
+from waybook.errors import StalePlan
+
+#: Token budget of the context that a heartbeat requests: the smallest that the server accepts.
+HEARTBEAT_TOKENS = 500
+#: Maximum number of attempts to give a step back while other agents modify the plan.
+MAX_REVISION_CONFLICTS = 5
+
+
+class Step(Claim):
+    """Step that this client holds, with its instructions."""
+
+    KIND = "step"
+
+    def __init__(
+        self,
+        caller: Caller,
+        reply: Mapping[str, Any],
+        *,
+        session_id: str,
+        on_error: OnError,
+        heartbeat_seconds: float,
+    ) -> None:
+        """Take over the reply of `get_next_step` with status `step_ready`."""
+        super().__init__(caller, session_id, on_error, heartbeat_seconds)
+        #: Complete reply of `get_next_step`.
+        self.reply = reply
+        self.plan_id = str(reply["planId"])
+        self.step_id = str(reply["stepId"])
+        self.order = int(reply["stepOrder"])
+        self.type = str(reply["stepType"])
+        self.title: str = reply.get("title") or ""
+        self.instructions: str = reply.get("instructions") or ""
+        #: JSON Schema that the result must match, if the step has one.
+        self.result_schema: dict[str, JsonValue] | None = reply.get("resultSchema")
+        #: True if this session already held the step, or a reviewer returned it for changes.
+        self.is_resumed = bool(reply.get("resumed"))
+
+    @property
+    def id(self) -> str:
+        return self.step_id
+
+    @property
+    def attempt(self) -> int:
+        return int(self.reply["attempt"])
+
+    async def context(self, budget_tokens: int | None = None) -> StepContext:
+        """Return the plan's question, feedback, earlier results and relevant artifacts."""
+        limit = {} if budget_tokens is None else {"budgetTokens": budget_tokens}
+        reply = await self._caller.call("get_step_context", stepId=self.step_id, **limit)
+        return cast("StepContext", reply)
+
+    async def submit(
+        self,
+        result: JsonValue,
+        *,
+        confidence: float | None = None,
+        report: JsonValue = None,
+        formatting_notes: str | None = None,
+        usage: Usage | None = None,
+    ) -> SubmittedStep:
+        """Complete the step with its result.
+
+        Raises:
+            InvalidInput: the result does not match the schema, or sources are missing; the step is
+                still held, so submit a corrected result.
+            StaleAttempt: the step is not yours now; the result was stored, but does not count.
+        """
+        reply = await self._end(
+            "submit_step_result",
+            stepId=self.step_id,
+            attempt=self.attempt,
+            resultSummary=result,
+            confidence=confidence,
+            stepExecutionReport=report,
+            outputFormattingNotes=formatting_notes,
+            usage=usage,
+        )
+        return cast("SubmittedStep", reply)
+
+    async def review(
+        self, summary: str, *, questions: Sequence[str] = (), result: JsonValue = None
+    ) -> RequestedReview:
+        """Ask a person to decide about the step; the plan pauses until the decision."""
+        reply = await self._end(
+            "request_user_review",
+            stepId=self.step_id,
+            summary=summary,
+            questions=[*questions] or None,
+            resultSummary=result,
+        )
+        return cast("RequestedReview", reply)
+
+    async def fail(self, reason: str, *, retry: bool = False) -> None:
+        """Fail the step; with `retry`, another attempt can be claimed at once.
+
+        Raises:
+            HoldLost: the step is not yours now.
+        """
+        await self._modify({"action": "fail_step", "reason": reason, "retry": retry})
+        await self._heartbeat.stop()
+        self._mark_ended()
+
+    async def _beat(self) -> None:
+        reply = await self.context(HEARTBEAT_TOKENS)
+        status, attempt = reply["status"], reply["attempt"]
+        if (status, attempt) != ("in_progress", self.attempt):
+            raise HoldLost(f"it is at attempt {attempt}, {status}")
+
+    async def _give_back(self, error: BaseException | None) -> None:
+        is_failure = isinstance(error, Exception) or error is None
+        if not is_failure or isinstance(error, asyncio.CancelledError):
+            await self._modify({"action": "retry_step"})
+            return
+        retry = self._on_error == "retry"
+        await self._modify({"action": "fail_step", "reason": describe_error(error), "retry": retry})
+
+    async def _modify(self, change: Mapping[str, object]) -> None:
+        """Change the step if this client still holds it.
+
+        `modify_plan` knows no attempt, so the revision of the plan shows that the step was not
+        taken back between the check and the change.
+        """
+        for conflicts in range(1, MAX_REVISION_CONFLICTS + 1):
+            plan = await self._caller.call("get_plan_status", planId=self.plan_id, detail=True)
+            self._require_hold(plan)
+            try:
+                await self._caller.call(
+                    "modify_plan",
+                    planId=self.plan_id,
+                    modifications=[{**change, "stepId": self.step_id}],
+                    expectedRevision=plan["revision"],
+                    sessionId=self._session_id,
+                )
+            except StalePlan:
+                if conflicts == MAX_REVISION_CONFLICTS:
+                    raise
+            else:
+                return
+
+    def _require_hold(self, plan: Mapping[str, Any]) -> None:
+        holds = {(step["stepId"], step["attempt"]) for step in plan["activeSteps"]}
+        if (self.step_id, self.attempt) not in holds:
+            raise HoldLost(f"step {self.step_id}, attempt {self.attempt}, is not in progress")

@@ -1,0 +1,47 @@
+"""Names of the tools, by what a repetition of a call does; a test compares them with the server."""
+
+from typing import Final
+
+#: Tools that change something and take an `idempotencyKey`.
+KEYED_TOOLS: Final = frozenset(
+    {
+        "add_dag",
+        "complete_skill",
+        "create_research_plan",
+        "fail_job",
+        "get_next_job",
+        "get_next_step",
+        "modify_plan",
+        "regenerate_document",
+        "request_user_review",
+        "retry_failed",
+        "start_run",
+        "start_skill",
+        "start_stage",
+        "store_research",
+        "store_research_output",
+        "submit_job_result",
+        "submit_stage_feedback",
+        "submit_step_result",
+        "submit_user_decision",
+    }
+)
+#: Tools that only read, so that a call may be repeated. `extract_data` is not in the list, because
+#: a repetition makes a language model work again.
+REPEATABLE_TOOLS: Final = frozenset(
+    {
+        "draw_map",
+        "get_artifact",
+        "get_dag_map",
+        "get_job_input",
+        "get_plan_status",
+        "get_research_context",
+        "get_run_progress",
+        "get_step_context",
+        "list_active_plans",
+        "list_dags",
+        "list_skills",
+        "ping",
+        "search_sources",
+    }
+)

@@ -1,0 +1,132 @@
+"""Answers of servers and proxies: which calls are repeated, when, and with which key."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from waybook.app.registry import TOOLS
+from waybook.client import Client, Retry, Unreachable
+from waybook.client.tool_names import KEYED_TOOLS, REPEATABLE_TOOLS
+from waybook.errors import Busy, Forbidden, RateLimited, Unavailable, WaybookError
+
+RETRY = Retry(deadline_seconds=5, first_delay_seconds=0.001, max_delay_seconds=0.001)
+#: Status line, headers and body of an HTTP answer.
+HttpAnswer = tuple[int, str, str]
+OK: HttpAnswer = (200, "", '{"result": {"structuredContent": {"answer": 42}}}')
+
+
+def refusal(error: WaybookError) -> HttpAnswer:
+    """Return the answer of a server whose tool raised this error."""
+    text = json.dumps(error.as_json())
+    result = {"isError": True, "content": [{"type": "text", "text": text}]}
+    return 200, "", json.dumps({"result": result})
+
+
+@asynccontextmanager
+async def proxy(*answers: HttpAnswer) -> AsyncIterator[tuple[Client, list[dict[str, Any]]]]:
+    """Serve these answers in order, as a proxy or an overloaded server; yield the requests."""
+    requests: list[dict[str, Any]] = []
+    left = [*answers]
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        (length,) = (
+            int(line.split(b":")[1])
+            for line in head.splitlines()
+            if line.lower().startswith(b"content-length")
+        )
+        requests.append(json.loads(await reader.readexactly(length)))
+        status, headers, body = left.pop(0)
+        writer.write(
+            f"HTTP/1.1 {status} X\r\n{headers}connection: close\r\n"
+            f"content-length: {len(body)}\r\n\r\n{body}".encode()
+        )
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, Client(f"http://127.0.0.1:{port}", retry=RETRY) as client:
+        yield client, requests
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (503, "", "<html>maintenance</html>"),
+        (502, "", ""),
+        (429, "retry-after: 0\r\n", "slow down"),
+        refusal(Busy(retryAfter=0)),
+        refusal(RateLimited(retryAfter=0)),
+        refusal(Unavailable(retryAfter=0)),
+    ],
+)
+async def test_call_transient_answer_is_repeated_with_same_key(answer: HttpAnswer) -> None:
+    async with proxy(answer, answer, OK) as (client, requests):
+        assert await client.call("modify_plan", planId="p") == {"answer": 42}
+    keys = {request["params"]["arguments"]["idempotencyKey"] for request in requests}
+    assert (len(requests), len(keys)) == (3, 1)
+
+
+@pytest.mark.parametrize("answer", [(503, "", ""), refusal(Unavailable(retryAfter=0))])
+async def test_call_unknown_tool_without_key_is_not_repeated(answer: HttpAnswer) -> None:
+    async with proxy(answer, OK) as (client, requests):
+        with pytest.raises(Unavailable):
+            await client.call("new_tool")
+    assert len(requests) == 1
+
+
+async def test_call_unknown_tool_met_lock_is_repeated() -> None:
+    async with proxy(refusal(Busy(retryAfter=0)), OK) as (client, requests):
+        assert await client.call("new_tool") == {"answer": 42}
+    assert len(requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (refusal(Forbidden()), Forbidden),
+        ((401, "", json.dumps(Forbidden().as_json())), Forbidden),
+        ((404, "", "<html>no such page</html>"), Unavailable),
+        ((200, "", '{"error": {"code": -32603, "message": "Internal error"}}'), Unavailable),
+    ],
+)
+async def test_call_permanent_answer_raises_after_one_request(
+    answer: HttpAnswer, kind: type[WaybookError]
+) -> None:
+    async with proxy(answer, OK) as (client, requests):
+        with pytest.raises(kind):
+            await client.call("get_plan_status", planId="p")
+    assert len(requests) == 1
+
+
+async def test_call_retry_after_beyond_deadline_raises_at_once() -> None:
+    async with proxy((503, "retry-after: 60\r\n", ""), OK) as (client, requests):
+        with pytest.raises(Unreachable) as late:
+            await client.call("ping")
+    assert (len(requests), late.value.details) == (1, {"retryAfter": 60})
+
+
+async def test_call_with_own_key_is_sent_unchanged() -> None:
+    async with proxy(OK) as (client, requests):
+        await client.call("modify_plan", planId="p", idempotencyKey="mine")
+    assert requests[0]["params"]["arguments"]["idempotencyKey"] == "mine"
+
+
+async def test_client_two_calls_have_different_keys() -> None:
+    async with proxy(OK, OK) as (client, requests):
+        await client.call("modify_plan", planId="p")
+        await client.call("modify_plan", planId="p")
+    first, second = (request["params"]["arguments"]["idempotencyKey"] for request in requests)
+    assert first != second
+
+
+def test_tool_names_of_client_match_registry() -> None:
+    keyed = {n for n, tool in TOOLS.items() if "idempotency_key" in tool.arguments.model_fields}
+    assert keyed == KEYED_TOOLS
+    reading = {name for name, tool in TOOLS.items() if tool.reads_only}
+    assert reading - {"extract_data"} == REPEATABLE_TOOLS

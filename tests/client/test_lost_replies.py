@@ -1,0 +1,159 @@
+"""Replies lost on the way and servers killed: every act of the client counts once."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from embedded_postgres.data_directories import make_data_directory
+from fault_link import http_fault_link
+from org_env import AgentClient, Body, OrgEnv
+from waybook.client import NO_RETRY, Client, Retry, Unreachable
+from waybook.client.replies import NewStep
+from waybook.errors import Unavailable
+from waybook.store.driver.queries import Query
+
+WAIT_SECONDS = 60.0
+PLANS = Query("plans", "select count(*) from plan")
+PATIENT = Retry(deadline_seconds=WAIT_SECONDS)
+STEPS: list[NewStep] = [
+    {"stepType": "search", "instructions": "One."},
+    {"stepType": "search", "instructions": "Two."},
+]
+QUICK = Retry(deadline_seconds=20, first_delay_seconds=0.01, max_delay_seconds=0.05)
+
+
+async def count(world: OrgEnv, plan_id: str, event: str) -> int:
+    entries = await world.entries(world.agent.org_id, plan_id)
+    return sum(entry.event == event for entry in entries)
+
+
+@asynccontextmanager
+async def losing_client(address: str) -> AsyncIterator[Client]:
+    """Yield a client that loses the first answer to every call."""
+    with http_fault_link(address) as (link, through):
+
+        class LosingClient(Client):
+            async def call(self, tool: str, /, **arguments: object) -> dict[str, Any]:
+                link.lose_next_answer()
+                reply = await super().call(tool, **arguments)
+                assert link.was_reset.is_set()
+                return reply
+
+        async with LosingClient(through, retry=QUICK) as client:
+            yield client
+
+
+async def test_lost_replies_of_every_call_leave_each_act_once(address: str, world: OrgEnv) -> None:
+    async with losing_client(address) as client:
+        plan = await client.create_plan("Rivers", "Which river is longest?", STEPS)
+        async for step in client.steps(plan["planId"]):
+            async with step:
+                await step.context()
+                await step.submit(step.order)
+    assert await count_plans(world) == 1
+    for event in ("step_started", "step_completed"):
+        assert await count(world, plan["planId"], event) == len(STEPS)
+
+
+async def count_plans(world: OrgEnv) -> int:
+    ((row,),) = await world.database.read_org(world.agent.org_id, PLANS())
+    return int(row[0])
+
+
+async def test_lost_reply_of_give_back_resets_step_once(
+    address: str, world: OrgEnv, agent: AgentClient
+) -> None:
+    plan = await agent.plan(1)
+    async with losing_client(address) as client:
+        with pytest.raises(ZeroDivisionError):
+            async with client.step(plan["planId"]):
+                raise ZeroDivisionError
+    assert (await agent.take(plan))["attempt"] == 2
+    assert await count(world, plan["planId"], "step_failed") == 1
+
+
+async def test_lost_replies_of_jobs_leave_each_document_once(
+    address: str, agent: AgentClient
+) -> None:
+    run = await agent.run(models="a")
+    async with losing_client(address) as client:
+        async for job in client.jobs(run["runId"], until="idle"):
+            async with job:
+                done = await job.submit("# Found")
+                assert len(done["documentIds"]) == len(job.documents)
+    (first, *_) = (await agent.progress(run, detail=True))["stages"]
+    assert first["status"] == "completed"
+
+
+async def test_lost_reply_without_retry_raises_unreachable_and_can_be_repeated(
+    address: str, world: OrgEnv, agent: AgentClient
+) -> None:
+    plan = await agent.plan(1)
+    with http_fault_link(address) as (link, through):
+        async with Client(through, retry=NO_RETRY) as client, client.step(plan["planId"]) as step:
+            link.lose_next_answer()
+            with pytest.raises(Unreachable):
+                await step.submit("found")
+            assert (await step.submit("found"))["planStatus"] == "completed"
+    assert await count(world, plan["planId"], "step_completed") == 1
+
+
+async def test_unreachable_server_raises_unavailable_at_deadline() -> None:
+    retry = Retry(deadline_seconds=0.05, first_delay_seconds=0.01)
+    async with Client("http://127.0.0.1:1", retry=retry) as client:
+        with pytest.raises(Unavailable, match="cannot reach"):
+            await client.call("ping")
+
+
+@contextmanager
+def serve(data_dir: Path, port: int = 0) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """Start `waybook serve`; yield the process and its address; kill the process at the end."""
+    command = [sys.executable, "-m", "waybook", "serve", "--port", str(port)]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("WAYBOOK_")}
+    with subprocess.Popen(
+        [*command, "--data-dir", str(data_dir)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield process, process.stdout.readline().split()[-1]
+        finally:
+            process.kill()
+
+
+async def test_server_killed_before_reply_counts_submission_once() -> None:
+    with (
+        make_data_directory() as data_dir,
+        serve(data_dir) as (process, address),
+        http_fault_link(address) as (link, through),
+    ):
+        async with asyncio.timeout(2 * WAIT_SECONDS), Client(through, retry=PATIENT) as client:
+            plan = await client.create_plan("Rivers", "Which?", STEPS)
+            async with client.step(plan["planId"]) as step:
+                link.reset_after_bytes = 0
+                submitting = asyncio.create_task(step.submit("found"))
+                # The link holds the reply, so the submission is committed, but not answered.
+                assert await asyncio.to_thread(link.holds_answer.wait, WAIT_SECONDS)
+                process.send_signal(signal.SIGKILL)
+                await asyncio.to_thread(process.wait, WAIT_SECONDS)
+                link.may_answer.set()
+                port = int(address.rpartition(":")[2])
+                with ExitStack() as restarted:
+                    server = serve(data_dir, port)
+                    await asyncio.to_thread(restarted.enter_context, server)
+                    done: Body = {**await submitting}
+                    status = await client.call("get_plan_status", planId=plan["planId"])
+    assert link.refused > 0  # the client came back while no server was there
+    assert (done["progress"]["done"], done["replayed"]) == (1, True)
+    assert status["counts"] == {"done": 1, "total": 2}
