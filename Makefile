@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: audit docs fuzz sbom help env demo generate pictures fast model test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean
+.PHONY: audit docs examples fuzz sbom help env demo generate pictures fast model test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -26,6 +26,7 @@ help:
 	@echo "make docs    the documentation site with search in build/site; broken links fail"
 	@echo "make audit   scanners over every file: our own rules, Bandit, secrets"
 	@echo "make sbom    what we ship with, as requirements/sbom.cdx.json"
+	@echo "make examples  the examples for agent frameworks, with scripted models"
 	@echo "make fuzz    fuzzers, a minute for each target; what they find is kept"
 	@echo "make fan-in  what the tests do to runs some hundred times, ten thousand times"
 	@echo "make faults  kill, cut and fill everything under load, and check what is left; 5 minutes"
@@ -53,6 +54,7 @@ lock:
 	echo uv | uv pip compile --quiet --universal --python-version 3.11 --generate-hashes - -o requirements/uv.lock --no-header
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements/audit.in -o requirements/audit.lock --no-header
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes pyproject.toml requirements/fuzz.in -o requirements/fuzz.lock --no-header
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes pyproject.toml requirements/examples.in -o requirements/examples.lock --no-header
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group docs -o requirements/docs.lock --no-header
 	$(MAKE) sbom
 
@@ -162,6 +164,18 @@ $(FUZZ): requirements/fuzz.lock | $(STAMP)
 fuzz: $(FUZZ)
 	@PYTHONPATH=src .venv-fuzz/bin/python tools/fuzz/run.py $(FUZZ_SECONDS)
 	@.venv-fuzz/bin/python tools/fuzz/api.py $(BIN)/waybook $(FUZZ_EXAMPLES)
+
+# The agent frameworks have a virtual environment of their own, so that neither the runtime nor the
+# tests depend on them.
+EXAMPLES := .venv-examples/.installed
+
+$(EXAMPLES): requirements/examples.lock | $(STAMP)
+	@test -x .venv-examples/bin/python || $(PYTHON) -m venv .venv-examples || uv venv --quiet --python $(PYTHON) .venv-examples
+	@VIRTUAL_ENV=.venv-examples $(UV) pip sync --quiet --require-hashes requirements/examples.lock
+	@touch $@
+
+examples: $(EXAMPLES)
+	@$(BIN)/python tools/examples/check.py $(BIN)/waybook .venv-examples/bin/python
 
 # Jobs that end at the same moment and connections cut between any two statements, at length.
 fan-in: env

@@ -1,0 +1,32 @@
+"""Script of the models that run the examples: a fixed answer to each instruction."""
+
+import os
+import sys
+from dataclasses import dataclass
+
+#: Exit status of a process that its model ended, as a crash would.
+CRASHED = 9
+TOOL = "earlier_results"
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Arguments of a scripted program."""
+
+    address: str
+    plan_id: str
+    #: Word in the instructions of the step during which the program crashes; empty for none.
+    crash_word: str
+
+
+def read_arguments() -> Arguments:
+    """Return the arguments of the command line."""
+    address, plan_id, crash_word = sys.argv[1:]
+    return Arguments(address, plan_id, crash_word)
+
+
+def answer_to(prompt: str, crash_word: str) -> str:
+    """Return the model's answer, or end the process without any cleanup."""
+    if crash_word and crash_word in prompt:
+        os._exit(CRASHED)
+    return f"answer to {prompt.splitlines()[0]}"
