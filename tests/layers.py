@@ -38,6 +38,7 @@ LAYERS = {
     "notifications": "unit",
     "plan": "unit",
     "plan/test_model_check.py": "model",
+    "plugins": "unit",
     "project": "project",
     "research": "unit",
     "run": "unit",

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from contextlib import AsyncExitStack
 from typing import Final, Protocol
 
@@ -13,6 +14,7 @@ from waybook.core.decision_context import Channel
 from waybook.errors import Unauthenticated, Unavailable, WaybookError
 from waybook.settings import LoadedSettings
 from waybook.transport.gateway import DispatcherPort, ToolGateway
+from waybook.transport.mcp.conversation_files import FOLDER, ClientProcess, ConversationFiles
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.stdio import serve_stdio
 from waybook.transport.mcp.tools import published_tools
@@ -98,7 +100,6 @@ def serve(loaded: LoadedSettings) -> None:
 
 
 async def _serve(loaded: LoadedSettings) -> None:
-    profile = loaded.settings.tools
     async with AsyncExitStack() as stack:
         opening = DeferredStartup(loaded, stack)
 
@@ -118,7 +119,14 @@ async def _serve(loaded: LoadedSettings) -> None:
         asyncio.get_running_loop().call_later(STARTUP_DELAY_SECONDS, opening.start)
         try:
             gateway = ToolGateway(dispatcher, caller, still)
-            server = build_server(published_tools(), gateway, profile=profile, one_line=True)
+            files = ConversationFiles(loaded.settings.data_dir / FOLDER, ClientProcess.of(os.environ))
+            server = build_server(
+                published_tools(),
+                gateway,
+                profile=loaded.settings.tools,
+                one_line=True,
+                conversations=files,
+            )
             await serve_stdio(server)
         finally:
             await opening.stop()

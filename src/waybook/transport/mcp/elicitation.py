@@ -28,6 +28,8 @@ from waybook.transport.mcp.tools import to_tool_result
 
 log = logging.getLogger(__name__)
 
+ToolResult = wire.CallToolResult | wire.InputRequiredResult
+
 REVIEW: Final = "request_user_review"
 ELICITATION_KEY: Final = "decision"
 #: Maximum length of the message in a form. The length is limited, because forms are unsuitable for
@@ -72,9 +74,14 @@ class ReviewElicitation:
             for form in self._open_forms:
                 form.cancel()
 
-    async def review(
-        self, context: Context, params: wire.CallToolRequestParams
-    ) -> wire.CallToolResult | wire.InputRequiredResult:
+    async def call(self, context: Context, params: wire.CallToolRequestParams) -> ToolResult:
+        """Call any tool; only a review request may be answered with a form."""
+        if params.name == REVIEW:
+            return await self.review(context, params)
+        answer = await self.gateway.call_tool(context.request, params.name, params.arguments or {})
+        return to_tool_result(answer)
+
+    async def review(self, context: Context, params: wire.CallToolRequestParams) -> ToolResult:
         """Request a review; if the client supports forms, elicit the decision and submit it."""
         arguments = params.arguments or {}
         if params.request_state is not None:

@@ -13,7 +13,8 @@ from waybook.transport.errors import Context, hide_internal_errors, invalid_para
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.jsonrpc import APPS_EXTENSION
 from waybook.transport.mcp.completions import Completions
-from waybook.transport.mcp.elicitation import REVIEW, ReviewElicitation
+from waybook.transport.mcp.conversation_files import ConversationFiles
+from waybook.transport.mcp.elicitation import ReviewElicitation, ToolResult
 from waybook.transport.mcp.prompts import Prompts, instructions_for
 from waybook.transport.mcp.resources import (
     APP_TOOLS,
@@ -23,7 +24,7 @@ from waybook.transport.mcp.resources import (
 )
 from waybook.transport.mcp.skills import Skills
 from waybook.transport.mcp.subscriptions import ListenStreams, ResourceSubscriptions
-from waybook.transport.mcp.tools import PublishedTool, to_tool_result, tools_in_profile
+from waybook.transport.mcp.tools import PublishedTool, tools_in_profile
 
 # Cache hints for responses that do not change during the lifetime of the process. The list of tools
 # depends on what the client declares.
@@ -40,12 +41,13 @@ def build_server(
     *,
     profile: str = "plan",
     one_line: bool = False,
+    conversations: ConversationFiles | None = None,
 ) -> Server[None]:
     """Return an MCP server with the tools of a profile; calls go through the tool gateway.
 
     Tools are listed without a call to the dispatcher, so listing never waits for its start.
     `one_line` means that there is one client on a persistent connection, which can receive
-    unsolicited notifications.
+    unsolicited notifications. The state of each conversation is written to `conversations`.
     """
     offered = tools_in_profile(tools, profile)
     for_apps = wire.ListToolsResult(tools=offered)
@@ -61,15 +63,13 @@ def build_server(
     async def list_tools(context: Context, _: object) -> wire.ListToolsResult:
         return for_apps if shows_apps(context) else for_others
 
-    async def call_tool(
-        context: Context, params: wire.CallToolRequestParams
-    ) -> wire.CallToolResult | wire.InputRequiredResult:
+    async def call_tool(context: Context, params: wire.CallToolRequestParams) -> ToolResult:
         if params.name not in schemas:
             raise invalid_params(f"Unknown tool: {params.name}")
-        if params.name == REVIEW:
-            return await asking.review(context, params)
-        answer = await gateway.call_tool(context.request, params.name, params.arguments or {})
-        return to_tool_result(answer)
+        result = await asking.call(context, params)
+        if conversations is not None:
+            conversations.record(params, result)
+        return result
 
     server = Server(
         "waybook",

@@ -1,0 +1,230 @@
+"""Files with the state of each conversation, which hooks of coding agents read.
+
+The process that serves a client over stdio writes them after tool calls, so a hook needs no server
+and no database. A file is replaced as a whole, and only its owner can read it.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import mcp_types as wire
+import orjson
+
+from waybook.transport.mcp.conversation_state import (
+    ConversationState,
+    observe,
+    observe_error,
+    state_from_json,
+)
+
+log = logging.getLogger(__name__)
+
+#: Folder of the state files in the data directory.
+FOLDER: Final = "conversations"
+#: Maximum number of state files; the oldest are deleted.
+MAX_FILES: Final = 64
+#: Maximum size in bytes of a state file that is read.
+MAX_FILE_BYTES: Final = 64 * 1024
+MAX_NAME_LENGTH: Final = 64
+#: Environment variables with which a client names the conversation of its MCP servers.
+CONVERSATION_VARIABLES: Final = ("CLAUDE_CODE_SESSION_ID",)
+#: Field in the metadata of a call with which Codex names the conversation.
+THREAD_FIELD: Final = "threadId"
+#: Programs between a client and its MCP server, which are not the client itself.
+LAUNCHERS: Final = frozenset({"uv", "uvx", "pipx", "sh", "bash", "dash", "zsh", "env"})
+MAX_LAUNCHERS: Final = 4
+#: File name of a conversation for which the client has no name: its MCP server process.
+OWN_KEY: Final = f"process-{os.getpid()}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientProcess:
+    """Place of a client: its process, its working directory, and its name for the conversation."""
+
+    pid: int
+    directory: str
+    conversation: str | None
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> "ClientProcess":
+        """Return the client that started this process."""
+        named = (environment.get(name, "") for name in CONVERSATION_VARIABLES)
+        return cls(
+            pid=_client_pid(),
+            directory=str(Path.cwd()),
+            conversation=next((name for name in named if is_file_name(name)), None),
+        )
+
+
+@dataclass(slots=True)
+class ConversationFiles:
+    """State files of the conversations of one client process."""
+
+    folder: Path
+    client: ClientProcess
+    _states: dict[str, ConversationState] = field(default_factory=dict)
+
+    def record(
+        self,
+        params: wire.CallToolRequestParams,
+        result: wire.CallToolResult | wire.InputRequiredResult,
+    ) -> None:
+        """Update the state of a conversation after a tool call; a failure to write is logged."""
+        thread = dict(params.meta or {}).get(THREAD_FIELD)
+        arguments = params.arguments or {}
+        body, is_error = body_of(result)
+        try:
+            self._update(
+                self._key(thread),
+                lambda state: (
+                    observe_error(state, arguments, _code(body))
+                    if is_error
+                    else observe(state, params.name, arguments, body)
+                ),
+            )
+        except (OSError, TypeError) as error:
+            # The call itself succeeded, and the agent works without hooks.
+            log.warning("cannot write the state of the conversation: %s", error)
+
+    def _key(self, thread: object) -> str:
+        if isinstance(thread, str) and is_file_name(thread):
+            return thread
+        return self.client.conversation or OWN_KEY
+
+    def _update(self, key: str, observed: Callable[[ConversationState], ConversationState]) -> None:
+        before = self._states.get(key)
+        if before is None:
+            # A client that resumes a conversation starts a new process with the same name.
+            before = ConversationState() if key == OWN_KEY else read_state(self._path(key))[0]
+        after = observed(before)
+        self._states[key] = after
+        if after != before:
+            self._write(key, after)
+        if after.plan_id not in {None, before.plan_id}:
+            self._delete_superseded(key, after.plan_id)
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}.json"
+
+    def _write(self, key: str, state: ConversationState) -> None:
+        path = self._path(key)
+        if state.is_empty:
+            path.unlink(missing_ok=True)
+            path.with_suffix(".holds").unlink(missing_ok=True)
+            return
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        body = {
+            **state.as_json(),
+            "directory": self.client.directory,
+            "client": self.client.pid,
+            "process": os.getpid(),
+        }
+        temporary = self.folder / f".{key}.{os.getpid()}"
+        temporary.unlink(missing_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(orjson.dumps(body))
+        temporary.replace(path)
+
+    def _delete_superseded(self, key: str, plan_id: str | None) -> None:
+        """Delete the states of ended conversations whose plan this one continues, and old ones."""
+        newest_first = sorted(self.folder.glob("*.json"), key=_modified, reverse=True)
+        for place, path in enumerate(newest_first):
+            if path.stem != key and (place >= MAX_FILES or self._is_superseded(path, plan_id)):
+                path.unlink(missing_ok=True)
+                path.with_suffix(".holds").unlink(missing_ok=True)
+
+    def _is_superseded(self, path: Path, plan_id: str | None) -> bool:
+        other, body = read_state(path)
+        is_near = body.get("directory") == self.client.directory
+        return is_near and other.plan_id == plan_id and not _is_running(body.get("process"))
+
+
+def body_of(
+    result: wire.CallToolResult | wire.InputRequiredResult,
+) -> tuple[dict[str, object], bool]:
+    """Return the JSON body of a tool result, and whether it is an error."""
+    if isinstance(result, wire.InputRequiredResult):
+        # The request was executed; its reply is in the state that the client sends back.
+        return _parse(result.request_state), False
+    if not result.is_error:
+        return dict(result.structured_content or {}), False
+    texts = [block.text for block in result.content if isinstance(block, wire.TextContent)]
+    return _parse(texts[0] if texts else None), True
+
+
+def _parse(text: str | None) -> dict[str, object]:
+    try:
+        body = orjson.loads(text or "{}")
+    except orjson.JSONDecodeError:
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _code(body: Mapping[str, object]) -> str | None:
+    match body:
+        case {"error": {"code": str() as code}}:
+            return code
+    return None
+
+
+def read_state(path: Path) -> tuple[ConversationState, dict[str, object]]:
+    """Return the state in a file, and all its fields; both are empty if it cannot be read."""
+    with suppress(OSError, ValueError), path.open("rb") as file:
+        body = orjson.loads(file.read(MAX_FILE_BYTES))
+        if isinstance(body, dict):
+            return state_from_json(body), body
+    return ConversationState(), {}
+
+
+def is_file_name(text: str) -> bool:
+    """Return whether a conversation's name is safe as a file name.
+
+    >>> is_file_name("0199-ab"), is_file_name("../x"), is_file_name("")
+    (True, False, False)
+    """
+    plain = text.replace("-", "").replace("_", "")
+    return len(text) <= MAX_NAME_LENGTH and plain.isascii() and plain.isalnum()
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _is_running(pid: object) -> bool:
+    if not isinstance(pid, int) or pid <= 0:
+        return False
+    if sys.platform == "win32":
+        # There signal 0 would end the process; a state is then kept until there are too many.
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _client_pid() -> int:
+    """Return the process of the client: the parent, or its parent if that is a launcher."""
+    pid = os.getppid()
+    for _ in range(MAX_LAUNCHERS):
+        try:
+            text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+        except OSError:
+            return pid
+        name, _, rest = text.partition("(")[2].rpartition(")")
+        if name not in LAUNCHERS:
+            return pid
+        pid = int(rest.split()[1])
+    return pid

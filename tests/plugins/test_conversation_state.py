@@ -1,0 +1,204 @@
+"""State of a conversation: derived from replies, equal to a simple model, and bounded."""
+
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybook.transport.mcp.conversation_state import (
+    MAX_HELD_STEPS,
+    NOT_HELD,
+    OBSERVERS,
+    ConversationState,
+    HeldStep,
+    OpenPlan,
+    observe,
+    observe_error,
+    state_from_json,
+)
+
+EMPTY = ConversationState()
+Reply = dict[str, Any]
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=250),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner),
+    max_leaves=3,
+)
+FIELDS = [
+    "planId",
+    "stepId",
+    "status",
+    "planStatus",
+    "stepStatus",
+    "attempt",
+    "title",
+    "name",
+    "steps",
+    "activeSteps",
+    "counts",
+    "progress",
+    "next",
+    "review",
+    "sessionId",
+]
+BODIES = st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=5)
+
+
+def ready(plan: str, step: str, attempt: int = 1) -> Reply:
+    return {
+        "status": "step_ready",
+        "planId": plan,
+        "stepId": step,
+        "stepOrder": 1,
+        "title": f"Title of {step}",
+        "attempt": attempt,
+        "next": {"tool": "submit_step_result"},
+    }
+
+
+def submitted(plan: str, step: str, status: str = "executing") -> Reply:
+    return {
+        "planId": plan,
+        "stepId": step,
+        "stepStatus": "completed",
+        "planStatus": status,
+        "progress": {"percent": 50, "done": 1, "total": 2},
+        "next": {"tool": "get_next_step"},
+    }
+
+
+def claim(state: ConversationState, plan: str, step: str, attempt: int = 1) -> ConversationState:
+    arguments = {"planId": plan, "sessionId": "main"}
+    return observe(state, "get_next_step", arguments, ready(plan, step, attempt))
+
+
+@given(st.sampled_from(sorted(OBSERVERS)), BODIES, st.lists(BODIES, max_size=3))
+def test_observe_of_any_reply_is_bounded_and_round_trips(
+    tool: str, arguments: Reply, replies: list[Reply]
+) -> None:
+    state = claim(EMPTY, "p", "s")
+    for reply in replies:
+        state = observe(state, tool, arguments, reply)
+        state = observe_error(state, arguments, "STALE_ATTEMPT")
+    assert len(state.steps) <= MAX_HELD_STEPS
+    encoded = orjson.dumps(state.as_json())
+    assert len(encoded) < 32_000
+    assert state_from_json(orjson.loads(encoded)) == state
+
+
+@given(VALUES | st.fixed_dictionaries({"format": st.just(1), "plan": VALUES, "steps": VALUES}))
+def test_state_from_any_json_is_valid(value: object) -> None:
+    state = state_from_json(value)
+    assert state_from_json(state.as_json()) == state
+
+
+STEPS = st.sampled_from(["s1", "s2", "s3"])
+ACTIONS = st.lists(st.tuples(st.sampled_from(["claim", "submit", "review", "fail"]), STEPS))
+
+
+@given(ACTIONS)
+def test_held_steps_equal_claims_without_result(actions: list[tuple[str, str]]) -> None:
+    state, held = EMPTY, list[str]()
+    for action, step in actions:
+        rest = [other for other in held if other != step]
+        match action:
+            case "claim":
+                state, held = claim(state, "p", step), [*rest, step]
+            case "submit":
+                reply = submitted("p", step)
+                state, held = observe(state, "submit_step_result", {"stepId": step}, reply), rest
+            case "review":
+                reply = submitted("p", step, "awaiting_review")
+                state, held = observe(state, "request_user_review", {"stepId": step}, reply), rest
+            case _:
+                state, held = observe_error(state, {"stepId": step}, "STALE_ATTEMPT"), rest
+        assert [s.step_id for s in state.steps] == held
+
+
+def test_created_plan_has_name_and_size() -> None:
+    reply = {"planId": "p", "name": "Rivers", "status": "planning", "stepIds": ["a", "b"]}
+    state = observe(EMPTY, "create_research_plan", {"sessionId": "main"}, reply)
+    assert state.plan == OpenPlan("p", "Rivers", "planning", 0, 2)
+    assert state.session == "main"
+
+
+def test_claimed_step_has_attempt_and_session() -> None:
+    state = claim(EMPTY, "p", "s", attempt=3)
+    assert state.steps == (HeldStep("p", "s", 3, 1, "Title of s", "main"),)
+
+
+def test_submitted_result_updates_progress_and_next_call() -> None:
+    state = observe(claim(EMPTY, "p", "s"), "submit_step_result", {}, submitted("p", "s"))
+    assert state.plan == OpenPlan("p", None, "executing", 1, 2)
+    assert (state.steps, state.next_tool) == ((), "get_next_step")
+
+
+@pytest.mark.parametrize("status", ["plan_failed", "plan_complete"])
+def test_closed_plan_without_deliverable_leaves_no_state(status: str) -> None:
+    reply = {"status": status, "planId": "p", "next": {"tool": "list_active_plans"}}
+    assert observe(claim(EMPTY, "p", "s"), "get_next_step", {"planId": "p"}, reply) == EMPTY
+
+
+def test_completed_plan_stays_until_deliverable_is_stored() -> None:
+    reply = {"status": "plan_complete", "planId": "p", "next": {"tool": "store_research_output"}}
+    state = observe(claim(EMPTY, "p", "s"), "get_next_step", {"planId": "p"}, reply)
+    assert (state.steps, state.next_tool) == ((), "store_research_output")
+    assert observe(state, "store_research_output", {}, {"planId": "p", "status": "stored"}) == EMPTY
+
+
+def test_failed_plan_leaves_steps_of_other_plans() -> None:
+    state = claim(claim(EMPTY, "other", "o"), "p", "s")
+    after = observe(state, "submit_step_result", {}, submitted("p", "s", "failed"))
+    assert [step.step_id for step in after.steps] == ["o"]
+
+
+def test_status_of_open_plan_drops_inactive_steps() -> None:
+    state = claim(claim(EMPTY, "p", "a"), "p", "b", attempt=2)
+    active = [{"stepId": "b", "attempt": 2, "status": "in_progress"}]
+    reply = {
+        "planId": "p",
+        "name": "Rivers",
+        "status": "executing",
+        "counts": {"done": 1, "total": 3},
+        "activeSteps": active,
+    }
+    after = observe(state, "get_plan_status", {}, reply)
+    assert [step.step_id for step in after.steps] == ["b"]
+    assert after.plan == OpenPlan("p", "Rivers", "executing", 1, 3)
+    shortened = observe(state, "get_plan_status", {}, {**reply, "cut": {}})
+    assert shortened.steps == state.steps
+
+
+def test_status_of_other_plan_changes_nothing() -> None:
+    state = claim(EMPTY, "p", "s")
+    reply = {"planId": "q", "status": "executing", "activeSteps": []}
+    assert observe(state, "get_plan_status", {}, reply) == state
+
+
+def test_modified_plan_drops_step_given_back_but_dry_run_does_not() -> None:
+    state = claim(EMPTY, "p", "s")
+    steps = [{"stepId": "s", "attempt": 2, "status": "pending"}]
+    reply = {"planId": "p", "planStatus": "executing", "steps": steps}
+    assert observe(state, "modify_plan", {}, {**reply, "dryRun": True}) == state
+    assert observe(state, "modify_plan", {}, reply).steps == ()
+
+
+@pytest.mark.parametrize("code", sorted(NOT_HELD))
+def test_refused_result_drops_step(code: str) -> None:
+    assert observe_error(claim(EMPTY, "p", "s"), {"stepId": "s"}, code).steps == ()
+
+
+@pytest.mark.parametrize("code", ["INVALID_INPUT", "BUSY", "UNAVAILABLE", None])
+def test_retryable_error_keeps_step(code: str | None) -> None:
+    state = claim(EMPTY, "p", "s")
+    assert observe_error(state, {"stepId": "s"}, code) == state
+
+
+def test_unknown_plan_is_dropped() -> None:
+    state = replace(claim(EMPTY, "p", "s"), session=None)
+    assert observe_error(state, {"planId": "p"}, "NOT_FOUND").is_empty
+    assert observe_error(state, {"planId": "q"}, "NOT_FOUND") == state
