@@ -13,6 +13,10 @@ COMMANDS = {
     "demo": ("waybook.cli.demo.command:command", "Run a 30-second live demo."),
     "serve": ("waybook.cli.commands.serve:command", "Start the HTTP server (MCP, dashboard, API)."),
     "mcp": ("waybook.cli.commands.mcp:command", "Start an MCP server over stdio."),
+    "plugin": (
+        "waybook.cli.commands.plugin:command",
+        "Show how to install the plugin of a client.",
+    ),
     "call": ("waybook.cli.commands.call:command", "Call an MCP tool."),
     "plans": ("waybook.cli.commands.plans:plans_command", "List the plans, newest activity first."),
     "status": ("waybook.cli.commands.plans:status_command", "Show the status of a plan."),

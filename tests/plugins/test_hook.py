@@ -1,0 +1,227 @@
+"""The hook script: every event, garbage, bounds, and that it never stops an agent by mistake."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rs_bpe.bpe import openai  # type: ignore[import-not-found]  # compiled, without stubs
+
+from plugins.hook_process import HOOK, NO_PROCESS, PATIENCE, PLAN, STEP, HookFolder, make_state
+from waybook.plugins import waybook_hook
+
+MAX_TOKENS = 400
+MAX_CHARACTERS = 9_000
+CALL = json.dumps({"stepId": STEP, "attempt": 2, "sessionId": "main"})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> HookFolder:
+    return HookFolder(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["SessionStart", "BeforeAgent"])
+def test_hook_at_start_injects_plan_step_and_next_call(folder: HookFolder, name: str) -> None:
+    folder.write("one")
+    text = folder.injected(name)
+    assert f'plan "Rivers" (planId {PLAN}, 3 of 13 steps done)' in text
+    assert f'step 4 "Measure" (stepId {STEP}, attempt 2)' in text
+    assert f"submit_step_result {CALL}" in text
+
+
+def test_hook_without_held_step_injects_suggested_call(folder: HookFolder) -> None:
+    folder.write("one", steps=[], next="get_next_step")
+    next_call = f"get_next_step {json.dumps({'planId': PLAN, 'sessionId': 'main'})}"
+    assert f"You hold no step. Next call: {next_call}." in folder.injected()
+
+
+def test_hook_before_compaction_prints_facts_for_summary(folder: HookFolder) -> None:
+    folder.write("one")
+    text = folder.event("PreCompact", trigger="auto")
+    assert text.startswith("Copy these facts")
+    assert STEP in text
+    assert PLAN in text
+
+
+@pytest.mark.parametrize(("name", "decision"), [("Stop", "block"), ("AfterAgent", "deny")])
+def test_hook_at_stop_holds_agent_once_per_attempt(
+    folder: HookFolder, name: str, decision: str
+) -> None:
+    folder.write("one")
+    held = json.loads(folder.event(name, stop_hook_active=False))
+    assert held["decision"] == decision
+    assert f"submit_step_result {CALL}" in held["reason"]
+    assert folder.event(name, stop_hook_active=False) == ""
+    folder.write("one", steps=[{"planId": PLAN, "stepId": STEP, "attempt": 3}])
+    assert json.loads(folder.event(name, stop_hook_active=False))["decision"] == decision
+
+
+def test_hook_at_stop_limits_consecutive_holds(folder: HookFolder) -> None:
+    def hold(number: int, *, active: bool) -> bool:
+        folder.write("one", steps=[{"planId": PLAN, "stepId": f"step-{number}", "attempt": 1}])
+        return folder.event("Stop", stop_hook_active=active) != ""
+
+    most = waybook_hook.MAX_CONSECUTIVE_HOLDS
+    assert [hold(n, active=n > 0) for n in range(most + 2)] == [True] * most + [False, False]
+    assert hold(most + 2, active=False)
+
+
+def test_hook_at_stop_without_held_step_is_silent(folder: HookFolder) -> None:
+    folder.write("one", steps=[])
+    assert folder.event("Stop") == ""
+
+
+def test_hook_at_end_of_subagent_is_silent(folder: HookFolder) -> None:
+    folder.write("one")
+    assert folder.event("SubagentStop") == ""
+
+
+def test_hook_with_unwritable_record_does_not_hold(folder: HookFolder) -> None:
+    folder.write("one")
+    (folder.states / "one.holds").mkdir()
+    assert folder.event("Stop") == ""
+
+
+def test_hook_holds_are_readable_by_owner_only(folder: HookFolder) -> None:
+    folder.write("one")
+    folder.event("Stop")
+    assert (folder.states / "one.holds").stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in folder.states.iterdir()].count("one.holds") == 1
+
+
+def test_hook_of_new_conversation_offers_plan_of_ended_conversation(folder: HookFolder) -> None:
+    folder.write("one")
+    text = folder.injected(session="two")
+    assert text.startswith("An earlier conversation in this directory ended")
+    assert STEP in text
+    # It holds the step of another conversation only after it claims the step itself.
+    assert folder.event("Stop", "two") == ""
+    assert folder.event("PreCompact", "two") == ""
+
+
+def test_hook_separates_conversations_of_same_directory(folder: HookFolder) -> None:
+    folder.write("one", process=os.getpid())
+    assert folder.injected(session="two") == ""
+    folder.write("two", steps=[], plan={"planId": "other"})
+    assert "planId other" in folder.injected(session="two")
+    assert PLAN in folder.injected(session="one")
+
+
+def test_hook_ignores_ended_conversation_of_other_directory(folder: HookFolder) -> None:
+    folder.write("one", directory="/elsewhere")
+    assert folder.injected(session="two") == ""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there the process cannot be checked")
+def test_hook_recognizes_conversation_by_client_process(folder: HookFolder) -> None:
+    # The session id changes when the conversation is cleared; some clients have none.
+    folder.write("process-1", client=os.getpid(), process=os.getpid())
+    assert folder.injected(session="cleared").startswith("Waybook: you work on")
+    assert json.loads(folder.run({"hook_event_name": "AfterAgent"}))["decision"] == "deny"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'"x"',
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"hook_event_name": ["Stop"]}',
+        b'{"hook_event_name": "Stop", "session_id": "../../etc/passwd"}',
+        b'{"hook_event_name": "SessionStart", "session_id": 7, "cwd": {}}',
+        b'{"hook_event_name": "Unknown", "session_id": "one"}',
+    ],
+)
+def test_hook_with_invalid_event_is_silent(folder: HookFolder, text: bytes) -> None:
+    folder.write("one", directory="/elsewhere")
+    assert folder.run(text) == ""
+
+
+@pytest.mark.parametrize("name", ["SessionStart", "PreCompact", "Stop", "AfterAgent"])
+def test_hook_without_state_is_silent(folder: HookFolder, name: str) -> None:
+    assert folder.event(name) == ""
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'{"format": 2}', b'{"format": 1}', b"\xff" * 70_000]
+)
+def test_hook_with_invalid_state_is_silent(folder: HookFolder, content: bytes) -> None:
+    folder.states.mkdir()
+    (folder.states / "one.json").write_bytes(content)
+    assert folder.event("SessionStart") == folder.event("Stop") == ""
+
+
+def test_hook_with_open_stdin_ends_at_timeout(folder: HookFolder) -> None:
+    folder.write("one")
+    process = subprocess.Popen(
+        ["python3", "-I", "-S", str(HOOK)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process.stdin, process.stdout:
+        process.stdin.write(b'{"hook_event_name": ')
+        process.stdin.flush()
+        assert process.wait(PATIENCE) == 0
+        assert process.stdout.read() == b""
+
+
+def test_hook_reads_data_directory_of_configuration_file(
+    folder: HookFolder, tmp_path: Path
+) -> None:
+    folder.write("one")
+    config = tmp_path / "config.toml"
+    config.write_text(f"port = 1\ndata_dir = '{tmp_path}' # here\n", "utf-8")
+    event = {"hook_event_name": "SessionStart", "session_id": "one"}
+    assert STEP in folder.run(event, WAYBOOK_DATA_DIR="", WAYBOOK_CONFIG=str(config))
+    assert folder.run(event, WAYBOOK_DATA_DIR="", WAYBOOK_CONFIG="", HOME=str(tmp_path)) == ""
+
+
+def test_hook_imports_only_standard_library() -> None:
+    tree = ast.parse(HOOK.read_text("utf-8"))
+    names = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+    assert names <= sys.stdlib_module_names
+    # Each further module costs milliseconds of every event.
+    assert names == {"json", "os", "signal", "sys"}
+
+
+HOSTILE = st.text(st.characters(categories=["L", "N", "P", "S", "Z", "C"]), max_size=300)
+WORST = st.sampled_from(["😀" * 200, "ꙮ" * 200, '"' * 200, "\\" * 200, "\u202e" * 200])
+TEXTS = HOSTILE | WORST
+IDS = st.sampled_from([PLAN, "Zq7-" * 10, "x" * 41, "a b"])
+
+
+@given(name=TEXTS, title=TEXTS, session=TEXTS, step_id=IDS, order=st.integers(), many=st.booleans())
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+def test_hook_output_is_bounded_for_any_text(
+    name: str, title: str, session: str, step_id: str, order: int, *, many: bool
+) -> None:
+    step = {"planId": PLAN, "stepId": step_id, "attempt": 10**5, "order": order, "title": title}
+    state = make_state(
+        plan={"planId": PLAN, "name": name, "status": "awaiting_review", "done": 1, "total": 200},
+        steps=[{**step, "sessionId": session}] * (2 if many else 1),
+    )
+    encoder = openai.o200k_base()
+    for text in (waybook_hook.describe(state), waybook_hook.describe_ended(state)):
+        assert text is not None
+        assert len(encoder.encode(text)) <= MAX_TOKENS
+        assert len(text) < MAX_CHARACTERS
+        assert text.count("\n") <= 5
+
+
+def test_process_id_of_ended_process_is_unused() -> None:
+    with pytest.raises(ProcessLookupError):
+        os.kill(NO_PROCESS, 0)

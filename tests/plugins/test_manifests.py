@@ -1,0 +1,118 @@
+"""Plugins of clients: valid manifests, one hook script, and only tools that exist."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from plugins.hook_process import HOOK, ROOT
+from waybook.cli.app import app
+from waybook.plugins.waybook_hook import EVENTS
+from waybook.transport.mcp.tools import published_tools
+
+PLUGINS = HOOK.parent
+CLAUDE = PLUGINS / "claude-code"
+GEMINI = PLUGINS / "gemini-cli"
+#: Events at which a hook must be silent: a compaction ends a subagent.
+NEVER = {"SubagentStop"}
+
+
+def read(path: Path) -> Any:  # noqa: ANN401 - JSON
+    return json.loads(path.read_text("utf-8"))
+
+
+def commands_of(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the hooks of a plugin by event."""
+    events = read(folder / "hooks" / "hooks.json")["hooks"]
+    return {
+        name: [h for group in groups for h in group["hooks"]] for name, groups in events.items()
+    }
+
+
+@pytest.mark.parametrize("folder", [CLAUDE, GEMINI], ids=lambda folder: folder.name)
+def test_plugin_runs_copy_of_hook_script(folder: Path) -> None:
+    assert (folder / "hooks" / HOOK.name).read_bytes() == HOOK.read_bytes()
+    for hook in (hook for hooks in commands_of(folder).values() for hook in hooks):
+        assert re.fullmatch(
+            r'python3 -I -S "\$\{\w+\}/hooks/waybook_hook\.py"( \|\| true)?', hook["command"]
+        )
+        assert hook["timeout"]
+
+
+def test_claude_code_plugin_has_every_event() -> None:
+    assert set(commands_of(CLAUDE)) == {"SessionStart", "PreCompact", "Stop"}
+    assert set(commands_of(CLAUDE)) | set(commands_of(GEMINI)) == set(EVENTS)
+    assert not NEVER & set(EVENTS)
+
+
+def test_gemini_hook_never_exits_with_error() -> None:
+    # Any exit code except 0 and 1 denies, also that of a missing program.
+    hooks = [hook for hooks in commands_of(GEMINI).values() for hook in hooks]
+    assert all(hook["command"].endswith(" || true") for hook in hooks)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        CLAUDE / ".claude-plugin" / "plugin.json",
+        GEMINI / "gemini-extension.json",
+        PLUGINS / "mcpb" / "manifest.json",
+        ROOT / "server.json",
+    ],
+    ids=lambda path: path.name,
+)
+def test_manifest_has_name_and_version_of_package(path: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    manifest = read(path)
+    assert manifest["name"].split("/")[-1] == project["name"]
+    assert manifest["version"] == project["version"]
+    assert all(package["version"] == project["version"] for package in manifest.get("packages", []))
+    # The registry refuses longer descriptions.
+    assert len(manifest["description"]) <= 100
+
+
+def test_marketplace_lists_claude_code_plugin() -> None:
+    (plugin,) = read(PLUGINS / ".claude-plugin" / "marketplace.json")["plugins"]
+    assert (PLUGINS / plugin["source"]).resolve() == CLAUDE
+
+
+def test_texts_for_agent_name_only_existing_tools() -> None:
+    texts = [*(CLAUDE / "commands").glob("*.md"), *(CLAUDE / "skills").rglob("SKILL.md")]
+    assert {path.stem for path in texts} == {"plan", "next", "review", "SKILL"}
+    statuses = {"plan_complete", "step_ready", "awaiting_review"}
+    named = {
+        name
+        for path in texts
+        for name in re.findall(r"`([a-z]+_[a-z_]+)`", path.read_text("utf-8"))
+    }
+    assert named - statuses <= set(published_tools())
+    in_hook = set(re.findall(r"\b((?:get|submit|request)_[a-z_]+)\b", HOOK.read_text("utf-8")))
+    assert in_hook <= set(published_tools())
+
+
+@pytest.mark.parametrize("client", ["claude-code", "codex", "gemini-cli"])
+def test_plugin_command_names_existing_files(client: str) -> None:
+    done = CliRunner().invoke(app, ["plugin", client])
+    assert done.exit_code == 0
+    paths = re.findall(rf"{re.escape(str(PLUGINS))}[\w./-]*", done.output)
+    assert paths
+    assert all(Path(path).exists() for path in paths)
+
+
+def test_plugin_command_for_codex_prints_configuration_and_trust_notice() -> None:
+    text = CliRunner().invoke(app, ["plugin", "codex"]).output
+    lines = text[text.index("[mcp_servers") : text.index("Codex skips hooks")]
+    config = tomllib.loads(lines)
+    assert set(config["hooks"]) == {"SessionStart", "Stop"}
+    assert "state" not in config["hooks"]
+    assert "Codex skips hooks that you have not trusted, without a message." in text
+
+
+def test_plugin_command_of_unknown_client_lists_clients() -> None:
+    done = CliRunner().invoke(app, ["plugin", "other"])
+    assert done.exit_code == 2
+    assert "'claude-code', 'codex', 'gemini-cli'" in done.output
