@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: audit docs examples fuzz sbom help env demo generate pictures fast model test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean
+.PHONY: audit docs examples fuzz sbom help env demo generate pictures fast model test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean plugins
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -36,6 +36,7 @@ help:
 	@echo "make soak    an hour of load: memory, descriptors and connections must stay flat"
 	@echo "make bench   the benchmarks, each beside its limit or its peer"
 	@echo "make bench-search  how well and how fast search finds; takes minutes"
+	@echo "make plugins  a real client keeps to its plan through compactions and a kill; minutes"
 	@echo "make env     .venv with the locked dependencies and .venv/bin/waybook"
 
 env: $(STAMP)
@@ -204,12 +205,17 @@ soak: env
 
 bench: env
 	@$(BIN)/python benchmarks/first_list.py
+	@$(BIN)/python benchmarks/hook.py
 	@$(BIN)/python benchmarks/step_cycle.py
 	@$(BIN)/python benchmarks/report.py
 	@$(BIN)/python benchmarks/layout.py
 	@PYTHONPATH=tests:tests/support $(BIN)/python benchmarks/pages.py
 	@$(BIN)/python benchmarks/live.py
 	@$(BIN)/python benchmarks/flood.py
+
+# The real Claude Code with the plugin and a scripted model, and the bundle manifest; minutes.
+plugins: env
+	@PYTHONPATH=tests:tests/support $(BIN)/python -m plugins.real_clients
 
 # Apart, for it fills a database of 200,000 artifacts first.
 bench-search: env

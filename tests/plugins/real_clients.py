@@ -1,0 +1,27 @@
+"""Checks of the plugins with the real programs: `make plugins` installs and runs them."""
+
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from node_packages import NODE, environment, install
+from plugins import claude_code
+from plugins.hook_process import ROOT
+
+WANTED: Final = Path(__file__).parent / "clients"
+MANIFEST: Final = ROOT / "src" / "waybook" / "plugins" / "mcpb" / "manifest.json"
+
+
+def main() -> None:
+    """Validate the bundle manifest and the plugin, then run the scenario in Claude Code."""
+    packages = install(WANTED, "plugin-clients") / "node_modules"
+    validate = packages / "@anthropic-ai" / "mcpb" / "dist" / "cli" / "cli.js"
+    command = [str(NODE / "bin" / "node"), str(validate), "validate", str(MANIFEST)]
+    subprocess.run(command, env=environment(), check=True)
+    (program,) = (packages / "@anthropic-ai").glob("claude-code-*/claude")
+    subprocess.run([str(program), "plugin", "validate", str(claude_code.PLUGIN)], check=True)
+    claude_code.main(str(program))
+
+
+if __name__ == "__main__":
+    main()

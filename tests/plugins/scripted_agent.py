@@ -1,0 +1,91 @@
+"""Agent without a memory: it decides the next call from the texts of one request alone.
+
+It stands in for the model of a real client. What the client forgets, by compaction or because it
+was killed, the agent does not know either, unless a hook put it back into the conversation.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+#: Steps that the agent submits for one prompt; then it stops while it holds the next step.
+STEPS_PER_PROMPT: Final = 3
+PROMPT: Final = "Go on with the plan"
+SUMMARY: Final = "<summary>Some work was done.</summary>"
+SESSION: Final = "main"
+
+HELD = re.compile(r"You hold step .*?submit_step_result (\{.*?\})", re.DOTALL)
+SUGGESTED = re.compile(r"You hold no step\. Next call: get_next_step (\{.*?\})")
+NAMED = re.compile(PROMPT + r" (\S+)\.")
+
+
+@dataclass(frozen=True)
+class Call:
+    """Tool call of the agent."""
+
+    tool: str
+    arguments: dict[str, Any]
+
+
+@dataclass
+class Knowledge:
+    """Facts in the texts of one request, in their order."""
+
+    plan: dict[str, Any] = field(default_factory=dict)
+    held: dict[str, Any] | None = None
+    submitted: int = 0
+    is_complete: bool = False
+
+    def read(self, text: str) -> None:
+        """Take the facts of a text: a prompt, a notice of a hook, or a tool result."""
+        reply = parse_reply(text)
+        if reply is not None:
+            self.read_reply(reply)
+            return
+        if PROMPT in text:
+            self.submitted = 0
+        if named := NAMED.search(text):
+            self.plan = {"planId": named[1], "sessionId": SESSION}
+        if held := HELD.search(text):
+            self.held = json.loads(held[1])
+            self.plan = {"planId": re.findall(r"planId ([\w-]+)", text)[0], "sessionId": SESSION}
+        elif suggested := SUGGESTED.search(text):
+            self.held, self.plan = None, json.loads(suggested[1])
+
+    def read_reply(self, reply: dict[str, Any]) -> None:
+        """Take the facts of a tool result."""
+        if reply.get("status") == "step_ready":
+            named = {name: reply[name] for name in ("stepId", "attempt")}
+            self.held = {**named, "sessionId": SESSION}
+        elif reply.get("status") == "plan_complete":
+            self.held, self.is_complete = None, True
+        elif reply.get("stepStatus") == "completed":
+            self.held, self.submitted = None, self.submitted + 1
+
+
+def parse_reply(text: str) -> dict[str, Any] | None:
+    """Return the reply of a Waybook tool, or None if the text is something else."""
+    try:
+        body = json.loads(text)
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) and "planId" in body else None
+
+
+def decide(texts: Iterable[str]) -> Call | str:
+    """Return the next call of the agent, or its last words for this prompt."""
+    known = Knowledge()
+    for text in texts:
+        known.read(text)
+    if known.is_complete:
+        return "The plan is complete."
+    if known.held is not None and known.submitted >= STEPS_PER_PROMPT:
+        return "I wait for the user."
+    if known.held is not None:
+        result = f"Result of {known.held['stepId']}"
+        return Call("submit_step_result", {**known.held, "resultSummary": result})
+    if known.plan:
+        return Call("get_next_step", known.plan)
+    return "I do not know of a plan."
