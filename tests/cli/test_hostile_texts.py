@@ -104,6 +104,7 @@ OTHERS = {
     "retain",
     "backup",
     "restore",
+    "connect",
     "demo",
     "serve",
     "mcp",

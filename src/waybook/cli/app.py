@@ -17,6 +17,7 @@ COMMANDS = {
         "waybook.cli.commands.plugin:command",
         "Show how to install the plugin of a client.",
     ),
+    "connect": ("waybook.cli.commands.connect:command", "Connect an MCP client to Waybook."),
     "call": ("waybook.cli.commands.call:command", "Call an MCP tool."),
     "plans": ("waybook.cli.commands.plans:plans_command", "List the plans, newest activity first."),
     "status": ("waybook.cli.commands.plans:status_command", "Show the status of a plan."),

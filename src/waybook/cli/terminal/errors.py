@@ -37,6 +37,19 @@ class CommandError(click.ClickException):
         print_error(self.message, self.hint, file)
 
 
+class HintedError(click.ClickException):
+    """Error of a command itself with a hint, for display in the terminal."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        """Create the exception with a message and a hint."""
+        super().__init__(message)
+        self.hint = hint
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the error line and the hint."""
+        print_error(self.message, self.hint, file)
+
+
 class InternalError(click.ClickException):
     """Unexpected error, for display in the terminal."""
 

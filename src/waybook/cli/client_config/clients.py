@@ -1,0 +1,189 @@
+"""MCP clients: where each one keeps its configuration, and how it names the parts of a server."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from waybook.cli.client_config import json_edit, toml_edit
+
+#: Name of the server in the configuration of a client.
+SERVER_NAME: Final = "waybook"
+TOKEN_VARIABLE: Final = "WAYBOOK_TOKEN"  # noqa: S105 - the name of a variable
+
+
+class Syntax(StrEnum):
+    JSON = "json"
+    #: JSON with comments and trailing commas.
+    JSONC = "jsonc"
+    TOML = "toml"
+
+
+class ConfigScope(StrEnum):
+    USER = "user"
+    PROJECT = "project"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Directories from which the paths of configuration files are derived."""
+
+    home: Path
+    project: Path
+    platform: str
+    environment: Mapping[str, str]
+
+    def from_variable(self, variable: str, default: str) -> Path:
+        """Return the directory in this environment variable, or a directory below the home."""
+        return Path(self.environment.get(variable) or self.home / default)
+
+    @property
+    def app_data(self) -> Path:
+        """Directory in which desktop applications keep their settings."""
+        if self.platform == "darwin":
+            return self.home / "Library" / "Application Support"
+        if self.platform == "win32":
+            return self.from_variable("APPDATA", "AppData/Roaming")
+        return self.from_variable("XDG_CONFIG_HOME", ".config")
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """MCP client with a configuration file, and the names that it uses in this file."""
+
+    title: str
+    #: Instruction for the user after the file was changed.
+    activation: str
+    syntax: Syntax = Syntax.JSON
+    container: str = "mcpServers"
+    user_file: Callable[[Places], Path] | None = None
+    project_file: str | None = None
+    #: Fields that precede the command of a server over stdio.
+    stdio_fields: Mapping[str, str] = field(default_factory=dict)
+    #: Fields that precede the URL of a server over HTTP, and the name of the URL itself; a client
+    #: without a name for the URL cannot connect over HTTP from its configuration file.
+    http_fields: Mapping[str, str] = field(default_factory=dict)
+    url_field: str | None = "url"
+    headers_field: str = "headers"
+    #: Reference to an environment variable in this client's configuration.
+    token_reference: str = f"${{{TOKEN_VARIABLE}}}"
+
+    def stdio_entry(self, command: list[str]) -> dict[str, Any]:
+        """Return the configuration of a server that the client starts with this command."""
+        return {**self.stdio_fields, "command": command[0], "args": command[1:]}
+
+    def http_entry(self, url: str, authorization: str | None) -> dict[str, Any]:
+        """Return the configuration of a server at this URL."""
+        entry: dict[str, Any] = {**self.http_fields, str(self.url_field): url}
+        if authorization is not None:
+            entry[self.headers_field] = {"Authorization": f"Bearer {authorization}"}
+        return entry
+
+    def add(self, text: str | None, entry: Mapping[str, Any]) -> str:
+        """Return the configuration text with the entry of Waybook.
+
+        Raises:
+            ConfigError: the text cannot be parsed or edited safely.
+        """
+        if self.syntax is Syntax.TOML:
+            return toml_edit.add_entry(text, self.container, SERVER_NAME, entry)
+        comments = self.syntax is Syntax.JSONC
+        return json_edit.add_entry(text, self.container, SERVER_NAME, entry, comments=comments)
+
+    def remove(self, text: str, before: str | None) -> str:
+        """Return the configuration text without the entry of Waybook.
+
+        Raises:
+            ConfigError: the text cannot be parsed or edited safely.
+        """
+        if self.syntax is Syntax.TOML:
+            return toml_edit.remove_entry(text, self.container, SERVER_NAME)
+        comments = self.syntax is Syntax.JSONC
+        return json_edit.remove_entry(
+            text, self.container, SERVER_NAME, comments=comments, before=before
+        )
+
+    def read(self, text: str) -> dict[str, Any] | None:
+        """Return the entry of Waybook in the configuration text, or None.
+
+        Raises:
+            ConfigError: the text cannot be parsed.
+        """
+        if self.syntax is Syntax.TOML:
+            return toml_edit.read_entry(text, self.container, SERVER_NAME)
+        comments = self.syntax is Syntax.JSONC
+        entry = json_edit.read_entry(text, self.container, SERVER_NAME, comments=comments)
+        return entry if isinstance(entry, dict) else None
+
+
+class Codex(Client):
+    """Codex, which reads a bearer token from an environment variable of its own choice."""
+
+    def http_entry(self, url: str, authorization: str | None) -> dict[str, Any]:
+        """Return the configuration of a server at this URL."""
+        if authorization == self.token_reference:
+            return {"url": url, "bearer_token_env_var": TOKEN_VARIABLE}
+        return Client.http_entry(self, url, authorization)
+
+
+CLIENTS: Final[Mapping[str, Client]] = {
+    "claude-code": Client(
+        "Claude Code",
+        "start Claude Code again; /mcp lists waybook",
+        user_file=lambda places: places.from_variable("CLAUDE_CONFIG_DIR", "") / ".claude.json",
+        project_file=".mcp.json",
+        stdio_fields={"type": "stdio"},
+        http_fields={"type": "http"},
+    ),
+    "codex": Codex(
+        "Codex",
+        "start Codex again; /mcp lists waybook",
+        syntax=Syntax.TOML,
+        container="mcp_servers",
+        user_file=lambda places: places.from_variable("CODEX_HOME", ".codex") / "config.toml",
+        project_file=".codex/config.toml",
+        headers_field="http_headers",
+    ),
+    "cursor": Client(
+        "Cursor",
+        "open Cursor's settings, MCP, and enable waybook",
+        syntax=Syntax.JSONC,
+        user_file=lambda places: places.home / ".cursor" / "mcp.json",
+        project_file=".cursor/mcp.json",
+        token_reference=f"${{env:{TOKEN_VARIABLE}}}",
+    ),
+    "vscode": Client(
+        "VS Code",
+        "run the command MCP: List Servers in VS Code, and start waybook",
+        syntax=Syntax.JSONC,
+        container="servers",
+        user_file=lambda places: places.app_data / "Code" / "User" / "mcp.json",
+        project_file=".vscode/mcp.json",
+        stdio_fields={"type": "stdio"},
+        http_fields={"type": "http"},
+        token_reference=f"${{env:{TOKEN_VARIABLE}}}",
+    ),
+    "gemini": Client(
+        "Gemini CLI",
+        "start Gemini CLI again; /mcp lists waybook",
+        syntax=Syntax.JSONC,
+        user_file=lambda places: places.home / ".gemini" / "settings.json",
+        project_file=".gemini/settings.json",
+        url_field="httpUrl",
+    ),
+    "claude-desktop": Client(
+        "Claude Desktop",
+        "quit Claude Desktop and start it again",
+        url_field=None,
+        user_file=lambda places: places.app_data / "Claude" / "claude_desktop_config.json",
+    ),
+    "generic": Client("your client", "start your client again"),
+}
+
+
+def config_file(client: Client, scope: ConfigScope, places: Places) -> Path | None:
+    """Return the configuration file of a client, or None if it has none in this scope."""
+    if scope is ConfigScope.USER:
+        return client.user_file(places) if client.user_file else None
+    return places.project / client.project_file if client.project_file else None

@@ -1,0 +1,99 @@
+"""Configuration files of clients: reading, atomic replacement, and a backup copy next to them."""
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+from tempfile import mkstemp
+from typing import Final
+
+from waybook.cli.client_config.errors import ConfigError
+
+#: Maximum size in bytes of a configuration file; Claude Code also keeps its history in its file.
+MAX_CONFIG_BYTES: Final = 64 * 1024 * 1024
+BACKUP_SUFFIX: Final = ".waybook-backup"
+
+
+def backup_of(path: Path) -> Path:
+    """Return the path of the backup copy."""
+    return path.with_name(path.name + BACKUP_SUFFIX)
+
+
+def read_config(path: Path) -> str | None:
+    """Return the text of a file with its line breaks unchanged, or None if there is no file.
+
+    Raises:
+        ConfigError: it cannot be read, is too large, or is not UTF-8.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_CONFIG_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"the file cannot be read: {error.strerror}") from None
+    if len(content) > MAX_CONFIG_BYTES:
+        raise ConfigError(f"the file is longer than {MAX_CONFIG_BYTES:,} bytes")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError("this is not UTF-8", line) from None
+
+
+def write_config(path: Path, text: str) -> None:
+    """Replace a file atomically and keep its permissions; a new file is for its owner only.
+
+    A symbolic link stays: the file that it refers to is replaced.
+
+    Raises:
+        ConfigError: it cannot be written; then the old file is unchanged.
+    """
+    target = path.resolve()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = mkstemp(".part", f".{target.name}.", target.parent)
+        draft = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            if target.exists():
+                shutil.copymode(target, draft)
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigError(f"the file cannot be written: {error.strerror}") from None
+    except UnicodeEncodeError:
+        raise ConfigError("the path of the program cannot be written as UTF-8") from None
+
+
+def back_up(path: Path) -> Path:
+    """Copy a file to its backup, with its permissions.
+
+    Raises:
+        ConfigError: the copy cannot be made.
+    """
+    copy = backup_of(path)
+    try:
+        shutil.copy2(path, copy)
+    except OSError as error:
+        raise ConfigError(f"the backup {copy} cannot be written: {error.strerror}") from None
+    return copy
+
+
+def delete_config(path: Path, kept_folders: set[Path]) -> None:
+    """Delete a file, and its folder if that is then empty and not one of those to keep.
+
+    Raises:
+        ConfigError: it cannot be deleted.
+    """
+    try:
+        path.unlink()
+    except OSError as error:
+        raise ConfigError(f"the file cannot be deleted: {error.strerror}") from None
+    if path.parent not in kept_folders:
+        with contextlib.suppress(OSError):
+            path.parent.rmdir()

@@ -1,0 +1,191 @@
+"""`waybook connect`: real files in an empty home, tested by calls to the real server."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from cli.terminal import Terminal
+
+BROKEN = '{\n  "mcpServers": {,\n}'
+OTHERS = '{\n    "theme": "dark",\n    "mcpServers": {\n        "x": {"command": "x"}\n    }\n}\n'
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty home directory, which is also the current folder."""
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME", "APPDATA", "WAYBOOK_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def files_in(home: Path) -> list[str]:
+    """Return the configuration files below the home directory."""
+    names = [path for path in home.rglob("*") if path.is_file()]
+    return sorted(str(path.relative_to(home)) for path in names)
+
+
+@pytest.mark.parametrize(
+    ("client", "file"),
+    [("claude-code", ".claude.json"), ("codex", ".codex/config.toml")],
+)
+def test_connect_creates_file_that_starts_a_working_server(
+    terminal: Terminal, home: Path, client: str, file: str
+) -> None:
+    place = ("--data-dir", str(terminal.data_dir))
+    shown = terminal.say("connect", client, *place, typed="y\n")
+    text = (home / file).read_text()
+    tables = tomllib.loads(text) if file.endswith(".toml") else json.loads(text)
+    ((_, servers),) = tables.items()
+    entry = servers["waybook"]
+    assert Path(entry["command"]).is_absolute()
+    assert entry["args"] == ["mcp", *place]
+    assert "✓ initialize: waybook " in shown
+    assert re.search(r"✓ tools/list: \d+ tools: .*get_next_step", shown)
+    assert "✓ ping: the database answered at 20" in shown
+    removed = terminal.say("connect", client, "--remove", "--yes")
+    assert f"deleted {home / file}" in removed
+    assert files_in(home) == []
+    assert "is not connected" in terminal.say("connect", client, "--remove", "--yes")
+
+
+def test_connect_again_with_same_options_changes_no_byte(terminal: Terminal, home: Path) -> None:
+    file = home / ".mcp.json"
+    file.write_text(OTHERS)
+    place = ("--data-dir", str(terminal.data_dir))
+    words = ("connect", "claude-code", "--scope", "project", "--yes", *place)
+    assert "do not commit it" in terminal.say(*words)
+    connected = file.read_text()
+    again = terminal.say(*words)
+    assert "is already connected in" in again
+    assert "✓ ping" in again
+    assert file.read_text() == connected
+    assert (home / ".mcp.json.waybook-backup").read_text() == OTHERS
+    terminal.say("connect", "claude-code", "--scope", "project", "--remove", "--yes")
+    assert file.read_text() == OTHERS
+    assert files_in(home) == [".mcp.json"]
+
+
+def test_connect_answered_no_writes_nothing(terminal: Terminal, home: Path) -> None:
+    file = home / ".gemini" / "settings.json"
+    file.parent.mkdir()
+    file.write_text("{ // theirs\n}")
+    refused = terminal.run("connect", "gemini", typed="n\n")
+    assert refused.exit_code == 1
+    assert f"Change {file}:" in refused.output
+    assert '+  "mcpServers": {' in refused.output
+    assert file.read_text() == "{ // theirs\n}"
+    assert files_in(home) == [".gemini/settings.json"]
+
+
+def test_connect_broken_file_names_line_and_changes_nothing(terminal: Terminal, home: Path) -> None:
+    (home / ".claude.json").write_text(BROKEN)
+    for words in ((), ("--remove",)):
+        failed = terminal.run("connect", "claude-code", "--yes", *words)
+        assert failed.exit_code == 1
+        assert "line 2: this is not JSON" in failed.stderr
+        assert "nothing was changed" in failed.stderr
+        assert "waybook connect claude-code --print" in failed.stderr
+    assert (home / ".claude.json").read_text() == BROKEN
+    assert files_in(home) == [".claude.json"]
+    assert '"waybook"' in terminal.say("connect", "claude-code", "--print")
+
+
+def test_connect_remove_keeps_later_changes_and_backs_up(terminal: Terminal, home: Path) -> None:
+    file = home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text(OTHERS)
+    terminal.say("connect", "cursor", "--data-dir", str(terminal.data_dir), "--yes")
+    file.write_text(file.read_text().replace('"dark"', '"light"'))
+    terminal.say("connect", "cursor", "--remove", "--yes")
+    assert file.read_text() == OTHERS.replace('"dark"', '"light"')
+    assert '"waybook"' in (home / ".cursor" / "mcp.json.waybook-backup").read_text()
+
+
+def test_connect_server_that_does_not_answer_fails_and_keeps_file(
+    terminal: Terminal, home: Path
+) -> None:
+    words = ("connect", "vscode", "--scope", "project", "--http", "http://127.0.0.1:9", "--yes")
+    failed = terminal.run(*words)
+    assert failed.exit_code == 1
+    assert "its server did not answer" in failed.stderr
+    assert "waybook connect vscode --scope project --remove" in failed.stderr
+    entry = json.loads((home / ".vscode" / "mcp.json").read_text())["servers"]["waybook"]
+    assert entry == {"type": "http", "url": "http://127.0.0.1:9/mcp"}
+
+
+def test_connect_over_http_calls_the_running_server(terminal: Terminal, home: Path) -> None:
+    command = [sys.executable, "-m", "waybook", "serve", "--port", "0"]
+    command += ["--data-dir", str(terminal.data_dir)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
+        try:
+            url = served_url(process.stdout)
+            shown = terminal.say("connect", "codex", "--http", url, "--yes")
+        finally:
+            process.terminate()
+    assert "✓ ping: the database answered at" in shown
+    written = tomllib.loads((home / ".codex" / "config.toml").read_text())
+    assert written["mcp_servers"]["waybook"] == {"url": f"{url}/mcp"}
+
+
+def served_url(output: IO[str] | None) -> str:
+    """Return the URL that `waybook serve` prints."""
+    assert output is not None
+    served = (re.search(r"Waybook is serving\s+(http\S+)", line) for line in output)
+    return next(found[1] for found in served if found)
+
+
+def test_connect_token_is_masked_and_env_token_is_a_reference(
+    terminal: Terminal, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("connect", "claude-code", "--http", "http://127.0.0.1:9", "--yes")
+    literal = terminal.run(*words, "--token", "s3cret-s3cret")
+    assert "s3cret" not in literal.output
+    assert authorization(home) == "Bearer s3cret-s3cret"
+    assert (home / ".claude.json").stat().st_mode & 0o077 == 0
+    monkeypatch.setenv("WAYBOOK_TOKEN", "s3cret-s3cret")
+    terminal.run(*words)
+    assert authorization(home) == "Bearer ${WAYBOOK_TOKEN}"
+
+
+def authorization(home: Path) -> Any:  # noqa: ANN401 - JSON
+    """Return the header in the configuration of Claude Code."""
+    entry = json.loads((home / ".claude.json").read_text())["mcpServers"]["waybook"]
+    return entry["headers"]["Authorization"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("claude-desktop", "--http", "http://127.0.0.1:9"), "leave --http out"),
+        (("claude-desktop", "--scope", "project"), "use --scope user"),
+        (("codex", "--token", "t"), "add --http URL"),
+        (("codex", "--http", "ftp://x"), "is not an HTTP URL"),
+        (("codex", "--http", "http://[::1"), "is not a URL"),
+        (("codex", "--http", "http://x", "--tools", "all"), "belong to the server"),
+        (("codex", "--http", "http://x", "--token", "t", "--scope", "project"), "WAYBOOK_TOKEN"),
+        (("notepad",), "notepad"),
+    ],
+)
+def test_connect_contradicting_options_are_usage_errors(
+    terminal: Terminal, home: Path, words: tuple[str, ...], message: str
+) -> None:
+    refused = terminal.run("connect", *words, "--yes", columns=200)
+    assert refused.exit_code == 2
+    assert message in refused.stderr
+    assert files_in(home) == []
+
+
+def test_connect_chatgpt_and_generic_print_only(terminal: Terminal, home: Path) -> None:
+    assert "https://YOUR_HOST/mcp" in terminal.say("connect", "chatgpt")
+    generic = json.loads(terminal.say("connect", "generic", "--tools", "all"))
+    assert generic["mcpServers"]["waybook"]["args"] == ["mcp", "--tools", "all"]
+    assert files_in(home) == []
