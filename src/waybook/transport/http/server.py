@@ -15,11 +15,15 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Final, TypeVar
 
 import uvicorn
-import uvloop
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from waybook.errors import Misconfigured
+
+try:
+    from uvloop import new_event_loop
+except ImportError:  # Windows and other implementations of Python have no uvloop.
+    from asyncio import new_event_loop  # type: ignore[assignment]  # wider
 
 #: Maximum total size in bytes of the URL and of all header names and values of a request.
 MAX_BYTES: Final = 64 * 1024
@@ -241,11 +245,11 @@ async def serve(
 
 
 def run(main: Coroutine[object, object, T]) -> T:
-    """Run a coroutine to completion on uvloop.
+    """Run a coroutine to completion on uvloop, or on asyncio's loop where uvloop does not exist.
 
     Threads that compute release the interpreter ten times as often as by default (every 5 ms), so
     that the loop does not wait for them.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(main)

