@@ -54,7 +54,7 @@ async def test_plan_json_export_audit_replays_to_stored_steps(
     plan = await make_plan_with_everything(agent)
     reply = await browser.get(f"/plans/{plan['planId']}/export.json")
     export = reply.json()
-    assert (export["format"], export["version"]) == ("waybook.plan", 1)
+    assert (export["format"], export["version"]) == ("waybook.plan", 2)
     assert export["plan"]["researchQuestion"] == "Which river is longest?"
     assert [step["order"] for step in export["steps"]] == [1, 2, 3]
     assert export["steps"][0]["resultSummary"] == {"river": "```Nile"}

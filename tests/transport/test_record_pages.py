@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from org_env import NOON, AgentClient, Body, OrgEnv
 from transport.page_reader import make_reader, visible_text
 from waybook.app.queries.audit import AuditFilter, all_entries, browse_audit
+from waybook.app.queries.timeline_export import FORMULA_PREFIXES, escape_cell
 from waybook.app.queries.usage import count_calls
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Change, Entity, Entry, Event
@@ -25,11 +26,9 @@ from waybook.settings_reading import read_settings
 from waybook.store.audit import ChainHead, chain
 from waybook.store.calls import LoggedCall
 from waybook.transport.http.dashboard.audit import (
-    FORMULA_PREFIXES,
     MAX_CHANGES,
     MAX_VALUE_LENGTH,
     entry_view,
-    escape_cell,
 )
 
 

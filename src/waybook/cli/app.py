@@ -42,6 +42,14 @@ COMMANDS = {
         "List the outputs of a plan, or write them into a folder.",
     ),
     "output": ("waybook.cli.commands.outputs:output_command", "Print one output of a plan."),
+    "export": (
+        "waybook.cli.commands.export:command",
+        "Export a plan or run as Markdown, JSON, Mermaid or CSV.",
+    ),
+    "import": (
+        "waybook.cli.commands.import_plan:command",
+        "Import a plan or run from a complete JSON export.",
+    ),
     "dag": ("waybook.cli.commands.dag:group", "Prepared workflows: list, show, add."),
     "usage": ("waybook.cli.commands.usage:command", "Show token usage and cost."),
     "audit": (

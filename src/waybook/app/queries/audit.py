@@ -237,6 +237,7 @@ ACTION_LABELS = {
     "fail_step": "marked a step as failed",
     "retry_step": "reset a step for retry",
     "research_stored": "stored research",
+    "imported": "imported a JSON export",
     "run_started": "started the run",
     "stage_started": "started a stage",
     "stage_feedback": "gave feedback on a stage",

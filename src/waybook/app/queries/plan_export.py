@@ -7,30 +7,24 @@ from datetime import UTC, datetime
 
 import orjson
 
-from waybook.app.queries.audit import event_label, read_entries
+from waybook.app.queries.audit import event_label
+from waybook.app.queries.export_format import (
+    PLAN_FORMAT,
+    PLAN_KEYS,
+    VERSION,
+    export_parts,
+    exported_row,
+    exported_rows,
+)
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.core.replay import Row, Rows
 from waybook.dag.diagram.status_marks import symbol_for
 from waybook.json_values import Body, Json, rfc3339
 from waybook.plan.progress import Progress, plan_progress
-from waybook.store.audit import SealedEntry
 from waybook.store.plans import details, load
 from waybook.store.plans.details import HistoryEntry
 from waybook.store.plans.load import PlanRequest, read_stored_rows
 
-FORMAT, VERSION = "waybook.plan", 1
-#: Name of the list in the exported plan for each kind of row, in the order in which the export
-#: contains the lists.
-EXPORT_KEYS = {
-    "step": "steps",
-    "condition": "conditions",
-    "review": "reviews",
-    "artifact": "artifacts",
-    "source": "sources",
-    "artifact_source": "artifactSources",
-    "usage": "usage",
-    "session": "sessions",
-}
 #: Maximum number of history entries in a plan's report.
 MAX_HISTORY_ENTRIES = 500
 
@@ -80,42 +74,18 @@ async def read_plan_rows(ctx: RequestContext, plan_id: str) -> PlanRows:
 def export_body(plan_rows: PlanRows) -> Body:
     """Return the JSON export without its audit entries."""
     (plan,) = plan_rows.rows["plan"].values()
-    kinds = {name: _rows(plan_rows.rows, kind) for kind, name in EXPORT_KEYS.items()}
     return {
-        "format": FORMAT,
+        "format": PLAN_FORMAT,
         "version": VERSION,
         "exportedAt": rfc3339(plan_rows.now),
-        "plan": {"id": plan_rows.plan_id, **_camel(plan)},
-        **kinds,
+        "plan": exported_row(plan_rows.plan_id, plan),
+        **exported_rows(plan_rows.rows, PLAN_KEYS),
     }
 
 
-async def export_audit(
-    ctx: RequestContext, plan_rows: PlanRows
-) -> AsyncIterator[list[SealedEntry]]:
-    """Yield the audit entries up to the time of the export, page by page, oldest first."""
-    async for page in read_entries(ctx, plan_rows.plan_id, until=plan_rows.seq):
-        yield page
-
-
-def _rows(rows: Rows, kind: str) -> list[Json]:
-    items = sorted(rows.get(kind, {}).items(), key=lambda item: (_place(item[1]), item[0]))
-    return [{"id": row_id, **_camel(row)} for row_id, row in items]
-
-
-def _place(row: Row) -> int:
-    """Return the position by which a step or condition is sorted; 0 for rows sorted by id."""
-    place = row.get("order", row.get("position"))
-    return place if isinstance(place, int) else 0
-
-
-def _camel(row: Row) -> Row:
-    return {_name(name): value for name, value in row.items()}
-
-
-def _name(column: str) -> str:
-    first, *rest = column.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+def export_json(ctx: RequestContext, plan_rows: PlanRows) -> AsyncIterator[bytes]:
+    """Yield the JSON export of a plan, with its audit entries up to the time of the rows."""
+    return export_parts(ctx, export_body(plan_rows), plan_rows.plan_id, until=plan_rows.seq)
 
 
 FENCE = re.compile("`{3,}")
@@ -154,12 +124,16 @@ def _head(plan_rows: PlanRows) -> Iterator[str]:
 def _steps(rows: Rows) -> Iterator[str]:
     yield "\n## Steps"
     steps = sorted(rows.get("step", {}).items(), key=lambda item: _number(item[1]["order"]))
+    orders = {step_id: step["order"] for step_id, step in steps}
     for step_id, step in steps:
         look = symbol_for(str(step["status"]))
         first = str(step["instructions"]).strip().split("\n", 1)[0]
         yield f"\n### {step['order']}. {_line(step['title'] or first)}"
         attempts = f", attempt {step['attempt']}" if _number(step["attempt"]) > 1 else ""
         yield f"\n{look.symbol} {look.label}, {step['type']}{attempts}\n"
+        if step.get("depends_on"):
+            before = sorted(_number(orders[str(i)]) for i in _items(step["depends_on"]))
+            yield f"Depends on {', '.join(f'#{order}' for order in before)}.\n"
         yield _quoted(step["instructions"])
         yield from _result(step)
         yield from _reviews(rows, step_id)
@@ -252,6 +226,10 @@ def _quoted(value: Json) -> str:
 
 def _line(value: Json) -> str:
     return " ".join(str(value).split())
+
+
+def _items(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
 
 
 def _number(value: Json) -> int:

@@ -12,6 +12,7 @@ from waybook.dag.expansion.units import Unit
 from waybook.dag.model import JobStatus, JobType
 from waybook.run.model import Job
 from waybook.run.next_job import OpenJobs
+from waybook.store.audit import StoredRow
 from waybook.store.driver.queries import AsJson, Ids, Statement, load
 from waybook.store.runs.load import in_utc
 from waybook.store.runs.rows import (
@@ -54,6 +55,7 @@ SQL = load(
     available=AvailableRow,
     readable=ReadableRow,
     rendered=RenderedRow,
+    run_texts=StoredRow,
 )
 
 #: Maximum number of open jobs of a run that are counted.
@@ -295,3 +297,8 @@ def read_documents(rows: Iterable[DocumentRow]) -> dict[str, DocumentInfo]:
 def read_readable(rows: Iterable[ReadableRow]) -> list[ReadableRow]:
     """Convert the selected rows to documents, with times in UTC."""
     return [row._replace(created_at=row.created_at.astimezone(UTC)) for row in rows]
+
+
+def texts_statement(run_id: str) -> Statement:
+    """Select the texts of a run of which the audit contains only the hash."""
+    return SQL["run_texts"](run_id=run_id)

@@ -222,3 +222,21 @@ select d.run_id::text, d.document_key, d.model, d.lineage, d.version, h.created_
   from rendered_document h
   join document d on d.id = h.document_id
  where h.id = %(resource_id)s;
+
+-- name: run_texts
+-- Return the texts of a run of which the audit contains only the hash, as columns of their rows.
+select 'job_part' as entity, p.job_id::text as id, json_build_object('content', p.content) as values
+  from job_part p
+ where p.run_id = %(run_id)s
+ union all
+select 'document', d.id::text, json_build_object('content', d.content)
+  from document d
+ where d.run_id = %(run_id)s
+ union all
+select 'rendered_document', h.id::text, json_build_object('markdown', h.markdown, 'html', h.html)
+  from rendered_document h
+ where h.run_id = %(run_id)s
+ union all
+select 'late_result', l.id::text, json_build_object('content', l.content)
+  from late_result l
+ where l.run_id = %(run_id)s;

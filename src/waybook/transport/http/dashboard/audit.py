@@ -3,8 +3,6 @@
 Exports are streamed page by page, up to a limit.
 """
 
-import csv
-import io
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -29,6 +27,7 @@ from waybook.app.queries.audit import (
     event_label,
 )
 from waybook.app.queries.audit import entry_view as audit_entry_view
+from waybook.app.queries.timeline_export import csv_text
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Event
 from waybook.core.decision_context import Channel
@@ -40,8 +39,6 @@ from waybook.transport.http.requests import SANDBOX_HEADERS
 
 COLUMNS: Final = ("at", "subject", "subject_id", "seq", "event", "actor", "channel", "session",
                   "details")  # fmt: skip
-#: Leading characters that spreadsheets interpret as a formula.
-FORMULA_PREFIXES: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 async def export_audit(ctx: RequestContext, filter_: AuditFilter, form: str) -> Response:
@@ -71,7 +68,7 @@ async def _sent(
     lines: Callable[[list[AuditEntry]], str],
 ) -> AsyncIterator[str]:
     if lines is csv_lines:
-        yield _csv([COLUMNS])
+        yield csv_text([COLUMNS])
     yield lines(first)
     async for page in rest:
         yield lines(page)
@@ -84,38 +81,20 @@ def json_lines(entries: list[AuditEntry]) -> str:
 
 def csv_lines(entries: list[AuditEntry]) -> str:
     """Return the audit entries as CSV rows."""
-    return _csv(
-        tuple(
-            escape_cell(text)
-            for text in (
-                entry.at.isoformat(),
-                entry.subject,
-                entry.subject_id,
-                str(entry.seq),
-                entry.event,
-                entry.actor,
-                entry.channel,
-                entry.session or "",
-                entry.details,
-            )
+    return csv_text(
+        (
+            entry.at.isoformat(),
+            entry.subject,
+            entry.subject_id,
+            str(entry.seq),
+            entry.event,
+            entry.actor,
+            entry.channel,
+            entry.session or "",
+            entry.details,
         )
         for entry in entries
     )
-
-
-def escape_cell(text: str) -> str:
-    """Escape a CSV cell so that no spreadsheet interprets it as a formula.
-
-    >>> escape_cell("=1+1"), escape_cell("1+1")
-    ("'=1+1", '1+1')
-    """
-    return f"'{text}" if text.startswith(FORMULA_PREFIXES) else text
-
-
-def _csv(rows: object) -> str:
-    out = io.StringIO()
-    csv.writer(out).writerows(rows)  # type: ignore[arg-type]  # rows of texts
-    return out.getvalue()
 
 
 EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[list[AuditEntry]], str]]]] = (

@@ -3,32 +3,22 @@
 A plan can be exported as JSON, as a Markdown report, and as a map.
 """
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-import orjson
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from waybook.app.queries.audit import entry_view
 from waybook.app.queries.diagrams import plan_drawing
 from waybook.app.queries.documents import latest_outputs, plan_outputs, read_output
 from waybook.app.queries.plan import PlanInclude, read_plan_detail
-from waybook.app.queries.plan_export import (
-    PlanRows,
-    export_audit,
-    export_body,
-    read_plan_rows,
-    report_text,
-)
+from waybook.app.queries.plan_export import export_json, read_plan_rows, report_text
 from waybook.app.queries.step import StepDetail, read_step_detail
 from waybook.app.request.caller import ReadableOutput
 from waybook.app.request.layout_worker import DrawingJob
-from waybook.app.request.request_context import RequestContext
 from waybook.dag.diagram.export import Drawing, DrawingFormat, export_drawing
 from waybook.dag.templates.rendering import build_page, markdown_to_html, safe_file_name, sanitize
 from waybook.transport.http.dashboard.page import PageContext
@@ -166,7 +156,7 @@ class PlanExport:
         headers = _headers(rows.name, ending)
         if ending == "md":
             return Response(report_text(rows), headers=headers)
-        return StreamingResponse(_everything(call, rows), headers=headers)
+        return StreamingResponse(export_json(call, rows), headers=headers)
 
     async def _map(self, request: Request, ending: str, drawing: Drawing) -> str:
         if MAPS[ending] is not DrawingFormat.SVG:
@@ -177,16 +167,6 @@ class PlanExport:
 def _headers(name: str, ending: str) -> dict[str, str]:
     disposition = f'attachment; filename="{safe_file_name(name)}.{ending}"'
     return {**SANDBOX_HEADERS, "content-disposition": disposition, "content-type": TYPES[ending]}
-
-
-async def _everything(ctx: RequestContext, rows: PlanRows) -> AsyncIterator[bytes]:
-    """Yield the export of a plan; read audit entries in pages, to limit memory use."""
-    yield orjson.dumps(export_body(rows))[:-1] + b',"audit":['
-    comma = b""
-    async for page in export_audit(ctx, rows):
-        yield comma + b",".join(orjson.dumps(entry_view(entry)) for entry in page)
-        comma = b","
-    yield b"]}\n"
 
 
 MARKDOWN: Final = frozenset({"text/markdown", "text/x-markdown"})

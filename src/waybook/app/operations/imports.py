@@ -1,0 +1,285 @@
+"""Import of a complete JSON export: the same plan or run, with its audit chain, in this org.
+
+Ids are kept. The chain of the file is verified, replayed and inserted unchanged; one entry is added
+that names the importing user, so that the audit shows which entries were written elsewhere.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from waybook.app.queries.audit import changes_in
+from waybook.app.queries.export_format import (
+    PLAN_FORMAT,
+    PLAN_KEYS,
+    RUN_FORMAT,
+    RUN_KEYS,
+    VERSION,
+    imported_row,
+    imported_rows,
+)
+from waybook.app.request.definition_cache import (
+    compile_definition,
+    definition_body,
+    definition_hash,
+)
+from waybook.app.request.request_context import RequestContext
+from waybook.core.changes import Entry, Event, text_hash
+from waybook.core.decision_context import Scope
+from waybook.core.replay import ReplayError, Row, Rows, differences, replay
+from waybook.errors import Forbidden, InvalidInput, Refused
+from waybook.json_values import Body, Json
+from waybook.plan.create import check_size
+from waybook.run.model import CompiledDag
+from waybook.store import audit
+from waybook.store.audit import ChainHead, SealedEntry, WriteContext, sealed_entries
+from waybook.store.driver.database import Transaction
+from waybook.store.driver.queries import Statement, is_id
+from waybook.store.driver.wire import KeyConflict
+from waybook.store.maintenance import import_rows
+from waybook.store.maintenance.import_rows import Copy
+from waybook.store.plans import load as plans
+from waybook.store.runs import load as runs
+from waybook.store.runs import writer as run_writer
+from waybook.store.runs.rows import DefinitionRow
+
+#: Subject and names of the lists of rows, by the format that an export names.
+FORMATS: Final = {PLAN_FORMAT: ("plan", PLAN_KEYS), RUN_FORMAT: ("run", RUN_KEYS)}
+#: Columns with the texts of each kind of row, of which the audit contains only the hash.
+TEXT_COLUMNS: Final = {
+    "job_part": ("content",),
+    "document": ("content",),
+    "rendered_document": ("markdown", "html"),
+    "late_result": ("content",),
+}
+ENTRY_FIELDS: Final = ("seq", "at", "event", "actor", "channel", "record", "hash")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportFile:
+    """Verified content of an export: rows and texts that agree with a valid audit chain."""
+
+    kind: str
+    id: str
+    name: str
+    exported_at: str
+    entries: list[SealedEntry]
+    rows: Rows
+    texts: Mapping[str, Row]
+    #: Definition of a run's workflow; None for a plan.
+    compiled_dag: CompiledDag | None
+
+
+def is_export(data: object) -> bool:
+    """Return whether parsed JSON claims to be a complete export of Waybook."""
+    return isinstance(data, dict) and data.get("format") in FORMATS
+
+
+def read_export(data: Body) -> ExportFile:
+    """Return the content of an export after verifying its audit chain, rows and texts.
+
+    Raises:
+        InvalidInput: it is not complete, or its parts do not agree.
+    """
+    kind, keys = FORMATS[str(data["format"])]
+    if data.get("version") != VERSION:
+        raise InvalidInput(
+            f"this export has format version {data.get('version')}; this program reads version "
+            f"{VERSION}: export it again with a program of this version"
+        )
+    subject_id, subject = imported_row(data.get(kind), kind)
+    rows: Rows = {kind: {subject_id: subject}, **imported_rows(data, keys)}
+    entries = _entries(data.get("audit"), kind, subject_id)
+    broken = audit.first_broken(entries)
+    if broken is not None:
+        raise _damaged(f"its audit chain is broken: {broken[1]}")
+    texts = {row_id: text for of_kind in rows for row_id, text in _pop_texts(rows, of_kind)}
+    try:
+        replayed = replay(changes_in(entries))
+    except (ReplayError, ValueError) as error:
+        raise _damaged(f"its audit entries do not add up: {error}") from error
+    wrong = differences(replayed, rows)
+    if wrong:
+        raise _damaged(f"its rows do not match its audit: {wrong[0]}")
+    if kind == "plan":
+        check_size(len(rows.get("step", {})), len(rows.get("condition", {})))
+    return ExportFile(
+        kind=kind,
+        id=subject_id,
+        name=str(subject["name"]),
+        exported_at=str(data.get("exportedAt")),
+        entries=entries,
+        rows=replayed,
+        texts=texts,
+        compiled_dag=_definition(data, subject) if kind == "run" else None,
+    )
+
+
+def _damaged(why: str) -> InvalidInput:
+    return InvalidInput(f"this export was changed or cut: {why}; nothing was imported")
+
+
+def _entries(items: Json, kind: str, subject_id: str) -> list[SealedEntry]:
+    if not isinstance(items, list) or not items or not is_id(subject_id):
+        raise InvalidInput("this export has no audit entries; export it again")
+    entries = []
+    for number, item in enumerate(items, start=1):
+        if not isinstance(item, dict) or not all(name in item for name in ENTRY_FIELDS):
+            fields = ", ".join(ENTRY_FIELDS)
+            raise InvalidInput(f"audit entry {number} of this export needs the fields {fields}")
+        try:
+            entries.append(_entry(item, kind, subject_id))
+        except (ValueError, OverflowError) as error:
+            raise _damaged(f"audit entry {number}: {error}") from error
+    return entries
+
+
+def _entry(item: Body, kind: str, subject_id: str) -> SealedEntry:
+    session = item.get("sessionId")
+    return SealedEntry(
+        subject_id=subject_id,
+        subject=kind,
+        seq=int(str(item["seq"])),
+        at=datetime.fromisoformat(str(item["at"])).astimezone(UTC),
+        event=Event(str(item["event"])),
+        actor=str(item["actor"]),
+        channel=str(item["channel"]),
+        session=None if session is None else str(session),
+        details=str(item["record"]),
+        hash=bytes.fromhex(str(item["hash"])),
+    )
+
+
+def _pop_texts(rows: Rows, kind: str) -> list[tuple[str, Row]]:
+    """Move the texts out of these rows, and return them by row id.
+
+    Raises:
+        InvalidInput: a text does not have the hash that the audit contains.
+    """
+    texts: list[tuple[str, Row]] = []
+    for row_id, row in rows[kind].items():
+        columns = TEXT_COLUMNS.get(kind, ())
+        if kind == "artifact" and row.get("media_type") is not None:
+            columns = ("content",)
+        if not columns:
+            continue
+        text: Row = {name: row.pop(name, None) for name in columns}
+        if text_hash(*map(str, text.values())) != row.get("content_hash"):
+            raise _damaged(f"the text of {kind} {row_id} does not have the hash in the audit")
+        if kind == "artifact":
+            row["content"] = None
+        texts.append((row_id, text))
+    return texts
+
+
+def _definition(data: Body, run: Row) -> CompiledDag:
+    compiled_dag = compile_definition(data.get("definition"), int(str(run["dag_version"])))
+    if compiled_dag.dag.slug != run["dag_slug"]:
+        raise _damaged("its definition is not the one that the run uses")
+    return compiled_dag
+
+
+async def import_export(ctx: RequestContext, file: ExportFile) -> None:
+    """Insert the exported plan or run into the caller's org, in one transaction.
+
+    The stored rows are compared with a replay of the stored audit before the commit.
+
+    Raises:
+        Forbidden: the caller is not an administrator; the audit entries name other users.
+        Refused: the id exists in this org, or another definition has the run's slug and version.
+        InvalidInput: the database stores other rows than the audit describes.
+    """
+    if Scope.ADMIN not in ctx.caller.scopes:
+        raise Forbidden(
+            "an export contains audit entries of other users, so only an administrator may import "
+            "it; ask an administrator, or import the plan as Markdown"
+        )
+    try:
+        async with ctx.transaction() as tx:
+            with import_rows.refusals():
+                await _insert(ctx, tx, file)
+    except KeyConflict as error:
+        raise Refused(
+            f"a row of this export exists in this org already ({error.constraint}); nothing was "
+            "imported"
+        ) from error
+
+
+async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> None:
+    named = [_definition_statement(file.compiled_dag)] if file.compiled_dag else []
+    ((free,), *definitions) = await tx.send(import_rows.is_taken_statement(file.id), *named)
+    if free.is_taken:
+        raise Refused(
+            f"this org has a {file.kind} with the id {file.id} already, and an import keeps ids; "
+            "import into another org or database"
+        )
+    now = free.now.astimezone(UTC)
+    entries = [*file.entries, *_provenance(ctx, file, now)]
+    copy = Copy(file.id, file.rows, file.texts, entries)
+    added = _added_definition(ctx, file.compiled_dag, definitions[0], now) if definitions else []
+    if file.kind == "plan":
+        statements = import_rows.plan_statements(copy)
+        check = plans.stored_rows_statement(file.id)
+    else:
+        statements = import_rows.run_statements(copy)
+        check = runs.rows_statement(file.id)
+    stored = (await tx.send(*added, *statements, check))[-1]
+    read = plans.read_stored_rows if file.kind == "plan" else runs.read_rows
+    wrong = differences(replay(changes_in(entries)), read(stored))
+    if wrong:
+        raise InvalidInput(f"the database would store other rows than the audit: {wrong[0]}")
+    await tx.commit()
+
+
+def _provenance(ctx: RequestContext, file: ExportFile, now: datetime) -> list[SealedEntry]:
+    """Return the audit entry that names the importing user, sealed onto the chain of the file."""
+    last = file.entries[-1]
+    details: dict[str, Json] = {
+        "action": "imported",
+        "entries": last.seq,
+        "exportedAt": file.exported_at,
+    }
+    head = ChainHead(last.seq, last.hash, last.at)
+    write_context = WriteContext(now, ctx.actor(), head)
+    entry = Entry(Event.PLAN_MODIFIED, details, ())
+    return sealed_entries((entry,), (file.kind, file.id), write_context)
+
+
+def _definition_statement(compiled_dag: CompiledDag) -> Statement:
+    return runs.definition_statement(compiled_dag.dag.slug, compiled_dag.version)
+
+
+def _added_definition(
+    ctx: RequestContext,
+    compiled_dag: CompiledDag | None,
+    rows: Sequence[DefinitionRow],
+    now: datetime,
+) -> list[Statement]:
+    """Return the statement that adds the run's definition, unless the org has the same one.
+
+    Raises:
+        Refused: another definition has this slug and version.
+    """
+    if compiled_dag is None:
+        return []
+    dag, body = compiled_dag.dag, definition_body(compiled_dag.dag)
+    digest = definition_hash(body)
+    if rows:
+        if bytes.fromhex(rows[0].body_hash) == digest:
+            return []
+        raise Refused(
+            f"version {compiled_dag.version} of the workflow {dag.slug} is another one in this "
+            "org; import into another org or database"
+        )
+    return [
+        run_writer.add_definition(
+            slug=dag.slug,
+            version=compiled_dag.version,
+            name=dag.name,
+            body=body,
+            body_hash=digest,
+            now=now,
+            by=ctx.caller.user,
+        )
+    ]

@@ -1,0 +1,148 @@
+"""`waybook export`: a plan or run as a Markdown report, JSON, Mermaid or CSV."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+import click
+
+from waybook.app.operations.private_file import private_file
+from waybook.app.queries.diagrams import plan_drawing, run_drawing
+from waybook.app.queries.plan import PlanInclude, read_plan_detail
+from waybook.app.queries.plan_export import export_json, read_plan_rows, report_text
+from waybook.app.queries.plans import resolve_plan
+from waybook.app.queries.run import RunInclude, read_run_detail
+from waybook.app.queries.run_export import read_run_rows, run_export_json, run_report_text
+from waybook.app.queries.runs import resolve_run
+from waybook.app.queries.timeline_export import plan_timeline, run_timeline
+from waybook.app.request.request_context import RequestContext
+from waybook.cli.inputs import STDIN
+from waybook.cli.options import database_options, org_option
+from waybook.cli.output import print_line, print_text
+from waybook.cli.runtime import load_settings, open_app
+from waybook.dag.diagram.export import DrawingFormat, export_drawing
+from waybook.errors import InvalidInput, NextCall, NotFound
+from waybook.settings import Settings
+
+
+class ExportFormat(StrEnum):
+    MARKDOWN = "markdown"
+    JSON = "json"
+    MERMAID = "mermaid"
+    CSV = "csv"
+
+
+#: Standard output as the value of `--output`; the same sign as for standard input.
+STDOUT: Final = STDIN
+
+
+@click.command()
+@click.argument("subject", metavar="[PLAN|RUN]", required=False)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice([str(form) for form in ExportFormat]),
+    default=str(ExportFormat.MARKDOWN),
+    help="Markdown report, complete JSON, Mermaid map, or CSV timeline (default: markdown).",
+)
+@click.option(
+    "--output",
+    "-o",
+    metavar="FILE",
+    default=STDOUT,
+    help="File to write (default: standard output).",
+)
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@org_option
+@database_options
+def command(
+    *, subject: str | None, form: str, output: str, force: bool, org: str | None, **flags: object
+) -> None:
+    """Export a plan or run as Markdown, JSON, Mermaid or CSV.
+
+    The JSON export is complete: it has all rows, texts and audit entries, and `waybook import` can
+    load it into another org or database. The CSV timeline has one line for each interval of work.
+    """
+    settings = load_settings(flags)
+    asyncio.run(_export(settings, org, subject, ExportFormat(form), output, force=force))
+
+
+async def _export(
+    settings: Settings,
+    org: str | None,
+    subject: str | None,
+    form: ExportFormat,
+    output: str,
+    *,
+    force: bool,
+) -> None:
+    async with open_app(settings) as here:
+        ctx = await here.for_org(org)
+        plan_id, run_id = await _resolve(ctx, subject)
+        parts = _plan_parts(ctx, plan_id, form) if plan_id else _run_parts(ctx, run_id, form)
+        if output != STDOUT:
+            with private_file(Path(output), force=force) as file:
+                async for part in parts:
+                    file.write(part)
+            print_line(f"written  {output}", err=True)
+        elif form is ExportFormat.JSON and not sys.stdout.isatty():
+            async for part in parts:
+                click.echo(part, nl=False)
+        else:
+            print_text(b"".join([part async for part in parts]).decode())
+
+
+async def _resolve(ctx: RequestContext, text: str | None) -> tuple[str, str]:
+    """Return the id of the plan, or else of the run, that a text identifies.
+
+    Raises:
+        NotFound: neither a plan nor a run matches.
+        InvalidInput: a plan and a run match, or several of one kind.
+    """
+    plan_id = run_id = ""
+    with suppress(NotFound):
+        plan_id = (await resolve_plan(ctx, text)).id
+    if text is None or text != plan_id:
+        with suppress(NotFound):
+            run_id = (await resolve_run(ctx, text)).id
+    if plan_id and run_id:
+        both = f"the plan {plan_id} and the run {run_id}"
+        raise InvalidInput(f"{both} match; name one by its id")
+    if not plan_id and not run_id:
+        named = f"there is no plan and no run “{text}” here" if text else "no plan or run is open"
+        raise NotFound(named, next_call=NextCall("list_active_plans", {}, "see the plans"))
+    return plan_id, run_id
+
+
+async def _plan_parts(
+    ctx: RequestContext, plan_id: str, form: ExportFormat
+) -> AsyncIterator[bytes]:
+    match form:
+        case ExportFormat.JSON:
+            async for part in export_json(ctx, await read_plan_rows(ctx, plan_id)):
+                yield part
+        case ExportFormat.MARKDOWN:
+            yield report_text(await read_plan_rows(ctx, plan_id)).encode()
+        case ExportFormat.MERMAID:
+            detail = await read_plan_detail(ctx, plan_id, PlanInclude.NAMES)
+            yield export_drawing(DrawingFormat.MERMAID, plan_drawing(detail)).encode()
+        case ExportFormat.CSV:
+            yield (await plan_timeline(ctx, plan_id)).encode()
+
+
+async def _run_parts(ctx: RequestContext, run_id: str, form: ExportFormat) -> AsyncIterator[bytes]:
+    match form:
+        case ExportFormat.JSON:
+            async for part in run_export_json(ctx, await read_run_rows(ctx, run_id)):
+                yield part
+        case ExportFormat.MARKDOWN:
+            yield run_report_text(await read_run_detail(ctx, run_id, RunInclude.ALL)).encode()
+        case ExportFormat.MERMAID:
+            detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
+            yield export_drawing(DrawingFormat.MERMAID, run_drawing(detail)).encode()
+        case ExportFormat.CSV:
+            yield run_timeline(await read_run_rows(ctx, run_id)).encode()

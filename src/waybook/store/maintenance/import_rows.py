@@ -1,0 +1,180 @@
+"""Insertion of an exported plan or run: its final rows, and its audit chain unchanged.
+
+The rows come from a replay of the audit entries, so the stored rows and the audit agree by
+construction, as they do for rows that the writers of plans and runs insert.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import NamedTuple, TypeVar
+
+import psycopg
+
+from waybook.core.changes import Entity
+from waybook.core.replay import Row, Rows
+from waybook.errors import InvalidInput
+from waybook.json_values import Json, rfc3339
+from waybook.store import audit
+from waybook.store.audit import SealedEntry
+from waybook.store.driver.queries import AsJson, Statement, load
+from waybook.store.driver.queries import Rows as ValueRows
+
+
+class FreeId(NamedTuple):
+    """Result of the check for an id in use, and the time of the database."""
+
+    is_taken: bool
+    now: datetime
+
+
+SQL = load("maintenance/import_rows", is_taken=FreeId)
+
+#: Maximum number of rows that one statement inserts.
+MAX_ROWS = 500
+#: Columns of `step_result`; a step without any of these values has no row there.
+RESULT_COLUMNS = ("result_summary", "confidence", "report", "formatting_notes", "usage")
+
+RowT = TypeVar("RowT")
+#: Table rows, by table name in the order of insertion.
+TableRows = Iterator[tuple[str, Iterable[Row]]]
+
+
+class Copy(NamedTuple):
+    """Plan or run to be inserted."""
+
+    id: str
+    #: Rows that a replay of the entries produces.
+    rows: Rows
+    #: Texts of which the audit contains only the hash, as values of columns, by row id.
+    texts: Mapping[str, Row]
+    entries: list[SealedEntry]
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Convert the error for a row that the database does not accept.
+
+    Raises:
+        InvalidInput: a value does not fit its column, or violates a constraint.
+    """
+    try:
+        yield
+    except (psycopg.DataError, psycopg.IntegrityError) as error:
+        raise InvalidInput(
+            f"the database refused a row of this export: {error.diag.message_primary}; nothing "
+            "was imported"
+        ) from error
+
+
+def is_taken_statement(subject_id: str) -> Statement:
+    """Select whether the id is in use in the org."""
+    return SQL["is_taken"](id=subject_id)
+
+
+def plan_statements(copy: Copy) -> list[Statement]:
+    """Return the statements that insert a plan with its audit chain."""
+    return _statements(_plan_tables(copy), copy.entries)
+
+
+def run_statements(copy: Copy) -> list[Statement]:
+    """Return the statements that insert a run with its audit chain."""
+    return _statements(_run_tables(copy), copy.entries)
+
+
+def _statements(tables: TableRows, entries: list[SealedEntry]) -> list[Statement]:
+    return [
+        *(SQL[table](rows=AsJson(part)) for table, rows in tables for part in _batches([*rows])),
+        *(audit.SQL["insert_audit"](rows=ValueRows(part)) for part in _batches(entries)),
+    ]
+
+
+def _batches(rows: list[RowT]) -> Iterator[list[RowT]]:
+    return (rows[start : start + MAX_ROWS] for start in range(0, len(rows), MAX_ROWS))
+
+
+def _plan_tables(copy: Copy) -> TableRows:
+    (plan,) = copy.rows["plan"].values()
+    in_plan: Row = {"plan_id": copy.id}
+    yield "plan", [{**plan, "id": copy.id, **_head(copy.entries)}]
+    yield "plan_brief", [{**plan, **in_plan}]
+    steps = copy.rows.get("step", {})
+    yield (
+        "plan_step",
+        (
+            {**step, "id": i, **in_plan, "step_order": step["order"], "step_type": step["type"]}
+            for i, step in steps.items()
+        ),
+    )
+    yield "step_brief", ({**step, "step_id": i} for i, step in steps.items())
+    yield (
+        "step_result",
+        (
+            {**step, "step_id": i}
+            for i, step in steps.items()
+            if any(step.get(name) is not None for name in RESULT_COLUMNS)
+        ),
+    )
+    yield "branching_condition", _children(copy, "condition", in_plan)
+    yield "review", _children(copy, "review", in_plan)
+    sessions = copy.rows.get("session", {}).items()
+    yield "plan_session", ({**row, **in_plan, "session": name} for name, row in sessions)
+    yield "artifact", _children(copy, "artifact", in_plan)
+    creation = _creations(copy.entries, Entity.SOURCE)
+    yield "source", _children(copy, "source", {}, lambda i: creation[i])
+    yield "artifact_source", copy.rows.get("artifact_source", {}).values()
+    yield "usage", _children(copy, "usage", in_plan)
+
+
+def _run_tables(copy: Copy) -> TableRows:
+    (run,) = copy.rows["run"].values()
+    in_run: Row = {"run_id": copy.id}
+    yield "run", [{**run, "id": copy.id, **_head(copy.entries)}]
+    yield "run_brief", [{**run, **in_run}]
+    stages = copy.rows.get("stage_run", {}).items()
+    yield "stage_run", ({**stage, **in_run, "stage_slug": slug} for slug, stage in stages)
+    steps = copy.rows.get("stage_step", {}).items()
+    yield "stage_step", ({**step, **in_run, **_step_key(key)} for key, step in steps)
+    yield "job", _children(copy, "job", in_run)
+    parts = _children(copy, "job_part", in_run)
+    yield "job_part", ({**row, "job_id": row["id"]} for row in parts)
+    creation = _creations(copy.entries, Entity.DOCUMENT)
+    yield "document", _children(copy, "document", in_run, lambda i: creation[i])
+    yield "rendered_document", _children(copy, "rendered_document", in_run)
+    yield "late_result", _children(copy, "late_result", in_run)
+    yield "usage", _children(copy, "usage", in_run)
+
+
+def _children(
+    copy: Copy, kind: str, parent: Row, more: Callable[[str], Row] = lambda _: {}
+) -> Iterator[Row]:
+    for row_id, row in copy.rows.get(kind, {}).items():
+        yield {**row, **more(row_id), **copy.texts.get(row_id, {}), "id": row_id, **parent}
+
+
+def _head(entries: list[SealedEntry]) -> Row:
+    last = entries[-1]
+    seal = "\\x" + bytes(last.hash).hex()
+    return {"audit_seq": last.seq, "audit_hash": seal, "updated_at": rfc3339(last.at)}
+
+
+def _creations(entries: Iterable[SealedEntry], kind: Entity) -> dict[str, Row]:
+    """Return time and user of creation by row id, for rows that do not contain them."""
+    created: dict[str, Row] = {}
+    for entry in entries:
+        for change in audit.changes_of(json.loads(entry.details)):
+            if change.entity is kind and change.old is None and change.id not in created:
+                by: dict[str, Json] = {"created_by": entry.actor}
+                created[change.id] = {"created_at": rfc3339(entry.at), **by}
+    return created
+
+
+def _step_key(key: str) -> Row:
+    """Return stage and key of a step from its id in the audit, where the stage is escaped.
+
+    >>> _step_key("a~1b~0/c/d")
+    {'stage_slug': 'a/b~', 'step_key': 'c/d'}
+    """
+    stage, _, step = key.partition("/")
+    return {"stage_slug": stage.replace("~1", "/").replace("~0", "~"), "step_key": step}

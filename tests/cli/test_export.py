@@ -1,0 +1,268 @@
+"""`waybook export` and the import of a complete JSON export, into another database and org."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli.sample_runs import Worker
+from cli.terminal import Body, Terminal
+from embedded_postgres.data_directories import make_data_directory
+from waybook.app.operations.audit_verification import audited_subjects, verify_audit
+from waybook.app.operations.imports import import_export, read_export
+from waybook.app.queries.plan_export import PlanRows, export_json, read_plan_rows
+from waybook.app.queries.run_export import read_run_rows
+from waybook.cli.runtime import AppSession
+from waybook.core.decision_context import ALL_SCOPES, Scope
+from waybook.embedded_postgres.supervisor import attach
+from waybook.errors import Forbidden
+
+WITHOUT_ADMIN = ALL_SCOPES - {Scope.ADMIN}
+
+
+@pytest.fixture(scope="module")
+def elsewhere() -> Iterator[Terminal]:
+    """Return a second, empty data directory."""
+    with make_data_directory() as place, attach(place / "data") as attached:
+        yield Terminal(attached.data_dir)
+
+
+def _busy_plan(terminal: Terminal) -> str:
+    """Return a plan with results, research, a review, an output, a branch and usage."""
+    plan = terminal.call(
+        "create_research_plan",
+        name="Rivers, exported",
+        researchQuestion="Which river is longest?",
+        sessionId="morning",
+        steps=[
+            {"stepType": "search", "title": "=Look", "instructions": "Look it up.\n\nTwice."},
+            {"stepType": "analyze", "instructions": "Compare.", "dependsOn": [1]},
+            {"stepType": "synthesize", "instructions": "Write.", "dependsOn": [1, 2]},
+        ],
+        branchingConditions=[
+            {
+                "afterStepOrder": 1,
+                "conditionExpression": "result.found > 3",
+                "ifTrueAction": "add_steps",
+                "actionParams": {"steps": [{"stepType": "search", "instructions": "More."}]},
+            }
+        ],
+    )
+    plan_id = str(plan["planId"])
+    step = terminal.take(plan_id)
+    held = {"stepId": step["stepId"], "attempt": step["attempt"]}
+    research: Body = {"title": "Atlas", "content": {"km": 6650.5}, "kind": "finding"}
+    sources = [{"url": "https://example.org/atlas", "title": "An atlas", "quote": "long ☃"}]
+    terminal.call("store_research", stepId=step["stepId"], **research, sources=sources)
+    used: Body = {"inputTokens": 10, "outputTokens": 20, "costUsd": 0.25}
+    terminal.call("submit_step_result", **held, resultSummary={"found": 4}, usage=used)
+    second = terminal.take(plan_id)
+    asked: Body = {"summary": "Enough?", "questions": ["Which?"], "resultSummary": "Nile"}
+    terminal.call("request_user_review", stepId=second["stepId"], **asked)
+    output: Body = {"title": "Report", "mediaType": "text/markdown", "content": "# Nile\n\n☃"}
+    terminal.call("store_research_output", planId=plan_id, **output)
+    return plan_id
+
+
+@pytest.fixture(scope="module")
+def plan_id(terminal: Terminal) -> str:
+    return _busy_plan(terminal)
+
+
+@pytest.fixture(scope="module")
+def run_id(terminal: Terminal) -> str:
+    """Return a run with documents, rendered documents, a held job and a failed job."""
+
+    async def act(here: AppSession) -> str:
+        worker = Worker(here)
+        run = await worker.start("Reports, exported", models=2)
+        await worker.work(run, 5)
+        await worker.render()
+        job = await worker.call("get_next_job", runId=run)
+        named = {"jobId": job["jobId"], "attempt": job["attempt"]}
+        await worker.call("fail_job", **named, error="=cmd()", retryable=False)
+        await worker.call("get_next_job", runId=run, sessionId="evening")
+        return run
+
+    return terminal.inside(act)
+
+
+def _plan_rows(terminal: Terminal, plan_id: str) -> object:
+    async def act(here: AppSession) -> object:
+        return (await read_plan_rows(here.call, plan_id)).rows
+
+    return terminal.inside(act)
+
+
+def _run_rows(terminal: Terminal, run_id: str) -> object:
+    async def act(here: AppSession) -> object:
+        return (await read_run_rows(here.call, run_id)).rows
+
+    return terminal.inside(act)
+
+
+def _exported(terminal: Terminal, subject: str, folder: Path) -> Path:
+    file = folder / "export.json"
+    terminal.say("export", subject, "--format", "json", "--output", str(file))
+    return file
+
+
+def test_plan_export_imported_elsewhere_has_equal_rows_and_valid_audit(
+    terminal: Terminal, elsewhere: Terminal, plan_id: str, tmp_path: Path
+) -> None:
+    file = _exported(terminal, plan_id, tmp_path)
+    text = elsewhere.say("import", str(file), typed="y\n", columns=200)
+    assert f"✓ imported {plan_id}" in text
+    assert _plan_rows(elsewhere, plan_id) == _plan_rows(terminal, plan_id)
+    assert elsewhere.json_output("audit", "verify")["ok"]
+    last = elsewhere.json_output("audit", "list", plan_id)[0]
+    count = len(json.loads(file.read_bytes())["audit"])
+    assert (last["details"]["action"], last["details"]["entries"]) == ("imported", count)
+    again = elsewhere.run("import", str(file), "--yes")
+    assert again.exit_code == 1
+    assert f"has a plan with the id {plan_id} already" in again.stderr
+
+
+def test_imported_plan_continues_with_open_steps(
+    terminal: Terminal, elsewhere: Terminal, tmp_path: Path
+) -> None:
+    plan_id = terminal.plan("Continued elsewhere", steps=1)
+    elsewhere.say("import", str(_exported(terminal, plan_id, tmp_path)), "--yes")
+    step = elsewhere.take(plan_id)
+    held = {"stepId": step["stepId"], "attempt": step["attempt"]}
+    elsewhere.call("submit_step_result", **held, resultSummary="Nile")
+    assert elsewhere.json_output("status", plan_id)["status"] == "completed"
+    assert elsewhere.json_output("audit", "verify")["ok"]
+
+
+def test_run_export_imported_elsewhere_has_equal_rows_and_valid_audit(
+    terminal: Terminal, elsewhere: Terminal, run_id: str, tmp_path: Path
+) -> None:
+    file = _exported(terminal, run_id, tmp_path)
+    answer = elsewhere.json_output("import", str(file), "--yes")
+    assert (answer["kind"], answer["written"]) == ("run", True)
+    assert _run_rows(elsewhere, run_id) == _run_rows(terminal, run_id)
+    assert elsewhere.json_output("audit", "verify")["ok"]
+
+
+def test_export_imported_into_other_org_of_same_database_keeps_ids(
+    terminal: Terminal, run_id: str, plan_id: str, tmp_path: Path
+) -> None:
+    terminal.say("org", "add", "import-target")
+    for subject in (plan_id, run_id):
+        file = _exported(terminal, subject, tmp_path)
+        terminal.say("import", str(file), "--yes", "--org", "import-target")
+        file.unlink()
+        copied = terminal.say("export", subject, "--format", "json", "--org", "import-target")
+        assert json.loads(copied)["audit"][-1]["details"]["action"] == "imported"
+
+    async def verify(here: AppSession) -> list[bool]:
+        ctx = await here.for_org("import-target")
+        subjects = [s for s in await audited_subjects(ctx) if s.id in {plan_id, run_id}]
+        return [verdict.ok async for verdict in verify_audit(ctx, subjects)]
+
+    assert terminal.inside(verify) == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda e: e["audit"][1].update(actor="eve"), "entry 2 does not match its seal"),
+        (lambda e: e["audit"].pop(0), "entry 1 is missing"),
+        (lambda e: e["audit"].pop(), "its rows do not match its audit"),
+        (lambda e: e["steps"][0].update(title="Other"), "its rows do not match its audit"),
+        (lambda e: e["artifacts"].pop(), "its rows do not match its audit"),
+        (lambda e: e.update(steps=None), "has no list steps"),
+        (lambda e: e.update(version=1), "format version 1"),
+        (lambda e: e["audit"][0].pop("record"), "audit entry 1 of this export needs"),
+        (lambda e: e.update(format="other"), "not an export of Waybook"),
+    ],
+)
+def test_import_of_changed_export_is_refused(
+    terminal: Terminal,
+    elsewhere: Terminal,
+    plan_id: str,
+    tmp_path: Path,
+    change: Callable[[Body], object],
+    message: str,
+) -> None:
+    file = _exported(terminal, plan_id, tmp_path)
+    export = json.loads(file.read_bytes())
+    change(export)
+    file.write_text(json.dumps(export))
+    refused = elsewhere.run("import", str(file), "--yes")
+    assert refused.exit_code == 1
+    assert message in " ".join(refused.stderr.split())
+
+
+def test_import_dry_run_and_declined_prompt_write_nothing(
+    terminal: Terminal, elsewhere: Terminal, tmp_path: Path
+) -> None:
+    plan_id = terminal.plan("Never written")
+    file = _exported(terminal, plan_id, tmp_path)
+    for words, typed in ((("--dry-run",), None), ((), "n\n")):
+        result = elsewhere.run("import", str(file), *words, typed=typed)
+        assert result.exit_code == 0
+        assert "Nothing was written." in result.stderr
+    assert elsewhere.run("status", plan_id).exit_code == 1
+
+
+def test_export_csv_has_intervals_and_escapes_formulas(
+    terminal: Terminal, plan_id: str, run_id: str
+) -> None:
+    rows = list(csv.DictReader(io.StringIO(terminal.say("export", plan_id, "--format", "csv"))))
+    assert rows[0]["title"] == "'=Look"
+    assert (rows[0]["status"], rows[-1]["status"]) == ("completed", "awaiting_input")
+    assert all(float(row["seconds"]) >= 0 for row in rows)
+    jobs = list(csv.DictReader(io.StringIO(terminal.say("export", run_id, "--format", "csv"))))
+    assert {job["status"] for job in jobs} >= {"completed", "processing"}
+    assert any(job["user"] == "evening" for job in jobs)
+
+
+def test_export_markdown_and_mermaid_of_plan_and_run(
+    terminal: Terminal, plan_id: str, run_id: str
+) -> None:
+    assert "### 1. =Look" in terminal.say("export", plan_id)
+    assert "Depends on #1." in terminal.say("export", plan_id)
+    report = terminal.say("export", run_id)
+    assert report.startswith("# ")
+    assert "## Input" in report
+    assert "## Documents" in report
+    for subject in (plan_id, run_id):
+        assert terminal.say("export", subject, "--format", "mermaid").startswith("flowchart")
+
+
+def test_export_never_replaces_a_file_unless_forced(
+    terminal: Terminal, plan_id: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "report.md"
+    file.write_text("mine")
+    refused = terminal.run("export", plan_id, "--output", str(file))
+    assert (refused.exit_code, file.read_text()) == (1, "mine")
+    assert "--force" in refused.stderr
+    terminal.say("export", plan_id, "--output", str(file), "--force")
+    assert file.read_text().startswith("# Rivers, exported")
+
+
+def test_export_of_unknown_subject_is_refused(terminal: Terminal) -> None:
+    refused = terminal.run("export", "no such thing")
+    assert refused.exit_code == 1
+    assert "there is no plan and no run “no such thing” here" in refused.stderr
+
+
+def test_import_of_export_requires_administrator(terminal: Terminal, plan_id: str) -> None:
+    async def act(here: AppSession) -> None:
+        text = b"".join([part async for part in export_json(here.call, rows)])
+        call = replace(here.call, caller=replace(here.call.caller, scopes=WITHOUT_ADMIN))
+        with pytest.raises(Forbidden, match="only an administrator"):
+            await import_export(call, read_export(json.loads(text)))
+
+    async def read(here: AppSession) -> PlanRows:
+        return await read_plan_rows(here.call, plan_id)
+
+    rows = terminal.inside(read)
+    terminal.inside(act)
