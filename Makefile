@@ -66,7 +66,7 @@ demo: env
 # One worker more than cores: tests wait for processes to start.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal -q
 # The tests that need no database; tests/layers.py has the layers of all tests.
-UNIT := $(addprefix tests/,accounts conditions core dag fuzz integrations notifications plan plugins research run test_page_address.py test_redaction.py test_settings.py)
+UNIT := $(addprefix tests/,accounts conditions core dag fuzz importers integrations notifications plan plugins research run test_page_address.py test_redaction.py test_settings.py)
 SMOKE := tests/acceptance/test_smoke.py
 
 fast: env

@@ -34,6 +34,7 @@ LAYERS = {
     "embedded_postgres": "database",
     "faults": "faults",
     "fuzz": "unit",
+    "importers": "unit",
     "integrations": "unit",
     "notifications": "unit",
     "plan": "unit",

@@ -48,7 +48,7 @@ COMMANDS = {
     ),
     "import": (
         "waybook.cli.commands.import_plan:command",
-        "Import a plan or run from a complete JSON export.",
+        "Import a plan from Markdown, Mermaid, Task Master, beads or GitHub, or an export.",
     ),
     "dag": ("waybook.cli.commands.dag:group", "Prepared workflows: list, show, add."),
     "usage": ("waybook.cli.commands.usage:command", "Show token usage and cost."),

@@ -1,9 +1,13 @@
-"""`waybook import`: load a plan or run from a file."""
+"""`waybook import`: load a plan from a file of another tool, or a complete export of Waybook."""
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 import click
 import orjson
+from rich.table import Table
 from rich.text import Text
 
 from waybook.app.operations.imports import ExportFile, import_export, is_export, read_export
@@ -11,16 +15,75 @@ from waybook.cli.inputs import MEBIBYTE, STDIN, read_all
 from waybook.cli.options import database_options, json_option, org_option
 from waybook.cli.output import print_json
 from waybook.cli.runtime import get_console, load_settings, open_app
+from waybook.cli.terminal.errors import ToolError
+from waybook.dag.snapshots.rows import as_object
 from waybook.errors import InvalidInput
+from waybook.importers.formats import PlanFormat, decode, read_plan
+from waybook.importers.steps import ImportedPlan, renamed
 from waybook.json_values import Body
+from waybook.plan.model import NewStep
 from waybook.settings import Settings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 #: Maximum size in bytes of a complete export; a run of 10,000 jobs takes about 60 MiB.
 MAX_EXPORT_BYTES = 256 * MEBIBYTE
 
 
+#: Options that say how a file of another tool is read.
+READING = (
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice([str(form) for form in PlanFormat]),
+        help="Format of the file (default: detected by its content).",
+    ),
+    click.option("--name", metavar="NAME", help="Name of the new plan (default: from the file)."),
+    click.option("--all", "include_done", is_flag=True, help="Import tasks that are done too."),
+    click.option("--tag", metavar="TAG", help="Tag of a tasks.json (default: master)."),
+    click.option("--no-subtasks", is_flag=True, help="Keep subtasks of a tasks.json in the task."),
+)
+
+
+def reading_options(command: Command) -> Command:
+    """Add the options that say how a file is read."""
+    for option in reversed(READING):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingOptions:
+    form: str | None
+    name: str | None
+    include_done: bool
+    tag: str | None
+    no_subtasks: bool
+
+    def read(self, data: bytes) -> ImportedPlan:
+        """Return the plan in a file of another tool.
+
+        Raises:
+            InvalidInput: it contains no plan; with the line.
+        """
+        plan = read_plan(
+            decode(data),
+            PlanFormat(self.form) if self.form else None,
+            tag=self.tag,
+            subtasks=not self.no_subtasks,
+            include_done=self.include_done,
+        )
+        return renamed(plan, self.name)
+
+
+def pop_reading_options(flags: dict[str, Any]) -> ReadingOptions:
+    """Remove the reading options from the command's flags, and return them."""
+    return ReadingOptions(**{field.name: flags.pop(field.name) for field in fields(ReadingOptions)})
+
+
 @click.command()
 @click.argument("file", type=click.Path(allow_dash=True, dir_okay=False))
+@reading_options
 @click.option("--dry-run", is_flag=True, help="Check and show the content; write nothing.")
 @click.option("--yes", is_flag=True, help="Skip the confirmation prompt.")
 @org_option
@@ -29,44 +92,33 @@ MAX_EXPORT_BYTES = 256 * MEBIBYTE
 def command(
     *, file: str, dry_run: bool, yes: bool, org: str | None, as_json: bool, **flags: object
 ) -> None:
-    """Import a plan or run from a complete JSON export.
+    """Import a plan from Markdown, Mermaid, Task Master, beads or GitHub, or an export.
 
-    An export (`waybook export --format json`) is loaded with its ids and its audit chain; an
-    administrator may do this. FILE can be - for standard input, which then needs --yes.
+    Tasks become the steps of a new plan, which is shown before it is written. A complete JSON
+    export (`waybook export --format json`) is loaded with its ids and its audit chain, by an
+    administrator. FILE can be - for standard input, which then needs --yes or --dry-run.
     """
+    reading = pop_reading_options(flags)
     settings = load_settings(flags)
-    export = read_export(_read_json(read_all(file, MAX_EXPORT_BYTES)))
-    if not as_json:
-        _show_export(export)
-    if dry_run or not confirm(f"Import this {export.kind}?", file, yes=yes):
-        click.echo("Nothing was written.", err=True)
-    else:
-        asyncio.run(_import_export(settings, org, export))
+    data = read_all(file, MAX_EXPORT_BYTES)
+    export = _read_export(data) if reading.form is None else None
+    if export is not None:
         if not as_json:
-            get_console().print(Text.assemble(("✓ ", "green"), f"imported {export.id}"))
-    if as_json:
-        counts = {kind: len(rows) for kind, rows in export.rows.items()}
-        body = {"kind": export.kind, "id": export.id, "name": export.name, "rows": counts}
-        print_json({**body, "auditEntries": len(export.entries), "written": not dry_run})
-
-
-def _read_json(data: bytes) -> Body:
-    try:
-        value: Body = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise InvalidInput(f"line {error.lineno}: this is not JSON: {error.msg}") from None
-    if not is_export(value):
-        raise InvalidInput("this is not an export of Waybook; write one with: waybook export")
-    return value
-
-
-def _show_export(export: ExportFile) -> None:
-    console = get_console()
-    console.print(Text.assemble((export.kind, "dim"), "  ", (export.name, "bold")))
-    console.print(Text(f"id    {export.id}"))
-    counts = ", ".join(f"{kind} {len(rows)}" for kind, rows in export.rows.items())
-    console.print(Text(f"rows  {counts}"))
-    console.print(Text(f"audit {len(export.entries)} entries, chain and replay verified"))
+            _show_export(export)
+        written = not dry_run and confirm(f"Import this {export.kind}?", file, yes=yes)
+        if written:
+            asyncio.run(_import_export(settings, org, export))
+        report_import(_export_json(export), export.id, written=written, as_json=as_json)
+        return
+    plan = reading.read(data)
+    if not as_json:
+        show_plan(plan)
+    plan_id = ""
+    if not dry_run and confirm("Create this plan?", file, yes=yes):
+        plan_id = asyncio.run(create_plan(settings, org, plan_arguments(plan)))
+    body: Body = {"kind": "plan", "id": plan_id or None, **plan_arguments(plan)}
+    counts: Body = {"leftOut": plan.left_out, "ignored": plan.ignored}
+    report_import({**body, **counts}, plan_id, written=bool(plan_id), as_json=as_json)
 
 
 def confirm(question: str, file: str, *, yes: bool) -> bool:
@@ -80,6 +132,109 @@ def confirm(question: str, file: str, *, yes: bool) -> bool:
     if file == STDIN:
         raise InvalidInput("the file is read from standard input; add --yes, or --dry-run")
     return click.confirm(question)
+
+
+def report_import(body: Body, subject_id: str, *, written: bool, as_json: bool) -> None:
+    """Print the result of an import: JSON, the id, or that nothing was written."""
+    if as_json:
+        print_json({**body, "written": written})
+    elif written:
+        get_console().print(Text.assemble(("✓ ", "green"), f"imported {subject_id}"))
+    else:
+        click.echo("Nothing was written.", err=True)
+
+
+# Plans of other tools
+
+
+def show_plan(plan: ImportedPlan) -> None:
+    """Print the name, the question and the steps of a plan that is not written yet."""
+    console = get_console()
+    console.print(Text(plan.name, style="bold"))
+    if plan.question != plan.name:
+        console.print(Text(plan.question.split("\n")[0], style="dim"))
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for heading in ("#", "step", "type", "after", "line"):
+        table.add_column(heading, no_wrap=True, overflow="ellipsis")
+    lines = plan.lines or (0,) * len(plan.steps)
+    for order, (step, line) in enumerate(zip(plan.steps, lines, strict=True), start=1):
+        after = ", ".join(map(str, step.depends_on))
+        name = step.title or step.instructions.split("\n")[0]
+        table.add_row(str(order), Text(name), str(step.type), after, str(line or ""))
+    console.print(table)
+    if plan.left_out:
+        console.print(Text(f"{plan.left_out} done tasks are left out; --all imports them too"))
+    if plan.ignored:
+        console.print(Text(f"{plan.ignored} references to tasks outside the file are ignored"))
+
+
+def plan_arguments(plan: ImportedPlan) -> Body:
+    """Return the plan as arguments of `create_research_plan`."""
+    return {
+        "name": plan.name,
+        "researchQuestion": plan.question,
+        "steps": [_step_arguments(step) for step in plan.steps],
+    }
+
+
+def _step_arguments(step: NewStep) -> Body:
+    return {
+        "stepType": str(step.type),
+        "instructions": step.instructions,
+        **({"title": step.title} if step.title else {}),
+        **({"dependsOn": [*step.depends_on]} if step.depends_on else {}),
+    }
+
+
+async def create_plan(settings: Settings, org: str | None, arguments: Body) -> str:
+    """Create a plan with these arguments of `create_research_plan`, and return its id.
+
+    Raises:
+        ToolError: the tool refuses them.
+    """
+    async with open_app(settings) as here:
+        caller = (await here.for_org(org)).caller
+        answer = await here.app.dispatcher.dispatch(caller, "create_research_plan", arguments)
+    if answer.is_error:
+        raise ToolError(as_object(answer.body["error"]))
+    return str(answer.body["planId"])
+
+
+# Complete exports
+
+
+def _read_export(data: bytes) -> ExportFile | None:
+    """Return the content of a complete export; None if the file is something else.
+
+    Raises:
+        InvalidInput: it is an export that is not complete, or whose parts do not agree.
+    """
+    if data.lstrip()[:1] != b"{":
+        return None
+    try:
+        value: Body = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    return read_export(value) if is_export(value) else None
+
+
+def _show_export(export: ExportFile) -> None:
+    console = get_console()
+    console.print(Text.assemble((export.kind, "dim"), "  ", (export.name, "bold")))
+    console.print(Text(f"id    {export.id}"))
+    counts = ", ".join(f"{kind} {len(rows)}" for kind, rows in export.rows.items())
+    console.print(Text(f"rows  {counts}"))
+    console.print(Text(f"audit {len(export.entries)} entries, chain and replay verified"))
+
+
+def _export_json(export: ExportFile) -> Body:
+    return {
+        "kind": export.kind,
+        "id": export.id,
+        "name": export.name,
+        "rows": {kind: len(rows) for kind, rows in export.rows.items()},
+        "auditEntries": len(export.entries),
+    }
 
 
 async def _import_export(settings: Settings, org: str | None, export: ExportFile) -> None:

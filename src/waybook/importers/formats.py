@@ -1,0 +1,94 @@
+"""Detection of a file's format, and reading of the plan that it contains."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from functools import partial
+
+from waybook.errors import InvalidInput, TooLarge
+from waybook.importers.beads import is_beads, read_beads
+from waybook.importers.github_issue import is_github_issue, read_github_issue
+from waybook.importers.located_json import read_json
+from waybook.importers.markdown import read_markdown
+from waybook.importers.mermaid import is_mermaid, read_mermaid
+from waybook.importers.steps import MAX_LENGTH, ImportedPlan, ItemList, at_line, build_plan
+from waybook.importers.task_master import is_task_master, read_task_master
+
+
+class PlanFormat(StrEnum):
+    MARKDOWN = "markdown"
+    MERMAID = "mermaid"
+    TASK_MASTER = "task-master"
+    BEADS = "beads"
+    GITHUB = "github"
+
+
+def decode(data: bytes) -> str:
+    """Return the text of a file.
+
+    Raises:
+        InvalidInput: it is not UTF-8, or contains NUL characters; with the line.
+        TooLarge: it is longer than any plan.
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise at_line(data.count(b"\n", 0, error.start) + 1, "this is not UTF-8") from None
+    if "\0" in text:
+        raise at_line(text.count("\n", 0, text.index("\0")) + 1, "this line has a NUL character")
+    if len(text) > MAX_LENGTH:
+        raise TooLarge(f"line 1: this is longer than {MAX_LENGTH:,} characters", limit=MAX_LENGTH)
+    return text
+
+
+def detect_format(text: str) -> PlanFormat:
+    """Return the format of a text, by its content.
+
+    Raises:
+        InvalidInput: it looks like JSON of an unknown form; with the line.
+    """
+    start = text.removeprefix("\ufeff").lstrip()
+    if not start.startswith(("{", "[")):
+        return PlanFormat.MERMAID if is_mermaid(text) else PlanFormat.MARKDOWN
+    try:
+        data = read_json(text.removeprefix("\ufeff"))
+    except InvalidInput:
+        # Several objects, one in each line, are no JSON document.
+        first = read_json(start.split("\n", 1)[0], text.count("\n", 0, text.index(start[0])) + 1)
+        if is_beads(first):
+            return PlanFormat.BEADS
+        raise
+    if is_task_master(data):
+        return PlanFormat.TASK_MASTER
+    if is_github_issue(data):
+        return PlanFormat.GITHUB
+    if is_beads(data):
+        return PlanFormat.BEADS
+    if start.startswith("[") and is_mermaid(text) is False and not isinstance(data, list | dict):
+        return PlanFormat.MARKDOWN
+    raise at_line(
+        1, "this JSON is no tasks.json, no issue of gh and no beads file; name its --format"
+    )
+
+
+def read_plan(
+    text: str,
+    form: PlanFormat | None = None,
+    *,
+    tag: str | None = None,
+    subtasks: bool = True,
+    include_done: bool = False,
+) -> ImportedPlan:
+    """Return the plan in a text of this format, or of the detected one.
+
+    Raises:
+        InvalidInput: it does not contain a plan; with the line.
+    """
+    readers: dict[PlanFormat, Callable[[str], ItemList]] = {
+        PlanFormat.MARKDOWN: read_markdown,
+        PlanFormat.MERMAID: read_mermaid,
+        PlanFormat.TASK_MASTER: partial(read_task_master, tag=tag, subtasks=subtasks),
+        PlanFormat.BEADS: read_beads,
+        PlanFormat.GITHUB: read_github_issue,
+    }
+    found = readers[form or detect_format(text)](text)
+    return build_plan(found, include_done=include_done)

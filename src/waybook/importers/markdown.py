@@ -1,0 +1,292 @@
+"""Plans in Markdown: a report that Waybook exported, a check list, a numbered list, or headings."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from waybook.importers.references import take_references
+from waybook.importers.steps import Item, ItemList, at_line
+from waybook.plan.model import StepType
+
+_HEADING: Final = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*$")
+_FENCE: Final = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
+_CHECK: Final = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\][ \t]+(.*\S)")
+_NUMBERED: Final = re.compile(r"([ \t]*)(\d{1,9})[.)][ \t]+(.*\S)")
+_BULLET: Final = re.compile(r"([ \t]*)[-*+][ \t]+(.*\S)")
+_LEADING_NUMBER: Final = re.compile(
+    r"(?:(?:step|task|phase)\s+#?)?(\d{1,6}(?:\.\d{1,6})*)[.):]\s+(?=\S)", re.IGNORECASE
+)
+#: Heading of the steps in a report of Waybook, of one step, and the line with its status.
+_REPORT_STEPS: Final = "## Steps"
+_REPORT_STEP: Final = re.compile(r"### (\d{1,6})\. (.*)")
+_REPORT_STATUS: Final = re.compile(r"\S+ ([^,]+), ([a-z]+)(?:, attempt \d+)?")
+DONE_LABELS: Final = frozenset({"completed", "skipped"})
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    number: int
+    text: str
+    #: Whether the line is inside a code block, where nothing is structure.
+    is_code: bool
+
+    def heading(self) -> tuple[int, str] | None:
+        """Return level and text of a heading, or None."""
+        match = None if self.is_code else _HEADING.fullmatch(self.text)
+        return (len(match[1]), match[2].strip()) if match else None
+
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Return the match of the whole line outside of code, or None."""
+        return None if self.is_code else pattern.fullmatch(self.text)
+
+
+def read_markdown(text: str) -> ItemList:
+    """Return the tasks of a Markdown document.
+
+    Raises:
+        InvalidInput: it has no tasks; with the line.
+    """
+    lines = [*_lines(text)]
+    if any(line.text == _REPORT_STEPS and not line.is_code for line in lines) and any(
+        line.match(_REPORT_STEP) for line in lines
+    ):
+        return _report(lines)
+    found = _preamble(lines)
+    for read in (_check_list, _numbered_list, _headings, _bullets):
+        items = [*read(lines)]
+        if items:
+            for item in _numbered_once(items):
+                found.add(item)
+            return found
+    raise at_line(
+        max(1, len(lines)),
+        "no tasks up to here; write them as “- [ ] task”, “1. task”, or headings with text",
+    )
+
+
+def read_check_list(text: str) -> list[Item]:
+    """Return the items of a document's check lists; references keep their `#`."""
+    return _numbered_once([*_check_list([*_lines(text)])], strip="")
+
+
+def _numbered_once(items: Sequence[Item], strip: str = "#") -> list[Item]:
+    """Return the items with their own numbers as keys if these are unique, else their places."""
+    is_unique = len({item.key for item in items}) == len(items)
+    return [
+        replace(
+            item,
+            key=item.key if is_unique else str(place),
+            after=tuple((key.lstrip(strip) if strip else key, line) for key, line in item.after),
+        )
+        for place, item in enumerate(items, start=1)
+    ]
+
+
+def _lines(text: str) -> Iterator[Line]:
+    fence: str | None = None
+    ended = re.split(r"\r?\n", text.removeprefix("\ufeff"))
+    for number, line in enumerate(ended, start=1):
+        mark = _FENCE.match(line)
+        if fence is None and mark:
+            fence = mark[1]
+            yield Line(number, line, is_code=True)
+        elif fence is not None:
+            closes = mark is not None and line.strip() == mark[1] and mark[1].startswith(fence)
+            yield Line(number, line, is_code=True)
+            fence = None if closes else fence
+        else:
+            yield Line(number, line, is_code=False)
+
+
+def _preamble(lines: Sequence[Line]) -> ItemList:
+    """Return the title and the text below it, up to the first heading, list or code."""
+    found, texts = ItemList(), list[str]()
+    for line in lines:
+        heading = line.heading()
+        if heading and heading[0] == 1 and not found.name and not any(texts):
+            found.name = heading[1]
+        elif heading or line.is_code or line.match(_NUMBERED) or line.match(_BULLET):
+            break
+        else:
+            texts.append(line.text.removeprefix("> "))
+    found.question = "\n".join(texts).strip()
+    return found
+
+
+# Lists
+
+
+def _check_list(lines: Sequence[Line]) -> Iterator[Item]:
+    return _list(lines, _CHECK, lambda match: (match[3], match[2] != " "))
+
+
+def _numbered_list(lines: Sequence[Line]) -> Iterator[Item]:
+    return _list(lines, _NUMBERED, lambda match: (f"{match[2]}. {match[3]}", False))
+
+
+def _bullets(lines: Sequence[Line]) -> Iterator[Item]:
+    return _list(lines, _BULLET, lambda match: (match[2], False))
+
+
+def _list(
+    lines: Sequence[Line],
+    pattern: re.Pattern[str],
+    read: Callable[[re.Match[str]], tuple[str, bool]],
+) -> Iterator[Item]:
+    """Yield the items of the lists at the outermost indentation; deeper lines are their text."""
+    starts = [(place, match) for place, line in enumerate(lines) if (match := line.match(pattern))]
+    if not starts:
+        return
+    outer = min(_indent(match[1]) for _, match in starts)
+    starts = [(place, match) for place, match in starts if _indent(match[1]) <= outer]
+    section = ""
+    for index, (place, match) in enumerate(starts):
+        end = starts[index + 1][0] if index + 1 < len(starts) else len(lines)
+        above = lines[starts[index - 1][0] if index else 0 : place]
+        headings = [heading for line in above if (heading := line.heading())]
+        # The heading of level 1 is the name of the plan.
+        section = next((name for level, name in reversed(headings) if level > 1), section)
+        words, done = read(match)
+        body = [*_body(lines[place + 1 : end], outer)]
+        yield _item(words, body, lines[place].number, index + 1, section=section, done=done)
+
+
+def _body(lines: Sequence[Line], outer: int) -> Iterator[Line]:
+    """Yield the lines that belong to a list item: deeper ones, and code; until a heading."""
+    for line in lines:
+        if line.heading():
+            return
+        if not line.text.strip() or line.is_code or _indent(line.text) > outer:
+            yield line
+        else:
+            return
+
+
+def _indent(text: str) -> int:
+    spaces = text[: len(text) - len(text.lstrip(" \t"))]
+    return len(spaces.expandtabs(4))
+
+
+# Headings
+
+
+def _headings(lines: Sequence[Line]) -> Iterator[Item]:
+    """Yield one item for each heading of the highest level that occurs more than once."""
+    headings = [(place, h) for place, line in enumerate(lines) if (h := line.heading())]
+    levels = [level for _, (level, _) in headings]
+    repeated = [level for level in sorted({*levels}) if levels.count(level) > 1]
+    if not repeated:
+        return
+    level = repeated[0]
+    ends = [place for place, (other, _) in headings if other <= level] + [len(lines)]
+    starts = [(place, name) for place, (other, name) in headings if other == level]
+    for index, (place, name) in enumerate(starts, start=1):
+        end = next(e for e in ends if e > place)
+        yield _item(name, lines[place + 1 : end], lines[place].number, index)
+
+
+def _item(
+    words: str,
+    body: Sequence[Line],
+    number: int,
+    place: int,
+    *,
+    section: str = "",
+    done: bool = False,
+) -> Item:
+    title, keys = take_references(words)
+    after = [(key, number) for key in keys]
+    texts = []
+    for line in body:
+        rest, more = (line.text, []) if line.is_code else take_references(line.text)
+        after += [(key, line.number) for key in more]
+        # A line that is nothing but a reference is no part of the instructions.
+        if not more or rest:
+            texts.append(line.text)
+    named = _LEADING_NUMBER.match(title)
+    key, title = (named[1], title[named.end() :]) if named else (str(place), title)
+    text = _dedent(texts)
+    if section:
+        text = f"{text}\n\nPart of: {section}".strip()
+    return Item(
+        key=key,
+        title=title,
+        text=f"{title}\n\n{text}" if text else title,
+        line=number,
+        done=done,
+        after=tuple(after),
+    )
+
+
+def _dedent(texts: Sequence[str]) -> str:
+    least = min((_indent(text) for text in texts if text.strip()), default=0)
+    cut = [text[least:] if text[:least].isspace() or not least else text.strip() for text in texts]
+    return "\n".join(text.rstrip() for text in cut).strip("\n")
+
+
+# Report of Waybook
+
+
+def _report(lines: Sequence[Line]) -> ItemList:
+    found = ItemList()
+    first = next(place for place, line in enumerate(lines) if line.text == _REPORT_STEPS)
+    head = lines[:first]
+    found.name = next((h[1] for line in head if (h := line.heading())), "")
+    found.question = _quotation(head)
+    starts = [
+        (place, match)
+        for place, line in enumerate(lines)
+        if place > first and (match := line.match(_REPORT_STEP))
+    ]
+    end = next(
+        (p for p, line in enumerate(lines) if p > first and _ends_steps(line)),
+        len(lines),
+    )
+    starts = [(place, match) for place, match in starts if place < end]
+    for index, (place, match) in enumerate(starts):
+        until = starts[index + 1][0] if index + 1 < len(starts) else end
+        found.add(_report_step(match, lines[place:until]))
+    if not found.items:
+        raise at_line(lines[first].number, "this report has no steps")
+    return found
+
+
+def _ends_steps(line: Line) -> bool:
+    heading = line.heading()
+    return heading is not None and heading[0] <= _REPORT_STEPS.count("#")
+
+
+def _report_step(match: re.Match[str], lines: Sequence[Line]) -> Item:
+    number, after, status = lines[0].number, list[tuple[str, int]](), None
+    for line in lines[1:]:
+        if line.text.startswith(">"):
+            break
+        status = status or line.match(_REPORT_STATUS)
+        _, keys = take_references(line.text)
+        after += [(key.removeprefix("#"), line.number) for key in keys]
+    if status is None or status[2] not in {str(kind) for kind in StepType}:
+        raise at_line(number, f"step {match[1]} of this report has no line with status and type")
+    text = _quotation(lines)
+    # The heading of a step without a title is the first line of its instructions.
+    is_untitled = match[2] == " ".join(text.strip().split("\n", 1)[0].split())
+    return Item(
+        key=match[1],
+        title="" if is_untitled else match[2],
+        text=text or match[2],
+        line=number,
+        type=StepType(status[2]),
+        done=status[1] in DONE_LABELS,
+        after=tuple(after),
+    )
+
+
+def _quotation(lines: Sequence[Line]) -> str:
+    """Return the first quotation in these lines."""
+    quoted: list[str] = []
+    for line in lines:
+        if line.text.startswith(">"):
+            quoted.append(line.text[1:].removeprefix(" "))
+        elif quoted:
+            break
+    return "\n".join(quoted)

@@ -1,0 +1,288 @@
+"""Mermaid flowcharts: nodes are steps, and arrows are dependencies."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html import unescape
+from typing import Final
+
+from waybook.importers.steps import Item, ItemList, at_line
+
+_HEADER: Final = re.compile(r"\s*(?:flowchart(?:-elk)?|graph)\b\s*(?:TB|TD|BT|RL|LR)?\s*;?\s*(.*)")
+_IGNORED: Final = re.compile(
+    r"(?:classDef|class|style|linkStyle|click|direction|accTitle|accDescr)\b.*"
+)
+_SUBGRAPH: Final = re.compile(r"subgraph\b\s*(.*)")
+_WORD: Final = r"[^\s\[\](){}<>|&;\"'`=~.@:-]+"
+_ID: Final = re.compile(rf"{_WORD}(?:[-.](?![-.>]){_WORD})*")
+#: Delimiters of the text of a node, longest first.
+_SHAPES: Final = (
+    *(("(((", ")))"), ("([", "])"), ("[[", "]]"), ("[(", ")]"), ("((", "))"), ("{{", "}}")),
+    *(("[/", "/]"), ("[/", "\\]"), ("[\\", "\\]"), ("[\\", "/]")),
+    *(("[", "]"), ("(", ")"), ("{", "}"), (">", "]")),
+)
+_LINK: Final = re.compile(
+    r"""\s*(?P<tail>[<xo](?=[-=]))?
+        (?:(?P<plain>--+|==+|-\.+-?|~~~+)(?P<head>>|[xo](?!\w))?
+        )""",
+    re.VERBOSE,
+)
+_LABELED_LINK: Final = re.compile(
+    r"\s*(?P<tail>[<xo])?(?:--(?![->])\s*(?P<a>[^-|\n]+?)\s*--+(?P<ha>[->xo])"
+    r"|==(?![=>])\s*(?P<b>[^=|\n]+?)\s*==+(?P<hb>[=>xo])"
+    r"|-\.(?![->.])\s*(?P<c>[^|\n]+?)\s*\.+-(?P<hc>>)?)"
+)
+_LINK_NAME: Final = re.compile(r"\s*([\w-]+)@(?=[<xo]?[-=~])")
+_PIPE_LABEL: Final = re.compile(r"\s*\|([^|\n]*)\|")
+_ATTRIBUTES: Final = re.compile(r"@\{([^}\n]*)\}")
+_LABEL: Final = re.compile(r"label\s*:\s*(\"[^\"]*\"|'[^']*'|[^,}]+)")
+_CLASS: Final = re.compile(r":::[\w-]+")
+_ENTITY: Final = re.compile(r"#(\w+);")
+_BREAK: Final = re.compile(r"<br\s*/?>", re.IGNORECASE)
+#: Second line of a node that Waybook exported: its status and its step number.
+_STATUS_NOTE: Final = re.compile(r"\S+ [a-z ]+, step \d+")
+
+
+#: Code point above which an entity is not replaced, since surrogates cannot be stored.
+FIRST_SURROGATE: Final = 0xD800
+#: Maximum number of lines of the text of one node.
+MAX_LABEL_LINES: Final = 20
+
+
+@dataclass(slots=True)
+class _Chart:
+    title: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+    edges: list[tuple[str, str, str, int]] = field(default_factory=list)
+    members: dict[str, list[str]] = field(default_factory=dict)
+    open_groups: list[str] = field(default_factory=list)
+    #: Names of links, which a statement such as `e1@{ animate: true }` refers to.
+    link_names: set[str] = field(default_factory=set)
+
+    def node(self, key: str, label: str | None, line: int) -> None:
+        self.lines.setdefault(key, line)
+        if label is not None:
+            self.labels[key] = label
+        for group in self.open_groups:
+            if key not in self.members[group]:
+                self.members[group].append(key)
+
+
+def is_mermaid(text: str) -> bool:
+    """Return whether the first statement of a text begins a flowchart."""
+    return any(_HEADER.fullmatch(line) for _, line in list(_statements(text))[:1])
+
+
+def read_mermaid(text: str) -> ItemList:
+    """Return the nodes of a flowchart; the text on an arrow becomes a condition in words.
+
+    Raises:
+        InvalidInput: a statement cannot be read, or the chart has no nodes; with the line.
+    """
+    chart, begun, last = _Chart(title=_front_matter_title(text)), False, 1
+    for number, statement in _statements(text):
+        last = number
+        header = _HEADER.fullmatch(statement)
+        if not begun:
+            if header is None:
+                raise at_line(number, "a flowchart begins with “flowchart LR” or “graph TD”")
+            begun, rest = True, header[1].strip()
+        else:
+            rest = statement.strip()
+        if rest:
+            _read_statement(chart, rest, number)
+    if chart.open_groups:
+        raise at_line(last, f"the subgraph {chart.open_groups[-1]} has no end")
+    found = ItemList(name=chart.title, is_graph=True)
+    for item in _items(chart):
+        found.add(item)
+    if not found.items:
+        raise at_line(last, "this flowchart has no nodes")
+    return found
+
+
+def _front_matter_title(text: str) -> str:
+    match = re.match(r"\s*---\n(.*?)\n---", text, re.DOTALL)
+    title = re.search(r"^title:\s*(.+)$", match[1], re.MULTILINE) if match else None
+    return title[1].strip().strip("\"'") if title else ""
+
+
+def _statements(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the statements with their lines, without comments, front matter and code fences."""
+    front = False
+    for number, line in _joined_lines(text):
+        stripped = line.strip()
+        if stripped == "---":
+            front = not front
+        elif not front and stripped and not stripped.startswith(("%%", "```")):
+            for part in _split_outside_quotes(stripped):
+                if part.strip():
+                    yield number, part
+
+
+def _joined_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines; a quoted text that begins with a backtick may go on in the next lines."""
+    pending: tuple[int, str] | None = None
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+        first, before = pending or (number, "")
+        whole = f"{before}<br>{line.strip()}" if pending else line
+        is_open = whole.rfind('"`') > whole.rfind('`"') and number - first < MAX_LABEL_LINES
+        pending = (first, whole) if is_open else None
+        if pending is None:
+            yield first, whole
+    if pending is not None:
+        yield pending
+
+
+def _split_outside_quotes(line: str) -> Iterator[str]:
+    """Yield the parts of a line between semicolons that are neither quoted nor of an entity."""
+    start, quoted = 0, False
+    for place, char in enumerate(line):
+        if char == '"':
+            quoted = not quoted
+        is_entity = re.search(r"#\w+$", line[max(0, place - 12) : place]) is not None
+        if char == ";" and not quoted and not is_entity:
+            yield line[start:place]
+            start = place + 1
+    yield line[start:]
+
+
+def _read_statement(chart: _Chart, text: str, number: int) -> None:
+    group = _SUBGRAPH.fullmatch(text)
+    if group:
+        key = _group_key(group[1], len(chart.members))
+        chart.members.setdefault(key, [])
+        chart.open_groups.append(key)
+    elif text == "end":
+        if not chart.open_groups:
+            raise at_line(number, "“end” without a subgraph")
+        chart.open_groups.pop()
+    elif not _IGNORED.fullmatch(text):
+        _read_chain(chart, text, number)
+
+
+def _group_key(text: str, count: int) -> str:
+    match = _ID.match(text.strip())
+    return match[0] if match else f"subgraph {count + 1}"
+
+
+def _read_chain(chart: _Chart, text: str, number: int) -> None:
+    """Read nodes joined by `&`, then links and more nodes, to the end of the statement."""
+    sources, place = _read_nodes(chart, text, 0, number)
+    while place < len(text.rstrip()):
+        named = _LINK_NAME.match(text, place)
+        if named:
+            chart.link_names.add(named[1])
+            place = named.end()
+        label, direction, place = _read_link(text, place, number)
+        targets, place = _read_nodes(chart, text, place, number)
+        for source in sources:
+            for target in targets:
+                if direction > 0:
+                    chart.edges.append((source, target, label, number))
+                elif direction < 0:
+                    chart.edges.append((target, source, label, number))
+        sources = targets
+
+
+def _read_nodes(chart: _Chart, text: str, place: int, number: int) -> tuple[list[str], int]:
+    keys: list[str] = []
+    while True:
+        place += len(text[place:]) - len(text[place:].lstrip())
+        match = _ID.match(text, place)
+        if match is None:
+            raise at_line(number, f"a node is expected at “{text[place : place + 30]}”")
+        label, place = _read_label(text, match.end(), number)
+        if match[0] not in chart.members and match[0] not in chart.link_names:
+            chart.node(match[0], label, number)
+        keys.append(match[0])
+        rest = text[place:].lstrip()
+        if not rest.startswith("&"):
+            return keys, place
+        place = len(text) - len(rest) + 1
+
+
+def _read_label(text: str, place: int, number: int) -> tuple[str | None, int]:
+    label: str | None = None
+    attributes = _ATTRIBUTES.match(text, place)
+    if attributes:
+        named = _LABEL.search(attributes[1])
+        label, place = named and named[1].strip().strip("\"'"), attributes.end()
+    else:
+        for opening, closing in _SHAPES:
+            if text.startswith(opening, place):
+                end = _closing(text, place + len(opening), closing)
+                if end is not None:
+                    label, place = text[place + len(opening) : end], end + len(closing)
+                    break
+        else:
+            if place < len(text) and text[place] in "[({":
+                raise at_line(number, f"the text at “{text[place : place + 30]}” is not closed")
+    class_name = _CLASS.match(text, place)
+    return label, class_name.end() if class_name else place
+
+
+def _closing(text: str, start: int, closing: str) -> int | None:
+    """Return where the text of a node ends; quoted text may contain the delimiter."""
+    if text.startswith('"', start):
+        quote = text.find('"', start + 1)
+        return quote + 1 if quote > 0 and text.startswith(closing, quote + 1) else None
+    end = text.find(closing, start)
+    return end if end >= 0 else None
+
+
+def _read_link(text: str, place: int, number: int) -> tuple[str, int, int]:
+    """Return the text on a link, its direction (1, -1, or 0 without an arrow), and its end."""
+    labeled = _LABELED_LINK.match(text, place)
+    if labeled:
+        label = labeled["a"] or labeled["b"] or labeled["c"] or ""
+        head = labeled["ha"] or labeled["hb"] or labeled["hc"] or ""
+        end, tail = labeled.end(), labeled["tail"]
+    else:
+        link = _LINK.match(text, place)
+        if link is None:
+            raise at_line(number, f"a link such as --> is expected at “{text[place : place + 30]}”")
+        label, head, end, tail = "", link["head"] or "", link.end(), link["tail"]
+        pipe = _PIPE_LABEL.match(text, end)
+        if pipe:
+            label, end = pipe[1], pipe.end()
+    if head == ">" and tail == "<":
+        raise at_line(number, "an arrow in both directions is no order; remove one direction")
+    return _plain(label), (head == ">") - (tail == "<"), end
+
+
+def _plain(label: str) -> str:
+    """Return a label as plain text, with line breaks, without quotes and entities."""
+    text = label.strip().strip('"').strip("`")
+    text = _BREAK.sub("\n", text)
+    text = _ENTITY.sub(lambda m: chr(int(m[1])) if _is_character(m[1]) else f"&{m[1]};", text)
+    return unescape(text).strip()
+
+
+def _is_character(digits: str) -> bool:
+    return digits.isascii() and digits.isdecimal() and 0 < int(digits[:8]) < FIRST_SURROGATE
+
+
+def _items(chart: _Chart) -> Iterator[Item]:
+    after: dict[str, list[tuple[str, int]]] = {}
+    conditions: dict[str, list[str]] = {}
+    titles = {key: _plain(chart.labels.get(key, key)) or key for key in chart.lines}
+    for source, target, label, line in chart.edges:
+        for later in chart.members.get(target, [target]):
+            for earlier in chart.members.get(source, [source]):
+                after.setdefault(later, []).append((earlier, line))
+                if label:
+                    name = titles[earlier].split("\n")[0]
+                    conditions.setdefault(later, []).append(f"Only if “{name}” gives: {label}")
+    for key, line in chart.lines.items():
+        title, *rest = titles[key].split("\n")
+        texts = [text for text in rest if not _STATUS_NOTE.fullmatch(text.strip())]
+        texts += conditions.get(key, [])
+        yield Item(
+            key=key,
+            title=title,
+            text="\n".join([title, *texts]),
+            line=line,
+            after=tuple(after.get(key, ())),
+        )

@@ -1,0 +1,224 @@
+"""Steps read from a file of another tool, and the plan that they make.
+
+Every parser produces items with the line that they come from, so that each error names a line.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from waybook.errors import InvalidInput, TooLarge
+from waybook.plan.model import MAX_STEPS, NewStep, StepType
+
+#: Maximum length of an imported file in characters, and maximum number of items that it may
+#: contain, done ones included.
+MAX_LENGTH: Final = 4 * 1024 * 1024
+MAX_ITEMS: Final = 5_000
+#: Limits of the tool that creates plans, for names and for texts.
+MAX_NAME_LENGTH: Final = 200
+MAX_TEXT_LENGTH: Final = 20_000
+
+
+def at_line(line: int, message: str) -> InvalidInput:
+    """Return the error for a file that is wrong in this line.
+
+    >>> at_line(3, "there is no step 9").message
+    'line 3: there is no step 9'
+    """
+    return InvalidInput(f"line {line}: {message}", line=line)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """Task in a file, before its references are resolved."""
+
+    #: Name by which other items refer to this one.
+    key: str
+    title: str
+    text: str = ""
+    line: int
+    type: StepType = StepType.CUSTOM
+    done: bool = False
+    #: Keys of the items that must be over before this one begins, with the line of each reference.
+    after: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedPlan:
+    """Plan read from a file; nothing is written yet."""
+
+    name: str
+    question: str
+    steps: tuple[NewStep, ...]
+    #: Line of the file that each step comes from.
+    lines: tuple[int, ...] = ()
+    #: Number of tasks that are done and therefore left out.
+    left_out: int = 0
+    #: Number of ignored references to tasks that the file does not contain.
+    ignored: int = 0
+
+
+@dataclass(slots=True)
+class ItemList:
+    """Items of a file with a plan name and a question."""
+
+    name: str = ""
+    question: str = ""
+    items: list[Item] = field(default_factory=list)
+    #: Whether the file has edges instead of an order, so that steps are sorted by dependency.
+    is_graph: bool = False
+    #: Whether a reference to an item that the file does not contain is ignored.
+    ignores_unknown: bool = False
+
+    def add(self, item: Item) -> None:
+        """Append an item.
+
+        Raises:
+            TooLarge: the file has too many.
+        """
+        if len(self.items) >= MAX_ITEMS:
+            raise TooLarge(
+                f"line {item.line}: more than {MAX_ITEMS:,} tasks; import a part of the file",
+                limit=MAX_ITEMS,
+                line=item.line,
+            )
+        self.items.append(item)
+
+
+def build_plan(found: ItemList, *, include_done: bool) -> ImportedPlan:
+    """Return the plan that these items make; done items are left out unless `include_done`.
+
+    Raises:
+        InvalidInput: no item is open, a reference is unknown, items wait for each other, or a text
+            is too long; with the line.
+    """
+    by_key = _by_key(found.items)
+    before = [_resolved(item, by_key, found) for item in found.items]
+    order = _sorted(found.items, before) if found.is_graph else range(len(found.items))
+    _refuse_circle(found.items, before)
+    kept = [n for n in order if include_done or not found.items[n].done]
+    left_out = len(found.items) - len(kept)
+    if not kept:
+        line = found.items[0].line if found.items else 1
+        why = f"all {left_out} tasks are done; --all imports them too" if left_out else "no tasks"
+        raise at_line(line, why)
+    if len(kept) > MAX_STEPS:
+        raise TooLarge(
+            f"line {found.items[kept[MAX_STEPS]].line}: this file has {len(kept)} open tasks, and "
+            f"a plan may have {MAX_STEPS} steps; import a part of it",
+            limit=MAX_STEPS,
+            line=found.items[kept[MAX_STEPS]].line,
+        )
+    place = {n: position for position, n in enumerate(kept, start=1)}
+    steps = tuple(_step(found.items[n], _kept_orders(before[n], place)) for n in kept)
+    name = _shorten(found.name or found.items[kept[0]].title)
+    return ImportedPlan(
+        name=name,
+        question=(found.question.strip() or name)[:MAX_TEXT_LENGTH],
+        steps=steps,
+        lines=tuple(found.items[n].line for n in kept),
+        left_out=left_out,
+        ignored=sum(key not in by_key for n in kept for key, _ in found.items[n].after),
+    )
+
+
+def _by_key(items: Sequence[Item]) -> dict[str, int]:
+    by_key: dict[str, int] = {}
+    for number, item in enumerate(items):
+        if item.key in by_key:
+            first = items[by_key[item.key]].line
+            raise at_line(item.line, f"the task {item.key} is there already, in line {first}")
+        by_key[item.key] = number
+    return by_key
+
+
+def _resolved(item: Item, by_key: dict[str, int], found: ItemList) -> list[tuple[int, int]]:
+    """Return the numbers of the items that must be over before this one, with lines."""
+    resolved: dict[int, int] = {}
+    for key, line in item.after:
+        if key in by_key:
+            resolved.setdefault(by_key[key], line)
+        elif not found.ignores_unknown:
+            raise at_line(line, f"“{item.title}” depends on {key}, which is not in this file")
+    return list(resolved.items())
+
+
+def _sorted(items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]) -> list[int]:
+    """Return the numbers of the items in an executable order, otherwise as in the file."""
+    behind: list[list[int]] = [[] for _ in items]
+    left = [len(edges) for edges in before]
+    for number, edges in enumerate(before):
+        for earlier, _ in edges:
+            behind[earlier].append(number)
+    free = [number for number, waits in enumerate(left) if not waits]
+    order: list[int] = []
+    while free:
+        number = heapq.heappop(free)
+        order.append(number)
+        for later in behind[number]:
+            left[later] -= 1
+            if not left[later]:
+                heapq.heappush(free, later)
+    return order
+
+
+def _refuse_circle(items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]) -> None:
+    """Raise an error with the line of a reference if items wait for each other.
+
+    Raises:
+        InvalidInput: they do.
+    """
+    stuck = set(range(len(items))) - {*_sorted(items, before)}
+    if not stuck:
+        return
+    # Items behind a circle are stuck too, so walk back until an item repeats: it is in the circle.
+    number, seen = min(stuck), set[int]()
+    while number not in seen:
+        seen.add(number)
+        number = next(n for n, _ in before[number] if n in stuck)
+    circle = [*_circle(number, before, stuck)]
+    names = ", ".join(f"“{items[n].title}”" for n, _ in circle)
+    last = max(line for _, line in circle)
+    raise at_line(last, f"these tasks wait for each other: {names}; remove one dependency")
+
+
+def _circle(
+    start: int, before: Sequence[Sequence[tuple[int, int]]], stuck: set[int]
+) -> Iterator[tuple[int, int]]:
+    """Yield the items of a circle, each with the line of its reference to the next one."""
+    number = start
+    while True:
+        following, line = next((n, line) for n, line in before[number] if n in stuck)
+        yield number, line
+        number = following
+        if number == start:
+            return
+
+
+def _kept_orders(before: Iterable[tuple[int, int]], place: dict[int, int]) -> tuple[int, ...]:
+    return tuple(sorted(place[number] for number, _ in before if number in place))
+
+
+def _step(item: Item, depends_on: tuple[int, ...]) -> NewStep:
+    text = item.text if item.text.strip() else item.title
+    if len(text) > MAX_TEXT_LENGTH:
+        most = f"{MAX_TEXT_LENGTH:,} characters"
+        raise at_line(item.line, f"“{_shorten(item.title)}” has more than {most}; shorten it")
+    title = _shorten(item.title)
+    return NewStep(
+        type=item.type,
+        title=None if not title or title == text else title,
+        instructions=text,
+        depends_on=depends_on,
+    )
+
+
+def _shorten(title: str) -> str:
+    line = " ".join(title.split())
+    return line if len(line) <= MAX_NAME_LENGTH else line[: MAX_NAME_LENGTH - 1] + "…"
+
+
+def renamed(plan: ImportedPlan, name: str | None) -> ImportedPlan:
+    """Return the plan under another name, if one is given."""
+    return replace(plan, name=name) if name else plan

@@ -1,0 +1,128 @@
+"""Tasks of Task Master: `tasks.json`, with or without tags."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from waybook.importers.located_json import (
+    LocatedObject,
+    key_field,
+    list_field,
+    read_json,
+    required_text,
+    text_field,
+)
+from waybook.importers.steps import Item, ItemList, at_line
+
+DEFAULT_TAG: Final = "master"
+#: Statuses of tasks that need no more work.
+DONE: Final = frozenset({"done", "completed", "cancelled", "canceled"})
+#: Fields that become the instructions of a step, with the heading of each.
+TEXTS: Final = (
+    ("description", ""),
+    ("details", ""),
+    ("acceptanceCriteria", "Acceptance criteria:"),
+    ("testStrategy", "Test strategy:"),
+)
+
+
+def is_task_master(data: Any) -> bool:  # noqa: ANN401 - JSON
+    """Return whether parsed JSON has the form of `tasks.json`."""
+    if not isinstance(data, LocatedObject):
+        return False
+    return isinstance(data.get("tasks"), list) or bool(_tags(data))
+
+
+def _tags(data: LocatedObject) -> dict[str, LocatedObject]:
+    return {
+        name: part
+        for name, part in data.items()
+        if isinstance(part, LocatedObject) and isinstance(part.get("tasks"), list)
+    }
+
+
+def read_task_master(text: str, *, tag: str | None = None, subtasks: bool = True) -> ItemList:
+    """Return the tasks of one tag; each subtask is a task on which its parent depends.
+
+    Without `subtasks`, the subtasks are a list in the text of their parent.
+
+    Raises:
+        InvalidInput: the file has another form, or no such tag; with the line.
+    """
+    data = read_json(text)
+    if not is_task_master(data):
+        raise at_line(1, "this is not a tasks.json: there is no list of tasks")
+    name, part = _selected(data, tag)
+    found = ItemList(name=name, is_graph=True, ignores_unknown=True)
+    metadata = part.get("metadata")
+    if isinstance(metadata, LocatedObject):
+        found.name = text_field(metadata, "projectName") or name
+        found.question = text_field(metadata, "description")
+    for task in list_field(part, "tasks"):
+        if not isinstance(task, LocatedObject):
+            raise at_line(part.line, "a task is not a JSON object")
+        for item in _items(task, subtasks=subtasks):
+            found.add(item)
+    return found
+
+
+def _selected(data: LocatedObject, tag: str | None) -> tuple[str, LocatedObject]:
+    tags = _tags(data)
+    if isinstance(data.get("tasks"), list) and not tags:
+        if tag is not None:
+            raise at_line(data.line, "this tasks.json has no tags; leave --tag out")
+        return "", data
+    wanted = tag or (DEFAULT_TAG if DEFAULT_TAG in tags else next(iter(tags)))
+    if wanted not in tags:
+        raise at_line(data.line, f"there is no tag {wanted}; there are: {', '.join(tags)}")
+    return wanted, tags[wanted]
+
+
+def _items(task: LocatedObject, *, subtasks: bool) -> Iterator[Item]:
+    key, parts = key_field(task), list_field(task, "subtasks")
+    for part in parts:
+        if not isinstance(part, LocatedObject):
+            raise at_line(task.line, "a subtask is not a JSON object")
+    after = [str(reference).strip() for reference in list_field(task, "dependencies")]
+    if subtasks:
+        siblings = {key_field(part) for part in parts}
+        for part in parts:
+            yield _subtask(key, part, siblings, after)
+        after += [f"{key}.{key_field(part)}" for part in parts]
+    text = _text(task)
+    if not subtasks and parts:
+        text += "\n\nSubtasks:\n" + "\n".join(_line(part) for part in parts)
+    yield Item(
+        key=key,
+        title=required_text(task, "title"),
+        text=text.strip(),
+        line=task.line,
+        done=text_field(task, "status").lower() in DONE,
+        after=tuple((reference, task.line) for reference in after),
+    )
+
+
+def _subtask(
+    parent: str, part: LocatedObject, siblings: set[str], parent_after: Sequence[str]
+) -> Item:
+    """Return a subtask, which also waits for what its parent waits for."""
+    references = [str(reference).strip() for reference in list_field(part, "dependencies")]
+    # A number names a subtask of the same task; “5.2” names a subtask of any task.
+    after = [f"{parent}.{r}" if r in siblings and "." not in r else r for r in references]
+    return Item(
+        key=f"{parent}.{key_field(part)}",
+        title=required_text(part, "title"),
+        text=_text(part),
+        line=part.line,
+        done=text_field(part, "status").lower() in DONE,
+        after=tuple((reference, part.line) for reference in [*after, *parent_after]),
+    )
+
+
+def _text(task: LocatedObject) -> str:
+    parts = [(heading, text_field(task, name).strip()) for name, heading in TEXTS]
+    return "\n\n".join(f"{heading}\n{text}".strip() for heading, text in parts if text)
+
+
+def _line(part: LocatedObject) -> str:
+    mark = "x" if text_field(part, "status").lower() in DONE else " "
+    return f"- [{mark}] {required_text(part, 'title')}"

@@ -1,0 +1,73 @@
+"""Markdown reports of plans: importing one gives the steps of the plan."""
+
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybook.app.queries.plan_export import PlanRows, report_text
+from waybook.importers.formats import read_plan
+from waybook.plan.model import NewStep, StepType
+from waybook.plan.progress import Progress
+
+#: Texts that the report shows unchanged: it collapses blanks in titles, and ends lines without
+#: blanks.
+PRINTABLE = st.characters(exclude_categories=["C", "Z"])
+TITLES = st.text(PRINTABLE, min_size=1, max_size=30)
+INSTRUCTIONS = st.lists(st.text(PRINTABLE, max_size=30), min_size=1, max_size=4).map("\n".join)
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> list[NewStep]:
+    steps = []
+    for order in range(1, draw(st.integers(1, 6)) + 1):
+        before = st.sets(st.integers(1, order - 1)) if order > 1 else st.just(set[int]())
+        instructions = draw(INSTRUCTIONS.filter(lambda text: text == text.strip() and text))
+        first = instructions.split("\n")[0]
+        title = draw(st.none() | TITLES)
+        steps.append(
+            NewStep(
+                type=draw(st.sampled_from(list(StepType))),
+                title=None if title == first else title,
+                instructions=instructions,
+                depends_on=tuple(sorted(draw(before))),
+            )
+        )
+    return steps
+
+
+@given(plans(), st.sampled_from(["pending", "completed", "failed", "awaiting_input"]))
+def test_report_of_any_plan_has_the_same_steps_after_import(
+    steps: list[NewStep], status: str
+) -> None:
+    noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
+    plan = {"name": "Name", "research_question": "Why?", "status": "executing"}
+    stamped = {**plan, "created_by": "ann", "created_at": noon.isoformat()}
+    rows = {
+        str(order): {
+            "order": order,
+            "type": str(step.type),
+            "title": step.title,
+            "status": status,
+            "attempt": 1,
+            "instructions": step.instructions,
+            "depends_on": [str(before) for before in step.depends_on],
+            "result_summary": "# 1. Result\n- [ ] no step",
+            "confidence": 0.5,
+        }
+        for order, step in enumerate(steps, start=1)
+    }
+    report = report_text(
+        PlanRows(
+            plan_id="p",
+            name="Name",
+            now=noon,
+            progress=Progress({}),
+            seq=0,
+            rows={"plan": {"p": stamped}, "step": rows},  # type: ignore[dict-item]
+            history=[],
+        )
+    )
+    imported = read_plan(report, include_done=True)
+    assert list(imported.steps) == steps
+    assert (imported.name, imported.question) == ("Name", "Why?")

@@ -1,0 +1,71 @@
+"""Property of all importers: a text is read, or refused with a line."""
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from waybook.errors import InvalidInput
+from waybook.importers.formats import PlanFormat, decode, read_plan
+from waybook.plan.model import MAX_STEPS
+
+#: Pieces of every format, so that random texts reach deep into the parsers.
+PIECES = st.sampled_from(
+    [
+        *("# T\n", "## A\n", "- [ ] a", "- [x] b", "1. c", "\n", " (after 1)", " depends on #2"),
+        *("```\n", "> q\n", "## Steps\n", "### 1. s\n", "✓ completed, search\n", "  "),
+        *("flowchart LR\n", "graph TD;", "a-->b", "a[", "]", "|x|", " & ", "subgraph s\n", "end\n"),
+        *("--", "==", "-.", ".->", "<", ">", '"', ";", ":::c", "@{label: x}", "---\n", "%%\n"),
+        *('{"tasks": [', '{"id": 1, "title": "x"}', ",", "]}", '"dependencies": [1]', "{", "}"),
+        *('{"title": "t", "body": "- [ ] a"}', '{"id": "a", "title": "b", "status": "open"}\n'),
+    ]
+)
+T = TypeVar("T")
+
+
+def outcome(act: Callable[[], T]) -> T | InvalidInput:
+    """Return the result, or the refusal."""
+    try:
+        return act()
+    except InvalidInput as error:
+        return error
+
+
+TEXTS = st.one_of(st.text(), st.lists(st.one_of(PIECES, st.text(max_size=4))).map("".join))
+
+
+@given(text=TEXTS, form=st.sampled_from([None, *PlanFormat]), include_done=st.booleans())
+@example(text="graph TD\n" + "a-->" * 400 + "a", form=PlanFormat.MERMAID, include_done=True)
+@example(text='{"a":' * 2_000, form=None, include_done=True)
+def test_any_text_is_read_or_refused_with_line(
+    text: str, *, form: PlanFormat | None, include_done: bool
+) -> None:
+    plan = outcome(lambda: read_plan(text, form, include_done=include_done))
+    if isinstance(plan, InvalidInput):
+        line = re.match(r"line (\d+): ", plan.message)
+        assert line, plan.message
+        assert 1 <= int(line[1]) <= text.count("\n") + 2
+    else:
+        assert 1 <= len(plan.steps) <= MAX_STEPS
+        assert plan.name.strip()
+        assert all(step.instructions.strip() for step in plan.steps)
+        orders = range(1, len(plan.steps) + 1)
+        assert all(order in orders for step in plan.steps for order in step.depends_on)
+
+
+@given(st.binary())
+def test_any_bytes_are_decoded_or_refused_with_line(data: bytes) -> None:
+    text = outcome(lambda: decode(data))
+    if isinstance(text, InvalidInput):
+        assert re.match(r"line \d+: ", text.message)
+    else:
+        assert "\0" not in text
+
+
+@pytest.mark.parametrize("form", PlanFormat)
+def test_empty_text_is_refused_in_every_format(form: PlanFormat) -> None:
+    with pytest.raises(InvalidInput, match=r"^line 1: "):
+        read_plan("", form)

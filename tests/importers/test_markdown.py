@@ -1,0 +1,100 @@
+"""Plans in Markdown: check lists, numbered lists, headings, reports."""
+
+import pytest
+
+from waybook.errors import InvalidInput
+from waybook.importers.formats import PlanFormat, read_plan
+from waybook.importers.steps import ImportedPlan
+from waybook.plan.model import StepType
+
+
+def read(text: str, *, include_done: bool = False) -> ImportedPlan:
+    return read_plan(text, PlanFormat.MARKDOWN, include_done=include_done)
+
+
+def names(plan: ImportedPlan) -> list[str]:
+    return [step.title or step.instructions for step in plan.steps]
+
+
+def test_check_list_items_become_steps_with_dependencies_by_reference() -> None:
+    plan = read(
+        "# Move the mail\n\nWhy: the old server ends.\n\n"
+        "## Before\n- [ ] Copy the mailboxes\n  - with their folders\n"
+        "- [x] Order a server\n"
+        "## After\n- [ ] Switch the records (after 1 and 2)\n- [ ] Delete; depends on #3\n"
+    )
+    assert (plan.name, plan.question) == ("Move the mail", "Why: the old server ends.")
+    assert names(plan) == ["Copy the mailboxes", "Switch the records", "Delete"]
+    assert [step.depends_on for step in plan.steps] == [(), (1,), (2,)]
+    assert plan.steps[0].instructions == (
+        "Copy the mailboxes\n\n- with their folders\n\nPart of: Before"
+    )
+    assert (plan.left_out, plan.lines) == (1, (6, 10, 11))
+
+
+def test_done_items_are_included_on_request() -> None:
+    plan = read("- [x] a\n- [ ] b (after 1)\n", include_done=True)
+    assert names(plan) == ["a", "b"]
+    assert plan.steps[1].depends_on == (1,)
+
+
+def test_numbered_list_uses_written_numbers_as_names() -> None:
+    plan = read("10. Dig\n20. Plant (after 10)\n30. Water, after 10, 20\n")
+    assert names(plan) == ["Dig", "Plant", "Water"]
+    assert [step.depends_on for step in plan.steps] == [(), (1,), (1, 2)]
+
+
+def test_lists_numbered_from_one_again_are_named_by_place() -> None:
+    plan = read("# A\n## X\n1. a\n2. b\n## Y\n1. c (after 2)\n")
+    assert names(plan) == ["a", "b", "c"]
+    assert plan.steps[2].depends_on == (2,)
+
+
+def test_headings_with_text_become_steps() -> None:
+    plan = read("# Trip\n\n## Step 1: Pack\n\nBags.\n\n## Step 2: Go\n\nDepends on #1\n\nEarly.\n")
+    assert names(plan) == ["Pack", "Go"]
+    assert plan.steps[0].instructions == "Pack\n\nBags."
+    assert plan.steps[1].depends_on == (1,)
+
+
+def test_code_blocks_contain_no_structure() -> None:
+    plan = read("- [ ] a\n\n  ```\n- [ ] not a step\n  ```\n- [ ] b\n")
+    assert names(plan) == ["a", "b"]
+    assert "- [ ] not a step" in plan.steps[0].instructions
+
+
+def test_report_keeps_types_titles_and_instructions() -> None:
+    plan = read(
+        "# Rivers\n\n> Which is longest?\n\n## Steps\n\n### 1. Look\n\n✓ completed, search\n\n"
+        "> Look it up.\n>\n> ## Twice\n\n**Result**:\n\n> 3. Nile\n\n### 2. Write it.\n\n"
+        "○ pending, synthesize, attempt 2\n\nDepends on #1.\n\n> Write it.\n> All.\n\n"
+        "## History\n\n- x\n",
+        include_done=True,
+    )
+    first, second = plan.steps
+    assert (first.title, first.instructions) == ("Look", "Look it up.\n\n## Twice")
+    assert (second.title, second.instructions) == (None, "Write it.\nAll.")
+    assert (first.type, second.type) == (StepType.SEARCH, StepType.SYNTHESIZE)
+    assert second.depends_on == (1,)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("", 1, "no tasks up to here"),
+        ("Just a text.\n\nMore.", 3, "no tasks up to here"),
+        ("- [ ] a\n- [ ] b (after 7)\n", 2, "depends on 7, which is not in this file"),
+        ("- [ ] a (after 2)\n- [ ] b (after 1)\n", 2, "wait for each other"),
+        ("- [ ] a (after 1)\n", 1, "wait for each other: “a”"),
+        ("intro\n- [x] a\n- [x] b\n", 2, "all 2 tasks are done; --all imports them too"),
+        ("- [ ] a\n- [ ] " + "b" * 20_001, 2, "more than 20,000 characters"),
+        ("## Steps\n\n### 1. a\n\n> a\n", 3, "no line with status and type"),
+        ("\n".join(f"- [ ] {n}" for n in range(201)), 201, "201 open tasks"),
+        ("\n".join(f"- [ ] {n}" for n in range(5_001)), 5_001, "more than 5,000 tasks"),
+    ],
+)
+def test_unusable_markdown_is_refused_with_line(text: str, line: int, words: str) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        read(text)
+    assert refusal.value.message.startswith(f"line {line}: ")
+    assert words in refusal.value.message
