@@ -61,6 +61,7 @@ def commands(group: click.Group, above: str = "") -> Iterator[str]:
 
 
 ORDER = [
+    *("template list", "template show", "template save", "template use"),
     *("dag list", "dag show", "dag add", "dag schema"),
     *("audit list", "audit verify", "audit anchor", "audit as-of"),
     *("webhooks list", "webhooks test", "webhooks retry"),

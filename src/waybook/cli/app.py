@@ -50,6 +50,10 @@ COMMANDS = {
         "waybook.cli.commands.import_plan:command",
         "Import a plan from Markdown, Mermaid, Task Master, beads or GitHub, or an export.",
     ),
+    "template": (
+        "waybook.cli.commands.template:group",
+        "Templates of plans: list, show, save, use.",
+    ),
     "dag": ("waybook.cli.commands.dag:group", "Prepared workflows: list, show, add."),
     "usage": ("waybook.cli.commands.usage:command", "Show token usage and cost."),
     "audit": (

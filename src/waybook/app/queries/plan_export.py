@@ -1,7 +1,7 @@
 """Export of a plan: all its rows and audit entries as JSON, or a Markdown report."""
 
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -16,6 +16,7 @@ from waybook.app.queries.export_format import (
     exported_row,
     exported_rows,
 )
+from waybook.app.request.reply import non_empty
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.core.replay import Row, Rows
 from waybook.dag.diagram.status_marks import symbol_for
@@ -86,6 +87,57 @@ def export_body(plan_rows: PlanRows) -> Body:
 def export_json(ctx: RequestContext, plan_rows: PlanRows) -> AsyncIterator[bytes]:
     """Yield the JSON export of a plan, with its audit entries up to the time of the rows."""
     return export_parts(ctx, export_body(plan_rows), plan_rows.plan_id, until=plan_rows.seq)
+
+
+def plan_arguments(plan_rows: PlanRows) -> Body:
+    """Return the arguments with which `create_research_plan` makes a plan with the same steps.
+
+    A condition that added its steps is left out, because these steps are part of the plan.
+    """
+    rows = plan_rows.rows
+    (plan,) = rows["plan"].values()
+    steps = sorted(rows.get("step", {}).items(), key=lambda item: _number(item[1]["order"]))
+    orders = {step_id: _number(step["order"]) for step_id, step in steps}
+    conditions = [row for row in rows.get("condition", {}).values() if not _has_added_steps(row)]
+    conditions.sort(key=lambda row: _number(row["position"]))
+    return non_empty(
+        name=plan["name"],
+        researchQuestion=plan["research_question"],
+        outputFormattingNotes=plan["formatting_notes"],
+        steps=[_step_arguments(step, orders) for _, step in steps],
+        branchingConditions=[_condition_arguments(row, orders) for row in conditions] or None,
+    )
+
+
+def _has_added_steps(condition: Row) -> bool:
+    return condition["action"] == "add_steps" and condition.get("outcome") == "fired"
+
+
+def _step_arguments(step: Row, orders: Mapping[str, int]) -> Json:
+    before = sorted(orders[str(step_id)] for step_id in _items(step.get("depends_on")))
+    return non_empty(
+        stepType=step["type"],
+        title=step["title"],
+        instructions=step["instructions"],
+        resultSchema=step.get("result_schema"),
+        dependsOn=[*before] or None,
+        requiredSources=step.get("required_sources"),
+    )
+
+
+def _condition_arguments(row: Row, orders: Mapping[str, int]) -> Json:
+    target = row.get("target_step_id")
+    added = [item for item in _items(row.get("steps")) if isinstance(item, dict)]
+    return non_empty(
+        afterStepOrder=orders[str(row["step_id"])],
+        conditionExpression=row["expression"],
+        ifTrueAction=row["action"],
+        actionParams=non_empty(
+            targetStepOrder=orders.get(str(target)) if target else None,
+            steps=[_step_arguments(item, {}) for item in added] or None,
+            reason=row.get("reason"),
+        ),
+    )
 
 
 FENCE = re.compile("`{3,}")

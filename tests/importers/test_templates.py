@@ -1,0 +1,110 @@
+"""Plan templates: reading, filling, writing, and those built in."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybook.errors import BadRecipe, InvalidInput, NotFound
+from waybook.importers.templates import (
+    builtin_templates,
+    fill_template,
+    find_template,
+    read_template,
+    template_source,
+    write_template,
+)
+
+TEXT = """
+template: two-steps
+description: Two steps.
+parameters:
+  topic: What it is about.
+  length: {description: How long, default: short}
+name: On {{topic}}
+researchQuestion: "{{ topic }}, {{ length }}"
+steps:
+  - {stepType: search, instructions: "Search {{ topic }}."}
+  - {stepType: synthesize, instructions: Write., dependsOn: [1]}
+"""
+
+
+def test_template_values_replace_placeholders_once_and_literally() -> None:
+    arguments = fill_template(read_template(TEXT), {"topic": "{{ length }} \\1"})
+    assert arguments["name"] == "On {{ length }} \\1"
+    assert arguments["researchQuestion"] == "{{ length }} \\1, short"
+    assert arguments["steps"][0]["instructions"] == "Search {{ length }} \\1."  # type: ignore[index,call-overload]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "needs: --set topic=…"),
+        ({"topic": " "}, "needs: --set topic=…"),
+        ({"topic": "a", "tone": "b"}, "has no parameter tone; it has: topic, length"),
+        ({"topic": "a" * 2_001}, "more than 2000 characters"),
+    ],
+)
+def test_template_with_wrong_values_is_refused(values: dict[str, str], words: str) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        fill_template(read_template(TEXT), values)
+    assert words in refusal.value.message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("topic: What", "subject: What", "placeholders without a parameter: topic"),
+        ("{{ length }}", "long", "parameters that are not used: length"),
+        ("two-steps", "Two Steps", "is not a name for a template"),
+        ("name: On", "title: On", "unknown fields: title; missing fields: name"),
+        ("parameters:\n", "parameters: 3\nbudget:\n", "parameters is a mapping"),
+    ],
+)
+def test_unusable_template_is_refused(old: str, new: str, words: str) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        read_template(TEXT.replace(old, new))
+    assert words in refusal.value.message
+
+
+def test_template_that_is_no_yaml_is_refused_with_line() -> None:
+    with pytest.raises(BadRecipe, match="line 3"):
+        read_template("template: a\nname: b\n\t- c: [\n")
+
+
+def test_placeholder_in_condition_expression_is_refused() -> None:
+    condition = 'branchingConditions: [{conditionExpression: "result == {{ topic }}"}]\n'
+    with pytest.raises(InvalidInput, match="conditionExpression cannot contain placeholders"):
+        read_template(TEXT + condition)
+
+
+def test_three_templates_are_built_in() -> None:
+    assert sorted(builtin_templates()) == ["code-change", "incident", "research-report"]
+
+
+def test_unknown_template_is_refused_with_names() -> None:
+    with pytest.raises(NotFound, match="there are: code-change, incident, research-report"):
+        find_template("other", {})
+
+
+@given(
+    st.lists(st.text(st.characters(exclude_categories=["C"]), min_size=1), min_size=1, max_size=4),
+    st.sampled_from(["Nile", "the Nile delta", "ile"]),
+)
+def test_saved_template_filled_with_same_values_gives_the_plan(
+    texts: list[str], value: str
+) -> None:
+    steps = [{"stepType": "custom", "instructions": f"{text} {value}"} for text in texts]
+    plan = {"name": "On the Nile delta", "researchQuestion": value, "steps": steps}
+    values = {"topic": value}
+    if any("{{" in text for text in texts):
+        return
+    written = write_template("saved", "", plan, values)  # type: ignore[arg-type]
+    template = read_template(written)
+    assert fill_template(template, values) == plan
+    assert read_template(template_source(template)) == template
+
+
+def test_template_saved_with_absent_value_is_refused() -> None:
+    plan = {"name": "a", "researchQuestion": "b", "steps": []}
+    with pytest.raises(InvalidInput, match="“Nile” does not occur in the plan"):
+        write_template("saved", "", plan, {"topic": "Nile"})  # type: ignore[arg-type]
