@@ -88,6 +88,7 @@ def test_report_keeps_types_titles_and_instructions() -> None:
         ("- [ ] a (after 1)\n", 1, "wait for each other: “a”"),
         ("intro\n- [x] a\n- [x] b\n", 2, "all 2 tasks are done; --all imports them too"),
         ("- [ ] a\n- [ ] " + "b" * 20_001, 2, "more than 20,000 characters"),
+        ("- [ ] a\n" + "b" * 20_101, 2, "more than 20,100 characters"),
         ("## Steps\n\n### 1. a\n\n> a\n", 3, "no line with status and type"),
         ("\n".join(f"- [ ] {n}" for n in range(201)), 201, "201 open tasks"),
         ("\n".join(f"- [ ] {n}" for n in range(5_001)), 5_001, "more than 5,000 tasks"),

@@ -80,6 +80,21 @@ def test_exported_diagram_has_the_same_steps_after_import() -> None:
         ("flowchart LR\na <--> b\n", 2, "both directions"),
         ("flowchart LR\nsubgraph x\na\n", 3, "the subgraph x has no end"),
         ("flowchart LR\nend\n", 2, "“end” without a subgraph"),
+        ("flowchart LR\na" + "-->b" * 3_000, 2, "more than 10,000 characters"),
+        (
+            "graph TD\n"
+            + " & ".join(f"a{n}" for n in range(150))
+            + " --> "
+            + " & ".join(f"b{n}" for n in range(150)),
+            2,
+            "more than 20,000 arrows",
+        ),
+        (
+            "graph TD\nsubgraph s\n" + "\n".join(f"n{n}" for n in range(150)) + "\nend\n"
+            "subgraph t\n" + "\n".join(f"m{n}" for n in range(150)) + "\nend\ns --> t\n",
+            306,
+            "more than 20,000 arrows",
+        ),
     ],
 )
 def test_unusable_flowchart_is_refused_with_line(text: str, line: int, words: str) -> None:

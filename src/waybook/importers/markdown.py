@@ -1,12 +1,13 @@
 """Plans in Markdown: a report that Waybook exported, a check list, a numbered list, or headings."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from waybook.importers.references import take_references
-from waybook.importers.steps import Item, ItemList, at_line
+from waybook.importers.steps import MAX_TEXT_LENGTH, Item, ItemList, at_line
 from waybook.plan.model import StepType
 
 _HEADING: Final = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*$")
@@ -21,6 +22,8 @@ _LEADING_NUMBER: Final = re.compile(
 _REPORT_STEPS: Final = "## Steps"
 _REPORT_STEP: Final = re.compile(r"### (\d{1,6})\. (.*)")
 _REPORT_STATUS: Final = re.compile(r"\S+ ([^,]+), ([a-z]+)(?:, attempt \d+)?")
+#: Maximum length of a line in characters; no text of a step may be longer.
+MAX_LINE_LENGTH: Final = MAX_TEXT_LENGTH + 100
 DONE_LABELS: Final = frozenset({"completed", "skipped"})
 
 
@@ -87,6 +90,8 @@ def _lines(text: str) -> Iterator[Line]:
     fence: str | None = None
     ended = re.split(r"\r?\n", text.removeprefix("\ufeff"))
     for number, line in enumerate(ended, start=1):
+        if len(line) > MAX_LINE_LENGTH:
+            raise at_line(number, f"this line has more than {MAX_LINE_LENGTH:,} characters")
         mark = _FENCE.match(line)
         if fence is None and mark:
             fence = mark[1]
@@ -182,7 +187,7 @@ def _headings(lines: Sequence[Line]) -> Iterator[Item]:
     ends = [place for place, (other, _) in headings if other <= level] + [len(lines)]
     starts = [(place, name) for place, (other, name) in headings if other == level]
     for index, (place, name) in enumerate(starts, start=1):
-        end = next(e for e in ends if e > place)
+        end = ends[bisect_right(ends, place)]
         yield _item(name, lines[place + 1 : end], lines[place].number, index)
 
 

@@ -45,6 +45,9 @@ _STATUS_NOTE: Final = re.compile(r"\S+ [a-z ]+, step \d+")
 
 #: Code point above which an entity is not replaced, since surrogates cannot be stored.
 FIRST_SURROGATE: Final = 0xD800
+#: Maximum length of a line in characters, and maximum number of arrows.
+MAX_LINE_LENGTH: Final = 10_000
+MAX_EDGES: Final = 20_000
 #: Maximum number of lines of the text of one node.
 MAX_LABEL_LINES: Final = 20
 
@@ -55,23 +58,29 @@ class _Chart:
     labels: dict[str, str] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     edges: list[tuple[str, str, str, int]] = field(default_factory=list)
-    members: dict[str, list[str]] = field(default_factory=dict)
+    #: Nodes of each subgraph, as the keys of a mapping, in their order.
+    members: dict[str, dict[str, None]] = field(default_factory=dict)
     open_groups: list[str] = field(default_factory=list)
     #: Names of links, which a statement such as `e1@{ animate: true }` refers to.
     link_names: set[str] = field(default_factory=set)
+
+    def edge(self, source: str, target: str, label: str, line: int) -> None:
+        if len(self.edges) >= MAX_EDGES:
+            raise at_line(line, f"more than {MAX_EDGES:,} arrows; import a part of the chart")
+        self.edges.append((source, target, label, line))
 
     def node(self, key: str, label: str | None, line: int) -> None:
         self.lines.setdefault(key, line)
         if label is not None:
             self.labels[key] = label
         for group in self.open_groups:
-            if key not in self.members[group]:
-                self.members[group].append(key)
+            self.members[group][key] = None
 
 
 def is_mermaid(text: str) -> bool:
     """Return whether the first statement of a text begins a flowchart."""
-    return any(_HEADER.fullmatch(line) for _, line in list(_statements(text))[:1])
+    first = next(_statements(text), (1, ""))
+    return _HEADER.fullmatch(first[1]) is not None
 
 
 def read_mermaid(text: str) -> ItemList:
@@ -127,6 +136,8 @@ def _joined_lines(text: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         first, before = pending or (number, "")
         whole = f"{before}<br>{line.strip()}" if pending else line
+        if len(whole) > MAX_LINE_LENGTH:
+            raise at_line(number, f"this line has more than {MAX_LINE_LENGTH:,} characters")
         is_open = whole.rfind('"`') > whole.rfind('`"') and number - first < MAX_LABEL_LINES
         pending = (first, whole) if is_open else None
         if pending is None:
@@ -152,7 +163,7 @@ def _read_statement(chart: _Chart, text: str, number: int) -> None:
     group = _SUBGRAPH.fullmatch(text)
     if group:
         key = _group_key(group[1], len(chart.members))
-        chart.members.setdefault(key, [])
+        chart.members.setdefault(key, {})
         chart.open_groups.append(key)
     elif text == "end":
         if not chart.open_groups:
@@ -180,9 +191,9 @@ def _read_chain(chart: _Chart, text: str, number: int) -> None:
         for source in sources:
             for target in targets:
                 if direction > 0:
-                    chart.edges.append((source, target, label, number))
+                    chart.edge(source, target, label, number)
                 elif direction < 0:
-                    chart.edges.append((target, source, label, number))
+                    chart.edge(target, source, label, number)
         sources = targets
 
 
@@ -264,17 +275,26 @@ def _is_character(digits: str) -> bool:
     return digits.isascii() and digits.isdecimal() and 0 < int(digits[:8]) < FIRST_SURROGATE
 
 
+def _expanded_edges(chart: _Chart) -> Iterator[tuple[str, str, str, int]]:
+    """Yield the arrows between nodes; an arrow of a subgraph is one of each of its nodes."""
+    count = 0
+    for source, target, label, line in chart.edges:
+        targets, sources = chart.members.get(target, [target]), chart.members.get(source, [source])
+        count += len(targets) * len(sources)
+        if count > MAX_EDGES:
+            raise at_line(line, f"more than {MAX_EDGES:,} arrows; import a part of the chart")
+        yield from ((earlier, later, label, line) for later in targets for earlier in sources)
+
+
 def _items(chart: _Chart) -> Iterator[Item]:
     after: dict[str, list[tuple[str, int]]] = {}
     conditions: dict[str, list[str]] = {}
     titles = {key: _plain(chart.labels.get(key, key)) or key for key in chart.lines}
-    for source, target, label, line in chart.edges:
-        for later in chart.members.get(target, [target]):
-            for earlier in chart.members.get(source, [source]):
-                after.setdefault(later, []).append((earlier, line))
-                if label:
-                    name = titles[earlier].split("\n")[0]
-                    conditions.setdefault(later, []).append(f"Only if “{name}” gives: {label}")
+    for source, target, label, line in _expanded_edges(chart):
+        after.setdefault(target, []).append((source, line))
+        if label:
+            name = titles[source].split("\n")[0]
+            conditions.setdefault(target, []).append(f"Only if “{name}” gives: {label}")
     for key, line in chart.lines.items():
         title, *rest = titles[key].split("\n")
         texts = [text for text in rest if not _STATUS_NOTE.fullmatch(text.strip())]
