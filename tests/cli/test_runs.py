@@ -1,6 +1,7 @@
 """`waybook runs`, `run`, `feedback`, and the audit of runs."""
 
 import io
+from contextlib import closing
 
 import pytest
 from rich.console import Console
@@ -14,6 +15,8 @@ from waybook.cli.runtime import AppSession
 from waybook.cli.terminal.plan_board import Viewport
 from waybook.cli.terminal.run_board import run_display
 from waybook.dag.progress.invariants import check
+from waybook.page_address import PageClaim
+from waybook.settings import Settings
 
 SCREENS = [(40, 8), (60, 12), (80, 24), (100, 30), (140, 40), (200, 6), (80, 3), (30, 1)]
 
@@ -68,6 +71,23 @@ def test_runs_lists_awaiting_feedback_status_and_stage(terminal: Terminal) -> No
 
 
 # Tests of the view of one run.
+
+
+def test_run_prints_address_that_serves_or_how_to_start(terminal: Terminal) -> None:
+    run_id = run_awaiting_feedback(terminal, "Linked")
+    shown = terminal.say("run", run_id, columns=200)
+    assert f"http://127.0.0.1:8750/runs/{run_id}" in shown
+    assert "start one: waybook serve\n" in shown
+    same = f"{terminal.data_dir.parent}/../{terminal.data_dir.parent.name}/{terminal.data_dir.name}"
+    shown = terminal.say("run", run_id, "--data-dir", same, columns=200)
+    assert f"start one: waybook serve --data-dir {same}\n" in shown
+    with closing(PageClaim(Settings(data_dir=terminal.data_dir), "waybook test")) as claim:
+        assert claim.try_record_server("http://127.0.0.1:4321")
+        shown = terminal.say("run", run_id, columns=200)
+        assert f"http://127.0.0.1:4321/runs/{run_id}" in shown
+        assert "waybook serve" not in shown
+        (match,) = [run for run in terminal.json_output("runs") if run["runId"] == run_id]
+        assert match["runUrl"] == f"http://127.0.0.1:4321/runs/{run_id}"
 
 
 def test_run_prints_stages_and_steps(terminal: Terminal, half: str) -> None:
