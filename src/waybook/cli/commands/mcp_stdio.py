@@ -119,7 +119,8 @@ async def _serve(loaded: LoadedSettings) -> None:
         asyncio.get_running_loop().call_later(STARTUP_DELAY_SECONDS, opening.start)
         try:
             gateway = ToolGateway(dispatcher, caller, still)
-            files = ConversationFiles(loaded.settings.data_dir / FOLDER, ClientProcess.of(os.environ))
+            folder = loaded.settings.data_dir / FOLDER
+            files = ConversationFiles(folder, ClientProcess.of(os.environ))
             server = build_server(
                 published_tools(),
                 gateway,
