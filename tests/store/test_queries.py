@@ -42,7 +42,7 @@ PGVECTOR_QUERIES = frozenset(
 )
 #: Files whose queries the code looks up by a name that is in a variable.
 BY_NAME = frozenset(
-    f"maintenance/{name}" for name in ("archived_plans", "archived_runs", "migrate")
+    f"maintenance/{name}" for name in ("archived_plans", "archived_runs", "import_rows", "migrate")
 )
 
 #: Files without queries: the generated schema, and fragments shared by several queries.

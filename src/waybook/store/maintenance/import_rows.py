@@ -19,7 +19,6 @@ from waybook.json_values import Json, rfc3339
 from waybook.store import audit
 from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import AsJson, Statement, load
-from waybook.store.driver.queries import Rows as ValueRows
 
 
 class FreeId(NamedTuple):
@@ -85,8 +84,8 @@ def run_statements(copy: Copy) -> list[Statement]:
 
 def _statements(tables: TableRows, entries: list[SealedEntry]) -> list[Statement]:
     return [
-        *(SQL[table](rows=AsJson(part)) for table, rows in tables for part in _batches([*rows])),
-        *(audit.SQL["insert_audit"](rows=ValueRows(part)) for part in _batches(entries)),
+        *(SQL[table](items=AsJson(part)) for table, rows in tables for part in _batches([*rows])),
+        *(s for part in _batches(entries) for s in audit.audit_statements(part)),
     ]
 
 
