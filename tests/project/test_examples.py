@@ -14,6 +14,7 @@ import pytest
 from embedded_postgres.data_directories import make_data_directory
 from project.repository import README, ROOT, code_blocks
 
+HOW_TO = ROOT / "docs" / "how-to" / "write-an-agent-in-python.md"
 PATIENCE = 30.0  # maximum seconds for a server to be ready, and for an example to run
 SHOWN_ADDRESS = "http://127.0.0.1:8750"
 ADDRESS = re.compile(rb"http://127\.0\.0\.1:\d+")
@@ -96,6 +97,20 @@ def test_readme_python_block_completes_a_plan(address: str) -> None:
         timeout=PATIENCE,
     )
     assert done.stdout == "completed {'percent': 100, 'done': 1, 'total': 1}\n", done.stderr
+
+
+def test_how_to_agent_in_python_completes_a_plan(address: str) -> None:
+    shown, *_ = code_blocks(HOW_TO.read_text("utf-8"), "python")
+    assert SHOWN_ADDRESS in shown
+    done = subprocess.run(
+        [sys.executable, "-c", shown.replace(SHOWN_ADDRESS, address)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    expected = [{"percent": 50, "done": 1, "total": 2}, {"percent": 100, "done": 2, "total": 2}]
+    assert done.stdout.splitlines() == [str(progress) for progress in expected], done.stderr
 
 
 def test_every_example_script_is_run_by_a_test() -> None:

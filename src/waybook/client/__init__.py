@@ -21,6 +21,7 @@ from waybook.client.errors import (
 from waybook.client.http import REVISION
 from waybook.client.jobs import Job
 from waybook.client.retries import NO_RETRY, Retry
+from waybook.client.stdio import StdioConnection
 from waybook.client.steps import Step
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "NotSubmitted",
     "NothingReady",
     "Retry",
+    "StdioConnection",
     "Step",
     "Unreachable",
     "error_from",

@@ -1,0 +1,154 @@
+"""Connection to a Waybook server that the client starts, over its standard input and output."""
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final, cast
+
+from waybook.client.errors import Unreachable, error_in_answer
+from waybook.client.http import REVISION
+
+#: Command of a server with all tools, in the environment of this program.
+DEFAULT_COMMAND: Final = (sys.executable, "-m", "waybook", "mcp", "--tools", "all")
+#: Maximum bytes of one message of the server.
+MAX_LINE_BYTES: Final = 64 * 1024 * 1024
+#: Maximum seconds for the server to exit after its input is closed, before it is killed.
+MAX_EXIT_SECONDS: Final = 10.0
+CLIENT_INFO: Final = {"name": "waybook.client", "version": "1"}
+
+
+class StdioConnection:
+    def __init__(
+        self, *command: str, timeout: float = 60.0, env: Mapping[str, str] | None = None
+    ) -> None:
+        """Prepare a server process, which starts with the first call.
+
+        A server that has ended is started again by the next call, so that retries work. `timeout`
+        is in seconds per attempt and includes the start.
+        """
+        self._command = command or DEFAULT_COMMAND
+        self.url = f"stdio: {' '.join(self._command)}"
+        self._timeout = timeout
+        self._env = env
+        self._starting = asyncio.Lock()
+        self._server: _Server | None = None
+
+    async def ask(
+        self, method: str, params: dict[str, object], left: float | None = None
+    ) -> dict[str, Any]:
+        """Send a request, for at most `left` seconds, and return the result.
+
+        Raises:
+            Unreachable: there was no answer.
+            WaybookError: the answer is an error, by the error's own class.
+        """
+        seconds = self._timeout if left is None else min(self._timeout, left)
+        try:
+            async with asyncio.timeout(seconds):
+                return await (await self._running()).ask(method, params)
+        except TimeoutError as error:
+            raise Unreachable(f"no answer from {self.url} within {seconds:g} seconds") from error
+        except OSError as error:
+            raise Unreachable(f"cannot reach {self.url}: {error}") from error
+
+    async def close(self) -> None:
+        """End the server process."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.close()
+
+    async def _running(self) -> "_Server":
+        async with self._starting:
+            if self._server is not None and self._server.has_ended:
+                await self.close()
+            if self._server is None:
+                process = await asyncio.create_subprocess_exec(
+                    *self._command, stdin=PIPE, stdout=PIPE, env=self._env, limit=MAX_LINE_BYTES
+                )
+                self._server = _Server(process)
+            await self._server.initialize()
+            return self._server
+
+
+class _Server:
+    """Server process, and the requests that it has not answered yet."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._stdin = cast("asyncio.StreamWriter", process.stdin)
+        self._stdout = cast("asyncio.StreamReader", process.stdout)
+        self._last_id = 0
+        self._is_initialized = False
+        self._pending: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._reading = asyncio.get_running_loop().create_task(self._read())
+
+    @property
+    def has_ended(self) -> bool:
+        return self._reading.done()
+
+    async def initialize(self) -> None:
+        """Make the handshake of the protocol, unless it was made."""
+        if self._is_initialized:
+            return
+        client = {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": CLIENT_INFO}
+        await self.ask("initialize", client)
+        self._send({"method": "notifications/initialized"})
+        self._is_initialized = True
+
+    async def ask(self, method: str, params: Mapping[str, object]) -> dict[str, Any]:
+        """Send a request and wait for its answer; tell the server if the wait is canceled."""
+        if self.has_ended:
+            raise Unreachable("the server process has ended")
+        self._last_id += 1
+        number = self._last_id
+        future = asyncio.get_running_loop().create_future()
+        self._pending[number] = future
+        try:
+            self._send({"id": number, "method": method, "params": params})
+            answer: dict[str, Any] = await future
+        except asyncio.CancelledError:
+            self._send({"method": "notifications/cancelled", "params": {"requestId": number}})
+            raise
+        finally:
+            self._pending.pop(number, None)
+        if "error" in answer:
+            raise error_in_answer(answer["error"])
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    async def close(self) -> None:
+        """Close the input of the process, so that it exits; kill it if it does not."""
+        self._stdin.close()
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(MAX_EXIT_SECONDS):
+                    await self._process.wait()
+        finally:
+            if self._process.returncode is None:
+                with suppress(ProcessLookupError):
+                    self._process.kill()
+            self._reading.cancel()
+            await asyncio.wait([self._reading])
+
+    def _send(self, message: Mapping[str, object]) -> None:
+        line = json.dumps({"jsonrpc": "2.0", **message}) + "\n"
+        self._stdin.write(line.encode())
+
+    async def _read(self) -> None:
+        """Pass each answer to the request that waits for it, until the process ends."""
+        try:
+            async for line in self._stdout:
+                with suppress(ValueError):  # a line that is no message, such as a stray print
+                    self._pass_on(json.loads(line))
+        finally:
+            for future in self._pending.values():
+                if not future.done():
+                    future.set_exception(Unreachable("the server process ended without an answer"))
+
+    def _pass_on(self, message: dict[str, Any]) -> None:
+        future = self._pending.get(message.get("id", 0))
+        if future is not None and not future.done():
+            future.set_result(message)

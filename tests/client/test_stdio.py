@@ -1,0 +1,66 @@
+"""Client that starts its own server and talks to it over stdio."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from embedded_postgres.data_directories import make_data_directory
+from waybook.client import Client, Retry, StdioConnection
+from waybook.client.replies import NewStep
+from waybook.client.stdio import DEFAULT_COMMAND
+from waybook.errors import NotFound
+
+STEPS: list[NewStep] = [
+    {"stepType": "search", "instructions": "One."},
+    {"stepType": "search", "instructions": "Two."},
+]
+WAIT_SECONDS = 120.0
+
+
+@pytest.fixture
+def data_dir() -> Iterator[Path]:
+    with make_data_directory() as place:
+        yield place
+
+
+def connect(data_dir: Path) -> StdioConnection:
+    """Return a connection to a server with a database of its own."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("WAYBOOK_")}
+    command = (*DEFAULT_COMMAND, "--data-dir", str(data_dir))
+    return StdioConnection(*command, timeout=WAIT_SECONDS, env=environment)
+
+
+async def test_stdio_client_killed_server_is_restarted_and_plan_completed(data_dir: Path) -> None:
+    connection = connect(data_dir)
+    retry = Retry(deadline_seconds=WAIT_SECONDS)
+    async with asyncio.timeout(2 * WAIT_SECONDS), Client(connection, retry=retry) as client:
+        assert {"get_next_step", "get_next_job"} <= {t["name"] for t in await client.tools()}
+        with pytest.raises(NotFound):
+            await client.call("get_plan_status", planId="no such plan")
+        plan = await client.create_plan("Rivers", "Which?", STEPS)
+        async for step in client.steps(plan["planId"]):
+            async with step:
+                if step.order == 1:
+                    os.kill(server_id(connection), signal.SIGKILL)
+                await step.submit("found")
+        restarted = server_id(connection)
+        status = await client.call("get_plan_status", planId=plan["planId"])
+    assert status["counts"] == {"done": 2, "total": 2}
+    assert not is_running(restarted)
+
+
+def server_id(connection: StdioConnection) -> int:
+    assert connection._server is not None
+    return connection._server._process.pid
+
+
+def is_running(process_id: int) -> bool:
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    return True
