@@ -38,6 +38,7 @@ help:
 	@echo "make bench-search  how well and how fast search finds; takes minutes"
 	@echo "make plugins  a real client keeps to its plan through compactions and a kill; minutes"
 	@echo "make wheel   the wheel and sdist in dist/, built twice: equal sources give equal files"
+	@echo "make plugins  real clients keep to their plan through compactions and a kill; ten minutes"
 	@echo "make env     .venv with the locked dependencies and .venv/bin/waybook"
 
 env: $(STAMP)
@@ -214,7 +215,7 @@ bench: env
 	@$(BIN)/python benchmarks/live.py
 	@$(BIN)/python benchmarks/flood.py
 
-# The real Claude Code with the plugin and a scripted model, and the bundle manifest; minutes.
+# The real Claude Code and Gemini CLI with scripted models, and the bundle manifest; ten minutes.
 plugins: env
 	@PYTHONPATH=tests:tests/support $(BIN)/python -m plugins.real_clients
 

@@ -71,13 +71,10 @@ class Client:
 
     def prompt(self, text: str, session: str | None) -> str | None:
         """Run one prompt; return the id of the conversation, or None if the client was killed."""
-        options = ["--plugin-dir", str(PLUGIN), "--output-format", "json"]
-        allowed = ["--allowedTools", "mcp__plugin_waybook_waybook"]
-        resumed = ["--resume", session] if session else []
         work = self.home / "project"
         work.mkdir(exist_ok=True)
         self.process = subprocess.Popen(
-            [self.program, "-p", text, *options, *allowed, *resumed],
+            self.command(text, session),
             cwd=work,
             env=self.environment(),
             stdin=subprocess.DEVNULL,
@@ -89,6 +86,17 @@ class Client:
         if self.process.returncode == -signal.SIGKILL:
             return None
         assert self.process.returncode == 0, output
+        return self.conversation(output)
+
+    def command(self, text: str, session: str | None) -> list[str]:
+        """Return the command line of a prompt; only the tools of Waybook are allowed."""
+        options = ["--plugin-dir", str(PLUGIN), "--output-format", "json"]
+        allowed = ["--allowedTools", "mcp__plugin_waybook_waybook"]
+        resumed = ["--resume", session] if session else []
+        return [self.program, "-p", text, *options, *allowed, *resumed]
+
+    def conversation(self, output: str) -> str | None:
+        """Return the id of the conversation in the output of a prompt."""
         return str(json.loads(output)["session_id"])
 
     def kill(self) -> None:
@@ -133,8 +141,8 @@ def work_through(client: Client, plan_id: str) -> list[str]:
             return events
         if session is None:
             # A new conversation: nothing but the hook knows the plan and the step.
-            events.append("killed")
-            eventually(client.has_ended, "the MCP server of the killed client has ended")
+            events.append("new conversation")
+            eventually(client.has_ended, "the MCP server of the ended client has ended")
         else:
             client.prompt("/compact", session)
             events.append("compacted")
@@ -142,9 +150,9 @@ def work_through(client: Client, plan_id: str) -> list[str]:
     raise AssertionError(events)
 
 
-def check(client: Client, model: ScriptedModel, plan_id: str) -> None:
+def check(client: Client, calls: list[Call], plan_id: str) -> None:
     """Check that every step was submitted exactly once, by its first attempt."""
-    submitted = [c.arguments["stepId"] for c in model.calls if c.tool == "submit_step_result"]
+    submitted = [c.arguments["stepId"] for c in calls if c.tool == "submit_step_result"]
     assert len(submitted) == len(set(submitted)) == STEPS, submitted
     status = client.waybook("get_plan_status", planId=plan_id, detail=True)
     assert [step["stepId"] for step in status["completedSteps"]] == submitted
@@ -155,10 +163,19 @@ def check(client: Client, model: ScriptedModel, plan_id: str) -> None:
     assert len(started) == STEPS, started
 
 
-def notices(model: ScriptedModel) -> set[str]:
-    """Return the texts that hooks added to the conversations."""
-    texts = [text for context in model.contexts for text in context]
-    return {notice for text in texts for notice in NOTICE.findall(text)}
+def longest_notice(contexts: list[list[str]]) -> int:
+    """Return the number of tokens of the longest notice of a hook in these requests."""
+    texts = [text for context in contexts for text in context]
+    notices = {notice for text in texts for notice in NOTICE.findall(text)}
+    encoder = openai.o200k_base()
+    return max(len(encoder.encode(notice)) for notice in notices)
+
+
+def create_plan(client: Client) -> str:
+    """Create a plan with thirteen steps and return its id."""
+    steps = [{"instructions": f"Do part {n}", "stepType": "analyze"} for n in range(STEPS)]
+    question = {"name": "Thirteen", "researchQuestion": "All?"}
+    return str(client.waybook("create_research_plan", **question, steps=steps)["planId"])
 
 
 def main(program: str) -> None:
@@ -169,20 +186,16 @@ def main(program: str) -> None:
             client = Client(program, Path(home), place / "data", url)
             interruption = Interruption(client)
             model.before_answer = interruption.before_answer
-            steps = [{"instructions": f"Do part {n}", "stepType": "analyze"} for n in range(STEPS)]
-            plan_id = client.waybook(
-                "create_research_plan", name="Thirteen", researchQuestion="All?", steps=steps
-            )["planId"]
+            plan_id = create_plan(client)
             events = work_through(client, plan_id)
-            check(client, model, plan_id)
+            check(client, model.calls, plan_id)
         assert interruption.is_done
         assert all("submit_step_result" in summary for summary in model.summaries)
         held = [t for c in model.contexts for t in c if "You still hold step" in t]
-        encoder = openai.o200k_base()
-        longest = max(len(encoder.encode(text)) for text in notices(model))
+        longest = longest_notice(model.contexts)
     assert held, "the Stop hook never held the agent"
     assert longest <= MAX_TOKENS
-    print(", ".join(events))  # noqa: T201 - the result of the command
+    print("Claude Code:", ", ".join(events))  # noqa: T201 - the result of the command
     print(f"{STEPS} steps, each submitted once; longest notice {longest} tokens")  # noqa: T201
 
 

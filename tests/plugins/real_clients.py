@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from node_packages import NODE, environment, install
-from plugins import claude_code
+from plugins import claude_code, gemini_cli
 from plugins.hook_process import ROOT
 
 WANTED: Final = Path(__file__).parent / "clients"
@@ -13,7 +13,7 @@ MANIFEST: Final = ROOT / "src" / "waybook" / "plugins" / "mcpb" / "manifest.json
 
 
 def main() -> None:
-    """Validate the bundle manifest and the plugin, then run the scenario in Claude Code."""
+    """Validate the bundle manifest and the plugin, then run the scenario in each client."""
     packages = install(WANTED, "plugin-clients") / "node_modules"
     validate = packages / "@anthropic-ai" / "mcpb" / "dist" / "cli" / "cli.js"
     command = [str(NODE / "bin" / "node"), str(validate), "validate", str(MANIFEST)]
@@ -21,6 +21,7 @@ def main() -> None:
     (program,) = (packages / "@anthropic-ai").glob("claude-code-*/claude")
     subprocess.run([str(program), "plugin", "validate", str(claude_code.PLUGIN)], check=True)
     claude_code.main(str(program))
+    gemini_cli.main(str(packages / "@google" / "gemini-cli" / "bundle" / "gemini.js"))
 
 
 if __name__ == "__main__":

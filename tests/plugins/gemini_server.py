@@ -1,0 +1,113 @@
+"""Local server that speaks the Gemini API for a scripted agent."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from plugins.scripted_agent import Call, decide
+
+
+@dataclass
+class GeminiModel:
+    """Model of Gemini CLI; it records its calls and the texts of each request."""
+
+    before_answer: Callable[[list[str], Call | str], None] = lambda _texts, _answer: None
+    calls: list[Call] = field(default_factory=list)
+    contexts: list[list[str]] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return the part that answers a request."""
+        texts = [text for content in body["contents"] for text in texts_of(content)]
+        declared = [
+            function["name"]
+            for tool in body.get("tools", [])
+            for function in tool.get("functionDeclarations", [])
+        ]
+        offered = {name: full for full in declared for name in SHORT if full.endswith(name)}
+        if len(offered) < len(SHORT):
+            return {"text": "{}"}
+        with self.lock:
+            self.contexts.append(texts)
+            decision = decide(texts)
+            self.before_answer(texts, decision)
+            if isinstance(decision, str):
+                return {"text": decision}
+            self.calls.append(decision)
+            return {"functionCall": {"name": offered[decision.tool], "args": decision.arguments}}
+
+
+SHORT = ("get_next_step", "submit_step_result")
+#: Marks that Gemini CLI puts around the text of a tool result.
+OPENED, CLOSED = "<untrusted_context>\n", "\n</untrusted_context>"
+
+
+def texts_of(content: dict[str, Any]) -> Iterator[str]:
+    """Yield every text in a content of a request; a tool result is a text too."""
+    for part in content.get("parts", []):
+        if "text" in part:
+            yield part["text"]
+        elif "functionResponse" in part:
+            for text in strings_in(part["functionResponse"].get("response")):
+                yield text.removeprefix(OPENED).removesuffix(CLOSED)
+
+
+def strings_in(value: object) -> Iterator[str]:
+    """Yield every text within a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from (text for inner in value.values() for text in strings_in(inner))
+    elif isinstance(value, list):
+        yield from (text for inner in value for text in strings_in(inner))
+
+
+@contextmanager
+def serve_gemini(model: GeminiModel) -> Iterator[str]:
+    """Serve a model on a loopback port; yield its URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if "countTokens" in self.path:
+                self.reply(b'{"totalTokens": 10}', "application/json")
+                return
+            content = {"role": "model", "parts": [model.answer(body)]}
+            usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
+            candidate = {"content": content, "finishReason": "STOP", "index": 0}
+            text = json.dumps({"candidates": [candidate], "usageMetadata": usage})
+            if "streamGenerateContent" in self.path:
+                self.reply(f"data: {text}\r\n\r\n".encode(), "text/event-stream")
+            else:
+                self.reply(text.encode(), "application/json")
+
+        def reply(self, body: bytes, media_type: str) -> None:
+            self.send_response(200)
+            self.send_header("content-type", media_type)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_: object) -> None:
+            """Ignore a client that was killed while it waited for an answer."""
+
+    server = Server(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
