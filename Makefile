@@ -39,6 +39,7 @@ help:
 	@echo "make plugins  a real client keeps to its plan through compactions and a kill; minutes"
 	@echo "make wheel   the wheel and sdist in dist/, built twice: equal sources give equal files"
 	@echo "make plugins  real clients keep to their plan through compactions and a kill; ten minutes"
+	@echo "make start-test  every command of the quickstart page, from the wheel, in an empty home"
 	@echo "make env     .venv with the locked dependencies and .venv/bin/waybook"
 
 env: $(STAMP)
@@ -227,6 +228,10 @@ bench-search: env
 # Wheel and sdist in dist/, built twice and compared. WAYBOOK_REPOSITORY_URL sets the addresses.
 wheel: env
 	@$(BIN)/python tools/package/build.py
+
+# The commands of docs/start.md from the built wheel, in an empty home directory.
+start-test: wheel
+	@$(BIN)/python tools/package/start_test.py dist/waybook-*.whl
 
 format: env
 	@$(BIN)/ruff format .
