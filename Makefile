@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: audit docs examples fuzz sbom help env demo generate pictures fast model test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean plugins wheel start-test
+.PHONY: audit docs examples fuzz sbom help env demo generate pictures fast model test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean plugins wheel start-test clients clients-ci lock-clients
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -24,6 +24,7 @@ help:
 	@echo "make generate  write every generated file: schema, tool list, parts of pages"
 	@echo "make pictures  draw the pictures of the documentation that come from a demo run"
 	@echo "make docs    the documentation site with search in build/site; broken links fail"
+	@echo "make clients  drive real clients and agent frameworks through a plan; prints their matrix"
 	@echo "make audit   scanners over every file: our own rules, Bandit, secrets"
 	@echo "make sbom    what we ship with, as requirements/sbom.cdx.json"
 	@echo "make examples  the examples for agent frameworks, with scripted models"
@@ -61,6 +62,10 @@ lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes pyproject.toml requirements/examples.in -o requirements/examples.lock --no-header
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group docs -o requirements/docs.lock --no-header
 	$(MAKE) sbom
+
+# Apart from `lock`: a new version of a client needs `make clients`.
+lock-clients: env
+	@$(BIN)/python -m tools.clients.lock $(ONLY)
 
 demo: env
 	@$(BIN)/waybook demo
@@ -154,6 +159,15 @@ docs: $(SITE)
 	@.venv-docs/bin/zensical build --clean --strict
 	@$(BIN)/python tools/site/check_links.py build/site
 	@echo "open build/site/index.html, or serve it: python -m http.server --directory build/site"
+
+# Clients and agent frameworks, each in an environment of its own in .clients/, work through a plan
+# with a scripted model; see docs/clients.md. ONLY="name name" drives those, WRITE=1 updates the page.
+WRITE :=
+clients: env
+	@$(BIN)/python -m tools.clients $(if $(WRITE),--write) $(ONLY)
+
+clients-ci: env
+	@$(BIN)/python -m tools.clients --ci
 
 # The fuzzers have a virtual environment of their own: they have wheels for few machines.
 FUZZ := .venv-fuzz/.installed

@@ -1,0 +1,105 @@
+"""The matrix of clients: its page, its lock files and its drivers agree."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from project.repository import ROOT, read
+from tools.clients.catalog import CI, CLIENTS, DRIVERS, LOCKS, select
+from tools.clients.matrix import BEGIN, END, HEADER, unexpected
+from tools.clients.run import Outcome
+from tools.clients.waybook_server import FACTS, missing_facts
+
+ROW = re.compile(r"^\| (.+?) \| (\S+) \| (\w[\w ]*) \| (\w[\w ]*) \|", re.MULTILINE)
+
+
+def table() -> str:
+    """Return the table of the page."""
+    text = read("clients.md")
+    return text[text.index(BEGIN) + len(BEGIN) : text.index(END)]
+
+
+def test_client_page_lists_every_client_with_locked_version() -> None:
+    rows = [(row[1], row[2]) for row in ROW.finditer(table().split(HEADER[1])[1])]
+    assert rows == [(client.label, client.version) for client in CLIENTS]
+
+
+def test_client_page_has_no_failure_without_a_known_reason() -> None:
+    for label, _, stdio, http in ROW.findall(table().split(HEADER[1])[1]):
+        (client,) = [client for client in CLIENTS if client.label == label]
+        failed = {name for name, cell in (("stdio", stdio), ("http", http)) if cell != "passes"}
+        assert failed == set(client.known_failures), label
+
+
+def test_every_client_has_a_driver_and_every_driver_a_client() -> None:
+    assert {client.driver for client in CLIENTS} == set(DRIVERS.glob("drive_*.py"))
+
+
+def test_every_client_lock_file_belongs_to_a_client() -> None:
+    locks = {*LOCKS.glob("*.lock"), *LOCKS.glob("*/package-lock.json")}
+    assert {client.lock for client in CLIENTS} == locks
+
+
+def test_client_lock_files_pin_by_hash_and_contain_no_index_url() -> None:
+    for client in CLIENTS:
+        text = client.lock.read_text(encoding="utf-8")
+        if client.ecosystem == "npm":
+            assert '"resolved"' not in text, client.name
+            assert text.count('"integrity"') == text.count('"node_modules/'), client.name
+        else:
+            assert "://" not in text, client.name
+            assert len(re.findall(r"^\S+==", text, re.MULTILINE)) == len(
+                re.findall(r"^\S+==.*\\\n    --hash=sha256:", text, re.MULTILINE)
+            ), client.name
+
+
+def test_ci_clients_are_in_the_catalog() -> None:
+    assert [client.name for client in select(CI)] == list(CI)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "tools.clients --ci" in makefile
+
+
+def changes(*facts: tuple[str, str, str]) -> list[dict[str, str]]:
+    """Return audit changes with these entities, fields and new values."""
+    return [{"entity": entity, "field": name, "to": value} for entity, name, value in facts]
+
+
+@pytest.mark.parametrize("reason", FACTS)
+def test_missing_facts_of_incomplete_scenario_names_the_gap(reason: str) -> None:
+    others = [fact for name, fact in FACTS.items() if name != reason]
+    audit = {"codex-http": changes(*others)}
+    assert missing_facts(audit, "codex-http") == [reason]
+
+
+def test_missing_facts_of_complete_scenario_is_empty() -> None:
+    assert missing_facts({"codex-http": changes(*FACTS.values())}, "codex-http") == []
+    assert missing_facts({}, "codex-http") == ["no plan was created"]
+
+
+def outcome(failure: str | None) -> Outcome:
+    """Return the outcome of a trial over HTTP."""
+    return Outcome(
+        client="codex",
+        version="1",
+        transport="http",
+        seconds=1.0,
+        failure=failure,
+        shows_instructions=False,
+        tools=11,
+    )
+
+
+def test_unexpected_reports_new_failures_and_ended_failures() -> None:
+    (codex,) = select(["codex"])
+    known = replace(codex, known_failures={"http": "a bug of the client"})
+    assert unexpected(codex, {"http": outcome(None)}) == []
+    assert unexpected(codex, {"http": outcome("refused")}) == ["codex-http: refused"]
+    assert unexpected(known, {"http": outcome("refused")}) == []
+    (ended,) = unexpected(known, {"http": outcome(None)})
+    assert "passes now" in ended
+
+
+def test_select_unknown_client_names_the_known_ones() -> None:
+    with pytest.raises(LookupError, match=r"no client nothing; .*claude-code"):
+        select(["nothing"])

@@ -1,0 +1,128 @@
+"""Clients of the matrix: their packages, drivers, transports and known failures."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+LOCKS: Final = ROOT / "requirements" / "clients"
+DRIVERS: Final = Path(__file__).parent / "drivers"
+
+Transport = Literal["stdio", "http"]
+TRANSPORTS: Final[Sequence[Transport]] = ("stdio", "http")
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Client program or agent framework, pinned by a lock file of its own."""
+
+    name: str
+    label: str
+    #: Package whose version the matrix shows.
+    package: str
+    ecosystem: Literal["python", "npm"] = "python"
+    remarks: str = ""
+    #: Whether the client has an agent of its own, which decides what a model reads.
+    has_agent: bool = True
+    #: Bug of the client itself because of which it fails, by transport.
+    known_failures: Mapping[Transport, str] = field(default_factory=dict)
+
+    @property
+    def driver(self) -> Path:
+        """Return the script that drives the client."""
+        return DRIVERS / f"drive_{self.name.replace('-', '_')}.py"
+
+    @property
+    def lock(self) -> Path:
+        """Return the lock file of the client's packages."""
+        if self.ecosystem == "npm":
+            return LOCKS / self.name / "package-lock.json"
+        return LOCKS / f"{self.name}.lock"
+
+    @property
+    def version(self) -> str:
+        """Return the locked version of the client's main package."""
+        text = self.lock.read_text(encoding="utf-8")
+        if self.ecosystem == "npm":
+            version: str = json.loads(text)["packages"][f"node_modules/{self.package}"]["version"]
+            return version
+        match = re.search(rf"^{re.escape(self.package)}==(\S+)", text, re.MULTILINE)
+        if match is None:
+            raise LookupError(f"{self.lock} does not pin {self.package}; run `make lock-clients`")
+        return match[1]
+
+
+CLIENTS: Final[Sequence[Client]] = (
+    Client(
+        "claude-code",
+        "Claude Code",
+        "@anthropic-ai/claude-code",
+        "npm",
+        remarks="`claude -p` needs `--allowedTools mcp__waybook`.",
+    ),
+    Client(
+        "codex",
+        "Codex",
+        "@openai/codex",
+        "npm",
+        remarks="Needs `required = true` where the server starts slowly, and `approval_mode` for "
+        "`submit_user_decision` in `codex exec`: see below.",
+    ),
+    Client(
+        "gemini-cli",
+        "Gemini CLI",
+        "@google/gemini-cli",
+        "npm",
+        remarks='Without a terminal it needs `"trust": true` in the entry of the server.',
+    ),
+    Client(
+        "pydantic-ai",
+        "pydantic-ai",
+        "pydantic-ai-slim",
+        remarks="`MCPToolset(…, include_instructions=True)` shows the instructions.",
+    ),
+    Client("openai-agents", "openai-agents", "openai-agents"),
+    Client("langchain", "LangChain", "langchain"),
+    Client("langgraph", "LangGraph", "langgraph"),
+    Client("crewai", "CrewAI", "crewai"),
+    Client(
+        "autogen",
+        "AutoGen",
+        "autogen-agentchat",
+        remarks="Needs `mcp<2`: autogen-ext cannot be imported with version 2 of the MCP SDK.",
+    ),
+    Client("google-adk", "Google ADK", "google-adk"),
+    Client(
+        "smolagents",
+        "smolagents",
+        "smolagents",
+        remarks="Needs `mcp<2`: mcpadapt cannot be imported with version 2 of the MCP SDK. "
+        "Declares every argument as required, so the model must fill in the optional ones.",
+    ),
+    Client(
+        "llama-index",
+        "LlamaIndex",
+        "llama-index-tools-mcp",
+        remarks="Over stdio it starts a server for every call: HTTP is faster.",
+    ),
+    Client("mcp-use", "mcp-use", "mcp-use"),
+    Client("fastmcp", "fastmcp", "fastmcp", has_agent=False),
+    Client("mcp", "MCP SDK", "mcp", has_agent=False),
+)
+#: Clients that CI drives: both programs with most users, and two frameworks.
+CI: Final[Sequence[str]] = ("claude-code", "codex", "pydantic-ai", "langgraph")
+
+
+def select(names: Sequence[str]) -> Sequence[Client]:
+    """Return the clients with these names, or all if no name is passed.
+
+    Raises:
+        LookupError: a name is not in the catalog.
+    """
+    known = {client.name: client for client in CLIENTS}
+    if unknown := [name for name in names if name not in known]:
+        raise LookupError(f"There is no client {', '.join(unknown)}; there are: {', '.join(known)}")
+    return [known[name] for name in names] or CLIENTS

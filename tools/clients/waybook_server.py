@@ -1,0 +1,124 @@
+"""Waybook server on a temporary database, and the facts that prove a completed scenario."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+WAYBOOK: Final = str(Path(sys.executable).parent / "waybook")
+MAX_START_SECONDS: Final = 120
+MAX_COMMAND_SECONDS: Final = 120
+#: Facts in the audit of a plan that went through the whole scenario: entity, field, new value.
+FACTS: Final[Mapping[str, tuple[str, str, str]]] = {
+    "no condition fired": ("condition", "outcome", "fired"),
+    "no step was skipped": ("step", "status", "skipped"),
+    "no decision was recorded": ("review", "decision", "approve"),
+    "the plan was not completed": ("plan", "status", "completed"),
+}
+
+Audit = Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class WaybookServer:
+    """Running `waybook serve`, whose database all `waybook mcp` processes share."""
+
+    url: str
+    data_dir: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the variables that keep a configuration file of the user out of a trial."""
+        return {"WAYBOOK_CONFIG": str(self.data_dir.parent / "none.toml")}
+
+    @property
+    def stdio_command(self) -> list[str]:
+        """Return the command that a client starts over stdio."""
+        return [WAYBOOK, "mcp", "--data-dir", str(self.data_dir)]
+
+    def audit(self) -> Audit:
+        """Return the changes that the audit of each plan contains, by the name of the plan."""
+        command = [WAYBOOK, "audit", "list", "--json", "--limit", "1000"]
+        done = subprocess.run(
+            [*command, "--data-dir", self.data_dir],
+            env={**os.environ, **self.environment},
+            capture_output=True,
+            check=True,
+            timeout=MAX_COMMAND_SECONDS,
+        )
+        names: dict[str, str] = {}
+        changes = defaultdict(list)
+        for entry in json.loads(done.stdout):
+            changes[entry["subjectId"]].extend(entry["changes"])
+            for change in entry["changes"]:
+                if change["entity"] == "plan" and change["field"] == "*":
+                    names[change["id"]] = change["to"]["name"]
+        return {name: changes[plan_id] for plan_id, name in names.items()}
+
+
+def missing_facts(audit: Audit, plan_name: str) -> list[str]:
+    """Return what a plan lacks for a completed scenario; an empty list proves the scenario."""
+    if plan_name not in audit:
+        return ["no plan was created"]
+    facts = {(each["entity"], each["field"], str(each["to"])) for each in audit[plan_name]}
+    return [name for name, fact in FACTS.items() if fact not in facts]
+
+
+@contextmanager
+def serve_waybook(log: Path) -> Iterator[WaybookServer]:
+    """Serve Waybook on a temporary database while the block runs.
+
+    Raises:
+        TimeoutError: the server did not become ready.
+    """
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    folder = Path(tempfile.mkdtemp(prefix="waybook-clients-"))
+    # The embedded PostgreSQL of a superuser runs as another user, who must reach the folder.
+    folder.chmod(0o755)
+    server = WaybookServer(f"http://127.0.0.1:{port}", folder / "data")
+    command = [WAYBOOK, "serve", "--port", str(port), "--data-dir", str(server.data_dir)]
+    with log.open("wb") as output:
+        environment = {**os.environ, **server.environment}
+        process = subprocess.Popen(
+            command, env=environment, stdout=output, stderr=subprocess.STDOUT
+        )
+        try:
+            _wait_until_ready(f"{server.url}/readyz", process)
+            yield server
+        finally:
+            process.terminate()
+            process.wait(MAX_COMMAND_SECONDS)
+            _remove(folder)
+
+
+def _wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + MAX_START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - the server just started
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+    raise TimeoutError(f"waybook serve did not become ready; its log has the reason: {url}")
+
+
+def _remove(folder: Path) -> None:
+    """Remove the data directory; PostgreSQL may write to it until shortly after its last client."""
+    deadline = time.monotonic() + MAX_START_SECONDS
+    while folder.exists() and time.monotonic() < deadline:
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.2)
