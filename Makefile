@@ -16,7 +16,7 @@ help:
 	@echo "make fast    what to run while working, within a minute: lint, types, rules, one smoke test"
 	@echo "make test    the tests, except the model checks and repetitions on PostgreSQL 15"
 	@echo "make model   the model checks: every reachable state of plans and runs; two minutes"
-	@echo "make test-15  every test with a database on PostgreSQL 15; before a release"
+	@echo "make test-15  the tests that may differ there, on PostgreSQL 15; EVERY=1 for all with a database"
 	@echo "make test-rls  those with a database, the queries saying nothing of whose the rows are"
 	@echo "make test-offline  all of them, where there is no network but loopback"
 	@echo "make test-controls  each control against a threat taken away, alone: a test must notice"
@@ -37,7 +37,6 @@ help:
 	@echo "make soak    an hour of load: memory, descriptors and connections must stay flat"
 	@echo "make bench   the benchmarks, each beside its limit or its peer"
 	@echo "make bench-search  how well and how fast search finds; takes minutes"
-	@echo "make plugins  a real client keeps to its plan through compactions and a kill; minutes"
 	@echo "make wheel   the wheel and sdist in dist/, built twice: equal sources give equal files"
 	@echo "make plugins  real clients keep to their plan through compactions and a kill; ten minutes"
 	@echo "make start-test  every command of the quickstart page, from the wheel, in an empty home"
@@ -252,4 +251,4 @@ format: env
 	@$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .venv-docs build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-docs .venv-examples .clients build dist .mypy_cache .ruff_cache .pytest_cache

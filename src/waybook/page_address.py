@@ -166,7 +166,7 @@ class PageClaim:
 def server_claim(settings: Settings) -> Iterator[PageClaim | None]:
     """Yield the claim of a `waybook serve`, after stdio processes have handed over.
 
-    It is None with a PostgreSQL server of one's own.
+    Without a data directory it yields None.
     """
     if settings.database_url:
         yield None

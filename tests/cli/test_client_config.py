@@ -262,21 +262,21 @@ def test_config_file_of_user_follows_platform_and_variables(
 
 def test_config_file_of_project_is_in_the_folder() -> None:
     places = Places(Path("/users/me"), Path("/project"), "linux", {})
-    found = {
+    configs = {
         name: config_file(client, ConfigScope.PROJECT, places) for name, client in CLIENTS.items()
     }
-    assert found["claude-code"] == Path("/project/.mcp.json")
-    assert found["vscode"] == Path("/project/.vscode/mcp.json")
-    assert found["claude-desktop"] is None
+    assert configs["claude-code"] == Path("/project/.mcp.json")
+    assert configs["vscode"] == Path("/project/.vscode/mcp.json")
+    assert configs["claude-desktop"] is None
 
 
 def test_token_reference_of_each_client_is_an_environment_variable() -> None:
-    found = {
+    configs = {
         name: client.http_entry("u", client.token_reference) for name, client in CLIENTS.items()
     }
-    assert found["codex"] == {"url": "u", "bearer_token_env_var": "WAYBOOK_TOKEN"}
-    assert found["claude-code"]["headers"] == {"Authorization": "Bearer ${WAYBOOK_TOKEN}"}
-    assert found["vscode"]["headers"] == {"Authorization": "Bearer ${env:WAYBOOK_TOKEN}"}
+    assert configs["codex"] == {"url": "u", "bearer_token_env_var": "WAYBOOK_TOKEN"}
+    assert configs["claude-code"]["headers"] == {"Authorization": "Bearer ${WAYBOOK_TOKEN}"}
+    assert configs["vscode"]["headers"] == {"Authorization": "Bearer ${env:WAYBOOK_TOKEN}"}
 
 
 @pytest.mark.parametrize(

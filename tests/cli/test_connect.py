@@ -140,7 +140,7 @@ def served_url(output: IO[str] | None) -> str:
     """Return the URL that `waybook serve` prints."""
     assert output is not None
     served = (re.search(r"Waybook is serving\s+(http\S+)", line) for line in output)
-    return next(found[1] for found in served if found)
+    return next(match[1] for match in served if match)
 
 
 def test_connect_token_is_masked_and_env_token_is_a_reference(

@@ -1,7 +1,7 @@
 """Agent without a memory: it decides the next call from the texts of one request alone.
 
-It stands in for the model of a real client. What the client forgets, by compaction or because it
-was killed, the agent does not know either, unless a hook put it back into the conversation.
+The agent replaces the model of a real client. If the client loses its context by compaction or a
+kill, the agent loses it too, unless a hook puts it back into the conversation.
 """
 
 import json

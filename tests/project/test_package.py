@@ -27,11 +27,11 @@ def targets(markdown: str) -> list[str]:
 
 
 def test_long_description_with_repository_has_only_absolute_links() -> None:
-    found = targets(HOOK["long_description"](README, URL))
-    assert len(found) == len(targets(README)) > 10
-    assert [target for target in found if not target.startswith("http")] == []
-    assert "https://forge.example/waybook/raw/main/docs/pictures/plan-page.png" in found
-    assert "https://forge.example/waybook/blob/main/docs/concepts/trust.md" in found
+    links = targets(HOOK["long_description"](README, URL))
+    assert len(links) == len(targets(README)) > 10
+    assert [target for target in links if not target.startswith("http")] == []
+    assert "https://forge.example/waybook/raw/main/docs/pictures/plan-page.png" in links
+    assert "https://forge.example/waybook/blob/main/docs/concepts/trust.md" in links
 
 
 def test_long_description_without_repository_has_no_relative_links() -> None:

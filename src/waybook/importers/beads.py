@@ -43,7 +43,7 @@ def read_beads(text: str) -> ItemList:
     Raises:
         InvalidInput: a line is not an issue; with the line.
     """
-    found = ItemList(name="beads", is_graph=True, ignores_unknown=True)
+    item_list = ItemList(name="beads", is_graph=True, ignores_unknown=True)
     issues = [issue for issue in read_json_lines(text) if not _is_deleted(issue)]
     after: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for issue in issues:
@@ -52,7 +52,7 @@ def read_beads(text: str) -> ItemList:
             _link(issue, key, link, after)
     for issue in issues:
         key = key_field(issue)
-        found.add(
+        item_list.add(
             Item(
                 key=key,
                 title=required_text(issue, "title"),
@@ -62,7 +62,7 @@ def read_beads(text: str) -> ItemList:
                 after=tuple(after[key]),
             )
         )
-    return found
+    return item_list
 
 
 def _is_deleted(issue: LocatedObject) -> bool:

@@ -90,5 +90,5 @@ def read_plan(
         PlanFormat.BEADS: read_beads,
         PlanFormat.GITHUB: read_github_issue,
     }
-    found = readers[form or detect_format(text)](text)
-    return build_plan(found, include_done=include_done)
+    item_list = readers[form or detect_format(text)](text)
+    return build_plan(item_list, include_done=include_done)

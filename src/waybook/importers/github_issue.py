@@ -29,12 +29,14 @@ def read_github_issue(text: str) -> ItemList:
     items = [*read_check_list(text_field(data, "body"))]
     if not items:
         raise at_line(data.line, "the body of this issue has no task list, such as “- [ ] task”")
-    found = ItemList(name=required_text(data, "title"), ignores_unknown=True)
-    found.question = "\n\n".join(part for part in (found.name, text_field(data, "url")) if part)
+    item_list = ItemList(name=required_text(data, "title"), ignores_unknown=True)
+    item_list.question = "\n\n".join(
+        part for part in (item_list.name, text_field(data, "url")) if part
+    )
     issue_keys = {number: item.key for item in items if (number := _issue_number(item))}
     for item in items:
-        found.add(_resolved(item, issue_keys))
-    return found
+        item_list.add(_resolved(item, issue_keys))
+    return item_list
 
 
 def _issue_number(item: Item) -> str | None:

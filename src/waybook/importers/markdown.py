@@ -55,13 +55,13 @@ def read_markdown(text: str) -> ItemList:
         line.match(_REPORT_STEP) for line in lines
     ):
         return _report(lines)
-    found = _preamble(lines)
+    item_list = _preamble(lines)
     for read in (_check_list, _numbered_list, _headings, _bullets):
         items = [*read(lines)]
         if items:
             for item in _numbered_once(items):
-                found.add(item)
-            return found
+                item_list.add(item)
+            return item_list
     raise at_line(
         max(1, len(lines)),
         "no tasks up to here; write them as “- [ ] task”, “1. task”, or headings with text",
@@ -106,17 +106,17 @@ def _lines(text: str) -> Iterator[Line]:
 
 def _preamble(lines: Sequence[Line]) -> ItemList:
     """Return the title and the text below it, up to the first heading, list or code."""
-    found, texts = ItemList(), list[str]()
+    item_list, texts = ItemList(), list[str]()
     for line in lines:
         heading = line.heading()
-        if heading and heading[0] == 1 and not found.name and not any(texts):
-            found.name = heading[1]
+        if heading and heading[0] == 1 and not item_list.name and not any(texts):
+            item_list.name = heading[1]
         elif heading or line.is_code or line.match(_NUMBERED) or line.match(_BULLET):
             break
         else:
             texts.append(line.text.removeprefix("> "))
-    found.question = "\n".join(texts).strip()
-    return found
+    item_list.question = "\n".join(texts).strip()
+    return item_list
 
 
 # Lists
@@ -234,11 +234,11 @@ def _dedent(texts: Sequence[str]) -> str:
 
 
 def _report(lines: Sequence[Line]) -> ItemList:
-    found = ItemList()
+    item_list = ItemList()
     first = next(place for place, line in enumerate(lines) if line.text == _REPORT_STEPS)
     head = lines[:first]
-    found.name = next((h[1] for line in head if (h := line.heading())), "")
-    found.question = _quotation(head)
+    item_list.name = next((h[1] for line in head if (h := line.heading())), "")
+    item_list.question = _quotation(head)
     starts = [
         (place, match)
         for place, line in enumerate(lines)
@@ -251,10 +251,10 @@ def _report(lines: Sequence[Line]) -> ItemList:
     starts = [(place, match) for place, match in starts if place < end]
     for index, (place, match) in enumerate(starts):
         until = starts[index + 1][0] if index + 1 < len(starts) else end
-        found.add(_report_step(match, lines[place:until]))
-    if not found.items:
+        item_list.add(_report_step(match, lines[place:until]))
+    if not item_list.items:
         raise at_line(lines[first].number, "this report has no steps")
-    return found
+    return item_list
 
 
 def _ends_steps(line: Line) -> bool:

@@ -103,12 +103,12 @@ def read_mermaid(text: str) -> ItemList:
             _read_statement(chart, rest, number)
     if chart.open_groups:
         raise at_line(last, f"the subgraph {chart.open_groups[-1]} has no end")
-    found = ItemList(name=chart.title, is_graph=True)
+    item_list = ItemList(name=chart.title, is_graph=True)
     for item in _items(chart):
-        found.add(item)
-    if not found.items:
+        item_list.add(item)
+    if not item_list.items:
         raise at_line(last, "this flowchart has no nodes")
-    return found
+    return item_list
 
 
 def _front_matter_title(text: str) -> str:
@@ -135,13 +135,13 @@ def _joined_lines(text: str) -> Iterator[tuple[int, str]]:
     pending: tuple[int, str] | None = None
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         first, before = pending or (number, "")
-        whole = f"{before}<br>{line.strip()}" if pending else line
-        if len(whole) > MAX_LINE_LENGTH:
+        joined = f"{before}<br>{line.strip()}" if pending else line
+        if len(joined) > MAX_LINE_LENGTH:
             raise at_line(number, f"this line has more than {MAX_LINE_LENGTH:,} characters")
-        is_open = whole.rfind('"`') > whole.rfind('`"') and number - first < MAX_LABEL_LINES
-        pending = (first, whole) if is_open else None
+        is_open = joined.rfind('"`') > joined.rfind('`"') and number - first < MAX_LABEL_LINES
+        pending = (first, joined) if is_open else None
         if pending is None:
-            yield first, whole
+            yield first, joined
     if pending is not None:
         yield pending
 

@@ -86,40 +86,41 @@ class ItemList:
         self.items.append(item)
 
 
-def build_plan(found: ItemList, *, include_done: bool) -> ImportedPlan:
+def build_plan(item_list: ItemList, *, include_done: bool) -> ImportedPlan:
     """Return the plan that these items make; done items are left out unless `include_done`.
 
     Raises:
         InvalidInput: no item is open, a reference is unknown, items wait for each other, or a text
             is too long; with the line.
     """
-    by_key = _by_key(found.items)
-    before = [_resolved(item, by_key, found) for item in found.items]
-    order = _sorted(found.items, before) if found.is_graph else range(len(found.items))
-    _refuse_circle(found.items, before)
-    kept = [n for n in order if include_done or not found.items[n].done]
-    left_out = len(found.items) - len(kept)
-    if not kept:
-        line = found.items[0].line if found.items else 1
+    by_key = _by_key(item_list.items)
+    before = [_resolved(item, by_key, item_list) for item in item_list.items]
+    order = _sorted(item_list.items, before) if item_list.is_graph else range(len(item_list.items))
+    _refuse_circle(item_list.items, before)
+    chosen = [n for n in order if include_done or not item_list.items[n].done]
+    left_out = len(item_list.items) - len(chosen)
+    if not chosen:
+        line = item_list.items[0].line if item_list.items else 1
         why = f"all {left_out} tasks are done; --all imports them too" if left_out else "no tasks"
         raise at_line(line, why)
-    if len(kept) > MAX_STEPS:
+    if len(chosen) > MAX_STEPS:
+        line = item_list.items[chosen[MAX_STEPS]].line
         raise TooLarge(
-            f"line {found.items[kept[MAX_STEPS]].line}: this file has {len(kept)} open tasks, and "
-            f"a plan may have {MAX_STEPS} steps; import a part of it",
+            f"line {line}: this file has {len(chosen)} open tasks, and a plan may have {MAX_STEPS} "
+            "steps; import a part of it",
             limit=MAX_STEPS,
-            line=found.items[kept[MAX_STEPS]].line,
+            line=line,
         )
-    place = {n: position for position, n in enumerate(kept, start=1)}
-    steps = tuple(_step(found.items[n], _kept_orders(before[n], place)) for n in kept)
-    name = _shorten(found.name or found.items[kept[0]].title)
+    place = {n: position for position, n in enumerate(chosen, start=1)}
+    steps = tuple(_step(item_list.items[n], _orders_of(before[n], place)) for n in chosen)
+    name = _shorten(item_list.name or item_list.items[chosen[0]].title)
     return ImportedPlan(
         name=name,
-        question=(found.question.strip() or name)[:MAX_TEXT_LENGTH],
+        question=(item_list.question.strip() or name)[:MAX_TEXT_LENGTH],
         steps=steps,
-        lines=tuple(found.items[n].line for n in kept),
+        lines=tuple(item_list.items[n].line for n in chosen),
         left_out=left_out,
-        ignored=sum(key not in by_key for n in kept for key, _ in found.items[n].after),
+        ignored=sum(key not in by_key for n in chosen for key, _ in item_list.items[n].after),
     )
 
 
@@ -133,13 +134,13 @@ def _by_key(items: Sequence[Item]) -> dict[str, int]:
     return by_key
 
 
-def _resolved(item: Item, by_key: dict[str, int], found: ItemList) -> list[tuple[int, int]]:
+def _resolved(item: Item, by_key: dict[str, int], item_list: ItemList) -> list[tuple[int, int]]:
     """Return the numbers of the items that must be over before this one, with lines."""
     resolved: dict[int, int] = {}
     for key, line in item.after:
         if key in by_key:
             resolved.setdefault(by_key[key], line)
-        elif not found.ignores_unknown:
+        elif not item_list.ignores_unknown:
             raise at_line(line, f"“{item.title}” depends on {key}, which is not in this file")
     return list(resolved.items())
 
@@ -196,7 +197,7 @@ def _circle(
             return
 
 
-def _kept_orders(before: Iterable[tuple[int, int]], place: dict[int, int]) -> tuple[int, ...]:
+def _orders_of(before: Iterable[tuple[int, int]], place: dict[int, int]) -> tuple[int, ...]:
     return tuple(sorted(place[number] for number, _ in before if number in place))
 
 

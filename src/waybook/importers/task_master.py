@@ -52,17 +52,17 @@ def read_task_master(text: str, *, tag: str | None = None, subtasks: bool = True
     if not is_task_master(data):
         raise at_line(1, "this is not a tasks.json: there is no list of tasks")
     name, part = _selected(data, tag)
-    found = ItemList(name=name, is_graph=True, ignores_unknown=True)
+    item_list = ItemList(name=name, is_graph=True, ignores_unknown=True)
     metadata = part.get("metadata")
     if isinstance(metadata, LocatedObject):
-        found.name = text_field(metadata, "projectName") or name
-        found.question = text_field(metadata, "description")
+        item_list.name = text_field(metadata, "projectName") or name
+        item_list.question = text_field(metadata, "description")
     for task in list_field(part, "tasks"):
         if not isinstance(task, LocatedObject):
             raise at_line(part.line, "a task is not a JSON object")
         for item in _items(task, subtasks=subtasks):
-            found.add(item)
-    return found
+            item_list.add(item)
+    return item_list
 
 
 def _selected(data: LocatedObject, tag: str | None) -> tuple[str, LocatedObject]:

@@ -243,7 +243,7 @@ def find_template(name: str, saved: Mapping[str, PlanTemplate]) -> PlanTemplate:
     """Return the saved template with this name, or else the built-in one.
 
     Raises:
-        NotFound: there is none.
+        NotFound: no template has this name.
     """
     there = {**builtin_templates(), **saved}
     if name not in there:

@@ -84,7 +84,7 @@ def back_up(path: Path) -> Path:
     return copy
 
 
-def delete_config(path: Path, kept_folders: set[Path]) -> None:
+def delete_config(path: Path, folders_before: set[Path]) -> None:
     """Delete a file, and its folder if that is then empty and not one of those to keep.
 
     Raises:
@@ -94,6 +94,6 @@ def delete_config(path: Path, kept_folders: set[Path]) -> None:
         path.unlink()
     except OSError as error:
         raise ConfigError(f"the file cannot be deleted: {error.strerror}") from None
-    if path.parent not in kept_folders:
+    if path.parent not in folders_before:
         with contextlib.suppress(OSError):
             path.parent.rmdir()

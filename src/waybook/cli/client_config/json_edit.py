@@ -71,10 +71,10 @@ class Document:
         Raises:
             ConfigError: the key occurs twice.
         """
-        found = [member for member in self.members(start) if member.key == key]
-        if len(found) > 1:
-            raise ConfigError(f'"{key}" occurs twice', line_of(self.text, found[1].key_start))
-        return found[0] if found else None
+        matches = [member for member in self.members(start) if member.key == key]
+        if len(matches) > 1:
+            raise ConfigError(f'"{key}" occurs twice', line_of(self.text, matches[1].key_start))
+        return matches[0] if matches else None
 
     def container(self, key: str) -> Member | None:
         """Return the top-level member with this key, which must be an object, or None.
@@ -131,7 +131,7 @@ def read_entry(text: str, container: str, name: str, *, comments: bool) -> Any: 
 def add_entry(
     text: str | None, container: str, name: str, entry: Mapping[str, Any], *, comments: bool
 ) -> str:
-    """Return the text with `container.name` set to the entry; `text` is None for a new file.
+    """Return the text with `container.name` set to the entry; a new file has no `text`.
 
     >>> print(add_entry('{"a": 1}', "servers", "w", {"url": "u"}, comments=False))
     {"servers": {"w": {"url": "u"}}, "a": 1}

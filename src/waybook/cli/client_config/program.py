@@ -31,8 +31,8 @@ def command_for(
         return [find_program("uvx") or "uvx", PROGRAM]
     if PurePath(started_as).stem == PROGRAM and (program := find_program(started_as)):
         return [str(Path(program).absolute())]
-    beside = find_program(str(PurePath(python).with_name(PROGRAM)))
-    return [beside] if beside else [python, "-m", PROGRAM]
+    program = find_program(str(PurePath(python).with_name(PROGRAM)))
+    return [program] if program else [python, "-m", PROGRAM]
 
 
 def is_temporary_environment(prefix: PurePath) -> bool:

@@ -78,8 +78,8 @@ def add_entry(text: str | None, container: str, name: str, entry: Mapping[str, A
     if text is None:
         return _block(container, name, entry, "\n")
     existing = read_entry(text, container, name)
-    kept = {key: value for key, value in (existing or {}).items() if isinstance(value, dict)}
-    expected = {**kept, **entry}
+    subtables = {key: value for key, value in (existing or {}).items() if isinstance(value, dict)}
+    expected = {**subtables, **entry}
     if existing == expected:
         return text
     newline = "\r\n" if "\r\n" in text else "\n"

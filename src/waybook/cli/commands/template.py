@@ -101,11 +101,11 @@ def show_command(*, template: str, as_json: bool, **flags: object) -> None:
 
     TEMPLATE is a name, or a file that ends with .yaml or .json.
     """
-    found = _find(load_settings(flags), template)
+    definition = _find(load_settings(flags), template)
     if as_json:
-        print_json(_as_json(found))
+        print_json(_as_json(definition))
     else:
-        print_text(template_source(found))
+        print_text(template_source(definition))
 
 
 @group.command("save")

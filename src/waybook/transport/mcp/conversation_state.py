@@ -278,12 +278,12 @@ def _confirmed(state: ConversationState, plan_id: str, steps: list[object]) -> C
         for step in map(_mapping, steps)
         if step.get("status") == IN_PROGRESS
     }
-    kept = (
+    remaining = (
         held
         for held in state.steps
         if held.plan_id != plan_id or (held.step_id, held.attempt) in running
     )
-    return replace(state, steps=tuple(kept))
+    return replace(state, steps=tuple(remaining))
 
 
 def _plan(body: Mapping[str, object]) -> OpenPlan | None:

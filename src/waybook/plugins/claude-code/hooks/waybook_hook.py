@@ -176,16 +176,16 @@ def read_state(path: str) -> dict[str, object]:
 
 def ancestors() -> set[int]:
     """Return the process ids of the parent and, on Linux, of its parents."""
-    found: set[int] = set()
+    pids: set[int] = set()
     pid = os.getppid()
-    while pid > 1 and len(found) < MAX_ANCESTORS:
-        found.add(pid)
+    while pid > 1 and len(pids) < MAX_ANCESTORS:
+        pids.add(pid)
         try:
             with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
                 pid = int(file.read().rpartition(")")[2].split()[1])
         except OSError:
             break
-    return found
+    return pids
 
 
 def is_running(pid: object) -> bool:
