@@ -120,6 +120,10 @@ class Client:
 class Codex(Client):
     """Codex, which reads a bearer token from an environment variable of its own choice."""
 
+    def stdio_entry(self, command: list[str]) -> dict[str, Any]:
+        """Return the configuration of a server for which Codex waits until it has started."""
+        return {**Client.stdio_entry(self, command), "required": True}
+
     def http_entry(self, url: str, authorization: str | None) -> dict[str, Any]:
         """Return the configuration of a server at this URL."""
         if authorization == self.token_reference:
