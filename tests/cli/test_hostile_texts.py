@@ -105,6 +105,9 @@ OTHERS = {
     "backup",
     "restore",
     "connect",
+    "plugin",
+    "import",
+    "template",
     "demo",
     "serve",
     "mcp",
@@ -114,6 +117,7 @@ OTHERS = {
     "migrate",
     "webhooks",
     "output",
+    "export",
 }
 
 

@@ -77,7 +77,12 @@ async def make_gathering(agent: AgentClient) -> Body:
 async def input_by_id(agent: AgentClient) -> Body:
     job = await make_gathering(agent)
     brief = next(job_input for job_input in job["inputs"] if "documentId" in job_input)
-    return {"jobId": job["jobId"], "documentId": brief["documentId"], "offset": 1}
+    return {
+        "jobId": job["jobId"],
+        "documentId": brief["documentId"],
+        "offset": 1,
+        "attempt": job["attempt"],
+    }
 
 
 async def input_by_key(agent: AgentClient) -> Body:
