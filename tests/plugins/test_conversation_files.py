@@ -134,3 +134,10 @@ def test_client_process_takes_conversation_from_environment() -> None:
     assert ClientProcess.of({"CLAUDE_CODE_SESSION_ID": "0199-ab"}).conversation == "0199-ab"
     assert ClientProcess.of({"CLAUDE_CODE_SESSION_ID": "../x"}).conversation is None
     assert ClientProcess.of({}).directory == str(Path.cwd())
+
+
+def test_conversation_states_in_memory_are_limited(tmp_path: Path) -> None:
+    files = make_files(tmp_path)
+    for number in range(2 * MAX_FILES):
+        record(files, READY, thread=f"thread-{number}")
+    assert len(files._states) <= MAX_FILES

@@ -104,6 +104,8 @@ class ConversationFiles:
             before = ConversationState() if key == OWN_KEY else read_state(self._path(key))[0]
         after = observed(before)
         self._states[key] = after
+        if len(self._states) > MAX_FILES:
+            del self._states[next(iter(self._states))]  # It is read from its file again if needed.
         if after != before:
             self._write(key, after)
         if after.plan_id not in {None, before.plan_id}:
