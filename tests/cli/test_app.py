@@ -35,7 +35,7 @@ def test_every_command_has_help(name: str) -> None:
         ("waybook.cli.app", "rich asyncio pydantic mcp psycopg"),
         ("waybook.cli.commands.mcp", "rich mcp psycopg pydantic"),
         (
-            "waybook.cli.commands.mcp_stdio",
+            "waybook.cli.stdio.server",
             "rich psycopg jinja2 yaml waybook.app.dispatcher waybook.plan waybook.dag",
         ),
         ("waybook.cli.commands.call", "mcp uvicorn"),

@@ -29,7 +29,7 @@ def command(**flags: object) -> None:
     configure_server_logging(loaded)
     with _database_starting(loaded.settings):
         gc.disable()  # Imports stay alive; collecting garbage only costs time.
-        serve = load("waybook.cli.commands.mcp_stdio:serve")
+        serve = load("waybook.cli.stdio.server:serve")
         gc.freeze()
         gc.enable()
         serve(loaded)

@@ -55,9 +55,7 @@ class DeferredStartup:
 
     async def _open(self) -> StdioApplication:
         running = await asyncio.to_thread(load, "waybook.bootstrap:start_application")
-        pages = (await asyncio.to_thread(load, "waybook.cli.commands.mcp_pages:PageServer"))(
-            self._loaded
-        )
+        pages = (await asyncio.to_thread(load, "waybook.cli.stdio.pages:PageServer"))(self._loaded)
         try:
             services: StdioApplication = await self._stack.enter_async_context(
                 running(self._loaded.settings, waiting=_report_wait, find_base_url=pages.base_url)
