@@ -52,8 +52,16 @@ class Claim(ABC):
     KIND: str
 
     def __init__(
-        self, caller: Caller, session_id: str, on_error: OnError, heartbeat_seconds: float
+        self,
+        caller: Caller,
+        reply: Mapping[str, Any],
+        *,
+        session_id: str,
+        on_error: OnError,
+        heartbeat_seconds: float,
     ) -> None:
+        #: Complete reply of the call that claimed the step or job.
+        self.reply = reply
         self._caller = caller
         self._session_id = session_id
         self._on_error: OnError = on_error
@@ -181,9 +189,9 @@ class Claim(ABC):
         """Id of the step or job."""
 
     @property
-    @abstractmethod
     def attempt(self) -> int:
         """Number of the attempt, which shows that a result comes from the present holder."""
+        return int(self.reply["attempt"])
 
     @abstractmethod
     async def _beat(self) -> None:

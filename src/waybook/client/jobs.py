@@ -35,9 +35,9 @@ class Job(Claim):
     ) -> None:
         """Take over the reply of `get_next_job` with status `job_ready`."""
         seconds = min(heartbeat_seconds, reply["leaseSeconds"] / BEATS_PER_LEASE)
-        super().__init__(caller, session_id, on_error, seconds)
-        #: Complete reply of `get_next_job`.
-        self.reply = reply
+        super().__init__(
+            caller, reply, session_id=session_id, on_error=on_error, heartbeat_seconds=seconds
+        )
         self.run_id = str(reply["runId"])
         self.job_id = str(reply["jobId"])
         self.stage = str(reply["stageSlug"])
@@ -57,10 +57,6 @@ class Job(Claim):
     @property
     def id(self) -> str:
         return self.job_id
-
-    @property
-    def attempt(self) -> int:
-        return int(self.reply["attempt"])
 
     async def read_input(self, job_input: JobInput) -> str:
         """Return the complete text of an input, which the claim may contain shortened."""

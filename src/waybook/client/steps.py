@@ -1,6 +1,5 @@
 """Steps of a plan that this client holds."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -37,9 +36,13 @@ class Step(Claim):
         heartbeat_seconds: float,
     ) -> None:
         """Take over the reply of `get_next_step` with status `step_ready`."""
-        super().__init__(caller, session_id, on_error, heartbeat_seconds)
-        #: Complete reply of `get_next_step`.
-        self.reply = reply
+        super().__init__(
+            caller,
+            reply,
+            session_id=session_id,
+            on_error=on_error,
+            heartbeat_seconds=heartbeat_seconds,
+        )
         self.plan_id = str(reply["planId"])
         self.step_id = str(reply["stepId"])
         self.order = int(reply["stepOrder"])
@@ -54,10 +57,6 @@ class Step(Claim):
     @property
     def id(self) -> str:
         return self.step_id
-
-    @property
-    def attempt(self) -> int:
-        return int(self.reply["attempt"])
 
     async def context(self, budget_tokens: int | None = None) -> StepContext:
         """Return the plan's question, feedback, earlier results and relevant artifacts."""
@@ -123,8 +122,8 @@ class Step(Claim):
             raise HoldLost(f"it is at attempt {attempt}, {status}")
 
     async def _give_back(self, error: BaseException | None) -> None:
-        is_failure = isinstance(error, Exception) or error is None
-        if not is_failure or isinstance(error, asyncio.CancelledError):
+        is_canceled = error is not None and not isinstance(error, Exception)
+        if is_canceled:
             await self._modify({"action": "retry_step"})
             return
         retry = self._on_error == "retry"
