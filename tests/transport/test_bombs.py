@@ -22,7 +22,7 @@ BombReply = tuple[str, str, object, str]
 
 
 @pytest.fixture(scope="module")
-def told() -> list[BombReply]:
+def bomb_replies() -> list[BombReply]:
     """Send the costly inputs in a separate process; return the result of each input."""
     environment = {
         **os.environ,
@@ -47,62 +47,70 @@ def of(results: list[BombReply], *doors: str) -> list[BombReply]:
     return matches
 
 
-def test_costly_http_inputs_return_expected_status_without_traceback(told: list[BombReply]) -> None:
-    for door, name, answer, message in of(told, "/mcp", "/api/report", "/api/map", "form"):
+def test_costly_http_inputs_return_expected_status_without_traceback(
+    bomb_replies: list[BombReply],
+) -> None:
+    for door, name, answer, message in of(bomb_replies, "/mcp", "/api/report", "/api/map", "form"):
         assert answer in ANSWERS, (door, name, answer, message)
         assert not any(word in message for word in ("Traceback", "Internal error", "pydantic")), (
             name
         )
 
 
-def test_http_error_responses_to_bombs_contain_error_code(told: list[BombReply]) -> None:
-    for door, name, answer, message in of(told, "/mcp", "/api/report", "/api/map"):
+def test_http_error_responses_to_bombs_contain_error_code(bomb_replies: list[BombReply]) -> None:
+    for door, name, answer, message in of(bomb_replies, "/mcp", "/api/report", "/api/map"):
         if answer != 200:
             assert '"code":' in message, (door, name, message)
 
 
-def test_compressed_body_returns_415(told: list[BombReply]) -> None:
+def test_compressed_body_returns_415(bomb_replies: list[BombReply]) -> None:
     packed = [
         result
-        for result in of(told, "/mcp", "/api/report")
+        for result in of(bomb_replies, "/mcp", "/api/report")
         if result[1].startswith(("pack", "defl"))
     ]
     assert len(packed) == 6
     assert {answer for _, _, answer, _ in packed} == {415}
 
 
-def test_cli_costly_file_exits_0_or_1_with_error_code(told: list[BombReply]) -> None:
-    for command, name, code, message in of(told, "report", "map"):
+def test_cli_costly_file_exits_0_or_1_with_error_code(bomb_replies: list[BombReply]) -> None:
+    for command, name, code, message in of(bomb_replies, "report", "map"):
         assert code in {0, 1}, (command, name)
         assert code == 0 or '"code":' in message, (command, name, message)
 
 
 def test_costly_tool_arguments_are_parsed_or_rejected_with_error_code(
-    told: list[BombReply],
+    bomb_replies: list[BombReply],
 ) -> None:
-    codes = {answer for _, _, answer, _ in of(told, "arguments")}
+    codes = {answer for _, _, answer, _ in of(bomb_replies, "arguments")}
     assert codes == {"read", "INVALID_INPUT", "TOO_LARGE"}
     for name in ("a NUL", "half a character", "more than a float"):
-        assert "read" not in {answer for _, n, answer, _ in of(told, "arguments") if n == name}
+        assert "read" not in {
+            answer for _, n, answer, _ in of(bomb_replies, "arguments") if n == name
+        }
 
 
-def test_definition_bombs_are_read_or_rejected_as_bad_recipe(told: list[BombReply]) -> None:
-    outcomes = {name: (answer, message) for _, name, answer, message in of(told, "definition")}
+def test_definition_bombs_are_read_or_rejected_as_bad_recipe(bomb_replies: list[BombReply]) -> None:
+    outcomes = {
+        name: (answer, message) for _, name, answer, message in of(bomb_replies, "definition")
+    }
     assert outcomes.keys() == bombs.DEFINITIONS.keys()
     assert {answer for answer, _ in outcomes.values()} == {"read", "BAD_RECIPE"}
     for name in ("a billion laughs", "quadratic aliases", "merged keys", "itself", "deep YAML"):
         assert outcomes[name][0] == "BAD_RECIPE", name
 
 
-def test_template_bombs_are_rejected_except_missing_attribute(told: list[BombReply]) -> None:
-    outcomes = {name: answer for _, name, answer, _ in of(told, "template")}
+def test_template_bombs_are_rejected_except_missing_attribute(
+    bomb_replies: list[BombReply],
+) -> None:
+    outcomes = {name: answer for _, name, answer, _ in of(bomb_replies, "template")}
     assert outcomes.keys() == bombs.TEMPLATES.keys()
     # In a template, a missing attribute of a text has no value, so the template's result is
     # Python's None.
     assert [name for name, answer in outcomes.items() if answer == "None"] == ["attributes"]
 
 
-def test_rendered_markdown_bomb_size_is_limited(told: list[BombReply]) -> None:
-    for _, name, size, _ in of(told, "Markdown"):
+def test_rendered_markdown_bomb_size_is_limited(bomb_replies: list[BombReply]) -> None:
+    for _, name, size, _ in of(bomb_replies, "Markdown"):
         assert isinstance(size, int)
         assert size < 20 * len(bombs.MARKDOWN[name]) + 10_000, name

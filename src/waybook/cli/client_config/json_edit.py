@@ -7,7 +7,7 @@ again and compared with the expected value.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -108,7 +108,7 @@ def parse(text: str, *, comments: bool) -> Document:
     return Document(text, bare, strict, value)
 
 
-def _blank(first: str) -> "Any":  # noqa: ANN401 - a replacement function of `re`
+def _blank(first: str) -> Callable[[re.Match[str]], str]:
     """Return a function that replaces matches beginning with this character by blanks."""
     return lambda match: (
         re.sub(r"[^\r\n]", " ", match[0]) if match[0].startswith(first) else match[0]
