@@ -32,9 +32,17 @@ from waybook.core.decision_context import Channel, DecisionContext
 from waybook.core.usage import Usage
 from waybook.errors import WaybookError
 from waybook.plan import modify as rules
-from waybook.plan.create import NewCondition, NewPlan, create
+from waybook.plan.create import NewPlan, create
 from waybook.plan.draft import Decision
-from waybook.plan.model import BranchAction, DecisionKind, NewStep, Plan, StepId, StepType
+from waybook.plan.model import (
+    BranchAction,
+    DecisionKind,
+    NewCondition,
+    NewStep,
+    Plan,
+    StepId,
+    StepType,
+)
 from waybook.plan.next_step import (
     AwaitingReview,
     NothingPending,

@@ -15,16 +15,18 @@ from waybook.core.decision_context import DecisionContext
 from waybook.core.replay import replay
 from waybook.errors import WaybookError
 from waybook.json_values import Json
-from waybook.plan.create import NewCondition, NewPlan, create
+from waybook.plan.create import NewPlan, create
 from waybook.plan.draft import Decision
-from waybook.plan.model import BranchAction, DecisionKind, Plan, Step, StepId
+from waybook.plan.model import BranchAction, DecisionKind, NewCondition, Plan, Step, StepId
 from waybook.plan.modify import (
     AddSteps,
+    CancelPlan,
     FailStep,
     Modification,
     RemoveStep,
     ReorderSteps,
     RetryStep,
+    SetConditions,
     UpdateInstructions,
     modify,
 )
@@ -33,7 +35,7 @@ from waybook.plan.progress import count_done, detect_stall, percent
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.settle import resume_session
 from waybook.plan.states import CLOSED_PLAN, StepStatus
-from waybook.plan.submit import Submission, submit
+from waybook.plan.submit import Submission, submit, submit_and_take_next
 
 ACTORS = (ANN, BOB, PAT, ANN._replace(session=None), BOB._replace(session="a"))
 EXPRESSIONS = (
@@ -44,6 +46,11 @@ EXPRESSIONS = (
     "result.sources.exists(s, s == 1)",
     "step.attempt > 1 && confidence == null",
     "plan.done * 2 > plan.total",
+)
+#: Conditions of every step that a branch adds.
+ADDED_CONDITIONS = (
+    NewCondition(expression="result == 1", action=BranchAction.REPEAT, max_repeats=2),
+    NewCondition(expression="result == 2", action=BranchAction.SKIP_TO, target_step_order=1),
 )
 RESULTS: tuple[Json, ...] = (0, 1, 2, None, "text", {"sources": [1]}, {"sources": []})
 
@@ -58,12 +65,18 @@ def new_plans(draw: st.DrawFn) -> NewPlan:
         expression=st.sampled_from(EXPRESSIONS),
         action=st.sampled_from(BranchAction),
         target_step_order=orders,
-        steps=st.just((make_new_step("More."),)),
+        from_step_order=st.none() | orders,
+        max_repeats=st.integers(1, 3),
+        steps=st.just((replace(make_new_step("More."), conditions=ADDED_CONDITIONS),)),
     )
+    dependencies = [draw(st.lists(st.integers(1, n), max_size=2)) for n in range(1, count)]
+    before = [(), *map(tuple, dependencies)] if draw(st.booleans()) else [()] * count
     return NewPlan(
         name="Any",
         research_question="Why?",
-        steps=tuple(make_new_step(f"Step {n}.") for n in range(count)),
+        steps=tuple(
+            replace(make_new_step(f"Step {n}."), depends_on=before[n]) for n in range(count)
+        ),
         conditions=tuple(draw(st.lists(conditions, max_size=8))),
     )
 
@@ -115,6 +128,9 @@ CALLS = (
     "fail",
     "retry",
     "reclaim",
+    "conditions",
+    "cancel",
+    "take_next",
     "wait",
     "stall",
     "arrive",
@@ -137,7 +153,7 @@ def play(story: Story, move: Move) -> None:
         assert story.plan is before
         return
     story.take(decided, moment.actor.user)
-    if name == "submit" and step and decided.refusal is None:
+    if name in {"submit", "take_next"} and step and decided.refusal is None:
         story.results[step.id] = RESULTS[number % len(RESULTS)]
 
 
@@ -167,6 +183,9 @@ def _call_naming(
     if name == "submit":
         attempt = step.attempt if number % 2 else None
         return submit(plan, step.id, Submission(result_summary=result, attempt=attempt), context)
+    if name == "take_next":
+        submission = Submission(result_summary=result, attempt=step.attempt)
+        return submit_and_take_next(plan, step.id, submission, context)
     if name == "late":
         other = step.attempt + (number % 2 or -1)
         return submit(plan, step.id, Submission(result_summary=result, attempt=other), context)
@@ -185,6 +204,8 @@ def _modifications(name: str, number: int, plan: Plan, step: Step) -> tuple[Modi
         "fail": (FailStep(step.id, "No use.", retry=number % 3 == 0),),
         "retry": (RetryStep(step.id),),
         "reclaim": (FailStep(step.id, "Lost."), RetryStep(step.id)),
+        "conditions": (SetConditions(step.id, ADDED_CONDITIONS[: number % 3]),),
+        "cancel": (CancelPlan("Not needed.") if number % 16 == 0 else RetryStep(step.id),),
     }
     return modifications[name]
 

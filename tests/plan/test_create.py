@@ -3,8 +3,8 @@ import pytest
 from decision_proofs import decision
 from plan_builders import ANN, make_context, make_new_plan, make_new_step
 from waybook.errors import BadExpression, InvalidInput, InvalidStepReference, TooLarge
-from waybook.plan.create import NewCondition, NewPlan, create
-from waybook.plan.model import BranchAction
+from waybook.plan.create import NewPlan, create
+from waybook.plan.model import BranchAction, NewCondition
 from waybook.plan.states import PlanStatus, StepStatus
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from plan_builders import make_context, make_new_step
 from waybook.errors import InvalidInput, InvalidStepReference
-from waybook.plan.create import NewCondition, NewPlan, create
-from waybook.plan.model import BranchAction, NewStep, Plan, StepId
+from waybook.plan.create import NewPlan, create
+from waybook.plan.model import BranchAction, NewCondition, NewStep, Plan, StepId
 from waybook.plan.modify import AddSteps, RemoveStep, ReorderSteps, modify
 from waybook.plan.next_step import NothingPending, StepReady, next_step
 from waybook.plan.states import TERMINAL_STEP

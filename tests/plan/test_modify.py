@@ -29,14 +29,16 @@ from waybook.errors import (
     WaybookError,
 )
 from waybook.plan.draft import Decision
-from waybook.plan.model import BranchAction, BranchOutcome, Plan, StepId
+from waybook.plan.model import BranchAction, BranchOutcome, NewCondition, Plan, StepId
 from waybook.plan.modify import (
     AddSteps,
+    CancelPlan,
     FailStep,
     Modification,
     RemoveStep,
     ReorderSteps,
     RetryStep,
+    SetConditions,
     UpdateInstructions,
     modify,
 )
@@ -53,12 +55,23 @@ def modified(plan: Plan, *modifications: Modification) -> Decision[Plan]:
 # Timing
 
 
-@pytest.mark.parametrize("status", [PlanStatus.AWAITING_REVIEW, PlanStatus.STALLED])
-def test_modify_plan_awaiting_review_or_stalled_raises_not_modifiable(status: PlanStatus) -> None:
+def test_modify_plan_awaiting_review_raises_not_modifiable() -> None:
+    status = PlanStatus.AWAITING_REVIEW
     plan = make_plan(make_step(S.IN_PROGRESS), status=status, review=make_review(1))
     with pytest.raises(NotModifiable) as refusal:
         modified(plan, RetryStep(step_id(1)))
     assert refusal.value.details == {"status": status}
+    assert refusal.value.next_call
+    assert refusal.value.next_call.tool == "get_next_step"
+    assert "waitSeconds" in refusal.value.next_call.args
+
+
+def test_modify_stalled_plan_resumes_the_plan_first() -> None:
+    plan = make_plan(make_step(S.IN_PROGRESS), status=PlanStatus.STALLED)
+    done = modified(plan, RetryStep(step_id(1)))
+    assert [entry.details["action"] for entry in done.entries] == ["resumed", "retry_step"]
+    assert done.plan.status is PlanStatus.EXECUTING
+    assert done.plan.step(step_id(1)).status is S.PENDING
 
 
 def test_modify_plan_outdated_expected_revision_raises_stale_plan() -> None:
@@ -284,3 +297,36 @@ def test_modify_plan_updates_status_only_after_last_modification() -> None:
     done = modified(plan, FailStep(step_id(2), "?"), RetryStep(step_id(2)))
     assert done.plan.status is PlanStatus.EXECUTING
     assert statuses(done.plan) == ["completed", "pending"]
+
+
+# Conditions and cancellation
+
+
+def test_set_conditions_replaces_all_conditions_of_a_pending_step() -> None:
+    plan = make_plan(make_step(), make_step(), conditions=(make_condition(1, "true"),))
+    new = NewCondition(expression="result == 1", action=BranchAction.SKIP_TO, target_step_order=2)
+    done = modified(plan, SetConditions(step_id(1), (new,)))
+    (condition,) = done.plan.conditions
+    assert condition.expression == "result == 1"
+    assert condition.target_step_id == step_id(2)
+    assert done.entries[-1].details["removedIds"] == ["c1"]
+    none = modified(done.plan, SetConditions(step_id(1), ()))
+    assert none.plan.conditions == ()
+
+
+def test_set_conditions_of_a_started_step_raises_invalid_transition() -> None:
+    plan = make_plan(make_step(S.IN_PROGRESS))
+    with pytest.raises(InvalidTransition, match="pending"):
+        modified(plan, SetConditions(step_id(1), ()))
+
+
+@pytest.mark.parametrize("status", [None, PlanStatus.STALLED, PlanStatus.AWAITING_REVIEW])
+def test_cancel_plan_ends_an_open_plan_for_good(status: PlanStatus | None) -> None:
+    waiting = status is PlanStatus.AWAITING_REVIEW
+    step = make_step(S.AWAITING_INPUT if waiting else S.IN_PROGRESS)
+    plan = make_plan(step, make_step(), status=status, review=make_review(1) if waiting else None)
+    done = modified(plan, CancelPlan("no longer needed"))
+    assert done.plan.status is PlanStatus.FAILED
+    assert done.plan.fail_reason == "no longer needed"
+    assert done.plan.statuses() == plan.statuses()
+    assert done.entries[-1].details["action"] == "cancel_plan"

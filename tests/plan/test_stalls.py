@@ -33,6 +33,8 @@ from waybook.plan.states import PlanStatus, StepStatus
 from waybook.plan.submit import Submission, submit
 
 S = StepStatus
+#: A server threshold so long that no holder is silent.
+HOURS = timedelta(hours=8)
 
 
 def make_stalled_plan() -> Plan:
@@ -86,7 +88,7 @@ def test_detect_stall_already_stalled_or_below_threshold_writes_nothing() -> Non
 
 @decision("A5")
 def test_next_step_stalled_plan_without_pending_steps_sets_executing() -> None:
-    woken = next_step(make_stalled_plan(), make_context(PAT, minutes=60))
+    woken = next_step(make_stalled_plan(), make_context(PAT, minutes=60), patience=HOURS)
     assert isinstance(woken.reply, NothingPending)
     assert woken.plan.status is PlanStatus.EXECUTING
     assert woken.entries[0].details == {"action": "resumed"}
@@ -108,7 +110,7 @@ def test_request_review_on_stalled_plan_sets_executing_before_review() -> None:
 
 @decision("A6")
 def test_resumed_plan_is_modifiable_and_not_stalled_before_threshold() -> None:
-    woken = next_step(make_stalled_plan(), make_context(PAT, minutes=60)).plan
+    woken = next_step(make_stalled_plan(), make_context(PAT, minutes=60), patience=HOURS).plan
     soon, late = NOON + timedelta(minutes=61), NOON + timedelta(minutes=91)
     assert newly_stalled(woken, now=soon) == ()
     assert [step.id for step, _ in stalled_steps(woken, now=soon)] == ["s2"]

@@ -8,12 +8,13 @@ from itertools import count
 from waybook.core.changes import Change
 from waybook.core.decision_context import Actor, Channel, DecisionContext
 from waybook.json_values import Json
-from waybook.plan.create import NewCondition, NewPlan, create
-from waybook.plan.draft import Decision, new_step
+from waybook.plan.create import NewPlan, create
+from waybook.plan.draft import Decision
 from waybook.plan.model import (
     BranchAction,
     Condition,
     ConditionId,
+    NewCondition,
     NewStep,
     Plan,
     PlanId,
@@ -24,6 +25,7 @@ from waybook.plan.model import (
     StepText,
     StepType,
 )
+from waybook.plan.rows import new_step
 from waybook.plan.settle import is_derivable
 from waybook.plan.states import PlanStatus, StepStatus
 

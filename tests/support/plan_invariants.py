@@ -6,10 +6,11 @@ from functools import lru_cache
 from waybook.core.changes import Change, Entity
 from waybook.core.replay import Row, Rows, _apply
 from waybook.core.usage import NO_USAGE
-from waybook.plan.draft import RESULT_FIELDS, Decision, condition_row, review_row, step_row
+from waybook.plan.draft import RESULT_FIELDS, Decision
 from waybook.plan.model import Condition, Plan, Step, StepText
 from waybook.plan.next_step import StepReady
 from waybook.plan.progress import count_done
+from waybook.plan.rows import condition_row, review_row, step_row
 from waybook.plan.settle import is_derivable
 from waybook.plan.states import (
     CLOSED_PLAN,
@@ -19,6 +20,7 @@ from waybook.plan.states import (
     can_move_plan,
     can_move_step,
 )
+from waybook.plan.submit import StepDone
 
 #: Fields of the plan's row that a `Plan` object contains.
 PLAN_FIELDS = (
@@ -124,13 +126,22 @@ def done_never_falls(before: Plan, after: Plan) -> None:
 
 
 def step_has_single_holder(before: Plan, decision: Decision[object], who: str | None) -> None:
-    """Check that a claimed step was free or held by the caller, and is now held by the caller."""
-    if isinstance(decision.reply, StepReady):
-        step = decision.reply.step
-        was = next(s for s in before.steps if s.id == step.id)
+    """Check that a claimed step was free, silent or the caller's, and is now the caller's."""
+    reply = decision.reply
+    ready = reply.following if isinstance(reply, StepDone) else reply
+    if not isinstance(ready, StepReady):
+        return
+    step = ready.step
+    was = next((s for s in before.steps if s.id == step.id), None)
+    if was is None:  # a branch of the same call added the step
+        assert step.attempt == 1
+    elif ready.replaced is not None:
+        assert was.held_by == ready.replaced.user
+        assert step.attempt == was.attempt + 1
+    else:
         assert was.status is StepStatus.PENDING or was.held_by in {None, who}
-        assert step.held_by == who
-        assert decision.plan.step(step.id) == step
+    assert step.held_by == who
+    assert decision.plan.step(step.id) == step
 
 
 def the_trace_is_the_change(before: Plan, decision: Decision[object]) -> None:

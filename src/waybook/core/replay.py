@@ -36,10 +36,19 @@ def _apply(kind: dict[str, Row], change: Change) -> None:
         row[change.field] = change.new
     elif isinstance(change.new, dict) and change.old is None and change.id not in kind:
         kind[change.id] = dict(change.new)
-    elif change.new is None and change.id in kind and kind[change.id] == change.old:
+    elif change.new is None and change.id in kind and _is_same_row(kind[change.id], change.old):
         del kind[change.id]
     else:
         raise ReplayError(f"{change.entity} {change.id}: cannot make or remove this row")
+
+
+def _is_same_row(row: Row, old: Json) -> bool:
+    """Compare two rows; null means no value, so that a row may lack columns that came later."""
+    return isinstance(old, dict) and _values(row) == _values(old)
+
+
+def _values(row: Row) -> Row:
+    return {name: value for name, value in row.items() if value is not None}
 
 
 def differences(replayed: Rows, stored: Rows) -> list[str]:

@@ -7,15 +7,14 @@ the plan and the evaluation.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from waybook.conditions.budget import Budget, SharedBudget
-from waybook.conditions.condition import Condition as Expression
-from waybook.conditions.condition import compile_condition
 from waybook.json_values import Json
 from waybook.plan.draft import Draft
 from waybook.plan.model import MAX_STEPS, BranchAction, BranchOutcome, Condition, Plan, Step, StepId
+from waybook.plan.new_conditions import compile_expression
 from waybook.plan.progress import count_done
+from waybook.plan.repeat import repeat_steps
 from waybook.plan.states import PlanStatus, StepStatus
 
 
@@ -47,12 +46,6 @@ class Branch:
             "note": self.note,
         }
         return {name: value for name, value in fields.items() if value is not None}
-
-
-@lru_cache(maxsize=1024)
-def compile_expression(source: str) -> Expression:
-    """Compile the expression of a condition."""
-    return compile_condition(source)
 
 
 def evaluate_conditions(
@@ -98,6 +91,10 @@ def _look(
         return Branch(condition=condition, outcome=BranchOutcome.ERROR, error=seen.error)
     if not seen.fired:
         return Branch(condition=condition, outcome=BranchOutcome.NOT_FIRED)
+    return _fire(draft, condition, step)
+
+
+def _fire(draft: Draft, condition: Condition, step: Step) -> Branch:
     match condition.action:
         case BranchAction.CONTINUE:
             return Branch(condition=condition, outcome=BranchOutcome.FIRED)
@@ -105,7 +102,9 @@ def _look(
             return _skip_to(draft, condition, step)
         case BranchAction.ADD_STEPS:
             return _add_steps(draft, condition, step)
-        case BranchAction.FAIL:  # pragma: no branch - there is no fifth
+        case BranchAction.REPEAT:
+            return _repeat(draft, condition, step)
+        case BranchAction.FAIL:  # pragma: no branch - there is no sixth
             return _fail(draft, condition)
 
 
@@ -129,6 +128,26 @@ def _add_steps(draft: Draft, condition: Condition, step: Step) -> Branch:
         error = f"adding {len(condition.steps)} steps would go beyond {MAX_STEPS} steps in a plan"
         return Branch(condition=condition, outcome=BranchOutcome.ERROR, error=error)
     added = draft.add_steps(condition.steps, after=step.order)
+    return _added(draft, condition, step, added)
+
+
+def _repeat(draft: Draft, condition: Condition, step: Step) -> Branch:
+    repeated = repeat_steps(draft, condition, step)
+    if repeated.error is not None:
+        return Branch(condition=condition, outcome=BranchOutcome.ERROR, error=repeated.error)
+    if not repeated.added:
+        return Branch(condition=condition, outcome=BranchOutcome.FIRED, note=repeated.note)
+    return _added(draft, condition, step, repeated.added)
+
+
+def _added(draft: Draft, condition: Condition, step: Step, added: list[StepId]) -> Branch:
+    """Return the branch that added these steps.
+
+    In a plan with dependencies, whatever depends on the completed step now waits for them too.
+    """
+    for other in tuple(draft.plan.steps_with_status(StepStatus.PENDING)):
+        if step.id in other.depends_on and other.id not in added:
+            draft.set_step(other.id, depends_on=(*other.depends_on, *added))
     draft.set_plan(revision=draft.plan.revision + 1)
     return Branch(condition=condition, outcome=BranchOutcome.FIRED, added=tuple(added))
 

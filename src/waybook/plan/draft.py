@@ -9,7 +9,7 @@ Each refusal carries the call that is safe to make instead.
 """
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
@@ -18,10 +18,23 @@ from waybook.core.decision_context import DecisionContext
 from waybook.core.usage import NO_USAGE, Totals
 from waybook.errors import NextCall, PlanTerminal, Refused
 from waybook.json_values import Json
-from waybook.plan.model import Condition, NewStep, Plan, Review, Step, StepId, StepText
+from waybook.plan.model import (
+    Condition,
+    ConditionId,
+    NewCondition,
+    NewStep,
+    Plan,
+    Review,
+    Step,
+    StepId,
+)
+from waybook.plan.new_conditions import build_condition
 from waybook.plan.ordering import renumber, resolve_dependencies
+from waybook.plan.rows import condition_row, new_step, step_row, text_of
 from waybook.plan.states import CLOSED_PLAN, DONE_STEP, PlanStatus, StepStatus, move_plan, move_step
 
+#: Longest time that a call may wait for a free step; clients give up after a minute.
+MAX_WAIT_SECONDS = 55
 NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 
@@ -44,6 +57,11 @@ class Decision(NamedTuple, Generic[ReplyT_co]):
 def status_call(plan: Plan, why: str) -> NextCall:
     """Return the call to suggest after most refusals, which reads the plan's status."""
     return NextCall("get_plan_status", {"planId": plan.id}, why)
+
+
+def wait_call(plan: Plan, why: str) -> NextCall:
+    """Return the call that waits until a step of the plan is free or a review is decided."""
+    return NextCall("get_next_step", {"planId": plan.id, "waitSeconds": MAX_WAIT_SECONDS}, why)
 
 
 def require_open(plan: Plan) -> None:
@@ -176,7 +194,38 @@ class Draft:
             self._note(Entity.STEP, step.id, WHOLE_ROW, None, step_row(step, texts[step.id]))
         self._with_steps((*moved[:after], *made, *moved[after:]))
         self.plan = self.plan._replace(texts={**self.plan.texts, **texts})
+        for step, new in zip(made, steps, strict=True):
+            for condition in new.conditions:
+                self.add_condition(condition, step.id)
         return [step.id for step in made]
+
+    def add_condition(self, new: NewCondition, step_id: StepId) -> None:
+        """Add a requested condition to a step."""
+        condition = build_condition(
+            new,
+            condition_id=ConditionId(self.moment.new_id()),
+            step_id=step_id,
+            position=self.next_position(),
+            ids=[step.id for step in self.plan.steps],
+        )
+        self.insert_condition(condition)
+
+    def insert_condition(self, condition: Condition) -> None:
+        self.insert(Entity.CONDITION, condition.id, condition_row(condition))
+        self.plan = self.plan._replace(conditions=(*self.plan.conditions, condition))
+
+    def next_position(self) -> int:
+        """Return the position of the next condition, after all conditions of the plan."""
+        return max((condition.position for condition in self.plan.conditions), default=0) + 1
+
+    def remove_conditions(self, step_id: StepId) -> list[ConditionId]:
+        """Remove the conditions of a step that has not completed; return their ids."""
+        removed = [c for c in self.plan.conditions if c.step_id == step_id]
+        for condition in removed:
+            self._note(Entity.CONDITION, condition.id, WHOLE_ROW, condition_row(condition), None)
+        remaining = tuple(c for c in self.plan.conditions if c.step_id != step_id)
+        self.plan = self.plan._replace(conditions=remaining)
+        return [condition.id for condition in removed]
 
     def remove_step(self, step_id: StepId) -> None:
         """Remove a step and its conditions, and renumber the other steps.
@@ -186,12 +235,9 @@ class Draft:
         for other in [s for s in self.plan.steps if step_id in s.depends_on]:
             left = tuple(before for before in other.depends_on if before != step_id)
             self.set_step(other.id, depends_on=left)
-        for condition in [c for c in self.plan.conditions if c.step_id == step_id]:
-            self._note(Entity.CONDITION, condition.id, WHOLE_ROW, condition_row(condition), None)
-        remaining = tuple(c for c in self.plan.conditions if c.step_id != step_id)
+        self.remove_conditions(step_id)
         step = self.plan.step(step_id)
         self._note(Entity.STEP, step_id, WHOLE_ROW, step_row(step, self.plan.texts[step_id]), None)
-        self.plan = self.plan._replace(conditions=remaining)
         self.reorder([s.id for s in self.plan.steps if s.id != step_id])
 
     def reorder(self, ids: list[StepId]) -> None:
@@ -244,62 +290,3 @@ class Draft:
 
     def _with_steps(self, steps: tuple[Step, ...]) -> None:
         self.plan = self.plan._replace(steps=steps)
-
-
-def new_step(step_id: StepId, new: NewStep, order: int) -> Step:
-    """Return a new pending step whose attempt number is 1."""
-    return Step(
-        id=step_id,
-        order=order,
-        type=new.type,
-        title=new.title,
-        status=StepStatus.PENDING,
-        attempt=1,
-        stall_seconds=new.stall_seconds,
-        in_progress_since=None,
-        last_seen_at=None,
-        completed_at=None,
-        held_by=None,
-        held_session=None,
-        fail_reason=None,
-    )
-
-
-def text_of(new: NewStep) -> StepText:
-    return StepText(
-        instructions=new.instructions,
-        result_schema=new.result_schema,
-        required_sources=new.required_sources,
-    )
-
-
-def step_row(step: Step, text: StepText) -> dict[str, Json]:
-    """Return a step as a database row, without its id and its last heartbeat (telemetry)."""
-    names = [name for name in Step._fields if name not in {"id", "last_seen_at"}]
-    row = {name: as_json(getattr(step, name)) for name in names}
-    text_fields = {"instructions": text.instructions, "result_schema": text.result_schema}
-    return {**row, **text_fields, **_required(text.required_sources)}
-
-
-def condition_row(condition: Condition) -> dict[str, Json]:
-    """Return a condition as a database row, without its id."""
-    names = [f.name for f in fields(Condition) if f.name not in {"id", "steps"}]
-    row = {name: as_json(getattr(condition, name)) for name in names}
-    return {**row, "steps": [new_step_row(new) for new in condition.steps] or None}
-
-
-def new_step_row(new: NewStep) -> dict[str, Json]:
-    """Return a step that a condition may add, as stored with it, without dependencies."""
-    names = [f.name for f in fields(NewStep) if f.name not in {"depends_on", "required_sources"}]
-    row = {name: as_json(getattr(new, name)) for name in names}
-    return {**row, **_required(new.required_sources)}
-
-
-def _required(sources: int | None) -> dict[str, Json]:
-    """Return `required_sources` as a field, or no field if None, as in old audit entries."""
-    return {} if sources is None else {"required_sources": sources}
-
-
-def review_row(review: Review) -> dict[str, Json]:
-    """Return a review as a database row, without its id."""
-    return {f.name: as_json(getattr(review, f.name)) for f in fields(Review) if f.name != "id"}

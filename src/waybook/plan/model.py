@@ -21,7 +21,7 @@ ReviewId = NewType("ReviewId", str)
 
 
 class StepType(StrEnum):
-    """Kind of work that a step does, for information only, because no rule depends on it."""
+    """Kind of work that a step does. The rules treat only a checkpoint in a special way."""
 
     SEARCH = "search"
     EXTRACT = "extract"
@@ -36,6 +36,7 @@ class BranchAction(StrEnum):
     CONTINUE = "continue"
     SKIP_TO = "skip_to"
     ADD_STEPS = "add_steps"
+    REPEAT = "repeat"
     FAIL = "fail"
 
 
@@ -68,6 +69,32 @@ class NewStep:
     #: Minimum number of sources on which the step's result must be based; None if no sources are
     #: required.
     required_sources: int | None = None
+    #: Maximum number of silent holders before the step fails; None for the default.
+    max_attempts: int | None = None
+    #: Conditions to evaluate when the step completes.
+    conditions: tuple["NewCondition", ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCondition:
+    """Requested branching condition, which refers to steps by their position in the plan."""
+
+    expression: str
+    action: BranchAction
+    #: Position of the step after which the condition is evaluated; None if the condition is
+    #: requested together with its step.
+    after_step_order: int | None = None
+    target_step_order: int | None = None
+    steps: tuple[NewStep, ...] = ()
+    reason: str | None = None
+    #: First step of the range that `repeat` copies; the last one is the condition's own step. None
+    #: if only that step is copied.
+    from_step_order: int | None = None
+    max_repeats: int | None = None
+    #: The same steps by id, once the positions are resolved. A condition of a step that a branch
+    #: may add later is stored with ids, because positions change.
+    target_step_id: StepId | None = None
+    from_step_id: StepId | None = None
 
 
 class Step(NamedTuple):
@@ -92,6 +119,10 @@ class Step(NamedTuple):
     fail_reason: str | None
     #: Ids of the steps that this step depends on.
     depends_on: tuple[StepId, ...] = ()
+    #: Maximum number of silent holders before the step fails; None for the default.
+    max_attempts: int | None = None
+    #: Number of holders that were replaced because they were silent; None if there was none.
+    silent_holders: int | None = None
 
     @property
     def holder(self) -> Holder | None:
@@ -133,6 +164,11 @@ class Condition:
     steps: tuple[NewStep, ...] = ()
     reason: str | None = None
     outcome: BranchOutcome | None = None
+    #: First step of the range that `repeat` copies; None if only the condition's step is copied.
+    from_step_id: StepId | None = None
+    max_repeats: int | None = None
+    #: Number of copies of the range that were made before this condition; None for the first range.
+    repeats: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,9 +258,19 @@ class Plan(NamedTuple):
         """Return the conditions not evaluated yet, in order of creation."""
         return (condition for condition in self.conditions if condition.outcome is None)
 
+    def has_dependencies(self) -> bool:
+        """Return whether a step of the plan depends on another step."""
+        return any(step.depends_on for step in self.steps)
+
 
 MAX_STEPS = 200
 MAX_CONDITIONS = 50
+#: Maximum number of silent holders of a step, unless the step sets its own.
+DEFAULT_MAX_ATTEMPTS = 3
+#: Maximum number of times that a `repeat` branch copies its range of steps.
+MAX_REPEATS = 100
+#: Maximum depth of conditions of steps that are added by conditions of steps, and so on.
+MAX_CONDITION_DEPTH = 3
 MAX_OUTPUTS = 200
 #: Maximum number of sources a step may require; the loader counts a step's sources only up to this
 #: number.

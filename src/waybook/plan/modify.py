@@ -13,15 +13,16 @@ from waybook.errors import (
     StalePlan,
 )
 from waybook.json_values import Json
-from waybook.plan.create import check_size
-from waybook.plan.draft import Decision, Draft, require_open, status_call
-from waybook.plan.model import NewStep, Plan, Step, StepId
+from waybook.plan.draft import Decision, Draft, require_open, status_call, wait_call
+from waybook.plan.model import NewCondition, NewStep, Plan, Step, StepId
+from waybook.plan.new_conditions import check_new_steps, check_size
 from waybook.plan.ordering import insertion_point, validate_order
-from waybook.plan.schema import check_schemas
+from waybook.plan.progress import resume_plan
 from waybook.plan.settle import register_session, settle
 from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
 
-MODIFIABLE = frozenset({PlanStatus.PLANNING, PlanStatus.EXECUTING})
+#: Statuses in which a plan can be modified. A stalled plan is resumed first.
+MODIFIABLE = frozenset({PlanStatus.PLANNING, PlanStatus.EXECUTING, PlanStatus.STALLED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,22 @@ class RetryStep:
     step_id: StepId
 
 
-Modification = AddSteps | RemoveStep | ReorderSteps | UpdateInstructions | FailStep | RetryStep
+@dataclass(frozen=True, slots=True)
+class SetConditions:
+    """Replacement of all conditions of a pending step."""
+
+    step_id: StepId
+    conditions: tuple[NewCondition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CancelPlan:
+    reason: str
+
+
+#: Modifications of a single step.
+StepModification = RemoveStep | UpdateInstructions | FailStep | RetryStep | SetConditions
+Modification = AddSteps | ReorderSteps | CancelPlan | StepModification
 
 
 def modify(
@@ -73,20 +89,20 @@ def modify(
 
     Raises:
         PlanTerminal: the plan is over.
-        NotModifiable: the plan waits for a review or is stalled, or may not be emptied.
+        NotModifiable: the plan waits for a review, or may not be emptied.
         StalePlan: the plan is not at the revision the caller saw.
         InvalidStepReference: a step that is not there.
         InvalidTransition: a step is not in a status that allows this.
         InvalidInput: there is nothing to do, or a new step is not of its form.
     """
-    _refuse_unmodifiable(plan, expected_revision)
+    is_cancelled = any(isinstance(m, CancelPlan) for m in modifications)
+    _refuse_unmodifiable(plan, expected_revision, is_cancelled=is_cancelled)
     if not modifications:
         raise InvalidInput("modify_plan needs at least one modification", argument="modifications")
-    check_schemas(
-        new.result_schema for m in modifications if isinstance(m, AddSteps) for new in m.steps
-    )
+    _check_new_parts(plan, modifications)
     draft = Draft(plan, context)
     register_session(draft)
+    resume_plan(draft)
     last = len(modifications) - 1
     for number, modification in enumerate(modifications):
         details = _apply(draft, modification)
@@ -97,17 +113,20 @@ def modify(
     return draft.decide(draft.plan)
 
 
-def _refuse_unmodifiable(plan: Plan, expected_revision: int | None) -> None:
+def _check_new_parts(plan: Plan, modifications: tuple[Modification, ...]) -> None:
+    steps = [new for m in modifications if isinstance(m, AddSteps) for new in m.steps]
+    conditions = [c for m in modifications if isinstance(m, SetConditions) for c in m.conditions]
+    replaced = {m.step_id for m in modifications if isinstance(m, SetConditions)}
+    existing = sum(c.step_id not in replaced for c in plan.pending_conditions())
+    check_new_steps(steps, conditions, existing=existing)
+
+
+def _refuse_unmodifiable(plan: Plan, expected_revision: int | None, *, is_cancelled: bool) -> None:
     require_open(plan)
-    if plan.status not in MODIFIABLE:
-        first = (
-            "decide the open review first"
-            if plan.status is PlanStatus.AWAITING_REVIEW
-            else "call get_next_step first: it resumes the plan"
-        )
+    if plan.status not in MODIFIABLE and not is_cancelled:
         raise NotModifiable(
-            f"this plan is {plan.status} and cannot be modified; {first}",
-            next_call=status_call(plan, first),
+            f"this plan is {plan.status} and cannot be modified; a person decides the review first",
+            next_call=wait_call(plan, "wait for the decision, then modify the plan"),
             status=str(plan.status),
         )
     if expected_revision is not None and expected_revision != plan.revision:
@@ -123,20 +142,31 @@ def _apply(draft: Draft, modification: Modification) -> dict[str, Json]:
     match modification:
         case AddSteps():
             return _add(draft, modification)
-        case RemoveStep():
-            return _remove(draft, modification)
         case ReorderSteps(step_ids):
             draft.reorder(validate_order(draft.plan, list(step_ids)))
             return {"action": "reorder_steps", "stepIds": list(step_ids)}
-        case UpdateInstructions(step_id, instructions):
-            step = _find(draft.plan, step_id)
+        case CancelPlan(reason):
+            draft.set_plan(fail_reason=reason)
+            draft.move_plan(PlanStatus.FAILED)
+            return {"action": "cancel_plan", "reason": reason}
+        case _:
+            return _apply_to_step(draft, modification, _find(draft.plan, modification.step_id))
+
+
+def _apply_to_step(draft: Draft, modification: StepModification, step: Step) -> dict[str, Json]:
+    match modification:
+        case RemoveStep():
+            return _remove(draft, step)
+        case UpdateInstructions(_, instructions):
             draft.set_instructions(step.id, instructions)
             draft.record_heartbeat(step.id)
             return {"action": "update_step_instructions", "stepId": step.id}
         case FailStep():
-            return _fail(draft, modification)
-        case RetryStep(step_id):  # pragma: no branch - there is no seventh
-            return _retry(draft, _find(draft.plan, step_id))
+            return _fail(draft, modification, step)
+        case RetryStep():
+            return _retry(draft, step)
+        case SetConditions(_, conditions):  # pragma: no branch - there is no sixth
+            return _set_conditions(draft, step, conditions)
 
 
 def _add(draft: Draft, modification: AddSteps) -> dict[str, Json]:
@@ -154,9 +184,8 @@ def _add(draft: Draft, modification: AddSteps) -> dict[str, Json]:
     }
 
 
-def _remove(draft: Draft, modification: RemoveStep) -> dict[str, Json]:
+def _remove(draft: Draft, step: Step) -> dict[str, Json]:
     plan = draft.plan
-    step = _find(plan, modification.step_id)
     _demand(plan, step, {StepStatus.PENDING}, "only a pending step can be removed", "removed")
     pointing = _conditions_pointing_at(plan, step)
     if pointing:
@@ -175,6 +204,19 @@ def _remove(draft: Draft, modification: RemoveStep) -> dict[str, Json]:
     return {"action": "remove_step", "stepId": step.id, "stepOrder": step.order}
 
 
+def _set_conditions(
+    draft: Draft, step: Step, conditions: tuple[NewCondition, ...]
+) -> dict[str, Json]:
+    why = "only conditions of a pending step can be changed"
+    _demand(draft.plan, step, {StepStatus.PENDING}, why, "pending")
+    removed = draft.remove_conditions(step.id)
+    for condition in conditions:
+        draft.add_condition(condition, step.id)
+    added = [c.id for c in draft.plan.conditions if c.step_id == step.id]
+    changed: dict[str, Json] = {"removedIds": list[Json](removed), "addedIds": list[Json](added)}
+    return {"action": "set_conditions", "stepId": step.id, "stepOrder": step.order, **changed}
+
+
 def _conditions_pointing_at(plan: Plan, step: Step) -> list[str]:
     """Return the conditions that may still fire and skip ahead to this step.
 
@@ -185,8 +227,7 @@ def _conditions_pointing_at(plan: Plan, step: Step) -> list[str]:
     return [c.id for c in waiting if c.target_step_id == step.id]
 
 
-def _fail(draft: Draft, modification: FailStep) -> dict[str, Json]:
-    step = _find(draft.plan, modification.step_id)
+def _fail(draft: Draft, modification: FailStep, step: Step) -> dict[str, Json]:
     allowed = {StepStatus.PENDING, StepStatus.IN_PROGRESS}
     _demand(draft.plan, step, allowed, "only a pending or running step can be failed", "failed")
     if step.status is StepStatus.PENDING:
@@ -228,6 +269,7 @@ def _back_to_pending(draft: Draft, step_id: StepId) -> None:
         held_session=None,
         in_progress_since=None,
         fail_reason=None,
+        silent_holders=None,
     )
 
 

@@ -1,12 +1,20 @@
 """Assignment of the next step to an agent, or the reason for not assigning one."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 
-from waybook.core.changes import Event
+from waybook.core.changes import Entry, Event
 from waybook.core.decision_context import Actor, DecisionContext
+from waybook.json_values import Json
 from waybook.plan.draft import Decision, Draft
-from waybook.plan.model import Plan, Step, StepText
-from waybook.plan.progress import resume_plan
+from waybook.plan.model import DEFAULT_MAX_ATTEMPTS, Plan, Step, StepText
+from waybook.plan.progress import (
+    DEFAULT_STALL_THRESHOLD,
+    resume_plan,
+    stalled_steps,
+    whole_minutes,
+)
 from waybook.plan.settle import register_session, settle
 from waybook.plan.states import TERMINAL_STEP, PlanStatus, StepStatus
 
@@ -17,6 +25,18 @@ class StepReady:
     #: Texts of the step; None if the plan was loaded without texts.
     text: StepText | None
     resumed: bool
+    #: Silent holder from which the step was taken; None if the step was free.
+    replaced: "ReplacedHolder | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedHolder:
+    """Holder that lost its step, because it was silent for longer than the stall threshold."""
+
+    user: str
+    session: str | None
+    attempt: int
+    minutes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +65,18 @@ class NothingPending:
 NextStep = StepReady | PlanComplete | PlanFailed | AwaitingReview | NothingPending
 
 
-def next_step(plan: Plan, context: DecisionContext, *, another: bool = False) -> Decision[NextStep]:
+def next_step(
+    plan: Plan,
+    context: DecisionContext,
+    *,
+    another: bool = False,
+    patience: timedelta = DEFAULT_STALL_THRESHOLD,
+) -> Decision[NextStep]:
     """Decide which step of the plan the caller should work on now.
 
     In this order: the step its session still holds (unless it asks for another), an unassigned step
-    that a reviewer sent back, the first pending step without unfinished dependencies.
+    that a reviewer sent back, the first pending step without unfinished dependencies, the first
+    step whose holder is silent. `patience` is the server's stall threshold.
     """
     if plan.status is PlanStatus.COMPLETED:
         return Decision(PlanComplete(), plan)
@@ -57,31 +84,98 @@ def next_step(plan: Plan, context: DecisionContext, *, another: bool = False) ->
         return Decision(PlanFailed(plan.fail_reason), plan)
     draft = Draft(plan, context)
     register_session(draft)
-    if plan.status is PlanStatus.AWAITING_REVIEW:
+    if is_paused(plan):
         return draft.decide(AwaitingReview())
     resume_plan(draft)
     held = None if another else held_step(plan, context.actor)
     if held:
         draft.record_heartbeat(held.id)
         return draft.decide(StepReady(held, plan.texts.get(held.id), resumed=True))
-    return _take(draft)
+    return _take(draft, patience)
 
 
-def _take(draft: Draft) -> Decision[NextStep]:
-    sent_back = unclaimed_step(draft.plan)
-    if sent_back:
-        return _hand_out(draft, sent_back, resumed=True)
-    pending = first_ready(draft.plan)
-    if pending:
-        draft.move_step(pending.id, StepStatus.IN_PROGRESS)
-        return _hand_out(draft, pending, resumed=False)
-    return draft.decide(
-        NothingPending(
-            tuple(draft.plan.steps_with_status(StepStatus.IN_PROGRESS)),
-            tuple(draft.plan.steps_with_status(StepStatus.FAILED)),
-            tuple(draft.plan.steps_with_status(StepStatus.PENDING)),
-        )
+def is_paused(plan: Plan) -> bool:
+    """Return whether an open review pauses the whole plan.
+
+    In a plan with dependencies it pauses only the steps that depend on the reviewed step.
+    """
+    return plan.status is PlanStatus.AWAITING_REVIEW and not plan.has_dependencies()
+
+
+def _take(draft: Draft, patience: timedelta) -> Decision[NextStep]:
+    while True:
+        sent_back = unclaimed_step(draft.plan)
+        if sent_back:
+            return _hand_out(draft, sent_back, resumed=True)
+        pending = first_ready(draft.plan)
+        if pending:
+            draft.move_step(pending.id, StepStatus.IN_PROGRESS)
+            return _hand_out(draft, pending, resumed=False)
+        silent = next(silent_steps(draft.plan, draft.moment, patience), None)
+        if silent is None:
+            return draft.decide(_nothing_to_take(draft.plan))
+        step, gap = silent
+        if (step.silent_holders or 0) + 1 < (step.max_attempts or DEFAULT_MAX_ATTEMPTS):
+            return _take_over(draft, step, gap)
+        _give_up(draft, step, gap)
+        if draft.plan.status is PlanStatus.COMPLETED:
+            return draft.decide(PlanComplete())
+
+
+def silent_steps(
+    plan: Plan, context: DecisionContext, patience: timedelta
+) -> Iterator[tuple[Step, timedelta]]:
+    """Yield the steps whose holder is silent, except the caller's own, with the silent time."""
+    me = context.actor.holder
+    for step, gap in stalled_steps(plan, now=context.now, patience=patience):
+        if step.held_by is not None and not me.is_same_conversation(step.holder):
+            yield step, gap
+
+
+def _nothing_to_take(plan: Plan) -> NextStep:
+    if plan.status is PlanStatus.AWAITING_REVIEW:
+        return AwaitingReview()
+    return NothingPending(
+        tuple(plan.steps_with_status(StepStatus.IN_PROGRESS)),
+        tuple(plan.steps_with_status(StepStatus.FAILED)),
+        tuple(plan.steps_with_status(StepStatus.PENDING)),
     )
+
+
+def _take_over(draft: Draft, step: Step, gap: timedelta) -> Decision[NextStep]:
+    """Hand out a step of a silent holder as the next attempt."""
+    replaced = ReplacedHolder(
+        step.held_by or "", step.held_session, step.attempt, whole_minutes(gap)
+    )
+    draft.set_step(
+        step.id,
+        attempt=step.attempt + 1,
+        silent_holders=(step.silent_holders or 0) + 1,
+        in_progress_since=draft.moment.now,
+    )
+    return _hand_out(draft, draft.plan.step(step.id), resumed=True, replaced=replaced)
+
+
+def _give_up(draft: Draft, step: Step, gap: timedelta) -> None:
+    """Fail a step whose last allowed holder is silent, so that it is not handed out forever."""
+    count = (step.silent_holders or 0) + 1
+    reason = f"{count} holders stopped responding, the last for {whole_minutes(gap)} minutes"
+    draft.move_step(step.id, StepStatus.FAILED)
+    draft.set_step(step.id, fail_reason=reason, silent_holders=count)
+    settle(draft)
+    draft.record(
+        Event.STEP_FAILED,
+        stepId=step.id,
+        stepOrder=step.order,
+        attempt=step.attempt,
+        reason=reason,
+        reclaimedFrom=step.held_by,
+    )
+
+
+def replaces_silent_holder(entries: Iterable[Entry]) -> bool:
+    """Return whether the entries take a step from a holder because it is silent."""
+    return any(entry.details.get("reclaimedFrom") is not None for entry in entries)
 
 
 def held_step(plan: Plan, actor: Actor) -> Step | None:
@@ -98,20 +192,26 @@ def unclaimed_step(plan: Plan) -> Step | None:
     )
 
 
-def _hand_out(draft: Draft, step: Step, *, resumed: bool) -> Decision[NextStep]:
+def _hand_out(
+    draft: Draft, step: Step, *, resumed: bool, replaced: ReplacedHolder | None = None
+) -> Decision[NextStep]:
     actor = draft.moment.actor
     draft.set_step(step.id, held_by=actor.user, held_session=actor.session)
     draft.record_heartbeat(step.id)
     settle(draft)
+    details: dict[str, Json] = {}
+    if replaced is not None:
+        details = {"reclaimedFrom": replaced.user, "silentMinutes": replaced.minutes}
     draft.record(
         Event.STEP_STARTED,
         stepId=step.id,
         stepOrder=step.order,
         attempt=step.attempt,
         resumed=resumed,
+        **details,
     )
     plan = draft.plan
-    return draft.decide(StepReady(plan.step(step.id), plan.texts.get(step.id), resumed))
+    return draft.decide(StepReady(plan.step(step.id), plan.texts.get(step.id), resumed, replaced))
 
 
 def is_ready(plan: Plan, step: Step) -> bool:

@@ -8,9 +8,10 @@ from waybook.core.decision_context import Channel, DecisionContext, require_deci
 from waybook.core.pseudonyms import rejection_reason
 from waybook.errors import InvalidInput, InvalidTransition, NextCall, NotAwaitingReview
 from waybook.json_values import Json
-from waybook.plan.draft import Decision, Draft, require_open, review_row, status_call
+from waybook.plan.draft import MAX_WAIT_SECONDS, Decision, Draft, require_open, status_call
 from waybook.plan.model import DecisionKind, Plan, Review, ReviewId, StepId
 from waybook.plan.progress import resume_plan
+from waybook.plan.rows import review_row
 from waybook.plan.schema import check_result
 from waybook.plan.settle import register_session, settle
 from waybook.plan.states import PlanStatus, StepStatus, can_move_step
@@ -52,8 +53,10 @@ def request_review(
     if plan.status is PlanStatus.AWAITING_REVIEW:
         raise InvalidTransition(
             "this plan already waits for a review; one review at a time",
-            next_call=status_call(
-                plan, "see the open review; a running step may still be submitted"
+            next_call=NextCall(
+                "get_next_step",
+                {"planId": plan.id, "another": True, "waitSeconds": MAX_WAIT_SECONDS},
+                "wait until the open review is decided, or take another step meanwhile",
             ),
             old=plan.status,
             new=PlanStatus.AWAITING_REVIEW,
@@ -198,6 +201,7 @@ def _send_back(draft: Draft, step_id: StepId, feedback: str, place: ReviewSurfac
         attempt=draft.plan.step(step_id).attempt + 1,
         held_by=actor.user if relayed else None,
         held_session=actor.session if relayed else None,
+        silent_holders=None,
     )
     draft.set_plan(revision=draft.plan.revision + 1)
 

@@ -4,17 +4,19 @@ An agent's result must match the step's schema and have enough sources. A person
 decision and needs neither.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from waybook.core.changes import Entity, Event, as_json
-from waybook.core.decision_context import DecisionContext
+from waybook.core.decision_context import DecisionContext, ReviewPolicy
 from waybook.core.usage import Usage
 from waybook.errors import InvalidInput, InvalidTransition, NextCall, StaleAttempt
 from waybook.json_values import Json
 from waybook.plan.branching import Branch, evaluate_conditions
 from waybook.plan.draft import Decision, Draft, require_open, status_call
-from waybook.plan.model import BranchOutcome, Plan, Step, StepId, StepText
-from waybook.plan.progress import resume_plan
+from waybook.plan.model import BranchOutcome, Plan, Step, StepId, StepText, StepType
+from waybook.plan.next_step import NextStep, next_step
+from waybook.plan.progress import DEFAULT_STALL_THRESHOLD, resume_plan
 from waybook.plan.schema import check_result, result_errors, summarize_errors
 from waybook.plan.settle import record_usage, register_session, settle
 from waybook.plan.states import StepStatus
@@ -100,6 +102,8 @@ class StepDone:
 
     step: Step
     branches: tuple[Branch, ...] = ()
+    #: Step that the caller took in the same call; None if the caller took none.
+    following: NextStep | None = None
 
 
 def submit(
@@ -109,7 +113,7 @@ def submit(
 
     Raises:
         PlanTerminal: the plan is over.
-        InvalidTransition: the step is not in progress (nor pending).
+        InvalidTransition: the step is not in progress (nor pending), or a person must decide it.
         InvalidInput: the result does not have the shape the step asks for, or too few sources.
     """
     require_open(plan)
@@ -117,6 +121,7 @@ def submit(
     if submission.attempt is not None and submission.attempt != step.attempt:
         return _keep_late_result(plan, step, submission, context)
     _refuse_unless_open(plan, step)
+    _refuse_unreviewed_checkpoint(step, context)
     check_result_evidence(plan, step_id, submission.result_summary)
     draft = Draft(plan, context)
     register_session(draft)
@@ -126,6 +131,45 @@ def submit(
     draft.assign_to_actor(step_id)
     record_usage(draft, step_id, step.attempt, submission.usage)
     return complete(draft, step_id, submission.values())
+
+
+def submit_and_take_next(
+    plan: Plan,
+    step_id: StepId,
+    submission: Submission,
+    context: DecisionContext,
+    patience: timedelta = DEFAULT_STALL_THRESHOLD,
+) -> Decision[StepDone]:
+    """Complete a step with its result, and take the caller's next step in the same decision.
+
+    Raises:
+        PlanTerminal: the plan is over.
+        InvalidTransition: the step is not in progress (nor pending), or a person must decide it.
+        InvalidInput: the result does not have the shape the step asks for, or too few sources.
+    """
+    done = submit(plan, step_id, submission, context)
+    if done.refusal is not None:
+        return done
+    taken = next_step(done.plan, context, patience=patience)
+    return Decision(
+        replace(done.reply, following=taken.reply),
+        taken.plan,
+        (*done.entries, *taken.entries),
+        (*done.touched, *taken.touched),
+        texts=done.texts,
+    )
+
+
+def _refuse_unreviewed_checkpoint(step: Step, context: DecisionContext) -> None:
+    if step.type is StepType.CHECKPOINT and context.policy is ReviewPolicy.HUMAN:
+        why = "ask a person; the step completes when they approve it"
+        raise InvalidTransition(
+            f"step {step.order} is a checkpoint: in this org only an approved review completes it",
+            old=step.status,
+            new=StepStatus.COMPLETED,
+            next_call=NextCall("request_user_review", {"stepId": step.id}, why),
+            stepId=step.id,
+        )
 
 
 def _refuse_unless_open(plan: Plan, step: Step) -> None:

@@ -157,11 +157,16 @@ create table branching_condition (
   steps json,
   reason text,
   outcome text,
+  from_step_id uuid,
+  max_repeats smallint,
+  repeats smallint,
   constraint branching_condition_pkey PRIMARY KEY (org_id, id),
   constraint branching_condition_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id),
   constraint branching_condition_org_id_step_id_fkey FOREIGN KEY (org_id, step_id) REFERENCES plan_step(org_id, id),
-  constraint branching_condition_action_check CHECK ((action = ANY (ARRAY['continue'::text, 'skip_to'::text, 'add_steps'::text, 'fail'::text]))),
-  constraint branching_condition_outcome_check CHECK ((outcome = ANY (ARRAY['fired'::text, 'not_fired'::text, 'error'::text])))
+  constraint branching_condition_action_check CHECK ((action = ANY (ARRAY['continue'::text, 'skip_to'::text, 'add_steps'::text, 'repeat'::text, 'fail'::text]))),
+  constraint branching_condition_max_repeats_check CHECK ((max_repeats >= 1)),
+  constraint branching_condition_outcome_check CHECK ((outcome = ANY (ARRAY['fired'::text, 'not_fired'::text, 'error'::text]))),
+  constraint branching_condition_repeats_check CHECK ((repeats >= 1))
 );
 CREATE INDEX branching_condition_plan ON public.branching_condition USING btree (org_id, plan_id, "position");
 CREATE INDEX branching_condition_step ON public.branching_condition USING btree (org_id, step_id);
@@ -580,12 +585,16 @@ create table plan_step (
   held_session text,
   fail_reason text,
   depends_on uuid[],
+  max_attempts smallint,
+  silent_holders smallint,
   constraint plan_step_pkey PRIMARY KEY (org_id, id),
   constraint plan_step_org_id_plan_id_step_order_key UNIQUE (org_id, plan_id, step_order) DEFERRABLE INITIALLY DEFERRED,
   constraint plan_step_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id),
   constraint plan_step_attempt_check CHECK ((attempt >= 1)),
   constraint plan_step_check CHECK (((completed_at IS NOT NULL) = (status = ANY (ARRAY['completed'::text, 'skipped'::text])))),
   constraint plan_step_check1 CHECK (((status <> 'in_progress'::text) OR (in_progress_since IS NOT NULL))),
+  constraint plan_step_max_attempts_check CHECK ((max_attempts >= 1)),
+  constraint plan_step_silent_holders_check CHECK ((silent_holders >= 1)),
   constraint plan_step_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'in_progress'::text, 'awaiting_input'::text, 'completed'::text, 'skipped'::text, 'failed'::text]))),
   constraint plan_step_step_order_check CHECK ((step_order >= 1))
 ) with (fillfactor=85);

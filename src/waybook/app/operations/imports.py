@@ -30,7 +30,7 @@ from waybook.core.decision_context import Scope
 from waybook.core.replay import ReplayError, Row, Rows, differences, replay
 from waybook.errors import Forbidden, InvalidInput, Refused
 from waybook.json_values import Body, Json
-from waybook.plan.create import check_size
+from waybook.plan.new_conditions import check_size
 from waybook.run.model import CompiledDag
 from waybook.store import audit
 from waybook.store.audit import ChainHead, SealedEntry, WriteContext, sealed_entries

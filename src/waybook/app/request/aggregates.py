@@ -1,5 +1,6 @@
 """Plans, runs and orgs that are locked in the database while a call changes them."""
 
+from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
 from waybook.accounts.manage import record_org
@@ -12,7 +13,7 @@ from waybook.core.changes import Entry
 from waybook.core.decision_context import Scope
 from waybook.core.events import PLAN, RUN, ChangeEvent
 from waybook.plan.draft import Decision
-from waybook.plan.model import Plan
+from waybook.plan.model import Plan, StepId
 from waybook.run.draft import RunDecision
 from waybook.run.model import CompiledDag, Run
 from waybook.store import calls
@@ -96,6 +97,17 @@ class LockedPlan(Locked[Decision[object]]):
     async def leave(self) -> None:
         self.ctx.services.plan_cache.end_use(self._key)
         await super().leave()
+
+    async def load_texts(self, step_ids: Iterable[StepId]) -> bool:
+        """Load the texts of these steps; return False if a cached plan lacks some of them."""
+        missing = [step_id for step_id in step_ids if step_id not in self.plan.texts]
+        if not missing:
+            return True
+        if self.is_cached:
+            return False
+        (rows,) = await self.send(load.texts_statement(self.plan.id, missing))
+        self.plan = self.plan._replace(texts={**self.plan.texts, **load.read_texts(rows)})
+        return True
 
     def _recall(self) -> bool:
         """Use the cached plan; return False if the plan or the step's texts are not cached."""

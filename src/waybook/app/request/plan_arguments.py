@@ -1,9 +1,11 @@
 """Argument types of the plan tools: steps, conditions, usage and budgets."""
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, AliasGenerator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
+from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.request.arguments import (
     AnyJson,
@@ -17,10 +19,18 @@ from waybook.app.request.arguments import (
 )
 from waybook.core.usage import DOLLAR, Usage, to_micros
 from waybook.errors import InvalidInput
-from waybook.plan.create import NewCondition
-from waybook.plan.model import MAX_REQUIRED_SOURCES, BranchAction, Budget, NewStep, StepType
+from waybook.plan.model import (
+    MAX_REQUIRED_SOURCES,
+    BranchAction,
+    Budget,
+    NewCondition,
+    NewStep,
+    StepType,
+)
 
 SECONDS_PER_MINUTE = 60
+#: Maximum that a step may set for its silent holders.
+MAX_ATTEMPTS = 100
 
 
 class StepArgument(Nested):
@@ -39,6 +49,11 @@ class StepArgument(Nested):
         le=MAX_REQUIRED_SOURCES,
         description="sources to store",
     )
+    max_attempts: int | None = Field(
+        default=None, ge=1, le=MAX_ATTEMPTS, description="workers that may fall silent"
+    )
+    #: Published with the steps that are added later; a new plan has its own list of conditions.
+    branching_conditions: SkipJsonSchema[LenientJson[list["StepConditionArgument"]] | None] = None
 
     def new_step(self) -> NewStep:
         """Convert the step argument to the type that the plan rules use."""
@@ -50,6 +65,8 @@ class StepArgument(Nested):
             result_schema=self.result_schema,
             depends_on=tuple(self.depends_on),
             required_sources=self.required_sources,
+            max_attempts=self.max_attempts,
+            conditions=tuple(c.new_condition() for c in self.branching_conditions or ()),
         )
 
 
@@ -64,6 +81,11 @@ AddedSteps = Annotated[
                 "properties": {
                     "stepType": {"type": "string", "description": "as in a new plan"},
                     "instructions": {"type": "string", "description": "what to do"},
+                    "branchingConditions": {
+                        "type": "array",
+                        "items": {"type": "object"},
+                        "description": "as in a new plan, of this step",
+                    },
                 },
                 "required": ["stepType", "instructions"],
             },
@@ -75,13 +97,16 @@ AddedSteps = Annotated[
 class ActionParams(Nested):
     target_step_order: int | None = Field(default=None, description="for skip_to")
     steps: AddedSteps | None = Field(default=None, description="for add_steps")
-    reason: Line | None = Field(default=None, description="for fail")
+    from_step_order: int | None = Field(default=None, description="for repeat; default: this step")
+    max: int | None = Field(default=None, description="for repeat")
+    reason: Line | None = Field(default=None, description="for fail, repeat")
 
 
-class ConditionArgument(Nested):
-    after_step_order: int = Field(description="order of the tested step")
+class StepConditionArgument(Nested):
+    """Branching condition of the step with which it is sent."""
+
     condition_expression: str = Field(description="CEL over its result: result.n == 0")
-    if_true_action: Literal["continue", "skip_to", "add_steps", "fail"] = Field(
+    if_true_action: Literal["continue", "skip_to", "add_steps", "repeat", "fail"] = Field(
         description="what to do if true"
     )
     action_params: LenientJson[ActionParams] | None = Field(
@@ -92,13 +117,33 @@ class ConditionArgument(Nested):
         """Convert the condition argument to the type that the plan rules use."""
         params = self.action_params or ActionParams()
         return NewCondition(
-            after_step_order=self.after_step_order,
             expression=self.condition_expression,
             action=BranchAction(self.if_true_action),
             target_step_order=params.target_step_order,
             steps=tuple(step.new_step() for step in params.steps or ()),
             reason=params.reason,
+            from_step_order=params.from_step_order,
+            max_repeats=params.max,
         )
+
+
+class ConditionArgument(StepConditionArgument):
+    """Branching condition of a new plan, which names its step."""
+
+    after_step_order: int = Field(description="order of the tested step")
+
+    def new_condition(self) -> NewCondition:
+        """Convert the condition argument to the type that the plan rules use."""
+        return replace(super().new_condition(), after_step_order=self.after_step_order)
+
+
+StepArgument.model_rebuild()
+
+#: Conditions of one step; their fields are published once, with the conditions of a new plan.
+StepConditions = Annotated[
+    LenientJson[list[StepConditionArgument]],
+    WithJsonSchema({"type": "array", "items": {"type": "object"}}),
+]
 
 
 def minutes_to_seconds(minutes: float | None) -> int | None:

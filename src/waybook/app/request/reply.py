@@ -9,7 +9,8 @@ from waybook.app.request.caller import MAX_REPLY_BYTES
 from waybook.app.request.outbox import review_url
 from waybook.core.decision_context import Channel
 from waybook.json_values import Body, Json
-from waybook.plan.model import Plan, PlanId, Review, Step
+from waybook.plan.draft import MAX_WAIT_SECONDS
+from waybook.plan.model import Plan, PlanId, Review, Step, StepType
 from waybook.plan.output import Output, is_missing
 from waybook.plan.progress import budget_json
 from waybook.research.cutting import as_text, fair_share
@@ -47,6 +48,19 @@ def non_empty(**fields: Json) -> Body:
 def next_call(tool: str, why: str, **args: Json) -> Json:
     """Return the JSON form of a suggested next tool call."""
     return {"tool": tool, "args": args, "why": why}
+
+
+def work_call(step: Step) -> Json:
+    """Return the call that ends the work on a step: a result, or a review of a checkpoint."""
+    if step.type is StepType.CHECKPOINT:
+        return next_call("request_user_review", "ask a person to decide this step", stepId=step.id)
+    args: Body = {"stepId": step.id, "attempt": step.attempt, "takeNext": True}
+    return next_call("submit_step_result", "when the step is done", **args)
+
+
+def wait_call(plan_id: str, why: str) -> Json:
+    """Return the call that waits until a step is free, a review is decided, or the plan ends."""
+    return next_call("get_next_step", why, planId=plan_id, waitSeconds=MAX_WAIT_SECONDS)
 
 
 def author_view(plan: Plan) -> Body:

@@ -24,10 +24,10 @@ select plan_id, research_question, formatting_notes, skill_execution_id, created
 -- name: plan_step
 insert into plan_step (id, plan_id, step_order, step_type, title, status, attempt, stall_seconds,
                        in_progress_since, completed_at, held_by, held_session, fail_reason,
-                       depends_on)
+                       depends_on, max_attempts, silent_holders)
 select id, plan_id, step_order, step_type, title, status, attempt, stall_seconds,
        in_progress_since, completed_at, held_by, held_session, fail_reason,
-       nullif(depends_on, '{}')
+       nullif(depends_on, '{}'), max_attempts, silent_holders
   from json_populate_recordset(null::plan_step, %(items)s::json);
 
 -- name: step_brief
@@ -42,8 +42,10 @@ select step_id, result_summary, confidence, report, formatting_notes, usage
 
 -- name: branching_condition
 insert into branching_condition (id, plan_id, step_id, position, expression, action,
-                                 target_step_id, steps, reason, outcome)
-select id, plan_id, step_id, position, expression, action, target_step_id, steps, reason, outcome
+                                 target_step_id, steps, reason, outcome, from_step_id,
+                                 max_repeats, repeats)
+select id, plan_id, step_id, position, expression, action, target_step_id, steps, reason, outcome,
+       from_step_id, max_repeats, repeats
   from json_populate_recordset(null::branching_condition, %(items)s::json);
 
 -- name: review

@@ -16,6 +16,7 @@ from waybook.plan.model import (
     Condition,
     ConditionId,
     DecisionKind,
+    NewCondition,
     NewStep,
     Plan,
     PlanId,
@@ -37,6 +38,7 @@ from waybook.store.plans.rows import (
     CallRow,
     ConditionRow,
     FormattingNotes,
+    LeftBehindRow,
     LockRow,
     PlanBrief,
     PlanRow,
@@ -44,6 +46,7 @@ from waybook.store.plans.rows import (
     ResultRow,
     ReviewRow,
     StepRow,
+    StepTextRow,
 )
 
 NO_SESSIONS: frozenset[str] = frozenset()
@@ -96,6 +99,8 @@ SQL = load(
     load_candidates=StepRow,
     load_call=CallRow,
     load_conditions=ConditionRow,
+    load_texts=StepTextRow,
+    left_behind=LeftBehindRow,
     load_review=ReviewRow,
     brief=PlanBrief,
     results_within=ResultRow,
@@ -147,6 +152,21 @@ def lock_if_unchanged_statement(loaded: LoadedPlan) -> Statement:
 def review_statement(plan_id: str) -> Statement:
     """Select the last review of a plan."""
     return SQL["load_review"](plan_id=plan_id)
+
+
+def texts_statement(plan_id: str, step_ids: Iterable[str]) -> Statement:
+    """Select the texts of some steps of a plan."""
+    return SQL["load_texts"](plan_id=plan_id, wanted=Ids(tuple(step_ids)))
+
+
+def read_texts(rows: Iterable[StepTextRow]) -> dict[StepId, StepText]:
+    """Convert rows to the texts of steps, by step id."""
+    return {StepId(row.id): _text(row.text) for row in rows}
+
+
+def left_behind_statement(step_id: str, most: int) -> Statement:
+    """Select the newest artifacts that earlier holders of a step stored."""
+    return SQL["left_behind"](step_id=step_id, most=most)
 
 
 def plan_of_step_statement(step_id: str) -> Statement:
@@ -242,6 +262,8 @@ def _step(columns: tuple[Any, ...]) -> Step:
         row.held_session,
         row.fail_reason,
         tuple(map(StepId, row.depends_on.split())) if row.depends_on else (),
+        row.max_attempts,
+        row.silent_holders,
     )
 
 
@@ -268,11 +290,20 @@ def read_condition(row: ConditionRow) -> Condition:
         steps=tuple(_new_step(new) for new in row.steps or ()),
         reason=row.reason,
         outcome=BranchOutcome(row.outcome) if row.outcome else None,
+        from_step_id=StepId(row.from_step_id) if row.from_step_id else None,
+        max_repeats=row.max_repeats,
+        repeats=row.repeats,
     )
 
 
 def _new_step(fields: dict[str, Any]) -> NewStep:
-    return NewStep(**{**fields, "type": StepType(fields["type"])})
+    conditions = tuple(_new_condition(inner) for inner in fields.get("conditions", ()))
+    return NewStep(**{**fields, "type": StepType(fields["type"]), "conditions": conditions})
+
+
+def _new_condition(fields: dict[str, Any]) -> NewCondition:
+    steps = tuple(_new_step(inner) for inner in fields.get("steps", ()))
+    return NewCondition(**{**fields, "action": BranchAction(fields["action"]), "steps": steps})
 
 
 def read_review(rows: Iterable[ReviewRow]) -> Review | None:

@@ -31,7 +31,8 @@ select 1 / count(*) as locked, max(same.now) as now
 -- sources are required, also return the sources stored for these steps, up to 50 each.
 select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
        s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
-       s.fail_reason, array_to_string(s.depends_on, ' ') as depends_on,
+       s.fail_reason, array_to_string(s.depends_on, ' ') as depends_on, s.max_attempts,
+       s.silent_holders,
        case when s.id = any (%(wanted)s)
             then (select json_build_array(
                            b.instructions, b.result_schema, b.required_sources,
@@ -57,7 +58,8 @@ select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.st
 -- steps that the caller could be assigned now or soon.
 select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
        s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
-       s.fail_reason, array_to_string(s.depends_on, ' ') as depends_on,
+       s.fail_reason, array_to_string(s.depends_on, ' ') as depends_on, s.max_attempts,
+       s.silent_holders,
        case when s.id = any (%(wanted)s)
                  or s.status = 'awaiting_input'
                  or s.status = 'in_progress'
@@ -94,12 +96,27 @@ select exists (select from plan_session k where k.plan_id = %(plan_id)s and k.se
          where a.tool = %(tool)s and a.key = %(key)s) as answer;
 
 -- name: load_conditions
--- Return the plan's conditions that have not been evaluated.
+-- Return the plan's conditions. Those already evaluated are needed to copy them with their steps.
 select c.id::text, c.step_id::text, c.position, c.expression, c.action, c.target_step_id::text,
-       c.steps, c.reason, c.outcome
+       c.steps, c.reason, c.outcome, c.from_step_id::text, c.max_repeats, c.repeats
   from branching_condition c
- where c.plan_id = %(plan_id)s and c.outcome is null
+ where c.plan_id = %(plan_id)s
  order by c.position;
+
+-- name: load_texts
+-- Return the texts of these steps of the plan, in the form that `load_candidates` returns.
+select s.id::text, json_build_array(b.instructions, b.result_schema, b.required_sources) as text
+  from plan_step s
+  join step_brief b on b.step_id = s.id
+ where s.plan_id = %(plan_id)s and s.id = any (%(wanted)s);
+
+-- name: left_behind
+-- Return the newest artifacts that earlier holders of a step stored for it.
+select a.id::text, a.kind, a.title
+  from artifact a
+ where a.step_id = %(step_id)s
+ order by a.created_at desc, a.id desc
+ limit %(most)s;
 
 -- name: load_review
 -- Return the latest review of a plan.
@@ -197,6 +214,7 @@ select 'step', s.id::text, json_build_object(
          'in_progress_since', s.in_progress_since, 'completed_at', s.completed_at,
          'held_by', s.held_by, 'held_session', s.held_session, 'fail_reason', s.fail_reason,
          'depends_on', coalesce(s.depends_on, '{}'),
+         'max_attempts', s.max_attempts, 'silent_holders', s.silent_holders,
          'instructions', b.instructions, 'result_schema', b.result_schema,
          'required_sources', b.required_sources,
          'result_summary', r.result_summary, 'confidence', r.confidence, 'report', r.report,
@@ -209,7 +227,8 @@ select 'step', s.id::text, json_build_object(
 select 'condition', c.id::text, json_build_object(
          'step_id', c.step_id, 'position', c.position, 'expression', c.expression,
          'action', c.action, 'target_step_id', c.target_step_id, 'steps', c.steps,
-         'reason', c.reason, 'outcome', c.outcome)
+         'reason', c.reason, 'outcome', c.outcome, 'from_step_id', c.from_step_id,
+         'max_repeats', c.max_repeats, 'repeats', c.repeats)
   from branching_condition c
  where c.plan_id = %(plan_id)s
  union all

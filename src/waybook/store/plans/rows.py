@@ -40,6 +40,8 @@ class StepRow(NamedTuple):
     fail_reason: str | None
     #: Ids of the steps that this step depends on, separated by spaces.
     depends_on: str | None
+    max_attempts: int | None
+    silent_holders: int | None
     #: List of the step's instructions, result schema, required sources and stored sources; None if
     #: they were not requested.
     text: list[Any] | None = None
@@ -62,6 +64,22 @@ class ConditionRow(NamedTuple):
     steps: list[dict[str, Any]] | None
     reason: str | None
     outcome: str | None
+    from_step_id: str | None
+    max_repeats: int | None
+    repeats: int | None
+
+
+class StepTextRow(NamedTuple):
+    id: str
+    text: list[Any]
+
+
+class LeftBehindRow(NamedTuple):
+    """Artifact that an earlier holder of a step stored for the step."""
+
+    id: str
+    kind: str
+    title: str
 
 
 class ReviewRow(NamedTuple):

@@ -170,12 +170,16 @@ def _steps(
     if before is None:
         return _new_steps(decision.plan, patches)
     written: list[Statement] = []
+    conditions = patches.deletes(Entity.CONDITION) if Entity.CONDITION in patches else []
+    if conditions:
+        written.append(SQL["delete_conditions"](ids=Ids(conditions)))
     if Entity.STEP in patches:
         written += _new_steps(decision.plan, patches)
         for patch in patches.updates(Entity.STEP):
             written += _changed_step(before, decision, patch, write_context)
         written += _removed_steps(patches)
-    same = [i for i in decision.touched if before.step(i) is decision.plan.step(i)]
+    old = {step.id: step for step in before.steps}
+    same = [i for i in decision.touched if old.get(i) is decision.plan.step(i)]
     if same:
         written.append(SQL["touch_steps"](ids=Ids(same), now=write_context.now))
     return written
@@ -197,7 +201,8 @@ def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
     what = (step.id, plan.id, step.order, step.type, step.title, step.status, step.attempt)
     when = (step.stall_seconds, step.in_progress_since, step.completed_at)
     held = (step.held_by, step.held_session, step.fail_reason)
-    return (*what, *when, *held, Ids(step.depends_on) if step.depends_on else None)
+    before_it = Ids(step.depends_on) if step.depends_on else None
+    return (*what, *when, *held, before_it, step.max_attempts, step.silent_holders)
 
 
 def _new_brief(patch: Patch) -> tuple[Value, ...]:
@@ -225,6 +230,7 @@ def _changed_step(
             held_by=new.held_by,
             held_session=new.held_session,
             fail_reason=new.fail_reason,
+            silent_holders=new.silent_holders,
         )
     if "depends_on" in values:
         before_it = Ids(new.depends_on)
@@ -240,7 +246,6 @@ def _removed_steps(patches: Patches) -> list[Statement]:
     if not removed:
         return []
     return [
-        SQL["delete_conditions"](ids=Ids(patches.deletes(Entity.CONDITION))),
         SQL["delete_step_briefs"](ids=Ids(removed)),
         SQL["delete_steps"](ids=Ids(removed)),
     ]
@@ -261,7 +266,9 @@ def _new_condition(plan: Plan, patch: Patch) -> tuple[Value, ...]:
     values = patch.values
     names = ("step_id", "position", "expression", "action", "target_step_id")
     scalars = (_scalar(values[name]) for name in names)
-    return (patch.id, plan.id, *scalars, AsJson(values["steps"]), _scalar(values["reason"]))
+    last = ("reason", "from_step_id", "max_repeats", "repeats")
+    rest = (_scalar(values[name]) for name in last)
+    return (patch.id, plan.id, *scalars, AsJson(values["steps"]), *rest)
 
 
 def _reviews(plan: Plan, patches: Patches) -> Iterator[Statement]:

@@ -29,7 +29,7 @@ update plan
 -- name: insert_steps
 insert into plan_step (id, plan_id, step_order, step_type, title, status, attempt, stall_seconds,
                        in_progress_since, completed_at, held_by, held_session, fail_reason,
-                       depends_on)
+                       depends_on, max_attempts, silent_holders)
 values %(rows)s;
 
 -- name: insert_step_briefs
@@ -50,7 +50,8 @@ update plan_step
        completed_at = %(completed_at)s,
        held_by = %(held_by)s,
        held_session = %(held_session)s,
-       fail_reason = %(fail_reason)s
+       fail_reason = %(fail_reason)s,
+       silent_holders = %(silent_holders)s
  where plan_id = %(plan_id)s and id = %(id)s;
 
 -- name: touch_steps
@@ -77,7 +78,8 @@ delete from plan_step where id = any (%(ids)s);
 
 -- name: insert_conditions
 insert into branching_condition (id, plan_id, step_id, position, expression, action,
-                                 target_step_id, steps, reason)
+                                 target_step_id, steps, reason, from_step_id, max_repeats,
+                                 repeats)
 values %(rows)s;
 
 -- name: update_condition

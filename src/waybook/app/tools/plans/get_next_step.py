@@ -1,6 +1,8 @@
 """get_next_step: claim the next step of a plan, or return why none is available."""
 
-from typing import assert_never
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, assert_never
 
 from pydantic import Field
 
@@ -18,22 +20,31 @@ from waybook.app.request.reply import (
     non_empty,
     output_view,
     review_view,
+    wait_call,
+    work_call,
 )
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool, output_schema
 from waybook.json_values import Body, Json
-from waybook.plan.model import Plan, Step, StepText
+from waybook.plan.draft import Decision
+from waybook.plan.model import Plan, Step, StepId
 from waybook.plan.next_step import (
     AwaitingReview,
     NextStep,
     NothingPending,
     PlanComplete,
     PlanFailed,
+    ReplacedHolder,
     StepReady,
     next_step,
+    replaces_silent_holder,
 )
 from waybook.plan.output import is_missing, latest
 from waybook.store.plans import details, load
+
+#: Maximum number of artifacts of earlier attempts that a reply lists.
+MAX_LEFT_BEHIND = 10
+NO_NOTES: Final[Mapping[StepId, str]] = MappingProxyType({})
 
 
 class GetNextStep(MutatingArguments):
@@ -46,37 +57,67 @@ async def get_next_step(ctx: RequestContext, args: GetNextStep) -> ToolReply:
     locked = LockedPlan(ctx, plan_id=args.plan_id, candidates=True, review=False, cached=True)
 
     async def decide() -> PlanProposal | None:
-        decision = next_step(locked.plan, locked.decision_context, another=args.another)
-        body = await _reply(locked, decision.reply)
+        decision = next_step(
+            locked.plan,
+            locked.decision_context,
+            another=args.another,
+            patience=ctx.services.stall_threshold,
+        )
+        body = await next_step_reply(locked, decision, decision.reply)
         return None if body is None else Proposal(decision, body)
 
     return await update(locked, decide)
 
 
-async def _reply(locked: LockedPlan, reply: NextStep) -> Body | None:
-    """Return the reply, or None if it needs rows that the cached plan lacks."""
-    plan_id = locked.plan.id
+async def next_step_reply(
+    locked: LockedPlan,
+    decision: Decision[object],
+    reply: NextStep,
+    notes: Mapping[StepId, str] = NO_NOTES,
+) -> Body | None:
+    """Return the reply, or None if it needs rows that the cached plan lacks.
+
+    `notes` are the formatting notes that the same call stores.
+    """
+    plan = decision.plan
+    if locked.is_cached and _needs_rows(decision, reply):
+        return None
     match reply:
-        case StepReady(step, text, resumed):
-            return None if text is None else _ready(step, text, locked.plan, resumed=resumed)
-        case PlanComplete() | AwaitingReview() if locked.is_cached:
-            return None
+        case StepReady():
+            return await _ready(locked, plan, reply)
         case PlanComplete():
-            return await _complete(locked)
-        case PlanFailed(reason):
-            why = "read how far it came"
-            following_call = next_call("get_research_context", why, planId=plan_id)
-            return {"status": "plan_failed", "reason": reason, "next": following_call}
+            return await _complete(locked, plan, notes)
         case AwaitingReview():
             return await _awaiting(locked)
+        case PlanFailed():
+            return _failed(reply, plan.id)
         case NothingPending():
-            return _nothing(reply, plan_id)
+            return _nothing(reply, plan.id)
         case _:
             assert_never(reply)
 
 
-def _ready(step: Step, text: StepText, plan: Plan, *, resumed: bool) -> Body:
-    args: Body = {"stepId": step.id, "attempt": step.attempt}
+def _needs_rows(decision: Decision[object], reply: NextStep) -> bool:
+    """Return whether a reply needs more rows than those of a cached plan.
+
+    A cached plan lacks the heartbeats that other processes recorded, so the decision to take a step
+    from a silent holder needs rows too.
+    """
+    is_brief = isinstance(reply, StepReady | PlanFailed | NothingPending)
+    return not is_brief or replaces_silent_holder(decision.entries)
+
+
+def _failed(failed: PlanFailed, plan_id: str) -> Body:
+    call = next_call("get_research_context", "read how far it came", planId=plan_id)
+    return {"status": "plan_failed", "reason": failed.reason, "next": call}
+
+
+async def _ready(locked: LockedPlan, plan: Plan, ready: StepReady) -> Body | None:
+    step, text = ready.step, plan.texts.get(ready.step.id)
+    if text is None:
+        if not await locked.load_texts([step.id]):
+            return None
+        text = locked.plan.texts[step.id]
     return non_empty(
         status="step_ready",
         planId=plan.id,
@@ -89,22 +130,41 @@ def _ready(step: Step, text: StepText, plan: Plan, *, resumed: bool) -> Body:
         resultSchema=text.result_schema,
         requiredSources=text.required_sources,
         budget=budget_view(plan),
-        resumed=resumed or None,
+        resumed=ready.resumed or None,
         **author_view(plan),
-        next=next_call("submit_step_result", "when the step's work is done", **args),
+        **(await _taken_over(locked, step, ready.replaced) if ready.replaced else {}),
+        **({} if ready.replaced else {"next": work_call(step)}),
     )
 
 
-async def _complete(locked: LockedPlan) -> Body:
-    plan_id = locked.plan.id
+async def _taken_over(locked: LockedPlan, step: Step, replaced: ReplacedHolder) -> Body:
+    """Return who was replaced, what the earlier attempts stored, and the call that reads it."""
+    (rows,) = await locked.send(load.left_behind_statement(step.id, MAX_LEFT_BEHIND))
+    left: list[Json] = [{"artifactId": r.id, "kind": r.kind, "title": r.title} for r in rows]
+    earlier = non_empty(
+        heldBy=replaced.user,
+        sessionId=replaced.session,
+        attempt=replaced.attempt,
+        silentMinutes=replaced.minutes,
+        leftBehind=left or None,
+    )
+    why = "read what the earlier attempt left, then do the step"
+    read = next_call("get_step_context", why, stepId=step.id)
+    return {"takenOver": earlier, "next": read if left else work_call(step)}
+
+
+async def _complete(locked: LockedPlan, plan: Plan, new_notes: Mapping[StepId, str]) -> Body:
+    plan_id = plan.id
     (brief,), notes, output_rows = await locked.send(
         load.brief_statement(plan_id),
         load.SQL["formatting_notes"](plan_id=plan_id),
         details.outputs_statement(plan_id),
     )
     there, media_type = details.read_outputs(output_rows), brief.output_media_type
-    steps = {step.id: step for step in locked.plan.steps}
-    formatting: list[Json] = [_notes(steps[row.step_id], row.notes) for row in notes]
+    all_notes = {**{row.step_id: row.notes for row in notes}, **new_notes}
+    formatting: list[Json] = [
+        _notes(step, all_notes[step.id]) for step in plan.steps if step.id in all_notes
+    ]
     body: Body = {
         "status": "plan_complete",
         "planId": plan_id,
@@ -114,8 +174,8 @@ async def _complete(locked: LockedPlan) -> Body:
         "stepFormattingNotes": formatting,
         "outputs": [output_view(output) for output in latest(there)],
         "outputMissing": is_missing(there, media_type),
-        "usage": locked.plan.usage.as_reply(),
-        **non_empty(budget=budget_view(locked.plan)),
+        "usage": plan.usage.as_reply(),
+        **non_empty(budget=budget_view(plan)),
         "next": next_after_completion(plan_id, media_type, brief.skill_execution_id, there),
     }
     detail_call = next_call("get_research_context", "what is stored with the plan", planId=plan_id)
@@ -129,19 +189,19 @@ def _notes(step: Step, notes: Json) -> Json:
 async def _awaiting(locked: LockedPlan) -> Body:
     (rows,) = await locked.send(load.review_statement(locked.plan.id))
     review, base_url = load.read_review(rows), locked.ctx.services.base_url
-    why = "a person decides; pass on their decision, or ask again later"
+    why = "a person decides, not you; wait for it"
     return {
         "status": "awaiting_review",
         "planId": locked.plan.id,
         "review": review_view(review, locked.plan.id, base_url) if review else None,
-        "next": next_call("get_plan_status", why, planId=locked.plan.id),
+        "next": wait_call(locked.plan.id, why),
     }
 
 
 def _nothing(nothing: NothingPending, plan_id: str) -> Body:
     others = (*nothing.in_progress, *nothing.failed, *nothing.waiting)
     steps: list[Json] = [holder_view(step) for step in others]
-    why = "others still work; a stuck or failed step can be given back with modify_plan retry_step"
+    why = "others still work; wait until a step is free or the plan ends"
     body: Body = {
         "status": "no_pending_steps",
         "planId": plan_id,
@@ -149,7 +209,7 @@ def _nothing(nothing: NothingPending, plan_id: str) -> Body:
         "failed": len(nothing.failed),
         **({"waiting": len(nothing.waiting)} if nothing.waiting else {}),
         "steps": steps,
-        "next": next_call("get_plan_status", why, planId=plan_id),
+        "next": wait_call(plan_id, why),
     }
     detail_call = next_call("get_plan_status", "the whole list", planId=plan_id, detail=True)
     return fit_reply(body, ("steps",), detail_call)

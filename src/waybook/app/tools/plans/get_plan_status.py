@@ -20,6 +20,7 @@ from waybook.app.request.reply import (
     reply_limit,
     review_view,
     step_view,
+    wait_call,
 )
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import Tool, output_schema
@@ -127,8 +128,7 @@ def _next(plan: Plan) -> Json:
         why = "the plan is over; this is everything it produced"
         return next_call("get_research_context", why, planId=plan.id)
     if plan.status is PlanStatus.AWAITING_REVIEW:
-        why = "once the person has decided, pass it on"
-        return next_call("submit_user_decision", why, planId=plan.id)
+        return wait_call(plan.id, "a person decides, not you; wait for it")
     return next_call("get_next_step", "take a step", planId=plan.id)
 
 

@@ -14,7 +14,7 @@ from waybook.app.context.parts import (
 from waybook.app.context.step import StepMaterial, named_list, step_frame, step_parts
 from waybook.app.request.answers import build_within
 from waybook.app.request.arguments import Id, ReadArguments, StepIdField
-from waybook.app.request.reply import next_call
+from waybook.app.request.reply import next_call, work_call
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.app.request.tool import Tool, output_schema
 from waybook.json_values import Body, Json
@@ -149,8 +149,7 @@ def _reply(material: StepMaterial, reader: PacketReader, args: GetStepContext) -
 def _next(plan: Plan, step: Step) -> Json:
     if step.status in TERMINAL_STEP:
         return next_call("get_next_step", "this step is over; take another", planId=plan.id)
-    why = "when the work is done"
-    return next_call("submit_step_result", why, stepId=step.id, attempt=step.attempt)
+    return work_call(step)
 
 
 TOOL = Tool(

@@ -16,7 +16,7 @@ from waybook.app.request.arguments import (
     Text,
 )
 from waybook.app.request.locking import Proposal, update
-from waybook.app.request.plan_arguments import AddedSteps
+from waybook.app.request.plan_arguments import AddedSteps, StepConditions
 from waybook.app.request.reply import fit_reply, next_call, non_empty, step_view
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool, output_schema
@@ -33,6 +33,8 @@ Action = Literal[
     "update_step_instructions",
     "fail_step",
     "retry_step",
+    "set_conditions",
+    "cancel_plan",
 ]
 
 #: For each action of the tool, its required fields and its optional fields.
@@ -43,6 +45,8 @@ ACTION_FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "update_step_instructions": (frozenset({"step_id", "instructions"}), frozenset()),
     "fail_step": (frozenset({"step_id", "reason"}), frozenset({"retry"})),
     "retry_step": (frozenset({"step_id"}), frozenset()),
+    "set_conditions": (frozenset({"step_id", "branching_conditions"}), frozenset()),
+    "cancel_plan": (frozenset({"reason"}), frozenset()),
 }
 
 
@@ -55,8 +59,11 @@ class ModificationArgument(Nested):
         default=None, description="all pending steps, reordered"
     )
     instructions: Text | None = Field(default=None, description="new instructions")
-    reason: Line | None = Field(default=None, description="for fail_step")
+    reason: Line | None = Field(default=None, description="for fail_step, cancel_plan")
     retry: bool | None = Field(default=None, description="try again")
+    branching_conditions: StepConditions | None = Field(
+        default=None, description="all of the step, as in a new plan"
+    )
 
 
 class ModifyPlan(MutatingArguments):
@@ -97,23 +104,35 @@ def _dry_run(decision: Decision[Plan], body: Body) -> Body:
 
 def _modification(number: int, modification: ModificationArgument) -> modify.Modification:
     _check_fields(number, modification)
-    step_id = StepId((modification.step_id or "").lower())
     match modification.action:
         case "add_steps":
             steps = tuple(step.new_step() for step in modification.steps or ())
             return modify.AddSteps(steps, modification.insert_after_order)
-        case "remove_step":
-            return modify.RemoveStep(step_id)
         case "reorder_steps":
             return modify.ReorderSteps(
                 tuple(StepId(i.lower()) for i in modification.step_ids or ())
             )
+        case "cancel_plan":
+            return modify.CancelPlan(modification.reason or "")
+        case _:
+            return _step_modification(modification, StepId((modification.step_id or "").lower()))
+
+
+def _step_modification(
+    modification: ModificationArgument, step_id: StepId
+) -> modify.StepModification:
+    match modification.action:
+        case "remove_step":
+            return modify.RemoveStep(step_id)
         case "update_step_instructions":
             return modify.UpdateInstructions(step_id, modification.instructions or "")
         case "fail_step":
             return modify.FailStep(step_id, modification.reason or "", bool(modification.retry))
         case "retry_step":
             return modify.RetryStep(step_id)
+        case _:
+            conditions = modification.branching_conditions or ()
+            return modify.SetConditions(step_id, tuple(c.new_condition() for c in conditions))
 
 
 def _check_fields(number: int, modification: ModificationArgument) -> None:

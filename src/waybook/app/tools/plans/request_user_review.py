@@ -14,7 +14,7 @@ from waybook.app.request.arguments import (
 )
 from waybook.app.request.locking import Proposal, update
 from waybook.app.request.outbox import review_url
-from waybook.app.request.reply import next_call
+from waybook.app.request.reply import wait_call
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool, output_schema
 from waybook.json_values import Body
@@ -45,7 +45,7 @@ async def request_user_review(ctx: RequestContext, args: RequestUserReview) -> T
     async def decide() -> PlanProposal:
         decision = request_review(locked.plan, step_id, request, locked.decision_context)
         plan, review = decision.plan, decision.reply
-        why = "once the person has said approve, reject, modify or skip, pass it on"
+        why = "a person decides, not you; wait for it"
         body: Body = {
             "planId": plan.id,
             "reviewId": review.id,
@@ -53,7 +53,7 @@ async def request_user_review(ctx: RequestContext, args: RequestUserReview) -> T
             "stepStatus": str(plan.step(review.step_id).status),
             "planStatus": str(plan.status),
             "reviewUrl": review_url(plan.id, ctx.services.base_url),
-            "next": next_call("submit_user_decision", why, planId=plan.id),
+            "next": wait_call(plan.id, why),
         }
         return Proposal(decision, body)
 

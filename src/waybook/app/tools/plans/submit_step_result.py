@@ -18,13 +18,23 @@ from waybook.app.request.plan_arguments import UsageArgument, to_usage
 from waybook.app.request.reply import budget_view, next_call, non_empty
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool, output_schema
+from waybook.app.tools.plans.get_next_step import next_step_reply
+from waybook.core.decision_context import DecisionContext
 from waybook.json_values import Body, Json
 from waybook.plan.branching import Branch
 from waybook.plan.draft import Decision
-from waybook.plan.model import BranchOutcome, Plan, StepId
+from waybook.plan.model import BranchOutcome, Plan, StepId, StepType
 from waybook.plan.progress import plan_progress
+from waybook.plan.repeat import texts_to_repeat
 from waybook.plan.states import CLOSED_PLAN, PlanStatus
-from waybook.plan.submit import StepDone, Submission, fired_branches, submit
+from waybook.plan.submit import (
+    StepDone,
+    Submission,
+    fired_branches,
+    submit,
+    submit_and_take_next,
+)
+from waybook.store.accounts import accounts
 
 
 class SubmitStepResult(MutatingArguments):
@@ -41,6 +51,7 @@ class SubmitStepResult(MutatingArguments):
         default=None, description="from get_next_step; detects late results"
     )
     usage: UsageArgument = None
+    take_next: bool = Field(default=False, description="also take the next step")
 
 
 async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> ToolReply:
@@ -49,12 +60,50 @@ async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> Too
     plan_id = await ctx.plan_of_step(step_id)
     locked = LockedPlan(ctx, plan_id=plan_id, step_id=step_id, review=False, cached=True)
 
-    async def decide() -> PlanProposal:
-        rule = partial(submit, locked.plan, step_id, submission, locked.decision_context)
+    async def decide() -> PlanProposal | None:
+        context = await submission_context(locked, step_id)
+        if context is None or not await locked.load_texts(texts_to_repeat(locked.plan, step_id)):
+            return None
+        rule = partial(submit, locked.plan, step_id, submission, context)
+        if args.take_next:
+            patience = ctx.services.stall_threshold
+            rule = partial(
+                submit_and_take_next, locked.plan, step_id, submission, context, patience
+            )
         decision = await evaluate(ctx, locked.plan, step_id, rule)
-        return Proposal(decision, submission_reply(decision))
+        body = await _reply(locked, decision, submission.formatting_notes)
+        return None if body is None else Proposal(decision, body)
 
     return await update(locked, decide)
+
+
+async def submission_context(locked: LockedPlan, step_id: StepId) -> DecisionContext | None:
+    """Return the decision context, with the review policy if the step is a checkpoint.
+
+    Return None if the plan is a cached copy, without which the policy cannot be read.
+    """
+    if locked.plan.step(step_id).type is not StepType.CHECKPOINT:
+        return locked.decision_context
+    if locked.is_cached:
+        return None
+    (rows,) = await locked.send(accounts.policy_statement())
+    return locked.decision_context._replace(policy=accounts.read_policy(rows))
+
+
+async def _reply(
+    locked: LockedPlan, decision: Decision[StepDone], formatting_notes: str | None
+) -> Body | None:
+    """Return the reply, or None if it needs rows that the cached plan lacks."""
+    body, following = submission_reply(decision), decision.reply.following
+    if following is None:
+        return body
+    notes = {decision.reply.step.id: formatting_notes} if formatting_notes else {}
+    step = await next_step_reply(locked, decision, following, notes)
+    if step is None:
+        return None
+    left_out = {"planId", "stepId", "next", "budget"}
+    submitted: Json = {name: value for name, value in body.items() if name not in left_out}
+    return {**step, "submitted": submitted}
 
 
 async def evaluate(
@@ -122,8 +171,9 @@ TOOL = Tool(
     name="submit_step_result",
     title="Submit a step's result",
     description=(
-        "Complete the step you took; then call get_next_step. STALE_ATTEMPT: another worker took "
-        "over; your result is stored but does not count."
+        "Complete the step you took. takeNext: the reply is the next step, as from get_next_step; "
+        "else call get_next_step. STALE_ATTEMPT: another worker took over; your result is stored "
+        "but does not count."
     ),
     arguments=SubmitStepResult,
     output_schema=output_schema(planStatus="string"),

@@ -9,7 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 from waybook.app.request.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.arguments import Id, MutatingArguments, PlanIdField, StepIdField, Text
 from waybook.app.request.locking import Proposal, update
-from waybook.app.request.reply import next_call
+from waybook.app.request.reply import work_call
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool, output_schema
 from waybook.app.tools.plans import submit_step_result
@@ -17,6 +17,7 @@ from waybook.core.decision_context import Scope
 from waybook.json_values import Body
 from waybook.plan.draft import Decision
 from waybook.plan.model import DecisionKind, StepId
+from waybook.plan.repeat import texts_to_repeat
 from waybook.plan.review import ReviewSurface, decide
 from waybook.plan.states import StepStatus
 from waybook.plan.submit import StepDone
@@ -53,6 +54,7 @@ async def submit_user_decision(ctx: RequestContext, args: SubmitUserDecision) ->
     locked = LockedPlan(ctx, policy, plan_id=plan_id, step_id=step_id, candidates=True)
 
     async def decide_review() -> PlanProposal:
+        await locked.load_texts(texts_to_repeat(locked.plan, step_id))
         rule = partial(
             decide,
             locked.plan,
@@ -75,8 +77,7 @@ def _reply(decision: Decision[StepDone], decision_kind: str) -> Body:
     if step.status is StepStatus.IN_PROGRESS:
         body["instructions"] = decision.plan.texts[step.id].instructions
         body["attempt"] = step.attempt
-        why = "do the step again with the feedback, then submit"
-        body["next"] = next_call("submit_step_result", why, stepId=step.id, attempt=step.attempt)
+        body["next"] = work_call(step)
     return body
 
 

@@ -1,0 +1,162 @@
+"""Conditions of new steps: limits, and conversion of step positions to step ids.
+
+A step that is added later may carry conditions of its own, and these may add steps with conditions
+again. Positions change while a plan grows, so a condition is stored with the ids of its steps, even
+while the step that carries it does not exist yet.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from waybook.conditions.condition import Condition as Expression
+from waybook.conditions.condition import compile_condition
+from waybook.errors import InvalidInput, InvalidStepReference, TooLarge
+from waybook.plan.model import (
+    MAX_CONDITION_DEPTH,
+    MAX_CONDITIONS,
+    MAX_REPEATS,
+    MAX_STEPS,
+    BranchAction,
+    Condition,
+    ConditionId,
+    NewCondition,
+    NewStep,
+    StepId,
+)
+from waybook.plan.ordering import reject_branch_dependencies
+from waybook.plan.schema import check_schemas
+
+
+@lru_cache(maxsize=1024)
+def compile_expression(source: str) -> Expression:
+    """Compile the expression of a condition."""
+    return compile_condition(source)
+
+
+def check_size(steps: int, conditions: int = 0) -> None:
+    """Check that a plan does not exceed the size limits for plans.
+
+    Raises:
+        TooLarge: more steps or conditions than a plan may have.
+    """
+    for count, most, what in (
+        (steps, MAX_STEPS, "steps"),
+        (conditions, MAX_CONDITIONS, "branching conditions"),
+    ):
+        if count > most:
+            raise TooLarge(
+                f"a plan may have {most} {what}, this one would have {count}",
+                limit=most,
+                asked=count,
+            )
+
+
+def check_new_steps(
+    steps: Sequence[NewStep], conditions: Sequence[NewCondition] = (), *, existing: int = 0
+) -> None:
+    """Check the sizes and schemas of new steps, and of all steps that their conditions may add.
+
+    `existing` is the number of conditions that the plan has already.
+
+    Raises:
+        InvalidInput: a part is not of its form.
+        TooLarge: more of something than a plan may have, or conditions nested too deeply.
+    """
+    nested = [*_nested_conditions(steps, conditions)]
+    check_size(len(steps), existing + len(nested))
+    for condition in nested:
+        check_size(len(condition.steps))
+        reject_branch_dependencies(condition.steps)
+    branched = (step for condition in nested for step in condition.steps)
+    check_schemas(step.result_schema for step in (*steps, *branched))
+
+
+def _nested_conditions(
+    steps: Iterable[NewStep], conditions: Iterable[NewCondition]
+) -> Iterator[NewCondition]:
+    level = [*conditions, *(condition for step in steps for condition in step.conditions)]
+    for _ in range(MAX_CONDITION_DEPTH):
+        yield from level
+        level = [inner for outer in level for step in outer.steps for inner in step.conditions]
+    if level:
+        raise TooLarge(
+            f"conditions of added steps are nested more than {MAX_CONDITION_DEPTH} levels deep",
+            limit=MAX_CONDITION_DEPTH,
+        )
+
+
+def build_condition(
+    new: NewCondition,
+    *,
+    condition_id: ConditionId,
+    step_id: StepId,
+    position: int,
+    ids: Sequence[StepId],
+) -> Condition:
+    """Return a new condition of a step; `ids` are the plan's steps in plan order.
+
+    Raises:
+        InvalidInput: a parameter of the action is missing.
+        InvalidStepReference: the condition names a position that does not exist.
+        BadExpression: the expression does not compile.
+    """
+    resolved = _with_ids(new, ids)
+    return Condition(
+        id=condition_id,
+        step_id=step_id,
+        position=position,
+        expression=resolved.expression,
+        action=resolved.action,
+        target_step_id=resolved.target_step_id,
+        steps=resolved.steps,
+        reason=resolved.reason,
+        from_step_id=resolved.from_step_id,
+        max_repeats=resolved.max_repeats,
+    )
+
+
+def _with_ids(new: NewCondition, ids: Sequence[StepId]) -> NewCondition:
+    """Return the condition, and the conditions of the steps it may add, with ids of steps."""
+    compile_expression(new.expression)
+    target, first = new.target_step_id, new.from_step_id
+    if new.action is BranchAction.SKIP_TO and target is None:
+        target = step_at(ids, new.target_step_order, "actionParams.targetStepOrder")
+    if new.action is BranchAction.REPEAT:
+        _check_repeat(new)
+        if first is None and new.from_step_order is not None:
+            first = step_at(ids, new.from_step_order, "actionParams.fromStepOrder")
+    if new.action is BranchAction.ADD_STEPS and not new.steps:
+        raise InvalidInput(
+            "an add_steps branch needs actionParams.steps with at least one step",
+            argument="actionParams.steps",
+        )
+    steps = tuple(
+        replace(step, conditions=tuple(_with_ids(inner, ids) for inner in step.conditions))
+        for step in new.steps
+    )
+    return replace(new, target_step_id=target, from_step_id=first, steps=steps)
+
+
+def _check_repeat(new: NewCondition) -> None:
+    if new.max_repeats is None or not 1 <= new.max_repeats <= MAX_REPEATS:
+        raise InvalidInput(
+            f"a repeat branch needs actionParams.max, from 1 to {MAX_REPEATS}",
+            argument="actionParams.max",
+        )
+
+
+def step_at(ids: Sequence[StepId], order: int | None, argument: str) -> StepId:
+    """Return the id of the step at this position.
+
+    Raises:
+        InvalidStepReference: there is no such position.
+    """
+    if order is None or not 1 <= order <= len(ids):
+        raise InvalidStepReference(
+            f"{argument} is {order}, but this plan has the step orders 1 to {len(ids)}",
+            argument=argument,
+            given=order,
+            totalSteps=len(ids),
+        )
+    return ids[order - 1]

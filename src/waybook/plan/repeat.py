@@ -1,0 +1,113 @@
+"""The branch action `repeat`: fresh copies of a range of steps, inserted after the range."""
+
+from dataclasses import dataclass, field, replace
+
+from waybook.plan.draft import Draft
+from waybook.plan.model import (
+    MAX_CONDITIONS,
+    MAX_STEPS,
+    BranchAction,
+    Condition,
+    ConditionId,
+    NewStep,
+    Plan,
+    Step,
+    StepId,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """Result of a repetition: the added steps, or the reason why there are none."""
+
+    added: list[StepId] = field(default_factory=list)
+    note: str | None = None
+    error: str | None = None
+
+
+def repeated_range(plan: Plan, condition: Condition, step: Step) -> list[Step]:
+    """Return the steps that the condition of this step repeats, or none if their order changed."""
+    first = next((s for s in plan.steps if s.id == (condition.from_step_id or step.id)), None)
+    if first is None:
+        return []
+    return [s for s in plan.steps if first.order <= s.order <= step.order]
+
+
+def texts_to_repeat(plan: Plan, step_id: StepId | None) -> set[StepId]:
+    """Return the steps whose texts a repetition after this step would need.
+
+    If `step_id` is None, it may be any step of the plan.
+    """
+    repeats = [c for c in plan.pending_conditions() if c.action is BranchAction.REPEAT]
+    wanted = [c for c in repeats if step_id in {None, c.step_id}]
+    return {
+        step.id
+        for condition in wanted
+        for step in repeated_range(plan, condition, plan.step(condition.step_id))
+    }
+
+
+def repeat_steps(draft: Draft, condition: Condition, step: Step) -> Repeated:
+    """Insert copies of the condition's range of steps behind the completed step.
+
+    The copies carry copies of all conditions in the range; dependencies and targets inside the
+    range refer to the copies. The condition of the last copy counts how often it was repeated.
+    """
+    repeats, limit = condition.repeats or 0, condition.max_repeats or 0
+    if repeats >= limit:
+        return Repeated(note=f"repeated {repeats} times already: not repeated again")
+    steps = repeated_range(draft.plan, condition, step)
+    if not steps:
+        return Repeated(note="the first step of the range is not before this step: not repeated")
+    conditions = [c for c in draft.plan.conditions if c.step_id in {s.id for s in steps}]
+    error = _exceeded(draft.plan, len(steps), len(conditions))
+    if error:
+        return Repeated(error=error)
+    added = draft.add_steps(tuple(_copy(draft.plan, s) for s in steps), after=step.order)
+    copies = dict(zip((s.id for s in steps), added, strict=True))
+    for original in steps:
+        inside = tuple(copies.get(before, before) for before in original.depends_on)
+        if inside:
+            draft.set_step(copies[original.id], depends_on=inside)
+    for original_condition in conditions:
+        count = repeats + 1 if original_condition.id == condition.id else None
+        draft.insert_condition(_copied_condition(draft, original_condition, copies, count))
+    return Repeated(added)
+
+
+def _exceeded(plan: Plan, steps: int, conditions: int) -> str | None:
+    """Return the error message if the copies would exceed a limit of plans."""
+    if len(plan.steps) + steps > MAX_STEPS:
+        return f"repeating {steps} steps would go beyond {MAX_STEPS} steps in a plan"
+    if sum(1 for _ in plan.pending_conditions()) + conditions > MAX_CONDITIONS:
+        return f"repeating {conditions} conditions would go beyond {MAX_CONDITIONS} in a plan"
+    return None
+
+
+def _copy(plan: Plan, step: Step) -> NewStep:
+    text = plan.texts[step.id]
+    return NewStep(
+        type=step.type,
+        instructions=text.instructions,
+        title=step.title,
+        stall_seconds=step.stall_seconds,
+        result_schema=text.result_schema,
+        required_sources=text.required_sources,
+        max_attempts=step.max_attempts,
+    )
+
+
+def _copied_condition(
+    draft: Draft, condition: Condition, copies: dict[StepId, StepId], repeats: int | None
+) -> Condition:
+    target, first = condition.target_step_id, condition.from_step_id
+    return replace(
+        condition,
+        id=ConditionId(draft.moment.new_id()),
+        step_id=copies[condition.step_id],
+        position=draft.next_position(),
+        target_step_id=copies.get(target, target) if target else None,
+        from_step_id=copies.get(first, first) if first else None,
+        repeats=repeats,
+        outcome=None,
+    )

@@ -1,0 +1,175 @@
+"""The branch action `repeat`, and conditions of steps that are added later."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plan_builders import make_context, make_new_step, statuses
+from waybook.errors import InvalidInput, InvalidStepReference, TooLarge
+from waybook.json_values import Json
+from waybook.plan.create import NewPlan, create
+from waybook.plan.model import (
+    MAX_STEPS,
+    BranchAction,
+    BranchOutcome,
+    NewCondition,
+    NewStep,
+    Plan,
+)
+from waybook.plan.repeat import texts_to_repeat
+from waybook.plan.states import PlanStatus, StepStatus
+from waybook.plan.submit import StepDone, Submission, submit
+
+S = StepStatus
+
+
+def plan_with(*steps: NewStep, conditions: tuple[NewCondition, ...] = ()) -> Plan:
+    new = NewPlan(name="Loop", research_question="?", steps=steps, conditions=conditions)
+    return create(new, make_context()).plan
+
+
+def repeat(after: int | None, first: int | None, most: int = 3) -> NewCondition:
+    return NewCondition(
+        after_step_order=after,
+        expression="result == 'again'",
+        action=BranchAction.REPEAT,
+        from_step_order=first,
+        max_repeats=most,
+    )
+
+
+def submitted(plan: Plan, order: int, result: Json) -> tuple[Plan, StepDone]:
+    step = plan.steps[order - 1]
+    done = submit(plan, step.id, Submission(result_summary=result), make_context())
+    return done.plan, done.reply
+
+
+def test_repeat_inserts_fresh_copies_of_the_range_after_the_step() -> None:
+    plan = plan_with(
+        make_new_step("Search."),
+        replace(make_new_step("Check."), title="Check", required_sources=None, max_attempts=7),
+        make_new_step("Write."),
+        conditions=(repeat(2, 1),),
+    )
+    plan, _ = submitted(plan, 1, "found")
+    plan, done = submitted(plan, 2, "again")
+    texts = [plan.texts[step.id].instructions for step in plan.steps]
+    assert texts == ["Search.", "Check.", "Search.", "Check.", "Write."]
+    assert statuses(plan) == [S.COMPLETED, S.COMPLETED, S.PENDING, S.PENDING, S.PENDING]
+    assert plan.steps[3].max_attempts == 7
+    assert plan.steps[3].title == "Check"
+    assert done.branches[0].added == (plan.steps[2].id, plan.steps[3].id)
+
+
+def test_repeat_stops_when_its_condition_no_longer_holds() -> None:
+    plan = plan_with(make_new_step(), conditions=(repeat(1, None),))
+    plan, _ = submitted(plan, 1, "again")
+    plan, done = submitted(plan, 2, "good")
+    assert done.branches[0].outcome is BranchOutcome.NOT_FIRED
+    assert len(plan.steps) == 2
+    assert plan.status is PlanStatus.COMPLETED
+
+
+@given(st.integers(1, 8))
+def test_repeat_adds_no_more_copies_than_its_maximum(most: int) -> None:
+    plan = plan_with(make_new_step(), conditions=(repeat(1, None, most),))
+    for order in range(1, most + 1):
+        plan, _ = submitted(plan, order, "again")
+        assert len(plan.steps) == order + 1
+    plan, done = submitted(plan, most + 1, "again")
+    assert plan.status is PlanStatus.COMPLETED
+    assert "already" in (done.branches[0].note or "")
+
+
+def test_repeat_copies_the_other_conditions_and_dependencies_of_the_range() -> None:
+    stop = NewCondition(after_step_order=1, expression="result == 'stop'", action=BranchAction.FAIL)
+    plan = plan_with(
+        make_new_step("First."),
+        replace(make_new_step("Second."), depends_on=(1,)),
+        replace(make_new_step("Last."), depends_on=(2,)),
+        conditions=(stop, repeat(2, 1)),
+    )
+    plan, _ = submitted(plan, 1, "ok")
+    plan, _ = submitted(plan, 2, "again")
+    copies = plan.steps[2:4]
+    assert copies[1].depends_on == (copies[0].id,)
+    assert plan.steps[4].depends_on == (plan.steps[1].id, copies[0].id, copies[1].id)
+    plan, done = submitted(plan, 3, "stop")
+    assert done.branches[0].outcome is BranchOutcome.FIRED
+    assert plan.status is PlanStatus.FAILED
+
+
+def test_repeat_beyond_the_step_limit_is_a_condition_error() -> None:
+    steps = (make_new_step(),) * (MAX_STEPS - 1)
+    plan = plan_with(*steps, conditions=(repeat(2, 1),))
+    plan, _ = submitted(plan, 1, "ok")
+    plan, done = submitted(plan, 2, "again")
+    assert done.branches[0].outcome is BranchOutcome.ERROR
+    assert len(plan.steps) == MAX_STEPS - 1
+
+
+def test_repeat_of_a_range_that_was_reordered_behind_its_step_adds_nothing() -> None:
+    plan = plan_with(make_new_step(), make_new_step(), conditions=(repeat(1, 2),))
+    plan, done = submitted(plan, 1, "again")
+    assert len(plan.steps) == 2
+    assert done.branches[0].note
+
+
+@pytest.mark.parametrize("most", [None, 0, 101])
+def test_repeat_without_a_valid_maximum_is_refused(most: int | None) -> None:
+    with pytest.raises(InvalidInput, match="max"):
+        plan_with(make_new_step(), conditions=(replace(repeat(1, None), max_repeats=most),))
+
+
+def test_repeat_from_an_unknown_step_is_refused() -> None:
+    with pytest.raises(InvalidStepReference, match="fromStepOrder"):
+        plan_with(make_new_step(), conditions=(repeat(1, 2),))
+
+
+def test_texts_to_repeat_are_those_of_the_range() -> None:
+    plan = plan_with(*(make_new_step(),) * 4, conditions=(repeat(3, 2),))
+    ids = [step.id for step in plan.steps]
+    assert texts_to_repeat(plan, ids[2]) == {ids[1], ids[2]}
+    assert texts_to_repeat(plan, None) == {ids[1], ids[2]}
+    assert texts_to_repeat(plan, ids[0]) == set()
+
+
+def test_step_added_by_a_branch_can_branch_itself() -> None:
+    inner = NewCondition(
+        expression="result == 'skip'", action=BranchAction.SKIP_TO, target_step_order=3
+    )
+    outer = NewCondition(
+        after_step_order=1,
+        expression="result == 'add'",
+        action=BranchAction.ADD_STEPS,
+        steps=(replace(make_new_step("Added."), conditions=(inner,)),),
+    )
+    plan = plan_with(make_new_step(), make_new_step(), make_new_step(), conditions=(outer,))
+    plan, _ = submitted(plan, 1, "add")
+    plan, _ = submitted(plan, 2, "skip")
+    assert statuses(plan) == [S.COMPLETED, S.COMPLETED, S.SKIPPED, S.PENDING]
+
+
+def test_steps_added_by_a_branch_come_before_dependents_of_the_step() -> None:
+    more = NewCondition(
+        after_step_order=1,
+        expression="true",
+        action=BranchAction.ADD_STEPS,
+        steps=(make_new_step("Added."),),
+    )
+    plan = plan_with(make_new_step(), replace(make_new_step(), depends_on=(1,)), conditions=(more,))
+    plan, _ = submitted(plan, 1, "done")
+    assert plan.steps[2].depends_on == (plan.steps[0].id, plan.steps[1].id)
+
+
+def test_conditions_nested_too_deeply_are_refused() -> None:
+    condition = NewCondition(
+        expression="true", action=BranchAction.ADD_STEPS, steps=(make_new_step(),)
+    )
+    for _ in range(4):
+        step = replace(make_new_step(), conditions=(condition,))
+        condition = replace(condition, steps=(step,))
+    with pytest.raises(TooLarge, match="nested"):
+        plan_with(make_new_step(), conditions=(replace(condition, after_step_order=1),))
