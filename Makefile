@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: audit docs examples fuzz sbom help env demo generate pictures fast model test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean plugins wheel start-test clients clients-ci lock-clients
+.PHONY: naive-agents audit docs examples fuzz sbom help env demo generate pictures fast model test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean plugins wheel start-test clients clients-ci lock-clients
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -29,6 +29,7 @@ help:
 	@echo "make sbom    what we ship with, as requirements/sbom.cdx.json"
 	@echo "make examples  the examples for agent frameworks, with scripted models"
 	@echo "make fuzz    fuzzers, a minute for each target; what they find is kept"
+	@echo "make naive-agents  1,000 random plans with agents that follow only 'next', and die; ten minutes"
 	@echo "make fan-in  what the tests do to runs some hundred times, ten thousand times"
 	@echo "make faults  kill, cut and fill everything under load, and check what is left; 5 minutes"
 	@echo "make faults-long  the same with hundreds of faults and 100,000 calls; 70 minutes at most"
@@ -96,6 +97,10 @@ test-15: env
 
 # The same with every condition on the org taken out of the queries: row-level security alone keeps
 # orgs apart.
+# A thousand random plans, each with eight agents that follow only the suggested calls and die.
+naive-agents: env
+	@WAYBOOK_NAIVE_PLANS=1000 $(BIN)/python -m pytest -q -n 0 -m "not pg15 and not slow" tests/app/test_naive_agents.py
+
 test-rls: env
 	@WAYBOOK_TEST_WITHOUT_ORG=1 $(PYTEST) -m "not slow" tests/store tests/app tests/transport tests/acceptance tests/backup
 

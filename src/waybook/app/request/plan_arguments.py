@@ -82,9 +82,8 @@ AddedSteps = Annotated[
                     "stepType": {"type": "string", "description": "as in a new plan"},
                     "instructions": {"type": "string", "description": "what to do"},
                     "branchingConditions": {
-                        "type": "array",
-                        "items": {"type": "object"},
-                        "description": "as in a new plan, of this step",
+                        "type": "string",
+                        "description": "JSON array, as in a new plan",
                     },
                 },
                 "required": ["stepType", "instructions"],
@@ -142,7 +141,7 @@ StepArgument.model_rebuild()
 #: Conditions of one step; their fields are published once, with the conditions of a new plan.
 StepConditions = Annotated[
     LenientJson[list[StepConditionArgument]],
-    WithJsonSchema({"type": "array", "items": {"type": "object"}}),
+    WithJsonSchema({"type": "string"}),
 ]
 
 

@@ -62,7 +62,7 @@ class ModificationArgument(Nested):
     reason: Line | None = Field(default=None, description="for fail_step, cancel_plan")
     retry: bool | None = Field(default=None, description="try again")
     branching_conditions: StepConditions | None = Field(
-        default=None, description="all of the step, as in a new plan"
+        default=None, description="JSON array for set_conditions"
     )
 
 
