@@ -95,12 +95,12 @@ EVERY :=
 test-15: env
 	@$(PYTEST) -m "pg15$(if $(EVERY), or slow)"
 
-# The same with every condition on the org taken out of the queries: row-level security alone keeps
-# orgs apart.
 # A thousand random plans, each with eight agents that follow only the suggested calls and die.
 naive-agents: env
 	@WAYBOOK_NAIVE_PLANS=1000 $(BIN)/python -m pytest -q -n 0 -m "not pg15 and not slow" tests/app/test_naive_agents.py
 
+# The same with every condition on the org taken out of the queries: row-level security alone keeps
+# orgs apart.
 test-rls: env
 	@WAYBOOK_TEST_WITHOUT_ORG=1 $(PYTEST) -m "not slow" tests/store tests/app tests/transport tests/acceptance tests/backup
 

@@ -102,7 +102,7 @@ class NaiveAgent:
         seen[tool] += 1
         body: Body = answer.body
         if answer.is_error:
-            body = answer.body["error"]
+            body = dict(answer.body["error"])  # type: ignore[call-overload]  # an object
             seen[str(body["code"])] += 1
             assert body.get("next"), body
         if body.get("status") in CLOSED:

@@ -10,7 +10,6 @@ from waybook.app.request.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.arguments import MutatingArguments, PlanIdField
 from waybook.app.request.locking import Proposal, update
 from waybook.app.request.reply import (
-    author_view,
     budget_view,
     completion_view,
     fit_reply,
@@ -131,7 +130,7 @@ async def _ready(locked: LockedPlan, plan: Plan, ready: StepReady) -> Body | Non
         requiredSources=text.required_sources,
         budget=budget_view(plan),
         resumed=ready.resumed or None,
-        **author_view(plan),
+        createdBy=plan.created_by,
         **(await _taken_over(locked, step, ready.replaced) if ready.replaced else {}),
         **({} if ready.replaced else {"next": work_call(step)}),
     )
@@ -168,9 +167,11 @@ async def _complete(locked: LockedPlan, plan: Plan, new_notes: Mapping[StepId, s
     body: Body = {
         "status": "plan_complete",
         "planId": plan_id,
-        "outputMediaType": media_type,
-        "outputFormattingInstructions": brief.formatting_instructions,
-        "planFormattingNotes": brief.formatting_notes,
+        **non_empty(
+            outputMediaType=media_type,
+            outputFormattingInstructions=brief.formatting_instructions,
+            planFormattingNotes=brief.formatting_notes,
+        ),
         "stepFormattingNotes": formatting,
         "outputs": [output_view(output) for output in latest(there)],
         "outputMissing": is_missing(there, media_type),

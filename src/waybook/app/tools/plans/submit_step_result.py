@@ -102,7 +102,9 @@ async def _reply(
     if step is None:
         return None
     left_out = {"planId", "stepId", "next", "budget"}
-    submitted: Json = {name: value for name, value in body.items() if name not in left_out}
+    submitted: Json = {
+        name: value for name, value in body.items() if name not in left_out and value != []
+    }
     return {**step, "submitted": submitted}
 
 
