@@ -17,27 +17,37 @@ from waybook.errors import InvalidInput
 Path = tuple[str | int, ...]
 
 
-def numeric_paths(kind: type[BaseModel]) -> Iterator[Path]:
-    """Yield the path of every numeric field in the tool's arguments."""
+Kinds = frozenset[type[BaseModel]]
+
+
+def numeric_paths(kind: type[BaseModel], outer: Kinds = frozenset()) -> Iterator[Path]:
+    """Yield the path of every numeric field in the tool's arguments.
+
+    `outer` are the arguments that contain these: a step may contain conditions with steps.
+    """
     for field in kind.model_fields.values():
-        for rest in _paths(field.annotation):
+        for rest in _paths(field.annotation, outer | {kind}):
             yield (str(field.alias), *rest)
 
 
-def _paths(annotation: Any) -> Iterator[Path]:  # noqa: ANN401 - an annotation is anything
+def _paths(annotation: Any, outer: Kinds) -> Iterator[Path]:  # noqa: ANN401 - an annotation is anything
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        yield from _paths(inner[0])
+        yield from _paths(inner[0], outer)
     elif origin in {Union, UnionType}:
         for member in inner:
-            yield from _paths(member)
+            yield from _paths(member, outer)
     elif origin is list:
-        for rest in _paths(inner[0]):
+        for rest in _paths(inner[0], outer):
             yield (0, *rest)
     elif annotation in {int, float}:
         yield ()
-    elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield from numeric_paths(annotation)
+    elif annotation not in outer and _is_model(annotation):
+        yield from numeric_paths(annotation, outer)
+
+
+def _is_model(annotation: object) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 PLACES = sorted(

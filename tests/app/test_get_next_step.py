@@ -4,9 +4,7 @@ from org_env import AgentClient, FakeClock, make_step
 from waybook.core.decision_context import Channel
 
 
-async def test_get_next_step_ready_step_returns_full_reply(
-    agent: AgentClient, clock: FakeClock
-) -> None:
+async def test_get_next_step_ready_step_returns_full_reply(agent: AgentClient) -> None:
     schema = {"type": "object", "required": ["river"]}
     plan = await agent.plan([make_step("Look.", title="First", resultSchema=schema)])
     step_id = plan["stepIds"][0]
@@ -21,11 +19,10 @@ async def test_get_next_step_ready_step_returns_full_reply(
         "attempt": 1,
         "resultSchema": schema,
         "createdBy": "ann",
-        "createdAt": clock.now.isoformat(),
         "next": {
             "tool": "submit_step_result",
-            "args": {"stepId": step_id, "attempt": 1},
-            "why": "when the step's work is done",
+            "args": {"stepId": step_id, "attempt": 1, "takeNext": True},
+            "why": "when the step is done",
         },
     }
     assert (await agent.status(plan))["status"] == "executing"
@@ -62,7 +59,8 @@ async def test_get_next_step_without_pending_steps_lists_holders(
         "lastSeenAt": noon,
     }
     assert reply["steps"][1]["status"] == "failed"
-    assert reply["next"]["tool"] == "get_plan_status"
+    assert reply["next"]["tool"] == "get_next_step"
+    assert reply["next"]["args"]["waitSeconds"] == 55
 
 
 async def test_a18_get_next_step_plan_without_steps_returns_no_pending_steps(
@@ -103,7 +101,8 @@ async def test_get_next_step_plan_awaiting_review_returns_review(
         },
         "next": reply["next"],
     }
-    assert reply["next"]["tool"] == "get_plan_status"
+    assert reply["next"]["tool"] == "get_next_step"
+    assert reply["next"]["args"]["waitSeconds"] == 55
 
 
 async def test_get_next_step_completed_plan_returns_formatting_and_usage(
@@ -116,8 +115,6 @@ async def test_get_next_step_completed_plan_returns_formatting_and_usage(
     assert reply == {
         "status": "plan_complete",
         "planId": plan["planId"],
-        "outputMediaType": None,
-        "outputFormattingInstructions": None,
         "planFormattingNotes": "As a table.",
         "stepFormattingNotes": [
             {

@@ -114,7 +114,7 @@ async def test_a19_plan_status_current_step_is_step_awaiting_review(agent: Agent
     status = await agent.status(plan)
     assert status["currentStep"]["stepId"] == second["stepId"]
     assert status["openReview"]["summary"] == "x"
-    assert status["next"]["tool"] == "submit_user_decision"
+    assert status["next"]["tool"] == "get_next_step"
     assert len(status["activeSteps"]) == 2
 
 
@@ -216,7 +216,11 @@ async def test_get_step_context_lists_earlier_results_nearest_first(agent: Agent
     assert context["instructions"] == "Look up 3."
     assert context["researchQuestion"] == "Which river is longest?"
     assert [e["resultSummary"] for e in context["earlierResults"]] == ["second", "first"]
-    assert context["next"]["args"] == {"stepId": taken["stepId"], "attempt": 1}
+    assert context["next"]["args"] == {
+        "stepId": taken["stepId"],
+        "attempt": 1,
+        "takeNext": True,
+    }
     earlier = await agent.call("get_step_context", stepId=plan["stepIds"][0])
     assert earlier["result"] == {"resultSummary": "first"}
     assert earlier["earlierResults"] == []

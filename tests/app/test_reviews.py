@@ -34,7 +34,8 @@ async def test_request_user_review_pauses_step_and_plan(world: OrgEnv, agent: Ag
         "reviewUrl": f"http://127.0.0.1:8750/plans/{plan['planId']}#review",
         "next": reply["next"],
     }
-    assert reply["next"]["tool"] == "submit_user_decision"
+    assert reply["next"]["tool"] == "get_next_step"
+    assert reply["next"]["args"]["waitSeconds"] == 55
     last = (await world.entries(agent.org_id, plan["planId"]))[-1]
     assert (last.event, json.loads(last.details)["action"]) == (
         "user_reviewed",
@@ -50,7 +51,7 @@ async def test_a28_second_review_request_is_rejected_while_review_is_open(
     second = await agent.take(plan, another=True)
     await agent.call("request_user_review", stepId=first["stepId"], summary="Right?")
     error = await agent.refused("request_user_review", stepId=second["stepId"], summary="And?")
-    assert (error["code"], error["next"]["tool"]) == ("INVALID_TRANSITION", "get_plan_status")
+    assert (error["code"], error["next"]["tool"]) == ("INVALID_TRANSITION", "get_next_step")
     assert (await agent.submit(second))["planStatus"] == "awaiting_review"
     assert (await agent.call("get_next_step", planId=plan["planId"]))["status"] == (
         "awaiting_review"
@@ -127,7 +128,11 @@ async def test_modify_decision_adds_feedback_to_step_and_raises_attempt(
         2,
     )
     assert reply["instructions"] == "Look up 1.\n\n---\n\nUser feedback: Add sources."
-    assert reply["next"]["args"] == {"stepId": taken["stepId"], "attempt": 2}
+    assert reply["next"]["args"] == {
+        "stepId": taken["stepId"],
+        "attempt": 2,
+        "takeNext": True,
+    }
     late = {"stepId": taken["stepId"], "attempt": 1, "resultSummary": "old"}
     assert (await agent.refused("submit_step_result", **late))["code"] == "STALE_ATTEMPT"
 

@@ -166,7 +166,7 @@ async def test_a7_review_time_is_excluded_from_stall_detection(
     assert (await agent.status(plan))["status"] == "stalled"
 
 
-async def test_stalled_plan_is_listed_as_active_and_not_modifiable(
+async def test_stalled_plan_is_active_and_a_modification_resumes_the_plan(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan()
@@ -176,9 +176,8 @@ async def test_stalled_plan_is_listed_as_active_and_not_modifiable(
     (listed,) = (await agent.call("list_active_plans"))["plans"]
     assert listed["status"] == "stalled"
     adding = [{"action": "add_steps", "steps": [make_step()]}]
-    error = await agent.refused("modify_plan", planId=plan["planId"], modifications=adding)
-    assert (error["code"], error["next"]["tool"]) == ("NOT_MODIFIABLE", "get_plan_status")
-    assert "get_next_step" in error["message"]
+    reply = await agent.call("modify_plan", planId=plan["planId"], modifications=adding)
+    assert reply["planStatus"] == "executing"
 
 
 # Tests of the stall sweep.

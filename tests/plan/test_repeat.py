@@ -63,7 +63,7 @@ def test_repeat_inserts_fresh_copies_of_the_range_after_the_step() -> None:
     assert done.branches[0].added == (plan.steps[2].id, plan.steps[3].id)
 
 
-def test_repeat_stops_when_its_condition_no_longer_holds() -> None:
+def test_repeat_stops_when_the_condition_is_false() -> None:
     plan = plan_with(make_new_step(), conditions=(repeat(1, None),))
     plan, _ = submitted(plan, 1, "again")
     plan, done = submitted(plan, 2, "good")
@@ -73,7 +73,7 @@ def test_repeat_stops_when_its_condition_no_longer_holds() -> None:
 
 
 @given(st.integers(1, 8))
-def test_repeat_adds_no_more_copies_than_its_maximum(most: int) -> None:
+def test_repeat_adds_at_most_the_maximum_number_of_copies(most: int) -> None:
     plan = plan_with(make_new_step(), conditions=(repeat(1, None, most),))
     for order in range(1, most + 1):
         plan, _ = submitted(plan, order, "again")
@@ -110,7 +110,7 @@ def test_repeat_beyond_the_step_limit_is_a_condition_error() -> None:
     assert len(plan.steps) == MAX_STEPS - 1
 
 
-def test_repeat_of_a_range_that_was_reordered_behind_its_step_adds_nothing() -> None:
+def test_repeat_from_a_step_behind_the_completed_step_adds_nothing() -> None:
     plan = plan_with(make_new_step(), make_new_step(), conditions=(repeat(1, 2),))
     plan, done = submitted(plan, 1, "again")
     assert len(plan.steps) == 2
@@ -136,7 +136,7 @@ def test_texts_to_repeat_are_those_of_the_range() -> None:
     assert texts_to_repeat(plan, ids[0]) == set()
 
 
-def test_step_added_by_a_branch_can_branch_itself() -> None:
+def test_condition_of_a_step_that_a_branch_added_is_evaluated() -> None:
     inner = NewCondition(
         expression="result == 'skip'", action=BranchAction.SKIP_TO, target_step_order=3
     )

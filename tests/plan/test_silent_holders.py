@@ -54,26 +54,26 @@ def test_silent_step_goes_to_the_next_caller_as_the_next_attempt() -> None:
     assert taken.entries[-1].details["silentMinutes"] == 31
 
 
-def test_step_is_not_taken_before_its_stall_threshold() -> None:
+def test_step_is_not_reassigned_before_the_stall_threshold() -> None:
     assert isinstance(asked(held_by_ann(), BOB, 30), NothingPending)
     assert isinstance(asked(held_by_ann(stall_seconds=60), BOB, 2), StepReady)
     seen = NOON + timedelta(minutes=20)
     assert isinstance(asked(held_by_ann(last_seen_at=seen), BOB, 45), NothingPending)
 
 
-def test_silent_holder_that_asks_again_keeps_its_step_and_attempt() -> None:
+def test_silent_holder_that_calls_again_has_the_same_step_and_attempt() -> None:
     same = next_step(held_by_ann(), make_context(ANN, minutes=45))
     assert isinstance(same.reply, StepReady)
     assert same.reply.replaced is None
     assert same.plan.step(step_id(1)).attempt == 1
 
 
-def test_caller_that_asks_for_another_step_does_not_replace_itself() -> None:
+def test_request_for_another_step_does_not_replace_the_caller() -> None:
     reply = next_step(held_by_ann(), make_context(ANN, minutes=45), another=True).reply
     assert isinstance(reply, NothingPending)
 
 
-def test_pending_steps_are_handed_out_before_silent_ones() -> None:
+def test_pending_steps_are_assigned_before_silent_steps() -> None:
     silent = make_step(S.IN_PROGRESS, held_by=ANN.user, held_session=ANN.session)
     plan = make_plan(silent, make_step())
     taken = next_step(plan, make_context(BOB, minutes=45))
@@ -91,7 +91,7 @@ def test_late_result_of_a_replaced_holder_is_stored_but_refused() -> None:
 
 
 @pytest.mark.parametrize("limit", [None, 1, 2, 5])
-def test_step_fails_after_its_maximum_number_of_silent_holders(limit: int | None) -> None:
+def test_step_fails_after_the_maximum_number_of_silent_holders(limit: int | None) -> None:
     plan, most = held_by_ann(max_attempts=limit), limit or DEFAULT_MAX_ATTEMPTS
     for number in range(1, most):
         agent = Actor(f"agent {number}", Channel.MCP, session=f"{number}")
@@ -107,7 +107,7 @@ def test_step_fails_after_its_maximum_number_of_silent_holders(limit: int | None
     assert plan.status is PlanStatus.COMPLETED
 
 
-def test_step_given_up_makes_its_dependents_available() -> None:
+def test_step_that_fails_after_silent_holders_releases_dependents() -> None:
     silent = make_step(S.IN_PROGRESS, held_by=ANN.user, held_session="a", max_attempts=1)
     plan = make_plan(silent, make_step(depends_on=(step_id(1),)))
     taken = next_step(plan, make_context(BOB, minutes=45))

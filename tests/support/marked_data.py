@@ -54,6 +54,8 @@ def _leaves(arguments: type[BaseModel], path: Leaf) -> Iterator[Leaf]:
     for field_info in arguments.model_fields.values():
         name = str(field_info.alias)
         inner = [*_models(field_info.annotation)]
+        if name == "branchingConditions" and len(path) > 1:
+            continue  # The conditions of a step have the texts of a plan's conditions.
         for model in inner:
             yield from _leaves(model, (*path, name))
         if not inner and _is_text(field_info.annotation) and not _is_formal(name):

@@ -13,24 +13,32 @@ def arguments_of(tool: str) -> dict[str, str]:
     return {str(f.alias): name for name, f in TOOLS[tool].arguments.model_fields.items()}
 
 
-def ids_within(arguments: type[BaseModel]) -> Iterator[tuple[str, ...]]:
+def ids_within(
+    arguments: type[BaseModel], outer: frozenset[type[BaseModel]] = frozenset()
+) -> Iterator[tuple[str, ...]]:
     """Yield the paths of the arguments that take an id, including nested arguments.
 
-    A session and a model are the caller's own names, not ids of Waybook.
+    A session and a model are the caller's own names, not ids of Waybook. `outer` are the arguments
+    that contain these: a step may contain conditions that contain steps.
     """
     for name, field in arguments.model_fields.items():
         if name.endswith(("_id", "_ids")) and name not in {"session_id", "model_id"}:
             yield (str(field.alias),)
         for inner in _models(field.annotation):
-            yield from ((str(field.alias), *path) for path in ids_within(inner))
+            if inner not in outer:
+                within = ids_within(inner, outer | {inner})
+                yield from ((str(field.alias), *path) for path in within)
 
 
-def names_within(arguments: type[BaseModel]) -> Iterator[str]:
+def names_within(
+    arguments: type[BaseModel], outer: frozenset[type[BaseModel]] = frozenset()
+) -> Iterator[str]:
     """Yield the names of the arguments that accept any text, including nested arguments."""
     for field in arguments.model_fields.values():
         inner = list(_models(field.annotation))
         for model in inner:
-            yield from names_within(model)
+            if model not in outer:
+                yield from names_within(model, outer | {model})
         if not inner and any(part in {str, Any} for part in _parts(field.annotation)):
             yield str(field.alias)
 

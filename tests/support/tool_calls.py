@@ -50,6 +50,7 @@ async def _submit(agent: AgentClient) -> Body:
         "outputFormattingNotes": "In bold.",
         "attempt": taken["attempt"],
         "usage": {"inputTokens": 100, "outputTokens": 20, "costUsd": 0.01, "model": "m"},
+        "takeNext": True,
     }
 
 

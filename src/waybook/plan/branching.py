@@ -143,7 +143,7 @@ def _repeat(draft: Draft, condition: Condition, step: Step) -> Branch:
 def _added(draft: Draft, condition: Condition, step: Step, added: list[StepId]) -> Branch:
     """Return the branch that added these steps.
 
-    In a plan with dependencies, whatever depends on the completed step now waits for them too.
+    Pending steps that depend on the completed step now depend on the added steps too.
     """
     for other in tuple(draft.plan.steps_with_status(StepStatus.PENDING)):
         if step.id in other.depends_on and other.id not in added:

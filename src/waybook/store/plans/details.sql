@@ -69,7 +69,7 @@ select r.result_summary as summary, r.confidence, r.report, r.formatting_notes
 -- name: conditions_about
 -- Return the conditions of a step, and the conditions that may skip to it, evaluated or not.
 select c.id::text, c.step_id::text, c.position, c.expression, c.action, c.target_step_id::text,
-       c.steps, c.reason, c.outcome
+       c.steps, c.reason, c.outcome, c.from_step_id::text, c.max_repeats, c.repeats
   from branching_condition c
  where c.plan_id = %(plan_id)s
    and (c.step_id = %(step_id)s or c.target_step_id = %(step_id)s)

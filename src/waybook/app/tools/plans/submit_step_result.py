@@ -101,11 +101,11 @@ async def _reply(
     step = await next_step_reply(locked, decision, following, notes)
     if step is None:
         return None
-    left_out = {"planId", "stepId", "next", "budget"}
+    left_out = {"planId", "stepId", "planStatus", "next", "budget"}
     submitted: Json = {
         name: value for name, value in body.items() if name not in left_out and value != []
     }
-    return {**step, "submitted": submitted}
+    return {**step, "planStatus": body["planStatus"], "submitted": submitted}
 
 
 async def evaluate(
