@@ -18,7 +18,7 @@ from waybook.plan.model import (
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """Result of a repetition: the added steps, or the reason why there are none."""
+    """Result of a repetition: the added steps, or the reason why no step was added."""
 
     added: list[StepId] = field(default_factory=list)
     note: str | None = None
@@ -36,7 +36,7 @@ def repeated_range(plan: Plan, condition: Condition, step: Step) -> list[Step]:
 def texts_to_repeat(plan: Plan, step_id: StepId | None) -> set[StepId]:
     """Return the steps whose texts a repetition after this step would need.
 
-    If `step_id` is None, it may be any step of the plan.
+    If `step_id` is None, return those of all repetitions of the plan.
     """
     repeats = [c for c in plan.pending_conditions() if c.action is BranchAction.REPEAT]
     wanted = [c for c in repeats if step_id in {None, c.step_id}]

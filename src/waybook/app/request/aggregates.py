@@ -186,6 +186,18 @@ class LockedRun(Locked[RunDecision[object]]):
         self._load = runs.lock_statements
         await self.read(await self.send(*self.statements(None)), self.tx)
 
+    async def write_and_reload(self, proposal: RunProposal, *more: Statement) -> None:
+        """Write a first decision of the call without a commit, and load the run again.
+
+        The call ends with a second decision, and both are committed together. The results of the
+        extra statements are in `results`.
+        """
+        written = self.written(proposal)
+        await self.send(*written.statements, *written.notifications)
+        self._written_before.append(written)
+        self.more = more
+        await self.read(await self.send(*self.statements(None)), self.tx)
+
     def written(self, proposal: RunProposal) -> Written:
         ctx, before, decision = self.ctx, self.run, proposal.decision
         run, dag, services = decision.run, self.compiled_dag, ctx.services

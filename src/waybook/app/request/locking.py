@@ -101,6 +101,8 @@ class Locked(ABC, Generic[DecisionT]):
         """Prepare to lock; send the extra SQL statements together with the lock statement."""
         self.ctx = ctx
         self.more = more
+        #: Earlier decisions of the same call, which are written but not committed.
+        self._written_before: list[Written] = []
 
     @abstractmethod
     def written(self, proposal: Proposal[DecisionT]) -> Written:
@@ -135,6 +137,7 @@ class Locked(ABC, Generic[DecisionT]):
             NotFound: it does not exist, or belongs to another org.
         """
         del use_cache  # Ignored, because only plans are cached.
+        self._written_before.clear()
         self._scope = self.ctx.transaction()
         tx = await self._scope.__aenter__()
         results = await tx.send(*self.statements(key))
@@ -197,6 +200,13 @@ class Locked(ABC, Generic[DecisionT]):
             return Commit.STALE
         except KeyConflict:
             return Commit.KEY_TAKEN
+        for part in (*self._written_before, written):
+            self._after_commit(part)
+        if written.refusal is not None:
+            raise written.refusal
+        return Commit.DONE
+
+    def _after_commit(self, written: Written) -> None:
         services = self.ctx.services
         if written.notifications:
             services.delivery_requested.set()
@@ -204,9 +214,6 @@ class Locked(ABC, Generic[DecisionT]):
             written.remember()
         if written.event is not None:
             services.bus.publish(self.ctx.caller.org_id, written.event)
-        if written.refusal is not None:
-            raise written.refusal
-        return Commit.DONE
 
     def _all_statements(self, proposal: Proposal[DecisionT], written: Written) -> list[Statement]:
         refusal = written.refusal

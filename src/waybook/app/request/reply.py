@@ -229,6 +229,11 @@ def next_job_call(run_id: str, why: str = "take a job of this run") -> Json:
     return next_call("get_next_job", why, runId=run_id)
 
 
+def wait_for_job_call(run_id: str, why: str) -> Json:
+    """Return the call that waits until a job is free, feedback arrives, or the run ends."""
+    return next_call("get_next_job", why, runId=run_id, waitSeconds=MAX_WAIT_SECONDS)
+
+
 def job_view(job: Job) -> Body:
     """Return a job as a list entry."""
     return {
@@ -246,8 +251,8 @@ def next_after_job(run: Run, compiled_dag: CompiledDag, slug: str) -> Json:
     if run.completed_at is not None:
         return next_call("get_run_progress", "the run is complete; see its documents", runId=run.id)
     if awaits_feedback(run, compiled_dag, slug):
-        why = "the stage is complete; pass on what a person says of it, it opens the next stage"
-        return next_call("submit_stage_feedback", why, runId=run.id, stageSlug=slug)
+        why = "the stage is complete; a person looks at it, not you; wait for it"
+        return wait_for_job_call(run.id, why)
     return next_job_call(run.id)
 
 

@@ -17,12 +17,14 @@ from waybook.app.request.reply import (
     format_time,
     next_call,
     non_empty,
+    wait_for_job_call,
 )
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.dag.model import JobStatus, JobType
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
+from waybook.run.draft import RunDecision
 from waybook.run.model import Run
 from waybook.run.next_job import (
     AttemptsExhausted,
@@ -35,6 +37,7 @@ from waybook.run.next_job import (
     StageFailed,
     next_job,
 )
+from waybook.store.driver.queries import Statement
 from waybook.store.runs import jobs
 from waybook.store.runs.jobs import JobRequest
 
@@ -67,10 +70,8 @@ async def get_next_job(ctx: RequestContext, args: GetNextJob) -> ToolReply:
         )
         if run_id is None:
             break
-        free = jobs.claimable_statement(run_id, wanted)
-        held_by_caller = jobs.held_statement(run_id, wanted)
-        locked = LockedRun(ctx, run_id, held_by_caller, free)
-        reply = await update(locked, partial(_decide, locked))
+        locked = LockedRun(ctx, run_id, *claim_statements(run_id, wanted))
+        reply = await update(locked, partial(claim_job, locked))
         if reply is not JOB_GIVEN_UP:
             return reply
     return await _nothing_anywhere(ctx, args)
@@ -96,7 +97,37 @@ async def _run_with_work(ctx: RequestContext, wanted: JobRequest) -> str | None:
     return jobs.first_run_id(rows)
 
 
-async def _decide(locked: LockedRun) -> RunProposal:
+def claim_statements(run_id: str, wanted: JobRequest) -> tuple[Statement, Statement]:
+    """Select the job that the caller holds, and a job that the caller could claim."""
+    return jobs.held_statement(run_id, wanted), jobs.claimable_statement(run_id, wanted)
+
+
+async def take_following_job(
+    locked: LockedRun, proposal: RunProposal, model: str | None
+) -> RunProposal:
+    """Write the decision about the caller's job, then claim its next job for the same model.
+
+    Both are committed together.
+    """
+    ctx = locked.ctx
+    wanted = JobRequest(
+        model=model,
+        job_type=None,
+        lease_seconds=ctx.services.lease.total_seconds(),
+        holder=ctx.actor().holder,
+    )
+    statements = claim_statements(locked.run.id, wanted)
+    for _ in range(MAX_CLAIM_ATTEMPTS):
+        await locked.write_and_reload(proposal, *statements)
+        proposal = await claim_job(locked)
+        if proposal.body is not JOB_GIVEN_UP:
+            return proposal
+    body = _nothing(NothingReady(()), locked.run)
+    return Proposal(RunDecision(NothingReady(()), locked.run), body)
+
+
+async def claim_job(locked: LockedRun) -> RunProposal:
+    """Decide which job the caller gets, from the jobs that `claim_statements` selected."""
     mine, free = (jobs.first_job(rows) for rows in locked.results)
     open_jobs: tuple[OpenJobs, ...] = ()
     if mine is None and free is None:
@@ -124,9 +155,8 @@ async def _reply(locked: LockedRun, reply: NextJob) -> Body:
         case NothingReady():
             return _nothing(reply, locked.run)
         case AwaitingFeedback(stages):
-            why = "a person looks at the stage; pass on what they say, it opens the next stage"
             args: Body = {"runId": run_id, "stageSlug": stages[0]}
-            call = next_call("submit_stage_feedback", why, **args)
+            call = wait_for_job_call(run_id, "a person looks at the stage, not you; wait for it")
             place = run_url(run_id, locked.ctx.services.base_url)
             return {"status": "awaiting_feedback", **args, "runUrl": place, "next": call}
         case StageFailed(stage, steps):
@@ -149,7 +179,7 @@ async def _reply(locked: LockedRun, reply: NextJob) -> Body:
 async def _ready(locked: LockedRun, ready: JobReady) -> Body:
     job = ready.job
     step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
-    args: Body = {"jobId": job.id, "attempt": job.attempt}
+    args: Body = {"jobId": job.id, "attempt": job.attempt, "takeNext": True}
     head = non_empty(
         status="job_ready",
         runId=locked.run.id,
@@ -163,7 +193,7 @@ async def _ready(locked: LockedRun, ready: JobReady) -> Body:
         attempt=job.attempt,
         leaseSeconds=round(locked.ctx.services.lease.total_seconds()),
         resumed=ready.resumed or None,
-        next=next_call("submit_job_result", "when the job's work is done", **args),
+        next=next_call("submit_job_result", "when the job is done", **args),
     )
     return {
         **head,
@@ -185,12 +215,13 @@ def _nothing(nothing: NothingReady, run: Run) -> Body:
         )
         for job_group in nothing.open_jobs
     ]
-    why = "others still work, or jobs wait for their time or another model; ask again later"
-    look = next_call("get_run_progress", why, runId=run.id)
+    why = "others still work, or jobs wait for their time or another model; wait for a free job"
+    look = next_call("get_run_progress", "all open jobs", runId=run.id)
     counted = sum(job_group.count for job_group in nothing.open_jobs)
     units = sum(step.total - step.done - step.failed for step in run.steps.values())
     more: Json = {"left": {"jobs": units - counted}, "get": look} if units > counted else None
-    body = non_empty(status="nothing_ready", runId=run.id, open=running, cut=more, next=look)
+    body = non_empty(status="nothing_ready", runId=run.id, open=running, cut=more)
+    body["next"] = wait_for_job_call(run.id, why)
     return fit_reply(body, ("open",), look)
 
 

@@ -28,6 +28,7 @@ from waybook.app.request.reply import (
 )
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
 from waybook.app.request.tool import RUNS, Tool, output_schema
+from waybook.app.tools.runs.get_next_job import take_following_job
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
 from waybook.run.draft import RunDecision
@@ -56,6 +57,7 @@ class SubmitJobResult(MutatingArguments):
         default=False, description="true: this is a part, the rest becomes another job"
     )
     usage: UsageArgument = None
+    take_next: bool = Field(default=False, description="also take the next job for this model")
 
 
 async def submit_job_result(ctx: RequestContext, args: SubmitJobResult) -> ToolReply:
@@ -79,9 +81,21 @@ async def submit_job_result(ctx: RequestContext, args: SubmitJobResult) -> ToolR
             version=version,
         )
         body = _reply(decision, locked.compiled_dag, ctx.services.base_url)
-        return Proposal(decision, body, jobs=(job,))
+        proposal = Proposal(decision, body, jobs=(job,))
+        if not args.take_next or decision.refusal is not None:
+            return proposal
+        following = await take_following_job(locked, proposal, job.model)
+        return following._replace(body=_with_next(body, following.body))
 
     return await update(locked, decide)
+
+
+def _with_next(submitted: Body, following: Body) -> Body:
+    """Return the reply for the next job, with the outcome of the submission."""
+    left_out = {"runId", "jobStatus", "status", "next"}
+    outcome: Json = {name: value for name, value in submitted.items() if name not in left_out}
+    kept = {"runId": submitted["runId"], "jobStatus": submitted["jobStatus"]}
+    return {**kept, **following, "submitted": outcome}
 
 
 async def _before(locked: LockedRun, job: Job) -> tuple[list[str], int]:
@@ -147,8 +161,9 @@ TOOL = Tool(
     name="submit_job_result",
     title="Submit a job's result",
     description=(
-        "Complete the job you took; then call get_next_job. Error STALE_ATTEMPT: another worker "
-        "took the job over; your result is stored, but does not count: go on with get_next_job."
+        "Complete the job you took; then call get_next_job, or with takeNext the reply is the next "
+        "job. Error STALE_ATTEMPT: another worker took the job over; your result is stored, but "
+        "does not count: go on with get_next_job."
     ),
     arguments=SubmitJobResult,
     output_schema=output_schema(runId="string", jobStatus="string"),

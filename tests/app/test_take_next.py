@@ -1,0 +1,128 @@
+"""takeNext: one call completes a step or job and takes the next, in one transaction."""
+
+from org_env import AgentClient, FakeClock, OrgEnv, make_step
+from waybook.core.decision_context import Channel, ReviewPolicy
+
+
+async def test_submit_with_take_next_returns_the_next_step(agent: AgentClient) -> None:
+    plan = await agent.plan(2)
+    first = await agent.take(plan, sessionId="a")
+    reply = await agent.submit(first, takeNext=True, sessionId="a")
+    assert reply["status"] == "step_ready"
+    assert reply["stepId"] == plan["stepIds"][1]
+    assert reply["submitted"] == {
+        "stepStatus": "completed",
+        "progress": {"percent": 50, "done": 1, "total": 2},
+    }
+    again = await agent.take(plan, sessionId="a")
+    assert {name: again[name] for name in again if name != "resumed"} == {
+        name: reply[name] for name in reply if name not in {"submitted", "planStatus"}
+    }
+
+
+async def test_submit_with_take_next_of_the_last_step_completes_the_plan(
+    agent: AgentClient,
+) -> None:
+    plan = await agent.plan(1, outputFormattingNotes="As a table.")
+    taken = await agent.take(plan)
+    reply = await agent.submit(taken, takeNext=True, outputFormattingNotes="In bold.")
+    assert (reply["status"], reply["planStatus"]) == ("plan_complete", "completed")
+    assert [note["notes"] for note in reply["stepFormattingNotes"]] == ["In bold."]
+
+
+async def test_repeated_submit_with_take_next_takes_one_step(agent: AgentClient) -> None:
+    plan = await agent.plan(3)
+    first = await agent.take(plan)
+    replies = [await agent.submit(first, takeNext=True, idempotencyKey="k") for _ in range(2)]
+    assert replies[1] == {**replies[0], "replayed": True}
+    status = await agent.status(plan)
+    assert [step["stepOrder"] for step in status["activeSteps"]] == [2]
+
+
+async def test_take_next_returns_a_step_that_a_branch_added(agent: AgentClient) -> None:
+    condition = {
+        "afterStepOrder": 1,
+        "conditionExpression": "true",
+        "ifTrueAction": "add_steps",
+        "actionParams": {"steps": [make_step("Added.")]},
+    }
+    plan = await agent.plan(2, branchingConditions=[condition])
+    reply = await agent.submit(await agent.take(plan), takeNext=True)
+    assert (reply["instructions"], reply["stepOrder"]) == ("Added.", 2)
+
+
+async def test_repeat_copies_texts_that_the_call_did_not_load(agent: AgentClient) -> None:
+    condition = {
+        "afterStepOrder": 2,
+        "conditionExpression": "result == 'again'",
+        "ifTrueAction": "repeat",
+        "actionParams": {"fromStepOrder": 1, "max": 2},
+    }
+    plan = await agent.plan(3, branchingConditions=[condition])
+    await agent.submit(await agent.take(plan))
+    second = await agent.take(plan)
+    far = agent.elsewhere()
+    reply = await far.submit(second, "again", takeNext=True)
+    assert (reply["instructions"], reply["stepOrder"]) == ("Look up 1.", 3)
+    last = await far.submit(reply, takeNext=True)
+    assert (last["instructions"], last["stepOrder"]) == ("Look up 2.", 4)
+
+
+async def test_checkpoint_needs_an_approved_review_if_a_person_must_decide(world: OrgEnv) -> None:
+    agent, person = world.agent, world.agent.acting_as("pat", Channel.DASHBOARD)
+    plan = await agent.plan([make_step(stepType="checkpoint"), make_step()])
+    taken = await agent.take(plan)
+    assert taken["next"]["tool"] == "request_user_review"
+    await world.set_policy(ReviewPolicy.HUMAN)
+    held = {"stepId": taken["stepId"], "attempt": 1, "resultSummary": "fine"}
+    error = await agent.refused("submit_step_result", **held)
+    assert (error["code"], error["next"]["tool"]) == ("INVALID_TRANSITION", "request_user_review")
+    review = await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    assert review["next"]["tool"] == "get_next_step"
+    reply = await person.call("submit_user_decision", planId=plan["planId"], decision="approve")
+    assert reply["stepStatus"] == "completed"
+
+
+async def test_silent_step_comes_with_what_the_earlier_attempt_stored(
+    agent: AgentClient, clock: FakeClock
+) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan, sessionId="dead")
+    named = {"planId": plan["planId"], "stepId": taken["stepId"], "title": "Notes", "kind": "note"}
+    stored = await agent.call("store_research", **named, content="Half done.")
+    clock.advance(minutes=31)
+    bob = agent.acting_as("bob")
+    reply = await bob.take(plan, sessionId="alive")
+    assert reply["attempt"] == 2
+    assert reply["takenOver"]["heldBy"] == "ann"
+    assert reply["takenOver"]["sessionId"] == "dead"
+    (left,) = reply["takenOver"]["leftBehind"]
+    assert (left["artifactId"], left["title"]) == (stored["artifactId"], "Notes")
+    assert reply["next"]["tool"] == "get_step_context"
+    late = {"stepId": taken["stepId"], "attempt": 1, "resultSummary": "late"}
+    error = await agent.refused("submit_step_result", **late)
+    assert error["code"] == "STALE_ATTEMPT"
+
+
+async def test_heartbeat_in_another_process_prevents_a_takeover(
+    agent: AgentClient, clock: FakeClock
+) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan, sessionId="a")
+    clock.advance(minutes=20)
+    await agent.elsewhere().call("get_step_context", stepId=taken["stepId"])
+    clock.advance(minutes=20)
+    reply = await agent.call("get_next_step", planId=plan["planId"], sessionId="b")
+    assert reply["status"] == "no_pending_steps"
+
+
+async def test_submit_with_take_next_returns_the_next_job(agent: AgentClient) -> None:
+    run = await agent.run("dialectic", "a")
+    first = await agent.job(run, sessionId="a")
+    reply = await agent.submit_documents(first, takeNext=True, sessionId="a")
+    assert (reply["status"], reply["jobStatus"]) == ("job_ready", "completed")
+    assert reply["jobId"] != first["jobId"]
+    assert reply["modelId"] == first["modelId"]
+    assert reply["submitted"]["jobId"] == first["jobId"]
+    again = await agent.job(run, sessionId="a")
+    assert (again["jobId"], again["resumed"]) == (reply["jobId"], True)
