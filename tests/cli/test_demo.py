@@ -1,8 +1,10 @@
 """`waybook demo`: its events, its simulated clock, and its verification of the audit."""
 
 import asyncio
+import os
 import subprocess
 import sys
+import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +13,7 @@ from typing import cast
 import pytest
 
 from cli.terminal import Body, Terminal
+from embedded_postgres.data_directories import parent_directory
 from waybook.cli.demo import script
 from waybook.cli.demo.environment import FAST, PlaybackSpeed, SimulatedClock
 from waybook.cli.runtime import AppSession
@@ -139,7 +142,8 @@ def test_demo_plan_audit_has_every_expected_event_and_actor(
 
 def test_demo_command_alone_completes_with_empty_stderr() -> None:
     command = [sys.executable, "-m", "waybook", "demo", "--fast"]
-    ran = subprocess.run(command, check=True, capture_output=True, text=True)
+    environment = {**os.environ, "TMPDIR": str(parent_directory() or tempfile.gettempdir())}
+    ran = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     assert "the plan is complete" in ran.stdout
     assert "entries in 2 chains: every seal holds" in ran.stdout
     assert ran.stderr == ""
