@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from embedded_postgres.processes import eventually
 from run_place import FIFTEEN, PLACE
@@ -93,6 +93,7 @@ def eighteen() -> Iterator[Server]:
             role=None,
         )
         with alone("18.lock"):
+            _ensure_cheap_passwords(server)
             _ensure_template(server)
         yield server
 
@@ -176,6 +177,17 @@ def _ensure_builder(server: Server) -> None:
             admin.execute(f"create role {BUILDER} login createrole nosuperuser")
 
 
+def _ensure_cheap_passwords(server: Server) -> None:
+    """Hash each password once instead of 4,096 times, which is half the cost of a connection."""
+    hashed_once = "select 1 from pg_authid where rolpassword like 'SCRAM-SHA-256$1:%'"
+    with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
+        if admin.execute(hashed_once).fetchone() is None:
+            admin.execute("set scram_iterations = 1")
+            for dsn in (server.admin_dsn, server.owner_dsn, server.app_dsn):
+                login = conninfo_to_dict(dsn)
+                admin.execute(f"alter role {login['user']} password '{login['password']}'".encode())
+
+
 def _ensure_template(server: Server) -> None:
     with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
         row = admin.execute("select 1 from pg_database where datname = %s", (TEMPLATE,)).fetchone()
@@ -197,7 +209,10 @@ def new_database(server: Server, template: str = TEMPLATE) -> Iterator[ServerDat
     """Yield a new database, by default a copy of the migrated template."""
     dbname = f"test_{new_id().replace('-', '')}"
     with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
-        admin.execute(f"create database {dbname} template {template} owner {server.owner}")
+        # Copying the files takes half as long as logging every page of the template, the default.
+        admin.execute(
+            f"create database {dbname} template {template} owner {server.owner} strategy file_copy"
+        )
     try:
         yield ServerDatabase(server=server, dbname=dbname)
     finally:
