@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: naive-agents audit docs examples fuzz sbom help env demo generate pictures fast model test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean plugins wheel start-test clients clients-ci lock-clients
+.PHONY: naive-agents audit docs examples fuzz sbom help env demo generate pictures fast model test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean plugins wheel start-test clients clients-ci lock-clients test-load
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -14,13 +14,14 @@ STAMP := .venv/.waybook-installed
 help:
 	@echo "make demo    the main job on the embedded database, live in this terminal"
 	@echo "make fast    what to run while working, within a minute: lint, types, rules, one smoke test"
-	@echo "make test    the tests, except the model checks and repetitions on PostgreSQL 15"
+	@echo "make test    the tests, except the model checks, load, and repetitions on PostgreSQL 15"
 	@echo "make model   the model checks: every reachable state of plans and runs; two minutes"
+	@echo "make test-load  2,197 jobs for 32 workers, 64 agents on a plan; a minute"
 	@echo "make test-15  the tests that may differ there, on PostgreSQL 15; EVERY=1 for all with a database"
 	@echo "make test-rls  those with a database, the queries saying nothing of whose the rows are"
 	@echo "make test-offline  all of them, where there is no network but loopback"
 	@echo "make test-controls  each control against a threat taken away, alone: a test must notice"
-	@echo "make check   the whole gate: format, lint, types, import contracts, model checks, tests"
+	@echo "make check   the whole gate: format, lint, types, import contracts, model checks, tests, load"
 	@echo "make generate  write every generated file: schema, tool list, parts of pages"
 	@echo "make pictures  draw the pictures of the documentation that come from a demo run"
 	@echo "make docs    the documentation site with search in build/site; broken links fail"
@@ -75,6 +76,7 @@ PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal -q
 # The tests that need no database; tests/layers.py has the layers of all tests.
 UNIT := $(addprefix tests/,accounts conditions core dag fuzz importers integrations notifications plan plugins research run test_page_address.py test_redaction.py test_settings.py)
 SMOKE := tests/acceptance/test_smoke.py
+ONCE := not model and not load and not pg15 and not slow
 
 fast: env
 	@$(BIN)/ruff format --check --quiet .
@@ -84,7 +86,11 @@ fast: env
 	@WAYBOOK_HYPOTHESIS=quick $(PYTEST) -m "not model" --durations=5 $(UNIT) $(SMOKE)
 
 test: env
-	@$(PYTEST) -m "not model and not pg15 and not slow"
+	@$(PYTEST) -m "$(ONCE)"
+
+# What is load rather than a rule; the same tests run with fewer workers and agents in `make test`.
+test-load: env
+	@$(BIN)/python -m pytest -q -m load tests/acceptance
 
 # WAYBOOK_WALK=wide walks further, for some minutes more.
 model: env
@@ -109,7 +115,7 @@ test-rls: env
 OWN_NETWORK := unshare --net $(if $(filter-out 0,$(shell id -u)),--map-current-user --keep-caps)
 LOOPBACK_ONLY := ip link set lo up && ! ip route get 192.0.2.1 2>/dev/null
 test-offline: env
-	@$(OWN_NETWORK) sh -c '$(LOOPBACK_ONLY) && exec $(PYTEST) -m "not model and not pg15 and not slow"'
+	@$(OWN_NETWORK) sh -c '$(LOOPBACK_ONLY) && exec $(PYTEST) -m "$(ONCE)"'
 
 # Takes some minutes. ONLY="a word" tries the controls that have it in their name or threat.
 ONLY :=
@@ -133,7 +139,7 @@ pictures: env
 	@$(BIN)/python tools/pictures/run_map.py
 
 # The whole gate. Tests compare every generated file with its generator.
-check: quick model test
+check: quick model test test-load
 
 # The scanners have a virtual environment of their own: they need other versions of our dependencies.
 AUDIT := .venv-audit/.installed

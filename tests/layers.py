@@ -14,6 +14,7 @@ MARKERS = {
     "project": "checks the repository: architecture, documentation, supply chain",
     "every_server": "set by hand above the store: a result depends on the server version",
     "pg15": "runs on PostgreSQL 15, and may differ there; `make test-15`",
+    "load": "set by hand: many workers or agents at once, for half a minute; `make test-load`",
     "slow": "repeats on PostgreSQL 15 what does not depend on it; `make test-15 EVERY=1`",
 }
 
