@@ -40,7 +40,9 @@ async def test_step_is_stalled_only_after_more_than_thirty_minutes(
         "executing",
         True,
     )
-    assert status["stalledSteps"] == [{"stepId": taken["stepId"], "stepOrder": 1, "minutes": 31}]
+    assert status["stalledSteps"] == [
+        {"stepId": taken["stepId"], "stepOrder": 1, "minutes": 31, "heldBy": "ann"}
+    ]
 
 
 async def test_stall_threshold_of_step_overrides_plan_threshold(

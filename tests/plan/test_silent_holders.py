@@ -127,4 +127,4 @@ def test_silent_step_of_a_stalled_plan_resumes_the_plan() -> None:
     taken = next_step(stalled, make_context(BOB, minutes=60))
     assert isinstance(taken.reply, StepReady)
     assert taken.plan.status is PlanStatus.EXECUTING
-    assert [entry.details.get("action") for entry in taken.entries] == ["resumed", None]
+    assert [entry.details.get("action") for entry in taken.entries] == ["resumed", "taken_over"]

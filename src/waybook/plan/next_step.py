@@ -201,7 +201,11 @@ def _hand_out(
     settle(draft)
     details: dict[str, Json] = {}
     if replaced is not None:
-        details = {"reclaimedFrom": replaced.user, "silentMinutes": replaced.minutes}
+        details = {
+            "action": "taken_over",
+            "reclaimedFrom": replaced.user,
+            "silentMinutes": replaced.minutes,
+        }
     draft.record(
         Event.STEP_STARTED,
         stepId=step.id,

@@ -41,7 +41,8 @@ select coalesce(sum((select count(*)
 select e.seq, e.at, e.event, e.actor, e.channel, e.session, e.details ->> 'action' as action,
        (e.details ->> 'stepOrder')::integer as step_order, e.details ->> 'decision' as decision,
        left(coalesce(e.details ->> 'reason', e.details ->> 'rationale', e.details ->> 'feedback',
-                     e.details ->> 'title', e.details ->> 'skill'), %(words)s) as comment,
+                     e.details ->> 'title', e.details ->> 'skill',
+                     'from ' || (e.details ->> 'reclaimedFrom')), %(words)s) as comment,
        case when %(step_id)s::text is not null then e.details -> 'branches' end as branches
   from audit_entry e
  where e.subject_id = %(plan_id)s

@@ -84,7 +84,13 @@ def status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Body
             for step in plan.steps_with_status(StepStatus.FAILED)
         ],
         "stalledSteps": [
-            {"stepId": step.id, "stepOrder": step.order, "minutes": whole_minutes(gap)}
+            non_empty(
+                stepId=step.id,
+                stepOrder=step.order,
+                minutes=whole_minutes(gap),
+                heldBy=step.held_by,
+                silentHolders=step.silent_holders,
+            )
             for step, gap in detail.stalled
         ],
         "openReview": review_view(review, plan.id, ctx.services.base_url) if review else None,
