@@ -45,7 +45,7 @@ MIN_WIDTH_FOR_BARS = 100
 
 
 @click.command()
-@click.option("--all", "closed_too", is_flag=True, help="PlanInclude completed and failed plans.")
+@click.option("--all", "closed_too", is_flag=True, help="Include completed and failed plans.")
 @click.option(
     "--limit",
     type=click.IntRange(1, 1000),
