@@ -14,6 +14,7 @@ from typing import Final
 
 from tools.clients.catalog import TRANSPORTS, Client, Transport
 from tools.clients.install import ENVIRONMENTS, NODE, InstallError, install, interpreter
+from tools.clients.model.script import branch_and_review
 from tools.clients.model.server import ModelServer, Trial, serve_model
 from tools.clients.waybook_server import WaybookServer, missing_facts, serve_waybook
 from waybook.transport.mcp.prompts import instructions_for
@@ -86,7 +87,8 @@ def _verify(outcome: Outcome, missing: Sequence[str]) -> Outcome:
 def _run_trial(
     client: Client, transport: Transport, server: WaybookServer, model: ModelServer
 ) -> Outcome:
-    trial = Trial(f"{client.name}-{transport}")
+    name = f"{client.name}-{transport}"
+    trial = Trial(name, branch_and_review(name))
     model.trials[trial.name] = trial
     try:
         folder = install(client)

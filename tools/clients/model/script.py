@@ -1,8 +1,9 @@
 """Scripted model: the next tool call of the scenario, decided from the conversation alone.
 
 The script works like a language model: it knows only the tools that the client offers and the
-results that the client returns. It creates a plan, submits a result that makes a condition skip a
-step, asks for a review, passes on the decision, and ends when the plan is complete.
+results that the client returns. It creates the plan of its scenario, submits a result for each
+step, asks for a review of each checkpoint, passes on the decision, and ends when the plan is
+complete.
 """
 
 import json
@@ -17,17 +18,38 @@ Json = Any
 #: Number of characters of a tool result that a failure message shows.
 MAX_SHOWN_RESULT_LENGTH = 300
 
-STEPS: Sequence[Json] = (
-    {"stepType": "search", "instructions": "Count the rivers.", "title": "Count"},
-    {"stepType": "analyze", "instructions": "Compare the rivers.", "title": "Compare"},
-    {"stepType": "checkpoint", "instructions": "Show the count to a person.", "title": "Check"},
-)
-CONDITION: Json = {
-    "afterStepOrder": 1,
-    "conditionExpression": "result.rivers == 0",
-    "ifTrueAction": "skip_to",
-    "actionParams": {"targetStepOrder": 3},
-}
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Plan that the scripted model creates, and the result that it submits for each step."""
+
+    name: str
+    question: str
+    steps: Sequence[Json]
+    result: Json
+    conditions: Sequence[Json] = ()
+
+
+def branch_and_review(name: str) -> Scenario:
+    """Return the scenario of the client matrix: a condition skips a step, a person reviews one."""
+    return Scenario(
+        name,
+        "How many rivers are there?",
+        [
+            {"stepType": "search", "instructions": "Count the rivers.", "title": "Count"},
+            {"stepType": "analyze", "instructions": "Compare the rivers.", "title": "Compare"},
+            {"stepType": "checkpoint", "instructions": "Show the count.", "title": "Check"},
+        ],
+        {"rivers": 0},
+        [
+            {
+                "afterStepOrder": 1,
+                "conditionExpression": "result.rivers == 0",
+                "ifTrueAction": "skip_to",
+                "actionParams": {"targetStepOrder": 3},
+            }
+        ],
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,27 +102,26 @@ class Deviation(Exception):
     """The client offered or returned something that the script cannot continue with."""
 
 
-def decide(conversation: Conversation, plan_name: str) -> Reply:
+def decide(conversation: Conversation, scenario: Scenario) -> Reply:
     """Return the next tool call, or a text that ends the turn."""
     if not conversation.tools:
         return FinalText("No tools are offered.")
     try:
-        return _next_call(conversation, plan_name)
+        return _next_call(conversation, scenario)
     except Deviation as error:
         return FinalText(f"FAILED: {error}")
 
 
-def _next_call(conversation: Conversation, plan_name: str) -> Reply:
+def _next_call(conversation: Conversation, scenario: Scenario) -> Reply:
     ours = [result for result in conversation.results if _base_name(result.tool) in HANDLERS]
     if not ours:
-        return _call(conversation, "create_research_plan", _new_plan(plan_name))
+        return _call(conversation, "create_research_plan", _new_plan(scenario))
     last = ours[-1]
     handler = HANDLERS[_base_name(last.tool)]
-    tool, arguments = handler(last.text)
+    tool, arguments = handler(last.text, scenario)
     if tool is None:
         return _end(conversation)
-    identity = {"sessionId": plan_name, "idempotencyKey": f"{plan_name}-{len(ours)}"}
-    return _call(conversation, tool, {**arguments, **identity})
+    return _call(conversation, tool, {**arguments, **_identity(scenario, len(ours))})
 
 
 def _end(conversation: Conversation) -> Reply:
@@ -112,45 +133,49 @@ def _end(conversation: Conversation) -> Reply:
     return FinalText(text, is_complete=True)
 
 
-def _new_plan(plan_name: str) -> Mapping[str, Json]:
+def _new_plan(scenario: Scenario) -> Mapping[str, Json]:
+    conditions = {"branchingConditions": list(scenario.conditions)} if scenario.conditions else {}
     return {
-        "name": plan_name,
-        "researchQuestion": "How many rivers are there?",
-        "steps": list(STEPS),
-        "branchingConditions": [CONDITION],
-        "sessionId": plan_name,
-        "idempotencyKey": f"{plan_name}-0",
+        "name": scenario.name,
+        "researchQuestion": scenario.question,
+        "steps": list(scenario.steps),
+        **conditions,
+        **_identity(scenario, 0),
     }
+
+
+def _identity(scenario: Scenario, number: int) -> Mapping[str, Json]:
+    """Return the session and the idempotency key of a call."""
+    return {"sessionId": scenario.name, "idempotencyKey": f"{scenario.name}-{number}"}
 
 
 NextCall = tuple[str | None, Mapping[str, Json]]
 
 
-def _after_create(text: str) -> NextCall:
+def _after_create(text: str, _: Scenario) -> NextCall:
     return "get_next_step", {"planId": _field(text, "planId")}
 
 
-def _after_next_step(text: str) -> NextCall:
+def _after_next_step(text: str, scenario: Scenario) -> NextCall:
     status = _field(text, "status")
     if status == "plan_complete":
         return None, {}
     if status != "step_ready":
         raise Deviation(f"get_next_step returned the status {status}: {_shorten(text)}")
-    step_id = _field(text, "stepId")
+    step_id, result = _field(text, "stepId"), json.dumps(scenario.result)
     if _field(text, "stepType") == "checkpoint":
-        summary = {"summary": "There are no rivers.", "resultSummary": "No rivers."}
+        summary = {"summary": scenario.question, "resultSummary": result}
         return "request_user_review", {"stepId": step_id, **summary}
     attempt = int(_field(text, "attempt"))
-    result = json.dumps({"rivers": 0})
     return "submit_step_result", {"stepId": step_id, "attempt": attempt, "resultSummary": result}
 
 
-def _after_review(text: str) -> NextCall:
+def _after_review(text: str, _: Scenario) -> NextCall:
     ids = {name: _field(text, name) for name in ("planId", "stepId")}
     return "submit_user_decision", {**ids, "decision": "approve"}
 
 
-def _after_submit(text: str) -> NextCall:
+def _after_submit(text: str, _: Scenario) -> NextCall:
     return "get_next_step", {"planId": _field(text, "planId")}
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from tools.clients.model import anthropic, gemini, openai_chat, openai_responses
-from tools.clients.model.script import Conversation, FinalText, Json, ToolCall, decide
+from tools.clients.model.script import Conversation, FinalText, Json, Scenario, ToolCall, decide
 
 #: A client that sends more requests than this is in a loop: the scenario needs nine.
 MAX_REQUESTS: Final = 60
@@ -33,6 +33,7 @@ class Trial:
     """Record of the requests that one client made over one transport."""
 
     name: str
+    scenario: Scenario
     requests: list[Json] = field(default_factory=list)
     tools: set[str] = field(default_factory=set)
     failure: str | None = None
@@ -47,7 +48,7 @@ class Trial:
         if len(self.requests) > MAX_REQUESTS:
             self.failure = f"more than {MAX_REQUESTS} requests to the model"
             return FinalText(self.failure)
-        reply = decide(conversation, self.name)
+        reply = decide(conversation, self.scenario)
         if isinstance(reply, FinalText) and conversation.tools and not reply.is_complete:
             self.failure = reply.text
         return reply
