@@ -253,9 +253,10 @@ bench-search: env
 wheel: env
 	@$(BIN)/python tools/package/build.py
 
-# The commands of docs/start.md from the built wheel, in an empty home directory.
+# The commands of docs/start.md from the built wheel, in an empty home directory, with the real
+# Claude Code and a scripted model.
 start-test: wheel
-	@$(BIN)/python tools/package/start_test.py dist/waybook-*.whl
+	@$(BIN)/python -m tools.package.start_test dist/waybook-*.whl
 
 format: env
 	@$(BIN)/ruff format .

@@ -1,11 +1,13 @@
 """Run of the quickstart page from the built wheel, on an empty machine.
 
-    python tools/package/start_test.py dist/waybook-VERSION-py3-none-any.whl
+    python -m tools.package.start_test dist/waybook-VERSION-py3-none-any.whl
 
 Every command of docs/start.md is executed as it is printed, in an empty home directory and with an
 environment that has nothing but a PATH and the settings of pip. Only these parts are replaced: the
 name of the package by the wheel, the ids by those that the calls return, and the question of
-`waybook review` by its option. The first command that fails ends the run.
+`waybook review` by its option. `claude` is the real Claude Code; its environment leads to a
+scripted model. The first command that fails, or whose output is not the one on the page, ends the
+run.
 """
 
 import json
@@ -14,11 +16,18 @@ import re
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from tools.package.claude_code import ScriptedClaudeCode, scripted_claude_code
+
 PAGE = Path(__file__).parents[2] / "docs" / "start.md"
-COMMAND = re.compile(r"^\$ (.+)$", re.MULTILINE)
+BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PROMPT = "$ "
 EXPORT = re.compile(r'export PATH="(.+)"')
+#: Command that starts the agent.
+AGENT = "claude -p "
 #: Input for commands that ask.
 ANSWERS = {"waybook connect": "y\n"}
 #: Commands that ask only on a terminal, and the same decision as an option.
@@ -31,12 +40,33 @@ KEPT = ("PIP_", "SSL_", "REQUESTS_", "HTTP", "NO_PROXY", "no_proxy", "http", "LA
 MAX_COMMAND_SECONDS = 600
 
 
-def commands() -> list[str]:
-    """Return the commands of the page, in order."""
-    blocks = re.findall(
-        r"^```console\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL
-    )
-    return [command for block in blocks for command in COMMAND.findall(block)]
+@dataclass
+class ShownCommand:
+    """Command of the page, and the lines of output that the page shows below it."""
+
+    text: str
+    output: list[str] = field(default_factory=list)
+
+    def missing_output(self, output: str) -> list[str]:
+        """Return the shown lines that the output lacks; `…` stands for any characters."""
+        lines = [line.strip() for line in output.splitlines()]
+        return [shown for shown in self.output if not any(map(_pattern(shown).fullmatch, lines))]
+
+
+def _pattern(shown: str) -> re.Pattern[str]:
+    """Return the pattern of a shown line."""
+    return re.compile(".*".join(map(re.escape, shown.strip().split("…"))))
+
+
+def commands(page: str) -> list[ShownCommand]:
+    """Return the commands of a page, in order."""
+    shown: list[ShownCommand] = []
+    for line in "".join(BLOCK.findall(page)).splitlines():
+        if line.startswith(PROMPT):
+            shown.append(ShownCommand(line.removeprefix(PROMPT)))
+        else:
+            shown[-1].output.append(line)
+    return shown
 
 
 def fill(command: str, wheel: Path, ids: dict[str, str]) -> str:
@@ -79,24 +109,74 @@ def ids_in(output: str) -> dict[str, str]:
     return {name: reply[key] for name, key in names.items() if reply.get(key)}
 
 
+@dataclass
+class QuickstartRun:
+    """Run of the page in one home directory."""
+
+    wheel: Path
+    environment: dict[str, str]
+    agent: ScriptedClaudeCode
+    ids: dict[str, str] = field(default_factory=dict)
+    has_used_agent: bool = False
+
+    def perform(self, shown: ShownCommand) -> str | None:
+        """Run a command and return its output; None if it is one that the run leaves out.
+
+        Raises:
+            SystemExit: it fails, or has another effect than the page shows.
+        """
+        if shown.text.startswith(ENDLESS):
+            return None
+        if exported := EXPORT.fullmatch(shown.text):
+            old, home = self.environment["PATH"], self.environment["HOME"]
+            self.environment["PATH"] = exported[1].replace("$HOME", home).replace("$PATH", old)
+            return None
+        command = fill(shown.text, self.wheel, self.ids)
+        if shown.text.startswith(AGENT):
+            output = self.prompt(command)
+        else:
+            output = run(command, self.environment)
+        if missing := shown.missing_output(output):
+            raise SystemExit(f"failed: {shown.text}\nthe output lacks {missing}:\n{output}")
+        self.ids.update(ids_in(output))
+        return output
+
+    def prompt(self, command: str) -> str:
+        """Run the agent, and check in the database that it completed the plan.
+
+        Raises:
+            SystemExit: it did not.
+        """
+        self.has_used_agent = True
+        output = run(command, {**self.environment, **self.agent.environment})
+        check = partial(run, environment=self.environment)
+        if problems := self.agent.problems(command, check):
+            raise SystemExit(f"failed: {command}\n{output}\n" + "\n".join(problems))
+        return output
+
+
 def main(wheel: Path) -> None:
-    """Run all commands of the page, and print each one."""
-    with tempfile.TemporaryDirectory() as home:
+    """Run all commands of the page, and print each one.
+
+    Raises:
+        SystemExit: a command failed, or the page has no prompt for the agent.
+    """
+    with (
+        tempfile.TemporaryDirectory() as home,
+        tempfile.TemporaryDirectory() as programs,
+        scripted_claude_code(Path(programs)) as agent,
+    ):
         kept = {name: value for name, value in os.environ.items() if name.startswith(KEPT)}
-        environment = {**kept, "HOME": home, "PATH": os.defpath}
-        ids: dict[str, str] = {}
-        for command in commands():
-            if command.startswith(ENDLESS):
-                continue
-            if exported := EXPORT.fullmatch(command):
-                path = exported[1].replace("$HOME", home).replace("$PATH", environment["PATH"])
-                environment["PATH"] = path
-                continue
-            output = run(fill(command, wheel, ids), environment)
-            ids.update(ids_in(output))
-            last = output.strip().splitlines()[-1:] or [""]
-            sys.stdout.write(f"✓ {command[:76]}\n    {last[0][:100]}\n")
-            sys.stdout.flush()
+        path = f"{programs}{os.pathsep}{os.defpath}"
+        quickstart = QuickstartRun(wheel, {**kept, "HOME": home, "PATH": path}, agent)
+        for shown in commands(PAGE.read_text("utf-8")):
+            output = quickstart.perform(shown)
+            if output is not None:
+                last = output.strip().splitlines()[-1:] or [""]
+                sys.stdout.write(f"✓ {shown.text[:76]}\n    {last[0][:100]}\n")
+                sys.stdout.flush()
+        if not quickstart.has_used_agent:
+            raise SystemExit(f"failed: {PAGE.name} has no command that starts with {AGENT!r}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,75 @@
+"""The checks with which `make start-test` runs the quickstart page notice what they should."""
+
+import shlex
+from typing import Any
+
+import pytest
+
+from project.repository import read
+from tools.package.claude_code import SCENARIO, plan_problems
+from tools.package.start_test import AGENT, ShownCommand, commands
+
+STEPS = len(SCENARIO.steps)
+
+
+def plan_rows(*, status: str = "completed", name: str = SCENARIO.name) -> list[dict[str, str]]:
+    """Return the output of `waybook plans --json`."""
+    return [{"name": name, "status": status}]
+
+
+def audit_entries(*, channel: str = "mcp", steps: int = STEPS) -> list[dict[str, Any]]:
+    """Return the output of `waybook audit list --json`, one entry for each completed step."""
+    done = {"entity": "step", "field": "status", "to": "completed"}
+    origin = {"subject": "plan", "channel": channel, "sessionId": SCENARIO.name}
+    return [{**origin, "changes": [{**done, "id": str(number)}]} for number in range(steps)]
+
+
+def test_plan_problems_of_completed_plan_is_empty() -> None:
+    assert plan_problems(plan_rows(), audit_entries()) == []
+
+
+@pytest.mark.parametrize(
+    ("plans", "audit", "problem"),
+    [
+        ([], [], "the plans are []"),
+        (plan_rows(name="Another"), audit_entries(), "the plans are ['Another']"),
+        (plan_rows() * 2, audit_entries(), "the plans are"),
+        (plan_rows(status="active"), audit_entries(), "the plan is active"),
+        (plan_rows(), audit_entries(steps=STEPS - 1), f"{STEPS - 1} of {STEPS} steps"),
+        (plan_rows(), audit_entries(channel="cli"), "['cli: Name the library']"),
+    ],
+)
+def test_plan_problems_of_other_plan_names_the_difference(
+    plans: list[Any], audit: list[Any], problem: str
+) -> None:
+    (reported,) = plan_problems(plans, audit)
+    assert problem in reported
+
+
+def test_commands_of_page_include_lines_of_output() -> None:
+    first = "```console\n$ one\n$ two 2\n✓ done\n```\n"
+    page = f"{first}\n```json\n$ no\n```\n\n```console\n$ three\n```\n"
+    shown = [ShownCommand("one"), ShownCommand("two 2", ["✓ done"]), ShownCommand("three")]
+    assert commands(page) == shown
+
+
+@pytest.mark.parametrize(
+    ("output", "is_missing"),
+    [
+        ("0198  Plan  completed  2s ago\n", False),
+        ("id\n  0198  Plan  completed  2s ago  \nmore", False),
+        ("0198  Plan  failed  2s ago\n", True),
+        ("Plan  completed", True),
+        ("", True),
+    ],
+)
+def test_missing_output_matches_whole_lines(output: str, is_missing: bool) -> None:  # noqa: FBT001
+    shown = ShownCommand("waybook plans", ["…  Plan  completed  …"])
+    assert bool(shown.missing_output(output)) is is_missing
+
+
+def test_quickstart_asks_agent_for_scripted_plan_after_connecting() -> None:
+    texts = [shown.text for shown in commands(read("start.md"))]
+    (prompt,) = [text for text in texts if text.startswith(AGENT)]
+    assert texts[texts.index(prompt) - 1] == "waybook connect claude-code"
+    assert SCENARIO.name in shlex.split(prompt)[2]
