@@ -91,6 +91,45 @@ def test_http_client_calls_tools_and_server_exits_on_sigterm(terminal: Terminal)
         assert process.wait(timeout=20) == 0
 
 
+#: Program that runs the command line, and sends itself SIGTERM with the first text it prints.
+SIGNALED_AT_FIRST_OUTPUT = """
+import os, signal, sys
+from waybook.cli.app import main
+
+class Output:
+    def __init__(self, stream):
+        self.stream, self.is_first = stream, True
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+    def write(self, text):
+        written = self.stream.write(text)
+        if self.is_first and text:
+            self.is_first = False
+            self.stream.flush()
+            os.kill(os.getpid(), signal.SIGTERM)
+        return written
+
+sys.stdout = Output(sys.stdout)
+main()
+"""
+
+
+def test_serve_exits_with_zero_on_sigterm_at_first_line(terminal: Terminal) -> None:
+    arguments = ["serve", "--port", "0", "--data-dir", str(terminal.data_dir)]
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNALED_AT_FIRST_OUTPUT, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Waybook is serving")
+    assert "Stopped" in done.stdout
+
+
 async def work(address: str) -> None:
     async with Client(address) as wb:
         assert {tool["name"] for tool in await wb.tools()} >= {"get_next_step", "ping"}

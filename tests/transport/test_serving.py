@@ -4,6 +4,8 @@ import asyncio
 import os
 import signal
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import httpx2
 import pytest
@@ -71,6 +73,30 @@ def test_serve_stops_on_signal_without_ending_process(number: signal.Signals) ->
         return "put away"
 
     assert run(main()) == "put away"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_serve_stops_on_signal_at_announcement(number: signal.Signals) -> None:
+    events: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        events.append("started")
+        yield
+        events.append("ended")
+
+    def announce() -> None:
+        # The signal would end the tests if it were not handled.
+        assert signal.getsignal(number) not in {signal.SIG_DFL, signal.default_int_handler}
+        os.kill(os.getpid(), number)
+
+    async def main() -> str:
+        app = Starlette(lifespan=lifespan)
+        await serve(app, listen("127.0.0.1", 0), announce=announce)
+        return "put away"
+
+    assert run(main()) == "put away"
+    assert events == ["started", "ended"]
 
 
 async def test_serve_forwarded_headers_are_ignored() -> None:

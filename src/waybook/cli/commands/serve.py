@@ -82,8 +82,8 @@ async def _serve(loaded: LoadedSettings, listening: socket.socket, claim: PageCl
     ):
         app = build_http_app(services, loaded, issuer)
         freeze_gc()
-        _announce(settings)
-        await serve(app, listening, services.dispatcher.bus.close)
+        announce = partial(_announce, settings)
+        await serve(app, listening, services.dispatcher.bus.close, announce)
     click.echo("Stopped; everything acknowledged is in the database.")
 
 

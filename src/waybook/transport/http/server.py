@@ -196,13 +196,13 @@ class SignalFreeServer(uvicorn.Server):
         yield
 
 
-def no_shutdown_hook() -> None:
-    """Do nothing on shutdown; the default for apps whose responses all end by themselves."""
+def no_hook() -> None:
+    """Do nothing; the default for callers that need no hook."""
 
 
 @asynccontextmanager
 async def serve_in_background(
-    app: ASGIApp, listening: socket.socket, leaving: Callable[[], None] = no_shutdown_hook
+    app: ASGIApp, listening: socket.socket, leaving: Callable[[], None] = no_hook
 ) -> AsyncIterator[str]:
     """Serve within the block and yield the server's URL; on exit, finish the open requests.
 
@@ -230,13 +230,21 @@ async def serve_in_background(
 
 
 async def serve(
-    app: ASGIApp, listening: socket.socket, leaving: Callable[[], None] = no_shutdown_hook
+    app: ASGIApp,
+    listening: socket.socket,
+    leaving: Callable[[], None] = no_hook,
+    announce: Callable[[], None] = no_hook,
 ) -> None:
-    """Serve until SIGINT or SIGTERM, then shut down gracefully."""
+    """Serve until SIGINT or SIGTERM, then shut down gracefully.
+
+    `announce` is called when the signals are handled: a supervisor may send one as soon as it reads
+    that the server is serving.
+    """
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     try:
+        announce()
         async with serve_in_background(app, listening, leaving):
             await stop.wait()
     finally:
