@@ -1,5 +1,6 @@
 """The package as an index shows it: metadata, long description, and optional dependencies."""
 
+import json
 import re
 import subprocess
 import sys
@@ -46,6 +47,14 @@ def test_long_description_links_name_existing_files() -> None:
     linked = [target for target in targets(HOOK["long_description"](README, URL)) if base in target]
     missing = [t for t in linked if not (ROOT / t.removeprefix(base).partition("#")[0]).exists()]
     assert missing == []
+
+
+@pytest.mark.parametrize("url", [None, URL])
+def test_long_description_has_server_name_of_mcp_registry(url: str | None) -> None:
+    """The MCP registry looks for this line in the description of a package that claims a name."""
+    name = json.loads((ROOT / "server.json").read_text("utf-8"))["name"]
+    lines = HOOK["long_description"](README, url).splitlines()
+    assert lines.count(f"<!-- mcp-name: {name} -->") == 1
 
 
 def test_addresses_follow_the_repository_url() -> None:
