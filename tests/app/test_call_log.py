@@ -45,6 +45,17 @@ async def test_a37_call_log_records_duration_and_sizes(world: OrgEnv, agent: Age
     assert response > 50
 
 
+async def test_call_log_blank_session_is_recorded_as_null(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    await agent.plan(1, sessionId="", idempotencyKey="")
+    await agent.plan(1, sessionId="  ", idempotencyKey="  ")
+    await world.dispatcher.calls.flush()
+    # The second call is not a repetition of the first one, for neither has a key.
+    row = ("create_research_plan", "ann", "mcp", None, False, None, False)
+    assert await logged(world) == [row, row]
+
+
 async def test_call_log_records_step_id_of_call(world: OrgEnv, agent: AgentClient) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan)

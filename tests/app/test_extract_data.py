@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from org_env import AgentClient, Body
 from plan.test_schema import JSON, SCHEMAS
 from tool_calls import submit_late_result
-from waybook.app.request.arguments import parse_arguments
+from waybook.app.request.arguments import is_blank, parse_arguments
 from waybook.app.tools.research.extract_data import MAX_SCHEMA_BYTES, ExtractData, extract_data
 from waybook.errors import InvalidInput
 from waybook.json_values import Json
@@ -81,8 +81,13 @@ async def test_extract_data_many_errors_returns_at_most_twenty(agent: AgentClien
 # Tests of properties that hold for all schemas.
 
 
+def is_candidate(value: object) -> bool:
+    """Return whether a value is a candidate; null and a blank text mean that it is absent."""
+    return value is not None and not is_blank(value)
+
+
 @settings(max_examples=150)
-@given(schema=SCHEMAS, candidate=JSON.filter(lambda value: value is not None))
+@given(schema=SCHEMAS, candidate=JSON.filter(is_candidate))
 async def test_extract_data_accepts_candidate_only_if_valid_against_schema(
     schema: Any,  # noqa: ANN401 - any JSON
     candidate: Any,  # noqa: ANN401 - any JSON

@@ -42,6 +42,13 @@ def test_retry_advice_after_unavailable_write_suggests_read_call(tool: str) -> N
     assert not call.is_retry
 
 
+@pytest.mark.parametrize("key", [None, "", "  "])
+def test_retry_advice_blank_key_does_not_allow_repetition(key: str | None) -> None:
+    call = retry_call(Unavailable(), TOOLS["create_research_plan"], {"idempotencyKey": key})
+    assert call is not None
+    assert call.tool == "list_active_plans"
+
+
 def test_retry_advice_lists_each_invalid_argument_once_in_order() -> None:
     assert why(TooLarge(argument="steps")) == "retry the same call, with less in steps"
     assert why(TooLarge(limit=3)) == "retry the same call, with less in it"

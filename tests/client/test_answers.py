@@ -117,6 +117,13 @@ async def test_call_with_own_key_is_sent_unchanged() -> None:
     assert requests[0]["params"]["arguments"]["idempotencyKey"] == "mine"
 
 
+@pytest.mark.parametrize("key", [None, "", "  "])
+async def test_call_with_blank_key_gets_new_key(key: str | None) -> None:
+    async with proxy(OK) as (client, requests):
+        await client.call("modify_plan", planId="p", idempotencyKey=key)
+    assert requests[0]["params"]["arguments"]["idempotencyKey"].strip()
+
+
 async def test_client_two_calls_have_different_keys() -> None:
     async with proxy(OK, OK) as (client, requests):
         await client.call("modify_plan", planId="p")

@@ -100,7 +100,8 @@ CLIENTS: Final[Sequence[Client]] = (
         "smolagents",
         "smolagents",
         remarks="Needs `mcp<2`: mcpadapt cannot be imported with version 2 of the MCP SDK. "
-        "Declares every argument as required, so the model must fill in the optional ones.",
+        "Declares every argument as required, so the model must fill in the optional ones; an "
+        "empty text means absent.",
     ),
     Client(
         "llama-index",

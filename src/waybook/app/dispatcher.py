@@ -15,7 +15,7 @@ from uuid import UUID
 from waybook.app.queries.documents import list_outputs, read_document, read_output
 from waybook.app.registry import TOOLS
 from waybook.app.request.answers import dumped, error_answer, retry_call, within_ceiling
-from waybook.app.request.arguments import ToolArguments, parse_arguments
+from waybook.app.request.arguments import ToolArguments, is_blank, parse_arguments
 from waybook.app.request.caller import (
     Answer,
     Caller,
@@ -238,7 +238,8 @@ def _logged(
     size: int,
     took: float,
 ) -> LoggedCall:
-    session = arguments.get("sessionId")
+    named = arguments.get("sessionId")
+    session = None if is_blank(named) else named
     return LoggedCall(
         org_id=caller.org_id,
         at=datetime.fromtimestamp(time.time(), UTC),

@@ -37,6 +37,12 @@ class _OpenClaims:
     held: list[Claim] = field(default_factory=list)
 
 
+def _has_key(arguments: Mapping[str, object]) -> bool:
+    """Return whether a call has an idempotency key; the server ignores a blank one."""
+    key = arguments.get("idempotencyKey")
+    return key is not None and str(key).strip() != ""
+
+
 class Client:
     """Client of one agent; its calls may run concurrently."""
 
@@ -90,9 +96,9 @@ class Client:
             WaybookError: the tool refused, by the error's own class; `Unavailable` if the server
                 cannot be reached until the deadline for retries.
         """
-        if tool in KEYED_TOOLS:
-            arguments.setdefault("idempotencyKey", new_key())
-        repeatable = tool in REPEATABLE_TOOLS or "idempotencyKey" in arguments
+        if tool in KEYED_TOOLS and not _has_key(arguments):
+            arguments["idempotencyKey"] = new_key()
+        repeatable = tool in REPEATABLE_TOOLS or _has_key(arguments)
         params: dict[str, object] = {"name": tool, "arguments": arguments}
 
         async def attempt(left: float | None) -> dict[str, Any]:

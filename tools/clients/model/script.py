@@ -229,7 +229,7 @@ def _neutral_value(schema: Json) -> Json:
     kind = schema.get("type", "string")
     if kind == "object":
         return {name: _neutral_value(each) for name, each in schema.get("properties", {}).items()}
-    return {"string": "none", "integer": 1, "number": 1, "boolean": False, "array": []}[kind]
+    return {"string": "", "integer": 1, "number": 1, "boolean": False, "array": []}[kind]
 
 
 def _options(schema: Json) -> Sequence[Json]:

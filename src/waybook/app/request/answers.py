@@ -16,6 +16,7 @@ from typing import cast
 
 import orjson
 
+from waybook.app.request.arguments import is_blank
 from waybook.app.request.caller import MAX_REPLY_BYTES, Answer, Caller
 from waybook.app.request.tool import RUNS, Tool
 from waybook.core.decision_context import Channel
@@ -66,7 +67,8 @@ def _once_it_is_back(
     error: Unavailable, tool: Tool, arguments: Mapping[str, object]
 ) -> NextCall | None:
     """Return the same tool call if safe to repeat, else one that shows whether it was done."""
-    if tool.reads_only or arguments.get("idempotencyKey"):
+    key = arguments.get("idempotencyKey")
+    if tool.reads_only or (key is not None and not is_blank(key)):
         return NextCall(tool.name, {}, _later(error, tool))
     look = "list_dags" if tool.profiles == RUNS else "list_active_plans"
     return NextCall(look, {}, "see whether it was done, before you repeat it")

@@ -1,16 +1,20 @@
 """Tool arguments: their types and their validation.
 
 Arguments are accepted in the forms that clients really send: arrays and objects that arrive as JSON
-text are decoded. Any other mismatch is rejected by argument name, before the call has any effect.
+text are decoded, and null or a blank text for an optional argument means that it is absent. Any
+other mismatch is rejected by argument name, before the call has any effect.
 """
 
 import json
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from datetime import datetime
 from functools import cache
-from typing import Annotated, Any, TypeVar, cast, get_args
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import (
+    AfterValidator,
     AliasGenerator,
     BaseModel,
     BeforeValidator,
@@ -36,9 +40,26 @@ MAX_BODY = 1024 * 1024
 MAX_DEPTH = 64
 MAX_INT = 2**63 - 1
 
+
+def is_blank(value: object) -> bool:
+    """Return whether a value is a text without visible characters."""
+    return isinstance(value, str) and (not value or value.isspace())
+
+
+def refuse_blank(text: str) -> str:
+    """Return the text; reject a text that consists of whitespace."""
+    if is_blank(text):
+        raise PydanticCustomError("blank", "must not be blank")
+    return text
+
+
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
-Line = Annotated[str, StringConstraints(min_length=1, max_length=2_000)]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=20_000)]
+Line = Annotated[
+    str, StringConstraints(min_length=1, max_length=2_000), AfterValidator(refuse_blank)
+]
+Text = Annotated[
+    str, StringConstraints(min_length=1, max_length=20_000), AfterValidator(refuse_blank)
+]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 PlanIdField = Annotated[Id, Field(description="id of the plan")]
 StepIdField = Annotated[Id, Field(description="id of the step")]
@@ -162,16 +183,18 @@ class ToolArguments(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _omit_nulls(cls, value: object) -> object:
-        # Some clients send null for every optional argument that the model did not set.
-        if not isinstance(value, dict) or None not in value.values():
+    def _omit_absent(cls, value: object) -> object:
+        # Some clients send null, and others a blank text, for every optional argument that the
+        # model did not set.
+        if not isinstance(value, dict):
+            return value
+        unset = [name for name, inner in value.items() if inner is None or is_blank(inner)]
+        if not unset:
             return value
         optional = _optional_names(cls)
-        return {
-            name: inner
-            for name, inner in value.items()
-            if inner is not None or name not in optional
-        }
+        texts = _optional_texts(cls)
+        absent = {name for name in unset if name in (optional if value[name] is None else texts)}
+        return {name: inner for name, inner in value.items() if name not in absent}
 
     @field_validator("*", mode="before")
     @classmethod
@@ -206,13 +229,42 @@ class MutatingArguments(SessionArguments):
     )
 
 
+def _spellings(kind: type[BaseModel], names: Iterable[str]) -> frozenset[str]:
+    """Return the names under which clients may send these fields."""
+    aliases = (str(kind.model_fields[name].alias) for name in names)
+    return frozenset((*names, *aliases))
+
+
 @cache
 def _optional_names(kind: type[BaseModel]) -> frozenset[str]:
     """Return the names under which clients may send the optional arguments."""
-    optional = [
-        (name, field) for name, field in kind.model_fields.items() if not field.is_required()
+    fields = kind.model_fields.items()
+    return _spellings(kind, [name for name, field in fields if not field.is_required()])
+
+
+@cache
+def _optional_texts(kind: type[BaseModel]) -> frozenset[str]:
+    """Return the names under which clients may send the optional arguments that take a text."""
+    texts = [
+        name
+        for name, field in kind.model_fields.items()
+        if not field.is_required() and _takes_text(field.annotation, field.metadata)
     ]
-    return frozenset(spelling for name, field in optional for spelling in (name, str(field.alias)))
+    return _spellings(kind, texts)
+
+
+def _takes_text(annotation: object, metadata: Iterable[object] = ()) -> bool:
+    """Return whether a type is sent as a text: a string, choice or time, or JSON as a text."""
+    if any(isinstance(each, WithJsonSchema) for each in metadata):
+        return WithJsonSchema({"type": "string"}) in metadata
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _takes_text(inner[0], inner[1:])
+    if origin in {Union, UnionType}:
+        return any(map(_takes_text, inner))
+    if origin is Literal:
+        return all(isinstance(choice, str) for choice in inner)
+    return isinstance(annotation, type) and issubclass(annotation, (str, datetime))
 
 
 def _takes_number(kind: type[BaseModel], field: str) -> bool:

@@ -333,7 +333,9 @@ def _text(body: Mapping[str, object], name: str) -> str | None:
 
 def _id(body: Mapping[str, object], name: str) -> str | None:
     value = body.get(name)
-    return value if isinstance(value, str) and 0 < len(value) <= MAX_TEXT_LENGTH else None
+    if not isinstance(value, str) or len(value) > MAX_TEXT_LENGTH or not value.strip():
+        return None
+    return value
 
 
 def _number(body: Mapping[str, object], name: str) -> int | None:

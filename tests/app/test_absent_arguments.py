@@ -1,0 +1,96 @@
+"""Values that clients send for arguments that the model did not set: null and blank texts."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from waybook.app.registry import TOOLS
+from waybook.app.request.arguments import parse_arguments
+from waybook.errors import InvalidInput
+
+BLANKS = ["", "   ", "\t\n", "\u00a0"]
+STEP = {"stepType": "search", "instructions": "Do it."}
+PLAN = {"name": "p", "researchQuestion": "?", "steps": [STEP]}
+
+
+def parse(tool: str, arguments: Mapping[str, object]) -> dict[str, Any]:
+    """Return the arguments of a call that the server uses."""
+    return parse_arguments(TOOLS[tool].arguments, arguments).model_dump(exclude_unset=True)
+
+
+@pytest.mark.parametrize("blank", BLANKS)
+def test_blank_text_in_nested_object_is_absent(blank: str) -> None:
+    step = {**STEP, "title": blank, "resultSchema": blank}
+    parsed = parse("create_research_plan", {**PLAN, "steps": [step]})
+    assert parsed["steps"] == parse("create_research_plan", PLAN)["steps"]
+
+
+@pytest.mark.parametrize("blank", BLANKS)
+@pytest.mark.parametrize(
+    ("tool", "name"),
+    [
+        ("submit_user_decision", "place"),
+        ("search_sources", "since"),
+        ("submit_step_result", "stepExecutionReport"),
+        ("store_research", "metadata"),
+        ("draw_map", "seen"),
+    ],
+)
+def test_blank_choice_time_or_json_text_is_absent(tool: str, name: str, blank: str) -> None:
+    sent = parse_or_reject(tool, {name: blank})
+    assert name not in sent
+
+
+def parse_or_reject(tool: str, arguments: Mapping[str, object]) -> set[str]:
+    """Return the first parts of the places at which the arguments are refused."""
+    try:
+        parse(tool, arguments)
+    except InvalidInput as error:
+        faults: Any = error.details["faults"]
+        return {fault["at"].partition(".")[0] for fault in faults}
+    return set()
+
+
+@pytest.mark.parametrize("blank", BLANKS)
+@pytest.mark.parametrize(
+    ("tool", "name"),
+    [
+        ("submit_step_result", "confidence"),
+        ("submit_step_result", "attempt"),
+        ("submit_step_result", "usage"),
+        ("get_next_step", "another"),
+        ("request_user_review", "questions"),
+        ("create_research_plan", "budget"),
+    ],
+)
+def test_blank_for_optional_argument_of_other_type_is_refused(
+    tool: str, name: str, blank: str
+) -> None:
+    assert name in parse_or_reject(tool, {name: blank})
+
+
+@pytest.mark.parametrize("blank", BLANKS)
+@pytest.mark.parametrize(
+    ("tool", "name"),
+    [
+        ("create_research_plan", "name"),
+        ("create_research_plan", "researchQuestion"),
+        ("request_user_review", "summary"),
+        ("submit_user_decision", "decision"),
+        ("fail_job", "reason"),
+    ],
+)
+def test_blank_for_required_text_is_refused(tool: str, name: str, blank: str) -> None:
+    assert name in parse_or_reject(tool, {name: blank})
+
+
+@pytest.mark.parametrize("blank", BLANKS)
+def test_blank_instructions_of_step_are_refused_by_place(blank: str) -> None:
+    plan = {**PLAN, "steps": [{**STEP, "instructions": blank}]}
+    with pytest.raises(InvalidInput, match=r"^steps\.0\.instructions: must"):
+        parse("create_research_plan", plan)
+
+
+def test_null_for_required_text_is_refused() -> None:
+    assert parse_or_reject("create_research_plan", {**PLAN, "name": None}) == {"name"}
