@@ -11,6 +11,7 @@ from waybook.cli.commands.report import (
     answer_lines,
     answer_or_faults,
     file,
+    format_option,
     lines,
     read_json,
 )
@@ -24,7 +25,7 @@ from waybook.cli.inputs import MAX_SNAPSHOT_BYTES, read_all
 from waybook.cli.options import json_option
 from waybook.dag.definitions.source_text import decode_text, parse_definition
 from waybook.dag.diagram.export import drawing_from_snapshot
-from waybook.dag.snapshots.snapshot import map_from_snapshot
+from waybook.dag.snapshots.snapshot import SnapshotFormat, map_from_snapshot
 from waybook.errors import InvalidInput
 
 DISPLAY = "waybook.cli.terminal.diagrams:print_map"
@@ -53,43 +54,62 @@ def read_models(_: click.Context, __: click.Parameter, value: str | None) -> tup
     callback=read_models,
     help="How many models the first stage has, or which (a,b,c), if the file does not say.",
 )
+@format_option
 @export_options
 @lines
 @json_option
 def command(
-    *, file: str, models: tuple[str, ...], lines: bool, as_json: bool, **flags: object
+    *,
+    file: str,
+    models: tuple[str, ...],
+    form: SnapshotFormat | None,
+    lines: bool,
+    as_json: bool,
+    **flags: object,
 ) -> None:
     """Validate a DAG and show its expected jobs (no database).
 
-    FILE is a definition in YAML or JSON, a snapshot in JSON, or - for stdin. When stdout is not a
-    terminal the answer is JSON, and so is an error: with exit code 1, or with --lines (JSON only)
-    on its line. A picture of a snapshot shows the progress of its run.
+    FILE is a definition in YAML or JSON, a snapshot in JSON, an export of Airflow, Argo or
+    LangGraph, or - for stdin. When stdout is not a terminal the answer is JSON, and so is an error:
+    with exit code 1, or with --lines (JSON only) on its line. A picture of a snapshot shows the
+    progress of its run.
     """
     exports = pop_requested_exports(flags)
     if exports:
-        _draw(file, models, exports, lines=lines)
+        _draw(file, models, form, exports, lines=lines)
     elif lines:
-        answer_lines(partial(_answer_json, models), file)
+        answer_lines(partial(_answer_json, models, form), file)
     else:
-        answer_file(partial(_answer, models), file, DISPLAY, as_json=as_json)
+        answer_file(partial(_answer, models, form), file, DISPLAY, as_json=as_json)
 
 
-def _draw(file: str, models: tuple[str, ...], exports: RequestedExports, *, lines: bool) -> None:
+def _draw(
+    file: str,
+    models: tuple[str, ...],
+    form: SnapshotFormat | None,
+    exports: RequestedExports,
+    *,
+    lines: bool,
+) -> None:
     if lines:
         raise click.UsageError("a picture is drawn of one map, not of --lines")
     text = read_all(file, MAX_SNAPSHOT_BYTES)
     write_exports(
-        answer_or_faults(lambda content: drawing_from_snapshot(_read(content), models), text),
+        answer_or_faults(lambda content: drawing_from_snapshot(_read(content), models, form), text),
         exports,
     )
 
 
-def _answer_json(models: tuple[str, ...], text: bytes) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", map_from_snapshot(read_json(text), models))
+def _answer_json(
+    models: tuple[str, ...], form: SnapshotFormat | None, text: bytes
+) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", map_from_snapshot(read_json(text), models, form))
 
 
-def _answer(models: tuple[str, ...], text: bytes) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", map_from_snapshot(_read(text), models))
+def _answer(
+    models: tuple[str, ...], form: SnapshotFormat | None, text: bytes
+) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", map_from_snapshot(_read(text), models, form))
 
 
 def _read(text: bytes) -> object:

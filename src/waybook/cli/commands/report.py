@@ -18,7 +18,7 @@ from waybook.cli.options import json_option
 from waybook.cli.output import print_json
 from waybook.cli.terminal.errors import print_error
 from waybook.dag.snapshots.rows import as_list, as_object
-from waybook.dag.snapshots.snapshot import report_from_snapshot
+from waybook.dag.snapshots.snapshot import SnapshotFormat, report_from_snapshot
 from waybook.errors import BadRecipe, InvalidInput, WaybookError
 
 #: Function that computes the JSON answer for an input, which is a whole file or one line of it.
@@ -28,6 +28,14 @@ AnswerT = TypeVar("AnswerT")
 file = click.argument("file", type=click.Path(allow_dash=True), metavar="FILE")
 lines = click.option(
     "--lines", is_flag=True, help="Read one snapshot per line; print one answer per line."
+)
+
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice([str(form) for form in SnapshotFormat]),
+    callback=lambda _, __, value: SnapshotFormat(value) if value else None,
+    help="Format of the file (default: detected by its content).",
 )
 
 
@@ -94,19 +102,22 @@ DISPLAY = "waybook.cli.terminal.run_report:print_report"
 
 @click.command()
 @file
+@format_option
 @lines
 @json_option
-def command(*, file: str, lines: bool, as_json: bool) -> None:
+def command(*, file: str, form: SnapshotFormat | None, lines: bool, as_json: bool) -> None:
     """Report progress from a run snapshot (no database).
 
-    FILE is a snapshot in JSON, or - for stdin. When stdout is not a terminal the answer is JSON,
-    and so is an error: with exit code 1, or with --lines on its line.
+    FILE is a snapshot in JSON, an export of Airflow, Argo or LangGraph, or - for stdin. When stdout
+    is not a terminal the answer is JSON, and so is an error: with exit code 1, or with --lines on
+    its line.
     """
+    answer = partial(_answer, form)
     if lines:
-        answer_lines(_answer, file)
+        answer_lines(answer, file)
     else:
-        answer_file(_answer, file, DISPLAY, as_json=as_json)
+        answer_file(answer, file, DISPLAY, as_json=as_json)
 
 
-def _answer(text: bytes) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", report_from_snapshot(read_json(text)))
+def _answer(form: SnapshotFormat | None, text: bytes) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", report_from_snapshot(read_json(text), form))

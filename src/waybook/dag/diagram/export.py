@@ -1,6 +1,6 @@
 """Drawing: a diagram with its status annotations, and its export formats."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from waybook.dag.diagram.svg import render_svg
 from waybook.dag.diagram.text import markdown_outline, mermaid
 from waybook.dag.progress.report import report
 from waybook.dag.progress.structure import stage_order, structure_counts, valid_structure
-from waybook.dag.snapshots.snapshot import read_snapshot
+from waybook.dag.snapshots.snapshot import SnapshotFormat, is_definition, read_snapshot
 
 
 class DrawingFormat(StrEnum):
@@ -40,7 +40,9 @@ _TEXTS = MappingProxyType(
 )
 
 
-def drawing_from_snapshot(data: object, models: Sequence[str] = ()) -> Drawing:
+def drawing_from_snapshot(
+    data: object, models: Sequence[str] = (), form: SnapshotFormat | None = None
+) -> Drawing:
     """Return the diagram of an exported run snapshot, or of a workflow definition alone.
 
     `models` are those of the first stage, if the data does not name them.
@@ -49,9 +51,9 @@ def drawing_from_snapshot(data: object, models: Sequence[str] = ()) -> Drawing:
         InvalidInput: this is neither a snapshot nor a definition.
         BadRecipe: a definition that cannot be walked, or a snapshot without stages.
     """
-    if isinstance(data, Mapping) and "dag" not in data and "stages" in data:
+    if form is None and is_definition(data):
         return _definition(data, models)
-    snapshot = read_snapshot(data)
+    snapshot = read_snapshot(data, form)
     models_by_stage = {
         slug: evidence.models for slug, evidence in snapshot.evidence.items() if evidence.models
     }

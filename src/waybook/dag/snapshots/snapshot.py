@@ -1,153 +1,93 @@
-"""Snapshots: the state of a run exported by another system.
+"""Snapshots: the state of a run exported by another system, in any of the known formats.
 
-The only error is input that is not a snapshot: missing or unexpected data becomes a warning in the
-report, and the rest is reported. A map is stricter, because callers rely on it: an invalid
-structure is refused.
+In Waybook's own format, missing or unexpected data becomes a warning in the report, and the rest is
+reported; an export of a named system is refused if it contains a value that its adapter does not
+know. A map is stricter, because callers rely on it: an invalid structure is refused.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from types import MappingProxyType
 
 from waybook.dag.definitions.definition import graphs_of, read_definition
-from waybook.dag.diagnostics import (
-    StageWarning,
-    count_noun,
-    messages_by_stage,
-    quote_name,
-    sorted_messages,
-)
-from waybook.dag.progress.documents import RENDERED, Resource, available_documents
-from waybook.dag.progress.overlay import JobEvidence, evidence_of
-from waybook.dag.progress.report import Report, StageEvidence, report
+from waybook.dag.diagnostics import quote_name, sorted_messages
+from waybook.dag.progress.report import Report, report
 from waybook.dag.progress.structure import (
     Map,
     StageMap,
-    Structure,
     map_json,
     stage_order,
     valid_structure,
 )
-from waybook.dag.snapshots.lenient import read_leniently
-from waybook.dag.snapshots.rows import (
-    Raw,
-    StageRun,
-    as_list,
-    as_object,
-    as_text,
-    assign_jobs,
-    read_rows,
-    read_stage_runs,
+from waybook.dag.snapshots.airflow import is_airflow, read_airflow
+from waybook.dag.snapshots.argo import is_argo, read_argo
+from waybook.dag.snapshots.langgraph import is_langgraph, read_langgraph
+from waybook.dag.snapshots.model import Snapshot
+from waybook.dag.snapshots.native import read_native, require_dag
+from waybook.dag.snapshots.rows import read_stage_runs
+
+
+class SnapshotFormat(StrEnum):
+    WAYBOOK = "waybook"
+    AIRFLOW = "airflow"
+    ARGO = "argo"
+    LANGGRAPH = "langgraph"
+
+
+READERS: Mapping[SnapshotFormat, Callable[[object], Snapshot]] = MappingProxyType(
+    {
+        SnapshotFormat.WAYBOOK: read_native,
+        SnapshotFormat.AIRFLOW: read_airflow,
+        SnapshotFormat.ARGO: read_argo,
+        SnapshotFormat.LANGGRAPH: read_langgraph,
+    }
 )
-from waybook.errors import InvalidInput
 
-#: Names of the lists that a snapshot contains in addition to its DAG.
-LISTS = ("stageRuns", "jobs", "resources")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    structure: Structure
-    #: Progress evidence of each stage that has started, by stage slug.
-    evidence: Mapping[str, StageEvidence]
-    #: Warnings by stage slug; the key None contains the warnings that belong to no stage.
-    warnings: Mapping[str | None, Sequence[str]]
+#: Tests by which the export of another system is recognized.
+DETECTORS: Mapping[SnapshotFormat, Callable[[object], bool]] = MappingProxyType(
+    {
+        SnapshotFormat.AIRFLOW: is_airflow,
+        SnapshotFormat.ARGO: is_argo,
+        SnapshotFormat.LANGGRAPH: is_langgraph,
+    }
+)
 
 
-def report_from_snapshot(data: object) -> Report:
-    """Return the progress report of an exported run snapshot.
-
-    Raises:
-        InvalidInput: this is no snapshot.
-        BadRecipe: its DAG has no stages.
-    """
-    snapshot = read_snapshot(data)
-    return report(snapshot.structure, snapshot.evidence, snapshot.warnings)
+def detect_format(data: object) -> SnapshotFormat:
+    """Return the format of parsed JSON; Waybook's own if it is no export of another system."""
+    if isinstance(data, dict) and "dag" in data:
+        return SnapshotFormat.WAYBOOK
+    matches = (form for form, matches in DETECTORS.items() if matches(data))
+    return next(matches, SnapshotFormat.WAYBOOK)
 
 
-def read_snapshot(data: object) -> Snapshot:
+def read_snapshot(data: object, form: SnapshotFormat | None = None) -> Snapshot:
     """Return the structure, progress evidence and warnings of an exported run snapshot.
 
     Raises:
-        InvalidInput: this is no snapshot.
+        InvalidInput: this is no snapshot of this format.
         BadRecipe: its DAG has no stages.
     """
-    raw = _with_dag(data)
-    lenient = read_leniently(raw["dag"])
-    structure = lenient.structure
-    runs, strange_runs = read_stage_runs(raw.get("stageRuns"), structure)
-    placed, strange_jobs = assign_jobs(read_rows(raw.get("jobs")), structure.slugs)
-    resources, strange_resources = _resources(raw.get("resources"))
-    readings = available_documents(placed.renders, resources)
-    warned = [*_missing_lists(raw), *strange_runs, *strange_jobs, *strange_resources]
-    warned += [
-        StageWarning(slug, message)
-        for slug, findings in readings.items()
-        for message in findings.warnings
-    ]
-    warned += [
-        StageWarning(slug, message)
-        for slug, findings in lenient.warnings.items()
-        for message in findings
-    ]
-    seen: dict[str, StageEvidence] = {}
-    for slug in {*runs, *placed.work}:
-        run, work = runs.get(slug, StageRun()), placed.work.get(slug, Counter())
-        evidence, unknown = evidence_of(work, run.closed)
-        documents = readings[slug].documents if slug in readings else ()
-        seen[slug] = StageEvidence(models=run.models, steps=evidence, documents=documents)
-        warned += [
-            StageWarning(slug, message) for message in (*unknown, *_no_steps(slug, work, structure))
-        ]
-    return Snapshot(structure=structure, evidence=seen, warnings=messages_by_stage(warned))
+    return READERS[form or detect_format(data)](data)
 
 
-def _with_dag(data: object) -> Raw:
-    if not isinstance(data, dict):
-        raise InvalidInput("a snapshot is a JSON object with a dag, stageRuns, jobs and resources")
-    if not isinstance(data.get("dag"), dict):
-        raise InvalidInput("this is no snapshot: it has no dag", missing="dag")
-    return data
+def report_from_snapshot(data: object, form: SnapshotFormat | None = None) -> Report:
+    """Return the progress report of an exported run snapshot.
 
-
-def _missing_lists(raw: Raw) -> Iterator[StageWarning]:
-    for name in LISTS:
-        if raw.get(name) is None:
-            yield StageWarning(None, f"the snapshot has no {name}")
-        elif not isinstance(raw[name], list):
-            yield StageWarning(None, f"the snapshot's {name} are not a list")
-
-
-def _resources(raws: object) -> tuple[list[Resource], list[StageWarning]]:
-    resources = []
-    nameless = 0
-    for raw in map(as_object, as_list(raws)):
-        if raw.get("resourceType") == RENDERED:
-            name, job = as_text(raw.get("id")), as_text(raw.get("jobId"))
-            key, model = as_text(raw.get("documentKey")), as_text(raw.get("modelId"))
-            resources += [Resource(name, job, key, model)] if name else []
-            nameless += name is None
-    message = f"{count_noun(nameless, 'rendered document')} without an id"
-    return resources, [StageWarning(None, message)] if nameless else []
-
-
-def _no_steps(slug: str, work: Counter[JobEvidence], structure: Structure) -> Iterator[str]:
-    """Yield a warning for each step that jobs refer to but the recipe does not contain."""
-    if slug not in structure.graphs:
-        return
-    known = structure.graphs[slug].steps
-    unknown: Counter[str] = Counter()
-    for (step, _, _), many in work.items():
-        if step is not None and step not in known:
-            unknown[step] += many
-    for step, many in unknown.items():
-        yield f"{count_noun(many, 'job')} of a step that is not there: {quote_name(step)}"
+    Raises:
+        InvalidInput: this is no snapshot of this format.
+        BadRecipe: its DAG has no stages.
+    """
+    snapshot = read_snapshot(data, form)
+    return report(snapshot.structure, snapshot.evidence, snapshot.warnings)
 
 
 # Computing the map of a snapshot
 
 
-def map_from_snapshot(data: object, models: Sequence[str] = ()) -> Map:
+def map_from_snapshot(
+    data: object, models: Sequence[str] = (), form: SnapshotFormat | None = None
+) -> Map:
     """Return the map of an exported run snapshot, or of a workflow definition alone.
 
     `models` are those of the first stage, if the data does not name them.
@@ -156,8 +96,17 @@ def map_from_snapshot(data: object, models: Sequence[str] = ()) -> Map:
         InvalidInput: this is neither a snapshot nor a definition.
         BadRecipe: the structure cannot be walked.
     """
-    alone = isinstance(data, dict) and "dag" not in data and "stages" in data
-    raw = _with_dag({"dag": data} if alone else data)
+    known = form or detect_format(data)
+    return _native_map(data, models) if known is SnapshotFormat.WAYBOOK else _map(data, known)
+
+
+def is_definition(data: object) -> bool:
+    """Return whether parsed JSON is a workflow definition without a run."""
+    return isinstance(data, dict) and "dag" not in data and "stages" in data
+
+
+def _native_map(data: object, models: Sequence[str]) -> Map:
+    raw = require_dag({"dag": data} if is_definition(data) else data)
     dag = read_definition(raw["dag"], strict=False)
     structure = valid_structure(dag, graphs_of(dag))
     runs, warned = read_stage_runs(raw.get("stageRuns"), structure)
@@ -177,3 +126,11 @@ def _uncounted(stages: Sequence[StageMap], *, known: bool) -> Iterator[str]:
     elif unknown:
         stage = f"of {quote_name(unknown[0])}" + (" and the later stages" if unknown[1:] else "")
         yield f"expected units {stage} unknown"
+
+
+def _map(data: object, form: SnapshotFormat) -> Map:
+    snapshot = READERS[form](data)
+    warnings = [message for messages in snapshot.warnings.values() for message in messages]
+    unknown = "expected units unknown: the export does not contain them"
+    answer = map_json(snapshot.structure, {})
+    return {**answer, "warnings": sorted_messages([*warnings, unknown])}

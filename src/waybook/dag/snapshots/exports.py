@@ -1,0 +1,252 @@
+"""Parts shared by the adapters for exports of other systems.
+
+An adapter reads values strictly: an unexpected type or an unknown state is refused, and the error
+names the place in the file. A run becomes one stage, whose steps are the tasks of the other system.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from waybook.dag.diagnostics import count_noun, quote_name
+from waybook.dag.graph import Graph, graph_or_errors
+from waybook.dag.model import (
+    Dag,
+    JobType,
+    ProgressStatus,
+    Recipe,
+    RecipeStep,
+    Stage,
+    Strategy,
+)
+from waybook.dag.progress.overlay import Evidence
+from waybook.dag.progress.report import StageEvidence
+from waybook.dag.progress.structure import Structure
+from waybook.dag.snapshots.model import Snapshot
+from waybook.dag.snapshots.rows import Raw
+from waybook.errors import InvalidInput
+from waybook.json_values import rfc3339
+
+#: Maximum number of edges between the steps of a run; also the limit of workflow definitions.
+MAX_EDGES = 100_000
+
+#: Maximum number of names that a warning lists.
+MAX_NAMES_SHOWN = 5
+
+
+class JobOutcome(StrEnum):
+    """State of one execution of a task, reduced to what a report distinguishes."""
+
+    WAITING = "waiting"
+    ACTIVE = "active"
+    DONE = "done"
+    #: Ended without work, because the other system decided that the task is not needed.
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedJob:
+    """One execution of a task of another system."""
+
+    step: str
+    outcome: JobOutcome
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedRun:
+    """A run of another system: its tasks in order, their dependencies and executions."""
+
+    name: str
+    steps: Sequence[str]
+    edges: Iterable[tuple[str, str]] = ()
+    #: Executions of the tasks; None if the file contains no run.
+    jobs: Sequence[ExportedJob] | None
+    warnings: Sequence[str] = ()
+
+
+# Values and their places
+
+
+def invalid_at(place: str, message: str) -> InvalidInput:
+    """Return the error for a value at this place of the file."""
+    return InvalidInput(f"{place}: {message}", at=place)
+
+
+def require_object(value: object, place: str) -> Raw:
+    """Return the value, which must be a JSON object.
+
+    Raises:
+        InvalidInput: it is something else; with the place.
+    """
+    if not isinstance(value, dict):
+        raise invalid_at(place, "must be an object")
+    return value
+
+
+def require_list(value: object, place: str) -> Sequence[object]:
+    """Return the value, which must be a list.
+
+    Raises:
+        InvalidInput: it is something else; with the place.
+    """
+    if not isinstance(value, list):
+        raise invalid_at(place, "must be a list")
+    return value
+
+
+def require_text(value: object, place: str) -> str:
+    """Return the value, which must be a text that is not empty.
+
+    Raises:
+        InvalidInput: it is something else; with the place.
+    """
+    if not isinstance(value, str) or not value:
+        raise invalid_at(place, "must be a text that is not empty")
+    return value
+
+
+def texts_of(value: object, place: str) -> list[str]:
+    """Return the texts in a list, which may be missing.
+
+    Raises:
+        InvalidInput: it is not a list of texts; with the place.
+    """
+    items = [] if value is None else require_list(value, place)
+    return [require_text(item, f"{place}[{number}]") for number, item in enumerate(items)]
+
+
+def read_time(value: object, place: str) -> datetime | None:
+    """Return a time in RFC 3339; None if it is missing.
+
+    Raises:
+        InvalidInput: it is not a time with a time zone; with the place.
+    """
+    if value is None or value == "":
+        return None
+    try:
+        time = datetime.fromisoformat(require_text(value, place))
+        rfc3339(time)
+    except (ValueError, OverflowError):
+        time = None
+    if time is None or time.tzinfo is None:
+        raise invalid_at(place, f"{quote_name(value)} is not a time with a time zone")
+    return time
+
+
+def look_up_state(
+    states: Mapping[str, JobOutcome], value: object, place: str, kind: str
+) -> JobOutcome:
+    """Return the outcome for a state of another system.
+
+    Raises:
+        InvalidInput: the state is unknown; with the place and the known states.
+    """
+    if isinstance(value, str) and value in states:
+        return states[value]
+    known = ", ".join(state for state in states if state)
+    raise invalid_at(place, f"{quote_name(value)} is no known {kind}; known are {known}")
+
+
+def list_names(names: Iterable[str]) -> str:
+    """Return names for a warning, in order, limited in number.
+
+    >>> print(list_names(["b", "a"]), list_names("abcdefg"))
+    'b', 'a' 'a', 'b', 'c', 'd', 'e' and 2 more
+    """
+    quoted = [quote_name(name) for name in names]
+    more = len(quoted) - MAX_NAMES_SHOWN
+    shown = ", ".join(quoted[:MAX_NAMES_SHOWN])
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+# The snapshot of a run
+
+
+def snapshot_of(run: ExportedRun, place: str) -> Snapshot:
+    """Return the snapshot of a run; `place` is where the file contains its structure.
+
+    Raises:
+        InvalidInput: the run has no tasks, or its dependencies form no DAG.
+    """
+    edges = tuple(dict.fromkeys(run.edges))
+    if len(edges) > MAX_EDGES:
+        raise invalid_at(place, f"there are more than {MAX_EDGES} dependencies between the tasks")
+    recipe = Recipe(tuple(map(_step, run.steps, range(1, len(run.steps) + 1))), edges)
+    graph = graph_or_errors(recipe)
+    if not isinstance(graph, Graph):
+        raise invalid_at(place, graph[0].message)
+    dag = Dag(slug=run.name, name=run.name, stages=(Stage(run.name, run.name, recipe),))
+    warnings = [*run.warnings]
+    evidence: dict[str, StageEvidence] = {}
+    if run.jobs is not None:
+        evidence[run.name] = _stage_evidence(graph, run.jobs)
+        warnings += _skipped_warnings(graph, run.jobs)
+    return Snapshot(
+        # No stage is valid in the sense of `Structure`: the number of executions of a task is not
+        # known before it runs, so no expected counts are computed.
+        structure=Structure(dag=dag, graphs={run.name: graph}, valid=frozenset()),
+        evidence=evidence,
+        warnings={run.name: warnings} if evidence else {None: warnings},
+    )
+
+
+def _step(key: str, number: int) -> RecipeStep:
+    return RecipeStep(
+        key=key,
+        number=number,
+        name=key,
+        job_type=JobType.EXECUTE,
+        strategy=Strategy.ALL_TO_ONE,
+        output_type=key,
+    )
+
+
+def _stage_evidence(graph: Graph, jobs: Iterable[ExportedJob]) -> StageEvidence:
+    by_step: dict[str, list[ExportedJob]] = {key: [] for key in graph.order}
+    for job in jobs:
+        by_step[job.step].append(job)
+    evidence = {key: _evidence(step_jobs) for key, step_jobs in by_step.items()}
+    # The statuses are the ones that the other system states. The rules for Waybook's runs would
+    # derive more, such as a completed step from a started successor, which a trigger rule of the
+    # other system can make wrong.
+    return StageEvidence(
+        steps=evidence, standings={key: _status(seen) for key, seen in evidence.items()}
+    )
+
+
+def _evidence(jobs: Sequence[ExportedJob]) -> Evidence:
+    counts = dict.fromkeys(JobOutcome, 0)
+    for job in jobs:
+        counts[job.outcome] += 1
+    waiting = counts[JobOutcome.WAITING]
+    reached = len(jobs) > waiting
+    # A task of which only some executions wait is in progress.
+    active = counts[JobOutcome.ACTIVE] + (waiting if reached else 0)
+    started = [job.started_at for job in jobs if job.started_at]
+    ended = [job.ended_at for job in jobs if job.ended_at]
+    return Evidence(
+        done=counts[JobOutcome.DONE] + counts[JobOutcome.SKIPPED],
+        active=active,
+        failed=counts[JobOutcome.FAILED],
+        started_at=rfc3339(min(started)) if started else None,
+        completed_at=rfc3339(max(ended)) if ended and reached and not active else None,
+    )
+
+
+def _status(evidence: Evidence) -> ProgressStatus:
+    if evidence.failed:
+        return ProgressStatus.FAILED
+    if evidence.active:
+        return ProgressStatus.IN_PROGRESS
+    return ProgressStatus.COMPLETED if evidence.done else ProgressStatus.NOT_STARTED
+
+
+def _skipped_warnings(graph: Graph, jobs: Iterable[ExportedJob]) -> list[str]:
+    skipped = {job.step for job in jobs if job.outcome is JobOutcome.SKIPPED}
+    names = list_names(key for key in graph.order if key in skipped)
+    count = count_noun(len(skipped), "step")
+    return [f"{count} skipped, counted as completed: {names}"] if skipped else []
