@@ -86,7 +86,8 @@ def test_report_keeps_types_titles_and_instructions() -> None:
         ("- [ ] a\n- [ ] b (after 7)\n", 2, "depends on 7, which is not in this file"),
         ("- [ ] a (after 2)\n- [ ] b (after 1)\n", 2, "wait for each other"),
         ("- [ ] a (after 1)\n", 1, "wait for each other: “a”"),
-        ("intro\n- [x] a\n- [x] b\n", 2, "all 2 tasks are done; --all imports them too"),
+        ("intro\n- [x] a\n- [x] b\n", 2, "all 2 tasks are done; --all imports done tasks too"),
+        ("- [X] a\n", 1, "the only task is done; --all imports done tasks too"),
         ("- [ ] a\n- [ ] " + "b" * 20_001, 2, "more than 20,000 characters"),
         ("- [ ] a\n" + "b" * 20_101, 2, "more than 20,100 characters"),
         ("## Steps\n\n### 1. a\n\n> a\n", 3, "no line with status and type"),
@@ -99,3 +100,16 @@ def test_unusable_markdown_is_refused_with_line(text: str, line: int, words: str
         read(text)
     assert refusal.value.message.startswith(f"line {line}: ")
     assert words in refusal.value.message
+
+
+def test_html_comments_contain_no_tasks() -> None:
+    text = "<!--\n- [ ] not this\n-->\n- [ ] this \n  <!-- note -->\n<!-- - [ ] nor this -->\n"
+    (step,) = read_plan(text, PlanFormat.MARKDOWN).steps
+    assert step.instructions == "this"
+
+
+def test_html_comment_without_end_or_in_code_is_text() -> None:
+    code = "- [ ] one\n```html\n<!--\n```\n- [ ] two\n```\n-->\n```\n"
+    for text in ("<!-- open\n- [ ] one\n- [ ] two\n", code):
+        steps = read_plan(text, PlanFormat.MARKDOWN).steps
+        assert [step.instructions.split("\n")[0] for step in steps] == ["one", "two"]

@@ -102,3 +102,21 @@ def test_unusable_flowchart_is_refused_with_line(text: str, line: int, words: st
         read_plan(text)
     assert refusal.value.message.startswith(f"line {line}: ")
     assert words in refusal.value.message
+
+
+def test_quoted_texts_and_descriptions_may_have_several_lines() -> None:
+    text = (
+        "graph LR\n  accDescr {\n    The way --> of it\n  }\n"
+        '  a["\n\n  Ask\n  twice\n  "];\n  b[Done]\n'
+        '  click a "/x" "two\n  lines"\n  %% a "comment\n  a --> b\n'
+    )
+    plan = read_plan(text, PlanFormat.MERMAID)
+    assert [step.instructions for step in plan.steps] == ["Ask\ntwice", "Done"]
+    assert plan.steps[1].depends_on == (1,)
+
+
+def test_quote_without_end_is_refused_with_line() -> None:
+    lines = "\n".join(f"  n{number} --> m" for number in range(40))
+    with pytest.raises(InvalidInput) as refused:
+        read_plan(f'graph LR\n  a["open\n{lines}\n', PlanFormat.MERMAID)
+    assert refused.value.details["line"] == 2

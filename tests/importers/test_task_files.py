@@ -136,3 +136,40 @@ def test_unusable_json_is_refused_with_line(text: str, line: int, words: str) ->
 def test_unknown_tag_is_refused_with_the_tags_there_are() -> None:
     with pytest.raises(InvalidInput, match="no tag other; there are: main, later"):
         read_plan(json.dumps(TASKS), tag="other")
+
+
+def test_task_master_subtasks_with_equal_ids_are_all_imported() -> None:
+    parts = [
+        {"id": 4, "title": "First", "status": "pending"},
+        {"id": 4, "title": "Second", "status": "pending"},
+        {"id": 5, "title": "Third", "status": "pending", "dependencies": [4]},
+    ]
+    task = {"id": 4, "title": "All", "status": "pending", "subtasks": parts}
+    plan = read_plan(json.dumps({"tasks": [task]}))
+    assert names(plan) == ["First", "Second", "Third", "All"]
+    assert [step.depends_on for step in plan.steps] == [(), (), (1, 2), (1, 2, 3)]
+
+
+def test_done_tasks_that_wait_for_each_other_do_not_prevent_import() -> None:
+    tasks = [
+        {"id": 1, "title": "A", "status": "done", "dependencies": [2]},
+        {"id": 2, "title": "B", "status": "done", "dependencies": [1]},
+        {"id": 3, "title": "C", "status": "pending", "dependencies": [2]},
+    ]
+    text = json.dumps({"tasks": tasks})
+    plan = read_plan(text)
+    assert (names(plan), plan.left_out) == (["C"], 2)
+    with pytest.raises(InvalidInput, match="wait for each other"):
+        read_plan(text, include_done=True)
+
+
+def test_github_tasklist_block_is_read_like_a_task_list() -> None:
+    body = (
+        "Intro\r\n\r\n``` [tasklist]\r\n### Tasks\r\n- [ ] #12 \r\n- [x] Done\r\n```\r\n- [ ] Later"
+    )
+    plan = read_plan(json.dumps({"title": "Track", "body": body}))
+    assert [step.instructions for step in plan.steps] == [
+        "#12\n\nPart of: Tasks",
+        "Later\n\nPart of: Tasks",
+    ]
+    assert plan.left_out == 1

@@ -12,9 +12,12 @@ from waybook.plan.model import StepType
 
 _HEADING: Final = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*$")
 _FENCE: Final = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
-_CHECK: Final = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\][ \t]+(.*\S)")
-_NUMBERED: Final = re.compile(r"([ \t]*)(\d{1,9})[.)][ \t]+(.*\S)")
-_BULLET: Final = re.compile(r"([ \t]*)[-*+][ \t]+(.*\S)")
+_COMMENT: Final = re.compile(r"[ ]{0,3}<!--")
+#: Opening fence of a task list of GitHub, whose content is not code.
+_TASK_LIST: Final = re.compile(r"[ ]{0,3}`{3,}[ \t]*\[tasklist\][ \t]*")
+_CHECK: Final = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\][ \t]+(.*\S)[ \t]*")
+_NUMBERED: Final = re.compile(r"([ \t]*)(\d{1,9})[.)][ \t]+(.*\S)[ \t]*")
+_BULLET: Final = re.compile(r"([ \t]*)[-*+][ \t]+(.*\S)[ \t]*")
 _LEADING_NUMBER: Final = re.compile(
     r"(?:(?:step|task|phase)\s+#?)?(\d{1,6}(?:\.\d{1,6})*)[.):]\s+(?=\S)", re.IGNORECASE
 )
@@ -87,21 +90,37 @@ def _numbered_once(items: Sequence[Item], strip: str = "#") -> list[Item]:
 
 
 def _lines(text: str) -> Iterator[Line]:
-    fence: str | None = None
+    """Yield the lines of a document, without HTML comments and the fences of task lists.
+
+    The templates of issues contain comments with instructions, which a reader does not see.
+    """
     ended = re.split(r"\r?\n", text.removeprefix("\ufeff"))
+    last_end = max((n for n, line in enumerate(ended, start=1) if "-->" in line), default=0)
+    fence, is_task_list, is_comment = "", False, False
     for number, line in enumerate(ended, start=1):
         if len(line) > MAX_LINE_LENGTH:
             raise at_line(number, f"this line has more than {MAX_LINE_LENGTH:,} characters")
-        mark = _FENCE.match(line)
-        if fence is None and mark:
-            fence = mark[1]
+        # A comment without an end is text.
+        if is_comment or (not fence and number <= last_end and _COMMENT.match(line)):
+            is_comment = "-->" not in line
+            continue
+        before, fence = fence, _fence_after(line, fence)
+        if fence and not before:
+            is_task_list = _TASK_LIST.fullmatch(line) is not None
+        if fence == before:
+            yield Line(number, line, is_code=bool(fence) and not is_task_list)
+        elif not is_task_list:
             yield Line(number, line, is_code=True)
-        elif fence is not None:
-            closes = mark is not None and line.strip() == mark[1] and mark[1].startswith(fence)
-            yield Line(number, line, is_code=True)
-            fence = None if closes else fence
-        else:
-            yield Line(number, line, is_code=False)
+
+
+def _fence_after(line: str, fence: str) -> str:
+    """Return the fence of the code block that is open after a line, or an empty text."""
+    mark = _FENCE.match(line)
+    if mark is None:
+        return fence
+    if not fence:
+        return mark[1]
+    return "" if line.strip() == mark[1] and mark[1].startswith(fence) else fence
 
 
 def _preamble(lines: Sequence[Line]) -> ItemList:

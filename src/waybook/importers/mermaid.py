@@ -12,6 +12,8 @@ _HEADER: Final = re.compile(r"\s*(?:flowchart(?:-elk)?|graph)\b\s*(?:TB|TD|BT|RL
 _IGNORED: Final = re.compile(
     r"(?:classDef|class|style|linkStyle|click|direction|accTitle|accDescr)\b.*"
 )
+#: Start of a description in several lines, which ends with a brace.
+_DESCRIPTION: Final = re.compile(r"accDescr\s*\{.*")
 _SUBGRAPH: Final = re.compile(r"subgraph\b\s*(.*)")
 _WORD: Final = r"[^\s\[\](){}<>|&;\"'`=~.@:-]+"
 _ID: Final = re.compile(rf"{_WORD}(?:[-.](?![-.>]){_WORD})*")
@@ -119,10 +121,12 @@ def _front_matter_title(text: str) -> str:
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
     """Yield the statements with their lines, without comments, front matter and code fences."""
-    front = False
+    front, description = False, False
     for number, line in _joined_lines(text):
         stripped = line.strip()
-        if stripped == "---":
+        if description or (not front and _DESCRIPTION.fullmatch(stripped)):
+            description = "}" not in stripped
+        elif stripped == "---":
             front = not front
         elif not front and stripped and not stripped.startswith(("%%", "```")):
             for part in _split_outside_quotes(stripped):
@@ -131,19 +135,24 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _joined_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines; a quoted text that begins with a backtick may go on in the next lines."""
+    """Yield the lines; a quoted text may go on in the next lines."""
     pending: tuple[int, str] | None = None
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         first, before = pending or (number, "")
         joined = f"{before}<br>{line.strip()}" if pending else line
         if len(joined) > MAX_LINE_LENGTH:
             raise at_line(number, f"this line has more than {MAX_LINE_LENGTH:,} characters")
-        is_open = joined.rfind('"`') > joined.rfind('`"') and number - first < MAX_LABEL_LINES
+        is_open = number - first < MAX_LABEL_LINES and _has_open_quote(joined)
         pending = (first, joined) if is_open else None
         if pending is None:
             yield first, joined
     if pending is not None:
         yield pending
+
+
+def _has_open_quote(line: str) -> bool:
+    is_comment = line.lstrip().startswith("%%")
+    return not is_comment and (line.count('"') % 2 == 1 or line.rfind('"`') > line.rfind('`"'))
 
 
 def _split_outside_quotes(line: str) -> Iterator[str]:

@@ -95,13 +95,15 @@ def build_plan(item_list: ItemList, *, include_done: bool) -> ImportedPlan:
     """
     by_key = _by_key(item_list.items)
     before = [_resolved(item, by_key, item_list) for item in item_list.items]
+    if not include_done:
+        before = _without_done(item_list.items, before)
     order = _sorted(item_list.items, before) if item_list.is_graph else range(len(item_list.items))
     _refuse_circle(item_list.items, before)
     chosen = [n for n in order if include_done or not item_list.items[n].done]
     left_out = len(item_list.items) - len(chosen)
     if not chosen:
         line = item_list.items[0].line if item_list.items else 1
-        why = f"all {left_out} tasks are done; --all imports them too" if left_out else "no tasks"
+        why = f"{_all_done(left_out)}; --all imports done tasks too" if left_out else "no tasks"
         raise at_line(line, why)
     if len(chosen) > MAX_STEPS:
         line = item_list.items[chosen[MAX_STEPS]].line
@@ -124,6 +126,10 @@ def build_plan(item_list: ItemList, *, include_done: bool) -> ImportedPlan:
     )
 
 
+def _all_done(count: int) -> str:
+    return f"all {count} tasks are done" if count > 1 else "the only task is done"
+
+
 def _by_key(items: Sequence[Item]) -> dict[str, int]:
     by_key: dict[str, int] = {}
     for number, item in enumerate(items):
@@ -143,6 +149,16 @@ def _resolved(item: Item, by_key: dict[str, int], item_list: ItemList) -> list[t
         elif not item_list.ignores_unknown:
             raise at_line(line, f"“{item.title}” depends on {key}, which is not in this file")
     return list(resolved.items())
+
+
+def _without_done(
+    items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]
+) -> list[list[tuple[int, int]]]:
+    """Return the references between items that are not done; the others order nothing."""
+    return [
+        [] if item.done else [edge for edge in edges if not items[edge[0]].done]
+        for item, edges in zip(items, before, strict=True)
+    ]
 
 
 def _sorted(items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]) -> list[int]:

@@ -1,6 +1,7 @@
 """Tasks of Task Master: `tasks.json`, with or without tags."""
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from waybook.importers.located_json import (
@@ -84,10 +85,13 @@ def _items(task: LocatedObject, *, subtasks: bool) -> Iterator[Item]:
             raise at_line(task.line, "a subtask is not a JSON object")
     after = [str(reference).strip() for reference in list_field(task, "dependencies")]
     if subtasks:
-        siblings = {key_field(part) for part in parts}
-        for part in parts:
-            yield _subtask(key, part, siblings, after)
-        after += [f"{key}.{key_field(part)}" for part in parts]
+        keys = _subtask_keys(key, parts)
+        siblings: dict[str, list[str]] = defaultdict(list)
+        for own, part in zip(keys, parts, strict=True):
+            siblings[key_field(part)].append(own)
+        for own, part in zip(keys, parts, strict=True):
+            yield _subtask(own, part, siblings, after)
+        after += keys
     text = _text(task)
     if not subtasks and parts:
         text += "\n\nSubtasks:\n" + "\n".join(_line(part) for part in parts)
@@ -101,15 +105,31 @@ def _items(task: LocatedObject, *, subtasks: bool) -> Iterator[Item]:
     )
 
 
+def _subtask_keys(parent: str, parts: Sequence[LocatedObject]) -> list[str]:
+    """Return a key for each subtask; Task Master itself has written subtasks with equal ids."""
+    keys: dict[str, None] = {}
+    for place, part in enumerate(parts, start=1):
+        key = f"{parent}.{key_field(part)}"
+        keys[f"{key} at place {place}" if key in keys else key] = None
+    return [*keys]
+
+
 def _subtask(
-    parent: str, part: LocatedObject, siblings: set[str], parent_after: Sequence[str]
+    key: str,
+    part: LocatedObject,
+    siblings: Mapping[str, Sequence[str]],
+    parent_after: Sequence[str],
 ) -> Item:
     """Return a subtask, which also waits for what its parent waits for."""
     references = [str(reference).strip() for reference in list_field(part, "dependencies")]
-    # A number names a subtask of the same task; “5.2” names a subtask of any task.
-    after = [f"{parent}.{r}" if r in siblings and "." not in r else r for r in references]
+    # A number names the subtasks of the same task that have it; “5.2” those of any task.
+    after = [
+        target
+        for reference in references
+        for target in (siblings.get(reference) if "." not in reference else None) or [reference]
+    ]
     return Item(
-        key=f"{parent}.{key_field(part)}",
+        key=key,
         title=required_text(part, "title"),
         text=_text(part),
         line=part.line,
