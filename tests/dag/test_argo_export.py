@@ -191,6 +191,10 @@ CYCLE = make_argo(make_node("a", "Pod", "Running", "b"), make_node("b", "Pod", "
             {**make_argo(), "status": {"compressedNodes": "H4sI"}},
             "status.compressedNodes: the nodes are compressed; export the workflow with: argo get",
         ),
+        (
+            make_argo(make_node("wf", "StepGroup", "Running")),
+            "status.nodes: the run has no tasks to report on",
+        ),
         (LOOP, "status.nodes['wf'].children: the nodes lead back to themselves"),
         (CYCLE, "status.nodes: the steps wait for each other: b → a → b"),
     ],

@@ -116,7 +116,7 @@ def random_argo(chance: Random) -> Body:
     nodes = [
         make_node(
             name,
-            chance.choice(ARGO_GROUPS + ARGO_WORK),
+            chance.choice(ARGO_GROUPS + ARGO_WORK) if place else "Pod",
             chance.choice(ARGO_PHASES),
             *(after for after in names[place + 1 :] if chance.random() < 0.4),
             boundaryID="wf",

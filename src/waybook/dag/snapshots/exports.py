@@ -172,6 +172,8 @@ def snapshot_of(run: ExportedRun, place: str) -> Snapshot:
     Raises:
         InvalidInput: the run has no tasks, or its dependencies form no DAG.
     """
+    if not run.steps:
+        raise invalid_at(place, "the run has no tasks to report on")
     edges = tuple(dict.fromkeys(run.edges))
     if len(edges) > MAX_EDGES:
         raise invalid_at(place, f"there are more than {MAX_EDGES} dependencies between the tasks")
