@@ -99,6 +99,7 @@ async def test_get_next_step_plan_awaiting_review_returns_review(
             "requestedBy": "ann",
             "reviewUrl": f"http://127.0.0.1:8750/plans/{plan['planId']}#review",
         },
+        "retryAfterSeconds": 30,
         "next": reply["next"],
     }
     assert reply["next"]["tool"] == "get_next_step"

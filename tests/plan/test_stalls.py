@@ -27,6 +27,7 @@ from waybook.plan.progress import (
     resume_plan,
     stall_threshold,
     stalled_steps,
+    time_until_stall,
 )
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.states import PlanStatus, StepStatus
@@ -63,6 +64,16 @@ def test_stalled_steps_recent_heartbeat_prevents_stall() -> None:
     assert last_heartbeat(seen) == NOON + timedelta(minutes=20)
     assert last_heartbeat(make_step()) is None
     assert last_heartbeat(make_step(S.IN_PROGRESS, in_progress_since=None)) is None
+
+
+def test_time_until_stall_is_that_of_the_next_step_to_stall() -> None:
+    seen = make_step(S.IN_PROGRESS, last_seen_at=NOON + timedelta(minutes=20))
+    short = make_step(S.IN_PROGRESS, stall_seconds=60)
+    plan = make_plan(seen, short, make_step())
+    assert time_until_stall(plan, now=NOON) == timedelta(minutes=1)
+    assert time_until_stall(plan, now=NOON + timedelta(minutes=2)) == timedelta(minutes=48)
+    assert time_until_stall(plan, now=NOON + timedelta(minutes=51)) is None
+    assert time_until_stall(make_plan(make_step()), now=NOON) is None
 
 
 def test_detect_stall_sets_plan_stalled_and_records_minutes() -> None:

@@ -39,7 +39,7 @@ async def start_run(agent: AgentClient) -> Body:
 async def next_job(agent: AgentClient) -> Body:
     run = await agent.run()
     filters = {"modelId": "a", "jobTypes": ["PLAN", "EXECUTE"], "another": False}
-    return {"runId": run["runId"], **filters}
+    return {"runId": run["runId"], **filters, "waitSeconds": 0}
 
 
 async def job_result(agent: AgentClient) -> Body:

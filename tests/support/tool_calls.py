@@ -37,7 +37,7 @@ async def _create(_: AgentClient) -> Body:
 
 
 async def _next(agent: AgentClient) -> Body:
-    return {"planId": (await agent.plan())["planId"], "another": False}
+    return {"planId": (await agent.plan())["planId"], "another": False, "waitSeconds": 0}
 
 
 async def _submit(agent: AgentClient) -> Body:

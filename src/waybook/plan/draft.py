@@ -33,7 +33,8 @@ from waybook.plan.ordering import renumber, resolve_dependencies
 from waybook.plan.rows import condition_row, new_step, step_row, text_of
 from waybook.plan.states import CLOSED_PLAN, DONE_STEP, PlanStatus, StepStatus, move_plan, move_step
 
-#: Longest time that a call may wait for a free step; clients give up after a minute.
+#: Maximum time in seconds for which a call waits. It is shorter than the shortest common time limit
+#: of clients and proxies for a call, which is 60 seconds.
 MAX_WAIT_SECONDS = 55
 NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 ReplyT_co = TypeVar("ReplyT_co", covariant=True)

@@ -177,6 +177,18 @@ def stalled_steps(
     return tuple((step, gap) for step, gap in silent if gap > stall_threshold(plan, step, patience))
 
 
+def time_until_stall(
+    plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
+) -> timedelta | None:
+    """Return the time until the next step stalls without a heartbeat; None if none can stall."""
+    left = (
+        stall_threshold(plan, step, patience) - (now - seen)
+        for step in plan.steps
+        if (seen := last_heartbeat(step)) is not None
+    )
+    return min((gap for gap in left if gap >= timedelta()), default=None)
+
+
 def newly_stalled(
     plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> tuple[tuple[Step, timedelta], ...]:

@@ -2,12 +2,20 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Protocol
 from uuid import UUID
 
 from starlette.requests import Request
 
-from waybook.app.request.caller import Answer, Caller, ReadableDocument, ReadableOutput
+from waybook.app.request.caller import (
+    Answer,
+    Caller,
+    ReadableDocument,
+    ReadableOutput,
+    WaitHooks,
+    keep_slot,
+)
 from waybook.app.skills.skill import Skill
 from waybook.errors import RateLimited, WaybookError
 from waybook.store.driver.bus import Bus
@@ -15,6 +23,9 @@ from waybook.store.driver.bus import Bus
 #: Name of the request state attribute that is True if the rate limiter admitted the request, and
 #: False if it refused the request.
 RATE_COUNTED: Final = "counted"
+#: Name of the request state attribute with the function that releases the request's slot in the
+#: concurrency limiter.
+RELEASE_SLOT: Final = "release_slot"
 
 
 class DispatcherPort(Protocol):
@@ -78,7 +89,13 @@ class ToolGateway:
             dispatcher, caller = await self._entering(request, tool)
         except WaybookError as error:
             return Answer(error.as_json(), is_error=True)
+        caller = replace(caller, hooks=self._wait_hooks(request))
         return await dispatcher.dispatch(caller, tool, arguments)
+
+    def _wait_hooks(self, request: Request | None) -> WaitHooks:
+        state = None if request is None else request.state
+        release_slot = getattr(state, RELEASE_SLOT, keep_slot)
+        return WaitHooks(release_slot, partial(self.still_authorized, request))
 
     async def document(self, request: Request | None, resource_id: str) -> ReadableDocument:
         """Return a rendered document that the caller may read.

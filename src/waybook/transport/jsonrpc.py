@@ -128,6 +128,18 @@ def tool_called(message: Mapping[str, object]) -> str | None:
     return None
 
 
+def may_wait(message: Mapping[str, object]) -> bool:
+    """Return whether the message calls a tool that may wait before it answers.
+
+    >>> may_wait({"method": "tools/call", "params": {"arguments": {"waitSeconds": 55}}})
+    True
+    """
+    match message:
+        case {"method": "tools/call", "params": {"arguments": {"waitSeconds": seconds}}}:
+            return bool(seconds)
+    return False
+
+
 def error_body(code: str, message: str, **details: object) -> dict[str, object]:
     """Return the body of a transport error, in the format of the tool dispatcher.
 

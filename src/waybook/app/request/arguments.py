@@ -61,9 +61,9 @@ Text = Annotated[
     str, StringConstraints(min_length=1, max_length=20_000), AfterValidator(refuse_blank)
 ]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-PlanIdField = Annotated[Id, Field(description="id of the plan")]
-StepIdField = Annotated[Id, Field(description="id of the step")]
-RunIdField = Annotated[Id, Field(description="id of the run")]
+PlanIdField = Annotated[Id, Field(description="the plan")]
+StepIdField = Annotated[Id, Field(description="the step")]
+RunIdField = Annotated[Id, Field(description="the run")]
 StageSlugField = Annotated[Id, Field(description="slug of the stage")]
 DetailField = Annotated[bool, Field(description="long form")]
 #: Attempt number of a step or job, limited to the range of its database column.
@@ -219,13 +219,13 @@ class ReadArguments(ToolArguments):
 class SessionArguments(ToolArguments):
     """Arguments of a tool whose behavior depends on the caller's session."""
 
-    session_id: Id | None = Field(default=None, description="your conversation; same in all calls")
+    session_id: Id | None = Field(default=None, description="one per conversation")
 
 
 class MutatingArguments(SessionArguments):
     idempotency_key: Id | None = Field(
         default=None,
-        description="retries with the same key count once",
+        description="retries count once",
     )
 
 

@@ -4,7 +4,8 @@ The module imports nothing else from `app`, so that a transport can start before
 of it. It also has the scope check for operations that are not tools.
 """
 
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -15,6 +16,25 @@ from waybook.errors import Forbidden
 #: Maximum size in bytes of a reply body as JSON. The size is limited because serializing a megabyte
 #: takes up to a hundred milliseconds, during which every other call of the process waits.
 MAX_REPLY_BYTES: Final = 256 * 1024
+
+
+def keep_slot() -> None:
+    """Do nothing, because the transport does not limit concurrent calls."""
+
+
+async def stay_authorized() -> bool:
+    """Return True, because the caller has no credential that could become invalid."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class WaitHooks:
+    """Functions of the transport for a call that waits."""
+
+    #: Function that lets another call of the org run while this one waits.
+    release_slot: Callable[[], None] = keep_slot
+    #: Function that checks the caller's credential again after a wait.
+    still_authorized: Callable[[], Awaitable[bool]] = stay_authorized
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +51,7 @@ class Caller:
     credential: str | None = None
     #: Whether the transport has already counted this call against the rate limit.
     rate_counted: bool = False
+    hooks: WaitHooks = field(default=WaitHooks(), compare=False, repr=False)
 
     @property
     def principal(self) -> str:

@@ -106,7 +106,7 @@ class StepConditionArgument(Nested):
 
     condition_expression: str = Field(description="CEL over its result: result.n == 0")
     if_true_action: Literal["continue", "skip_to", "add_steps", "repeat", "fail"] = Field(
-        description="what to do if true"
+        description="if true"
     )
     action_params: LenientJson[ActionParams] | None = Field(
         default=None, description="for ifTrueAction"
@@ -129,7 +129,7 @@ class StepConditionArgument(Nested):
 class ConditionArgument(StepConditionArgument):
     """Branching condition of a new plan, which names its step."""
 
-    after_step_order: int = Field(description="order of the tested step")
+    after_step_order: int = Field(description="the tested step")
 
     def new_condition(self) -> NewCondition:
         """Convert the condition argument to the type that the plan rules use."""

@@ -18,6 +18,7 @@ from waybook.app.request.loop_health import LoopHealth
 from waybook.app.request.portable_search import PortableSearch
 from waybook.app.request.rate_limit import TokenBuckets
 from waybook.app.request.vector_cache import DEFAULT_MAX_BYTES, VectorCache, make_vectors
+from waybook.app.request.wait_queue import WaitingCalls
 from waybook.app.skills.skill import Skill
 from waybook.errors import EndpointFailed, Misconfigured
 from waybook.integrations.llm_messages import Model
@@ -177,6 +178,8 @@ class Services:
     model_seconds: float = 55
     #: Event bus that announces committed changes within this process.
     bus: Bus = field(default_factory=Bus)
+    #: Calls that wait until work is free.
+    waiting: WaitingCalls = field(default_factory=WaitingCalls)
     #: Rate limiter for the calls of each org; None if calls are not limited.
     rate_limit: TokenBuckets | None = None
     #: Times at which API tokens were used, collected here until they are written to the database.

@@ -117,6 +117,18 @@ class Bus:
         """Return the org's position in the event stream, to resume from it without a gap."""
         return f"{self.sender}.{self._counted(org_id)}"
 
+    def events_since(self, org_id: UUID, since: str) -> list[ChangeEvent] | None:
+        """Return the org's events after this position, or None if some are no longer known."""
+        sender, _, number = since.partition(".")
+        known = number.isascii() and number.isdigit() and sender == self.sender
+        missed = self._counted(org_id) - int(number[:18]) if known else -1
+        if missed == 0:
+            return []
+        recent_events = [event for other, event in self._recent if other == org_id]
+        if not 0 < missed <= len(recent_events):
+            return None
+        return recent_events[len(recent_events) - missed :]
+
     def subscribed_orgs(self) -> list[UUID]:
         """Return the orgs that have at least one subscriber."""
         return list(self._subscribers)
@@ -160,14 +172,11 @@ class Bus:
     def _catch_up(self, org_id: UUID, subscriber: Subscriber, since: str) -> None:
         if not since:
             return
-        sender, _, number = since.partition(".")
-        known = number.isascii() and number.isdigit() and sender == self.sender
-        missed = self._counted(org_id) - int(number[:18]) if known else -1
-        recent_events = [event for other, event in self._recent if other == org_id]
-        if not 0 <= missed <= len(recent_events):
+        missed = self.events_since(org_id, since)
+        if missed is None:
             subscriber.on_gap()
             return
-        for event in recent_events[len(recent_events) - missed :]:
+        for event in missed:
             subscriber.on_event(event)
 
     def _counted(self, org_id: UUID) -> int:

@@ -29,6 +29,7 @@ from waybook.store.runs.rows import (
     RenderedRow,
     RenderRow,
     RunIdRow,
+    SecondsRow,
     WorkerRow,
 )
 
@@ -44,6 +45,7 @@ SQL = load(
     claimable_job_for_model=JobRow,
     failed_jobs=JobRow,
     to_render=RenderRow,
+    seconds_until_claimable=SecondsRow,
     open_jobs=OpenJobsRow,
     workers=WorkerRow,
     failures=FailedJobRow,
@@ -118,6 +120,16 @@ def run_with_claimable_job_statement(request: JobRequest) -> Statement:
         job_type=request.job_type,
         lease=request.lease_seconds,
         **_holder_values(request),
+    )
+
+
+def seconds_until_claimable_statement(run_id: str | None, request: JobRequest) -> Statement:
+    """Select the seconds until a job becomes claimable by time alone, in a run or in any run."""
+    return SQL["seconds_until_claimable"](
+        run_id=run_id,
+        model=request.model,
+        job_type=request.job_type,
+        lease=request.lease_seconds,
     )
 
 

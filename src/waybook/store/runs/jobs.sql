@@ -72,6 +72,20 @@ select found.run_id::text
  order by found.turn
  limit 1;
 
+-- name: seconds_until_claimable
+-- Return the seconds until the next open job becomes claimable by time alone: when its delay or the
+-- lease of its holder ends. No run id means any run.
+select extract(epoch from min(case when j.status = 'processing'
+                                   then greatest(j.seen_at, j.started_at)
+                                        + %(lease)s * interval '1 second'
+                                   else j.ready_at end) - app_now())::float8 as seconds
+  from job j
+ where j.completed_at is null
+   and j.job_type <> 'RENDER'
+   and (%(run_id)s::uuid is null or j.run_id = %(run_id)s::uuid)
+   and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
+   and (%(model)s::text is null or j.model = %(model)s::text);
+
 -- name: open_jobs
 -- Return the number of open jobs per step, status and model, among the first jobs of a run up to a
 -- limit.

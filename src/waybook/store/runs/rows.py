@@ -161,6 +161,10 @@ class RenderRow(NamedTuple):
     content: str
 
 
+class SecondsRow(NamedTuple):
+    seconds: float | None
+
+
 class OpenJobsRow(NamedTuple):
     """Open jobs of a step, counted by status and model."""
 

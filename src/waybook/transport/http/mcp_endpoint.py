@@ -1,9 +1,11 @@
 """Stateless MCP endpoint: one POST request, one response, no sessions."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 
+import anyio
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
@@ -18,6 +20,7 @@ from waybook.transport.jsonrpc import (
     APPS_SESSION,
     InvalidMessage,
     declares_apps,
+    may_wait,
     read_message,
     tool_with_progress,
 )
@@ -63,7 +66,27 @@ class McpEndpoint:
         manager = self.streamed if streams else self.plain
         if declares_apps(message):
             send = with_header(send, b"mcp-session-id", APPS_SESSION.encode())
-        await manager.handle_request(scope, replay_body(body, receive), send)
+        handling = manager.handle_request(scope, replay_body(body, receive), send)
+        await (cancel_on_disconnect(receive, handling) if may_wait(message) else handling)
+
+
+async def cancel_on_disconnect(receive: Receive, handling: Awaitable[None]) -> None:
+    """Handle a request, and cancel this when the client disconnects.
+
+    Work must not be handed out to a client that is no longer there to receive it.
+    """
+
+    async def watch(scope: anyio.CancelScope) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        scope.cancel()
+
+    with anyio.CancelScope() as scope:
+        watching = asyncio.create_task(watch(scope))
+        try:
+            await handling
+        finally:
+            watching.cancel()
 
 
 def with_header(send: Send, name: bytes, value: bytes) -> Send:

@@ -59,7 +59,7 @@ def escape_label(text: str) -> str:
 
 
 def collect_metrics(dispatcher: Dispatcher) -> Iterator[Metric]:
-    """Yield counts since this process started: tool calls, and calls missing from the log."""
+    """Yield counts since this process started, and the number of calls that wait now."""
     for (tool, outcome), count in sorted(dispatcher.counted.items()):
         yield Metric(
             name="waybook_calls_total",
@@ -73,6 +73,12 @@ def collect_metrics(dispatcher: Dispatcher) -> Iterator[Metric]:
         help="Calls that were answered but not logged.",
         kind="counter",
         value=dispatcher.calls.dropped,
+    )
+    yield Metric(
+        name="waybook_waiting_calls",
+        help="Calls that wait until work is free.",
+        kind="gauge",
+        value=len(dispatcher.services.waiting),
     )
 
 

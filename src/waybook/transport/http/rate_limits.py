@@ -6,8 +6,9 @@ without involving the protocol library.
 
 A process has one CPU core, and concurrent requests share it: with a hundred requests of one org in
 progress, a request of another org would wait for a hundred others. So only a few requests of each
-org run at a time and the rest wait. A request releases its slot when it starts to respond, or after
-half a second: by then it is waiting for a lock or a model, not for the CPU.
+org run at a time and the rest wait. A request releases its slot when it starts to respond, when it
+waits until work is free, or after half a second: by then it is waiting for a lock or a model, not
+for the CPU.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from waybook.app.request.caller import Caller
 from waybook.errors import RateLimited, WaybookError
-from waybook.transport.gateway import RATE_COUNTED, ToolGateway
+from waybook.transport.gateway import RATE_COUNTED, RELEASE_SLOT, ToolGateway
 from waybook.transport.http.responses import json_response, retry_after_header
 from waybook.transport.jsonrpc import compact_json, tool_called
 
@@ -188,6 +189,7 @@ def throttle_requests(pace: RequestThrottle, app: ASGIApp) -> ASGIApp:
                     give_up()  # an event stream must not keep its slot
                 await send(message)
 
+            setattr(Request(scope).state, RELEASE_SLOT, give_up)
             await app(scope, receive, answering)
 
     return guarded

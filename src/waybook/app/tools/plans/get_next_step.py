@@ -1,6 +1,7 @@
 """get_next_step: claim the next step of a plan, or return why none is available."""
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final, assert_never
 
@@ -24,6 +25,15 @@ from waybook.app.request.reply import (
 )
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool, output_schema
+from waybook.app.request.wait_queue import Nothing, Subject
+from waybook.app.request.waiting import (
+    RETRY_AFTER_PERSON_SECONDS,
+    RETRY_AFTER_WORK_SECONDS,
+    Attempt,
+    WaitSeconds,
+    answer_or_wait,
+)
+from waybook.core.events import PLAN
 from waybook.json_values import Body, Json
 from waybook.plan.draft import Decision
 from waybook.plan.model import Plan, Step, StepId
@@ -35,10 +45,12 @@ from waybook.plan.next_step import (
     PlanFailed,
     ReplacedHolder,
     StepReady,
+    is_paused,
     next_step,
     replaces_silent_holder,
 )
 from waybook.plan.output import is_missing, latest
+from waybook.plan.progress import time_until_stall
 from waybook.store.plans import details, load
 
 #: Maximum number of artifacts of earlier attempts that a reply lists.
@@ -49,10 +61,15 @@ NO_NOTES: Final[Mapping[StepId, str]] = MappingProxyType({})
 class GetNextStep(MutatingArguments):
     plan_id: PlanIdField
     another: bool = Field(default=False, description="besides the step you hold")
+    wait_seconds: WaitSeconds | None = Field(default=None, description="wait for one, max 55")
 
 
 async def get_next_step(ctx: RequestContext, args: GetNextStep) -> ToolReply:
     """Start the plan's next pending step and return it, or return why none is available."""
+    return await answer_or_wait(ctx, args.wait_seconds, partial(_try_answer, ctx, args))
+
+
+async def _try_answer(ctx: RequestContext, args: GetNextStep, attempt: Attempt) -> ToolReply:
     locked = LockedPlan(ctx, plan_id=args.plan_id, candidates=True, review=False, cached=True)
 
     async def decide() -> PlanProposal | None:
@@ -62,10 +79,27 @@ async def get_next_step(ctx: RequestContext, args: GetNextStep) -> ToolReply:
             another=args.another,
             patience=ctx.services.stall_threshold,
         )
+        attempt.nothing = _nothing_yet(locked, decision.reply)
         body = await next_step_reply(locked, decision, decision.reply)
-        return None if body is None else Proposal(decision, body)
+        if body is None:
+            return None
+        body |= attempt.retry_advice()
+        return Proposal(decision, body, is_answer=attempt.is_answer)
 
     return await update(locked, decide)
+
+
+def _nothing_yet(locked: LockedPlan, reply: NextStep) -> Nothing | None:
+    """Return why the call has to wait, or None if the reply is its answer."""
+    plan, subject = locked.plan, Subject(PLAN, locked.plan.id)
+    if not isinstance(reply, AwaitingReview | NothingPending):
+        return None
+    is_review = isinstance(reply, AwaitingReview)
+    retry_after = RETRY_AFTER_PERSON_SECONDS if is_review else RETRY_AFTER_WORK_SECONDS
+    if is_paused(plan):
+        return Nothing(subject, retry_after)
+    gap = time_until_stall(plan, now=locked.now, patience=locked.ctx.services.stall_threshold)
+    return Nothing(subject, retry_after, None if gap is None else gap.total_seconds())
 
 
 async def next_step_reply(
@@ -222,7 +256,7 @@ TOOL = Tool(
     description=(
         "Take the next step of a plan, or the step you hold. Do it, then call submit_step_result "
         "with its stepId and attempt. status: step_ready; awaiting_review (a person decides); "
-        "no_pending_steps (try later); plan_complete; plan_failed."
+        "no_pending_steps (use waitSeconds); plan_complete; plan_failed."
     ),
     arguments=GetNextStep,
     output_schema=output_schema(status="string"),

@@ -52,7 +52,7 @@ class GetResearchContext(SessionArguments):
         default=None,
         ge=MIN_TOKENS,
         le=MAX_TOKENS,
-        description="maximum tokens of the reply",
+        description="reply limit",
     )
     detail: DetailField = False
     # The published schema does not contain these arguments. An agent gets them from a reply, in the

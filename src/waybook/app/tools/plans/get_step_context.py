@@ -40,7 +40,7 @@ class GetStepContext(ReadArguments):
         default=None,
         ge=MIN_TOKENS,
         le=MAX_TOKENS,
-        description="maximum tokens of the reply",
+        description="reply limit",
     )
     # The published schema does not contain these arguments. An agent gets them from a reply, in the
     # next call that the reply suggests.

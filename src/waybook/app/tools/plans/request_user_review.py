@@ -28,7 +28,7 @@ class RequestUserReview(MutatingArguments):
     questions: LenientJson[list[Line]] | None = Field(
         default=None, max_length=50, description="for the person"
     )
-    result_summary: AnyJson = Field(default=None, description="result of the step if approved")
+    result_summary: AnyJson = Field(default=None, description="result if approved")
 
 
 async def request_user_review(ctx: RequestContext, args: RequestUserReview) -> ToolReply:

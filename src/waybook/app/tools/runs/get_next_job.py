@@ -21,6 +21,15 @@ from waybook.app.request.reply import (
 )
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
 from waybook.app.request.tool import RUNS, Tool, output_schema
+from waybook.app.request.wait_queue import Nothing, Subject
+from waybook.app.request.waiting import (
+    RETRY_AFTER_PERSON_SECONDS,
+    RETRY_AFTER_WORK_SECONDS,
+    Attempt,
+    WaitSeconds,
+    answer_or_wait,
+)
+from waybook.core.events import RUN
 from waybook.dag.model import JobStatus, JobType
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
@@ -59,10 +68,15 @@ class GetNextJob(MutatingArguments):
         default=None, description="only these types: PLAN, EXECUTE"
     )
     another: bool = Field(default=False, description="true: a second job besides the one you hold")
+    wait_seconds: WaitSeconds | None = Field(default=None, description="wait for one, max 55")
 
 
 async def get_next_job(ctx: RequestContext, args: GetNextJob) -> ToolReply:
     """Claim the next free job and return it with its inputs, or return why none is available."""
+    return await answer_or_wait(ctx, args.wait_seconds, partial(_try_answer, ctx, args))
+
+
+async def _try_answer(ctx: RequestContext, args: GetNextJob, attempt: Attempt) -> ToolReply:
     wanted = _to_job_request(ctx, args)
     for _ in range(MAX_CLAIM_ATTEMPTS):
         run_id = (
@@ -71,10 +85,10 @@ async def get_next_job(ctx: RequestContext, args: GetNextJob) -> ToolReply:
         if run_id is None:
             break
         locked = LockedRun(ctx, run_id, *claim_statements(run_id, wanted))
-        reply = await update(locked, partial(claim_job, locked))
+        reply = await update(locked, partial(claim_job, locked, wanted, attempt))
         if reply is not JOB_GIVEN_UP:
             return reply
-    return await _nothing_anywhere(ctx, args)
+    return await _nothing_anywhere(ctx, args, wanted, attempt)
 
 
 def _to_job_request(ctx: RequestContext, args: GetNextJob) -> JobRequest:
@@ -116,23 +130,28 @@ async def take_following_job(
         lease_seconds=ctx.services.lease.total_seconds(),
         holder=ctx.actor().holder,
     )
+    attempt = Attempt(is_last=True)
     statements = claim_statements(locked.run.id, wanted)
     for _ in range(MAX_CLAIM_ATTEMPTS):
         await locked.write_and_reload(proposal, *statements)
-        proposal = await claim_job(locked)
+        proposal = await claim_job(locked, wanted, attempt)
         if proposal.body is not JOB_GIVEN_UP:
             return proposal
     body = _nothing(NothingReady(()), locked.run)
     return Proposal(RunDecision(NothingReady(()), locked.run), body)
 
 
-async def claim_job(locked: LockedRun) -> RunProposal:
+async def claim_job(locked: LockedRun, wanted: JobRequest, attempt: Attempt) -> RunProposal:
     """Decide which job the caller gets, from the jobs that `claim_statements` selected."""
     mine, free = (jobs.first_job(rows) for rows in locked.results)
     open_jobs: tuple[OpenJobs, ...] = ()
+    free_in: float | None = None
     if mine is None and free is None:
-        (rows,) = await locked.send(jobs.open_statement(locked.run.id, MAX_OPEN_LISTED))
-        open_jobs = jobs.read_open(rows)
+        rows, (gap,) = await locked.send(
+            jobs.open_statement(locked.run.id, MAX_OPEN_LISTED),
+            jobs.seconds_until_claimable_statement(locked.run.id, wanted),
+        )
+        open_jobs, free_in = jobs.read_open(rows), gap.seconds
     decision = next_job(
         locked.run,
         locked.compiled_dag,
@@ -144,7 +163,25 @@ async def claim_job(locked: LockedRun) -> RunProposal:
     before, reply = (free,) if free else (), decision.reply
     if isinstance(reply, AttemptsExhausted):
         return Proposal(decision, JOB_GIVEN_UP, jobs=before, is_answer=False)
-    return Proposal(decision, await _reply(locked, reply), jobs=before)
+    attempt.nothing = _nothing_yet(reply, _subject(locked.run.id, wanted), free_in)
+    body = {**await _reply(locked, reply), **attempt.retry_advice()}
+    return Proposal(decision, body, jobs=before, is_answer=attempt.is_answer)
+
+
+def _subject(run_id: str | None, wanted: JobRequest) -> Subject:
+    """Return what a call waits for. A job that does not fit one call may fit another."""
+    return Subject(RUN, run_id, (wanted.model, wanted.job_type))
+
+
+def _nothing_yet(reply: NextJob, subject: Subject, free_in: float | None) -> Nothing | None:
+    """Return why the call has to wait, or None if the reply is its answer."""
+    match reply:
+        case AwaitingFeedback():
+            return Nothing(subject, RETRY_AFTER_PERSON_SECONDS)
+        case NothingReady():
+            return Nothing(subject, RETRY_AFTER_WORK_SECONDS, free_in)
+        case _:
+            return None
 
 
 async def _reply(locked: LockedRun, reply: NextJob) -> Body:
@@ -225,7 +262,9 @@ def _nothing(nothing: NothingReady, run: Run) -> Body:
     return fit_reply(body, ("open",), look)
 
 
-async def _nothing_anywhere(ctx: RequestContext, args: GetNextJob) -> ToolReply:
+async def _nothing_anywhere(
+    ctx: RequestContext, args: GetNextJob, wanted: JobRequest, attempt: Attempt
+) -> ToolReply:
     why = "no run has a job for you now; see the runs there are, or start one"
     fields: Body = {"runId": args.run_id} if args.run_id else {}
     body: Body = {
@@ -234,13 +273,18 @@ async def _nothing_anywhere(ctx: RequestContext, args: GetNextJob) -> ToolReply:
         "open": [],
         "next": next_call("list_dags", why),
     }
+    locked = OpenTransaction(ctx, jobs.seconds_until_claimable_statement(None, wanted))
 
     # Store the answer although there is nothing to lock, so that a repeated call gets the same
     # answer.
     async def decide() -> Proposal[Written]:
-        return Proposal(Written([]), body)
+        ((gap,),) = locked.results
+        subject = _subject(args.run_id, wanted)
+        attempt.nothing = Nothing(subject, RETRY_AFTER_WORK_SECONDS, gap.seconds)
+        reply = {**body, **attempt.retry_advice()}
+        return Proposal(Written([]), reply, is_answer=attempt.is_answer)
 
-    return await update(OpenTransaction(ctx), decide)
+    return await update(locked, decide)
 
 
 TOOL = Tool(
@@ -249,7 +293,7 @@ TOOL = Tool(
     description=(
         "Take a job of a run, or get the job you hold again: prompt, inputs, documents to write. "
         "Then call submit_job_result with its jobId and attempt. status: job_ready; nothing_ready "
-        "(try later); awaiting_feedback (a person decides); stage_failed; run_complete."
+        "(use waitSeconds); awaiting_feedback (a person decides); stage_failed; run_complete."
     ),
     arguments=GetNextJob,
     output_schema=output_schema(status="string"),

@@ -1,0 +1,274 @@
+"""Queues of waiting calls, one for each plan or run and filter, woken by change events.
+
+A change event lets only the first call of a queue try again: if the call gets its answer, the next
+call tries; if it still finds nothing, it stays first and no other call tries. So one freed step
+costs a few attempts, no matter how many calls wait.
+"""
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple, Protocol
+from uuid import UUID
+
+from waybook.core.events import ChangeEvent
+from waybook.json_values import Body
+from waybook.store.driver.bus import Bus
+
+#: Maximum number of waiting calls of one process, and of one org in it. A call beyond these numbers
+#: is answered at once.
+MAX_WAITING: Final = 4_000
+MAX_WAITING_OF_ORG: Final = 1_000
+#: Minimum time in seconds between two attempts in one queue that find nothing, so that many changes
+#: of a plan or run cost few attempts.
+MIN_PAUSE_SECONDS: Final = 0.02
+#: Time in seconds added to the end of a lease or a stall threshold, because the database compares
+#: it with its own clock.
+TIMER_MARGIN_SECONDS: Final = 0.1
+#: Time in seconds until the next attempt if work should be free by now, but was not handed out.
+OVERDUE_SECONDS: Final = 1.0
+
+
+class Subject(NamedTuple):
+    """Plan or run that a call waits for, and the filters that decide which of its work fits."""
+
+    kind: str
+    #: Id of the plan or run; None if the call waits for any run.
+    id: str | None
+    filters: Hashable = ()
+
+
+class Nothing(NamedTuple):
+    """Reason why a call has to wait."""
+
+    subject: Subject
+    #: Seconds after which a client should repeat the call if it does not wait.
+    retry_seconds: int
+    #: Seconds until work becomes free by time alone, without a change event; None if never.
+    free_in: float | None = None
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class TimerLoop(Protocol):
+    """The part of an event loop that waiting needs."""
+
+    def time(self) -> float: ...
+
+    def call_at(self, when: float, callback: Callable[[], None], /) -> Timer: ...
+
+
+class Waiter:
+    """One waiting call."""
+
+    __slots__ = ("is_expired", "woken")
+
+    def __init__(self) -> None:
+        self.woken = asyncio.Event()
+        self.is_expired = False
+
+    def expire(self) -> None:
+        """End the wait, because its time is over."""
+        self.is_expired = True
+        self.woken.set()
+
+
+class WaitQueue:
+    """Calls that wait for work of the same plan or run, first come first served."""
+
+    def __init__(self, loop: TimerLoop) -> None:
+        self._loop = loop
+        self._waiters: dict[Waiter, None] = {}
+        #: Call that is trying; always the first one.
+        self._trying: Waiter | None = None
+        self._has_changed = False
+        self._quiet_until = -math.inf
+        self._timer: tuple[float, Timer] | None = None
+        #: Reply of the last attempt, which found nothing; it answers calls whose time is over.
+        self.reply: Body = {}
+        self.is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._waiters)
+
+    def join(self, waiter: Waiter) -> None:
+        self._waiters[waiter] = None
+
+    def leave(self, waiter: Waiter) -> None:
+        """Remove a call; if it was the one that tries, the next call tries."""
+        del self._waiters[waiter]
+        if self._trying is waiter:
+            self._trying = None
+            self._wake_first()
+        if not self._waiters:
+            self._stop_timer()
+
+    def wake(self) -> None:
+        """Let the first call try, because the plan or run has changed."""
+        self._has_changed = True
+        if self._loop.time() >= self._quiet_until:
+            self._wake_first()
+        else:
+            self._wake_at(self._quiet_until)
+
+    def start_trying(self) -> None:
+        """Note that an attempt begins, which sees every change so far."""
+        self._has_changed = False
+
+    def note_nothing(self, nothing: Nothing, reply: Body) -> None:
+        """Keep the result of an attempt, and wake the first call when work becomes free by time."""
+        self.reply = reply
+        if nothing.free_in is not None:
+            overdue = nothing.free_in <= 0
+            delay = OVERDUE_SECONDS if overdue else nothing.free_in + TIMER_MARGIN_SECONDS
+            self._wake_at(self._loop.time() + delay)
+
+    def stop_trying(self) -> None:
+        """Let the first call wait again; it tries soon if changes arrived while it tried."""
+        self._trying = None
+        self._quiet_until = self._loop.time() + MIN_PAUSE_SECONDS
+        if self._has_changed:
+            self._wake_at(self._quiet_until)
+
+    def close(self) -> None:
+        """Answer all calls, because the process is stopping."""
+        self.is_closed = True
+        for waiter in self._waiters:
+            waiter.woken.set()
+
+    def _wake_first(self) -> None:
+        if self._trying is None and self._waiters:
+            self._trying = next(iter(self._waiters))
+            self._trying.woken.set()
+
+    def _wake_at(self, when: float) -> None:
+        if self._timer is not None:
+            if self._timer[0] <= when:
+                return
+            self._timer[1].cancel()
+        self._timer = when, self._loop.call_at(when, self._on_time)
+
+    def _on_time(self) -> None:
+        self._timer = None
+        self._wake_first()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer[1].cancel()
+            self._timer = None
+
+
+class OrgQueues:
+    """Queues of one org, which subscribe to its change events while there are any."""
+
+    def __init__(self, loop: TimerLoop) -> None:
+        self._loop = loop
+        self._queues: dict[tuple[str, str | None], dict[Hashable, WaitQueue]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._queues)
+
+    def queue(self, subject: Subject) -> WaitQueue:
+        """Return the queue of a subject, which is created if necessary."""
+        queues = self._queues.setdefault((subject.kind, subject.id), {})
+        if subject.filters not in queues:
+            queues[subject.filters] = WaitQueue(self._loop)
+        return queues[subject.filters]
+
+    def discard(self, subject: Subject) -> None:
+        """Delete the queue of a subject if no call waits in it."""
+        queues = self._queues[subject.kind, subject.id]
+        if not queues[subject.filters]:
+            del queues[subject.filters]
+        if not queues:
+            del self._queues[subject.kind, subject.id]
+
+    def on_event(self, event: ChangeEvent) -> None:
+        """Wake the first call of each queue that waits for the changed plan or run."""
+        for subject_id in (event.id, None):
+            for queue in self._queues.get((event.kind, subject_id), {}).values():
+                queue.wake()
+
+    def on_gap(self) -> None:
+        """Wake the first call of every queue, because any plan or run may have changed."""
+        for queue in self._all():
+            queue.wake()
+
+    def on_close(self) -> None:
+        """Answer all calls, because the process is stopping."""
+        for queue in self._all():
+            queue.close()
+
+    def _all(self) -> Iterator[WaitQueue]:
+        for queues in self._queues.values():
+            yield from queues.values()
+
+
+class WaitingCalls:
+    """Waiting calls of this process."""
+
+    def __init__(
+        self,
+        most: int = MAX_WAITING,
+        most_of_org: int = MAX_WAITING_OF_ORG,
+        *,
+        loop: Callable[[], TimerLoop] = asyncio.get_running_loop,
+    ) -> None:
+        """Allow `most` waiting calls in all and `most_of_org` per org; `loop` has the timers."""
+        self._most, self._most_of_org = most, most_of_org
+        self._loop = loop
+        self._counts: Counter[UUID] = Counter()
+        self._queued = 0
+        self._orgs: dict[UUID, tuple[OrgQueues, Callable[[], None]]] = {}
+
+    def __len__(self) -> int:
+        """Return the number of calls in queues."""
+        return self._queued
+
+    def time(self) -> float:
+        """Return the time of the clock by which calls wait."""
+        return self._loop().time()
+
+    def has_capacity(self, org_id: UUID) -> bool:
+        """Return whether another call of the org may wait; first attempts count as well."""
+        return self._counts.total() < self._most and self._counts[org_id] < self._most_of_org
+
+    @contextmanager
+    def counted(self, org_id: UUID) -> Iterator[None]:
+        """Count one call of the org within the block."""
+        self._counts[org_id] += 1
+        try:
+            yield
+        finally:
+            self._counts[org_id] -= 1
+            if not self._counts[org_id]:
+                del self._counts[org_id]
+
+    @contextmanager
+    def queued(
+        self, bus: Bus, org_id: UUID, subject: Subject, deadline: float
+    ) -> Iterator[tuple[WaitQueue, Waiter]]:
+        """Add a call to the queue of its subject within the block."""
+        loop, waiter = self._loop(), Waiter()
+        if org_id not in self._orgs:
+            org_queues = OrgQueues(loop)
+            self._orgs[org_id] = org_queues, bus.subscribe(org_id, org_queues)
+        org_queues, unsubscribe = self._orgs[org_id]
+        queue = org_queues.queue(subject)
+        queue.join(waiter)
+        self._queued += 1
+        timer = loop.call_at(deadline, waiter.expire)
+        try:
+            yield queue, waiter
+        finally:
+            timer.cancel()
+            self._queued -= 1
+            queue.leave(waiter)
+            org_queues.discard(subject)
+            if not org_queues:
+                del self._orgs[org_id]
+                unsubscribe()

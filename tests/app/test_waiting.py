@@ -1,0 +1,462 @@
+"""get_next_step and get_next_job with waitSeconds: answers, timers, limits, and shutdown."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from org_env import AgentClient, Body, OrgEnv, make_step
+from sample_definitions import make_definition, make_recipe_step, make_stage
+from waiting_env import WaitingEnv, answered, canceled
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.request.caller import WaitHooks
+from waybook.core.events import ChangeEvent
+from waybook.store.driver import pg_notify
+from waybook.store.driver.bus import Bus
+
+
+@pytest.fixture
+def env(world: OrgEnv) -> WaitingEnv:
+    return WaitingEnv(world)
+
+
+async def chain(agent: AgentClient, steps: int = 2) -> Body:
+    """Create a plan in which each step depends on the one before."""
+    first, *others = range(1, steps + 1)
+    return await agent.plan(
+        [make_step(f"{first}."), *(make_step(f"{n}.", dependsOn=[n - 1]) for n in others)]
+    )
+
+
+async def two_models(agent: AgentClient) -> Body:
+    """Start a run with one PLAN job, followed by one EXECUTE job for each of two models."""
+    plan = make_recipe_step("plan", "all_to_one", jobType="PLAN", outputs=[{"documentKey": "plan"}])
+    stage = make_stage("work", plan, make_recipe_step("do"), edges=[("plan", "do")])
+    await agent.call("add_dag", definition=make_definition("two-steps", stage))
+    return await agent.run("two-steps")
+
+
+# Answers
+
+
+async def test_waiting_get_next_step_gets_step_that_becomes_free(env: WaitingEnv) -> None:
+    plan = await chain(env.agent)
+    taken = await env.agent.take(plan)
+    waiting = await env.started("get_next_step", planId=plan["planId"])
+    await env.agent.submit(taken)
+    reply = await answered(waiting)
+    assert (reply["status"], reply["stepOrder"]) == ("step_ready", 2)
+    assert "retryAfterSeconds" not in reply
+    assert len(env.calls) == 0
+
+
+async def test_waiting_call_accepts_plan_id_in_upper_case(env: WaitingEnv) -> None:
+    plan = await chain(env.agent)
+    taken = await env.agent.take(plan)
+    waiting = await env.started("get_next_step", planId=plan["planId"].upper())
+    await env.agent.submit(taken)
+    assert (await answered(waiting))["status"] == "step_ready"
+
+
+async def test_get_next_step_with_free_step_answers_without_waiting(env: WaitingEnv) -> None:
+    plan = await env.agent.plan(1)
+    reply = await env.agent.call("get_next_step", planId=plan["planId"], waitSeconds=55)
+    assert reply["status"] == "step_ready"
+    assert env.bus.subscribed_orgs() == []
+
+
+@pytest.mark.parametrize(
+    ("decision", "status"),
+    [("approve", "step_ready"), ("modify", "step_ready"), ("reject", "plan_failed")],
+)
+async def test_decision_on_review_ends_the_wait(
+    env: WaitingEnv, decision: str, status: str
+) -> None:
+    plan = await env.agent.plan(2)
+    taken = await env.agent.take(plan)
+    await env.agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    waiting = await env.started("get_next_step", planId=plan["planId"])
+    args = {"planId": plan["planId"], "decision": decision, "feedback": "So."}
+    await env.agent.call("submit_user_decision", **args)
+    assert (await answered(waiting))["status"] == status
+
+
+async def test_end_of_plan_answers_every_waiting_call(env: WaitingEnv) -> None:
+    plan = await env.agent.plan(1)
+    taken = await env.agent.take(plan)
+    waiting = [
+        await env.started("get_next_step", planId=plan["planId"], sessionId=f"s{n}")
+        for n in range(5)
+    ]
+    await env.agent.submit(taken)
+    assert {(await answered(task))["status"] for task in waiting} == {"plan_complete"}
+    assert (len(env.calls), env.bus.subscribed_orgs()) == (0, [])
+
+
+async def test_each_freed_step_goes_to_the_call_that_waited_longest(env: WaitingEnv) -> None:
+    plan = await chain(env.agent, 4)
+    taken = await env.agent.take(plan)
+    waiting = [
+        await env.started("get_next_step", planId=plan["planId"], sessionId=f"s{n}")
+        for n in range(3)
+    ]
+    for order, task in enumerate(waiting, 2):
+        await env.agent.submit(taken)
+        taken = await answered(task)
+        assert taken["stepOrder"] == order
+        assert [later.done() for later in waiting].count(True) == order - 1
+
+
+async def test_change_lets_one_of_many_waiting_calls_try_again(env: WaitingEnv) -> None:
+    plan = await chain(env.agent)
+    await env.agent.take(plan)
+    tasks = [await env.started("get_next_step", planId=plan["planId"]) for _ in range(20)]
+    tries = 0
+    send = env.agent.dispatcher.services.database.pool.acquire
+
+    async def counting(org: int | None) -> object:
+        nonlocal tries
+        tries += 1
+        return await send(org)
+
+    env.agent.dispatcher.services.database.pool.acquire = counting  # type: ignore[method-assign,assignment]
+    env.bus.invalidate(env.agent.org_id)
+    await env.until(lambda: tries > 0)
+    await env.until(lambda: not connections_in_use(env))
+    assert tries == 1
+    for task in tasks:
+        await canceled(task)
+
+
+async def test_expired_wait_returns_retry_after_seconds(env: WaitingEnv) -> None:
+    plan = await env.agent.plan(1)
+    await env.agent.take(plan)
+    waiting = await env.started("get_next_step", wait=3, planId=plan["planId"])
+    env.loop.advance(2.9)
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    env.loop.advance(0.1)
+    reply = await answered(waiting)
+    assert (reply["status"], reply["retryAfterSeconds"]) == ("no_pending_steps", 1)
+
+
+async def test_call_without_wait_returns_retry_after_seconds(env: WaitingEnv) -> None:
+    plan = await env.agent.plan(1, stallMinutes=0.05)
+    taken = await env.agent.take(plan)
+    reply = await env.agent.call("get_next_step", planId=plan["planId"])
+    assert (reply["status"], reply["retryAfterSeconds"]) == ("no_pending_steps", 3)
+    await env.agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    reply = await env.agent.call("get_next_step", planId=plan["planId"], waitSeconds=0)
+    assert (reply["status"], reply["retryAfterSeconds"]) == ("awaiting_review", 30)
+
+
+@pytest.mark.parametrize("seconds", [-1, 56, 1.5, True])
+async def test_wait_seconds_beyond_limits_is_refused(env: WaitingEnv, seconds: object) -> None:
+    plan = await env.agent.plan(1)
+    args = {"planId": plan["planId"], "waitSeconds": seconds}
+    error = await env.agent.refused("get_next_step", **args)
+    assert (error["code"], error["details"]["faults"][0]["at"]) == ("INVALID_INPUT", "waitSeconds")
+
+
+# Jobs
+
+
+async def test_waiting_get_next_job_gets_job_that_becomes_free(env: WaitingEnv) -> None:
+    run = await two_models(env.agent)
+    job = await env.agent.job(run)
+    waiting = await env.started("get_next_job", runId=run["runId"])
+    await env.agent.submit_documents(job)
+    assert (await answered(waiting))["stepKey"] == "do"
+
+
+async def test_waiting_call_for_one_model_does_not_delay_another_model(env: WaitingEnv) -> None:
+    run = await two_models(env.agent)
+    job = await env.agent.job(run)
+    other = await env.started("get_next_job", runId=run["runId"], modelId="unknown")
+    waiting = await env.started("get_next_job", runId=run["runId"], modelId="b")
+    await env.agent.submit_documents(job)
+    assert (await answered(waiting))["modelId"] == "b"
+    await canceled(other)
+
+
+async def test_get_next_job_without_run_waits_for_any_run(env: WaitingEnv) -> None:
+    waiting = await env.started("get_next_job")
+    run = await two_models(env.agent)
+    assert (await answered(waiting))["runId"] == run["runId"]
+
+
+async def test_feedback_on_stage_ends_the_wait(env: WaitingEnv) -> None:
+    run = await env.agent.run()
+    reply = await env.agent.work_off(run)
+    assert (reply["status"], reply["retryAfterSeconds"]) == ("awaiting_feedback", 30)
+    waiting = await env.started("get_next_job", runId=run["runId"])
+    await env.agent.feedback(run, reply["stageSlug"])
+    assert (await answered(waiting))["status"] == "job_ready"
+
+
+# Time
+
+
+@pytest.mark.parametrize("run_id", [True, False])
+async def test_waiting_call_gets_job_when_lease_ends(env: WaitingEnv, *, run_id: bool) -> None:
+    run = await two_models(env.agent)
+    job = await env.agent.job(run)
+    env.world.clock.advance(seconds=890)
+    named = {"runId": run["runId"]} if run_id else {}
+    waiting = await env.started("get_next_job", **named)
+    env.world.clock.advance(seconds=11)
+    env.loop.advance(11)
+    taken = await answered(waiting)
+    assert (taken["jobId"], taken["attempt"]) == (job["jobId"], 2)
+
+
+async def test_waiting_call_gets_job_when_delay_ends(env: WaitingEnv) -> None:
+    run = await two_models(env.agent)
+    job = await env.agent.job(run)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await env.agent.call("fail_job", **held, error="The line is dead.", retryable=True)
+    nothing = await env.agent.call("get_next_job", runId=run["runId"])
+    assert nothing["status"] == "nothing_ready"
+    waiting = await env.started("get_next_job", runId=run["runId"])
+    env.world.clock.advance(minutes=1)
+    env.loop.advance(50)
+    assert (await answered(waiting))["jobId"] == job["jobId"]
+
+
+# Ends of waiting calls
+
+
+async def test_canceled_call_leaves_the_queue_and_takes_no_step(env: WaitingEnv) -> None:
+    plan = await chain(env.agent)
+    taken = await env.agent.take(plan)
+    first = await env.started("get_next_step", planId=plan["planId"], sessionId="a")
+    second = await env.started("get_next_step", planId=plan["planId"], sessionId="b")
+    await canceled(first)
+    assert len(env.calls) == 1
+    await env.agent.submit(taken)
+    assert (await answered(second))["stepOrder"] == 2
+
+
+async def test_call_canceled_when_woken_passes_the_change_on(env: WaitingEnv) -> None:
+    plan = await chain(env.agent)
+    taken = await env.agent.take(plan)
+    first = await env.started("get_next_step", planId=plan["planId"], sessionId="a")
+    second = await env.started("get_next_step", planId=plan["planId"], sessionId="b")
+    env.bus.subscribe(env.agent.org_id, _Canceling(first))
+    await env.agent.submit(taken)
+    assert (await answered(second))["stepOrder"] == 2
+
+
+class _Canceling:
+    """Subscriber that cancels a call at the moment at which a change event wakes it."""
+
+    def __init__(self, task: asyncio.Task[Body]) -> None:
+        self._task = task
+
+    def on_event(self, _: object) -> None:
+        self._task.cancel()
+
+    def on_gap(self) -> None:
+        raise AssertionError
+
+    def on_close(self) -> None:
+        raise AssertionError
+
+
+async def test_shutdown_answers_all_waiting_calls_without_database(own_world: OrgEnv) -> None:
+    env = WaitingEnv(own_world)
+    plan = await env.agent.plan(1)
+    await env.agent.take(plan)
+    tasks = [await env.started("get_next_step", planId=plan["planId"]) for _ in range(10)]
+    acquire = own_world.database.pool.acquire
+    own_world.database.pool.acquire = unreachable  # type: ignore[method-assign,assignment]
+    env.bus.close()
+    replies = [await answered(task) for task in tasks]
+    own_world.database.pool.acquire = acquire  # type: ignore[method-assign]
+    assert {reply["status"] for reply in replies} == {"no_pending_steps"}
+    assert all(reply["retryAfterSeconds"] == 5 for reply in replies)
+    late = await env.agent.call("get_next_step", planId=plan["planId"], waitSeconds=55)
+    assert late["status"] == "no_pending_steps"
+
+
+async def test_call_with_revoked_credential_gets_no_step(env: WaitingEnv) -> None:
+    plan = await chain(env.agent)
+    taken = await env.agent.take(plan)
+
+    async def revoked() -> bool:
+        return False
+
+    hooks = WaitHooks(still_authorized=revoked)
+    other = AgentClient(env.agent.dispatcher, replace(env.agent.caller, hooks=hooks))
+    args = {"planId": plan["planId"], "waitSeconds": 55}
+    task = asyncio.create_task(other.refused("get_next_step", **args))
+    await env.until(lambda: len(env.calls) == 1)
+    waiting = await env.started("get_next_step", planId=plan["planId"])
+    await env.agent.submit(taken)
+    assert (await answered(task))["code"] == "FORBIDDEN"
+    assert (await answered(waiting))["status"] == "step_ready"
+
+
+@pytest.mark.parametrize(("most", "most_of_org"), [(1, 100), (100, 1)])
+async def test_call_beyond_limit_is_answered_at_once(
+    world: OrgEnv, most: int, most_of_org: int
+) -> None:
+    env = WaitingEnv(world, most, most_of_org)
+    plan = await env.agent.plan(1)
+    await env.agent.take(plan)
+    waiting = await env.started("get_next_step", planId=plan["planId"])
+    reply = await env.agent.call("get_next_step", planId=plan["planId"], waitSeconds=55)
+    assert (reply["status"], reply["retryAfterSeconds"]) == ("no_pending_steps", 5)
+    await canceled(waiting)
+    await canceled(await env.started("get_next_step", planId=plan["planId"]))
+
+
+async def test_error_of_waiting_call_lets_the_next_call_try(env: WaitingEnv) -> None:
+    plan = await chain(env.agent)
+    await env.agent.take(plan)
+    args = {"planId": plan["planId"], "waitSeconds": 55}
+
+    async def broken() -> bool:
+        raise RuntimeError
+
+    caller = replace(env.agent.caller, hooks=WaitHooks(still_authorized=broken))
+    other = AgentClient(env.agent.dispatcher, caller)
+    task = asyncio.create_task(other.refused("get_next_step", **args))
+    await env.until(lambda: len(env.calls) == 1)
+    waiting = await env.started("get_next_step", planId=plan["planId"])
+    change = {"action": "add_steps", "steps": [make_step("More.")]}
+    await env.agent.call("modify_plan", planId=plan["planId"], modifications=[change])
+    assert (await answered(task))["code"] == "UNAVAILABLE"
+    assert (await answered(waiting))["status"] == "step_ready"
+
+
+# Answers of repeated calls
+
+
+async def test_repeated_waiting_call_gets_the_final_answer_again(env: WaitingEnv) -> None:
+    plan = await chain(env.agent)
+    taken = await env.agent.take(plan)
+    args = {"planId": plan["planId"], "sessionId": "a", "idempotencyKey": "k"}
+    waiting = await env.started("get_next_step", **args)
+    repeated = await env.started("get_next_step", **args)
+    await env.agent.submit(taken)
+    first, second = await answered(waiting), await answered(repeated)
+    assert first["stepOrder"] == second["stepOrder"] == 2
+    assert second["replayed"]
+    third = await env.agent.call("get_next_step", waitSeconds=55, **args)
+    assert {**third, "replayed": None} == {**second, "replayed": None}
+
+
+async def test_repeated_call_after_wait_without_result_waits_again(env: WaitingEnv) -> None:
+    plan = await chain(env.agent)
+    taken = await env.agent.take(plan)
+    args = {"planId": plan["planId"], "sessionId": "a", "idempotencyKey": "k"}
+    waiting = await env.started("get_next_step", **args)
+    env.loop.advance(55)
+    assert (await answered(waiting))["status"] == "no_pending_steps"
+    await env.agent.submit(taken)
+    reply = await env.agent.call("get_next_step", waitSeconds=55, **args)
+    assert (reply["stepOrder"], "replayed" in reply) == (2, False)
+
+
+async def test_expired_wait_returns_current_reply_without_database(own_world: OrgEnv) -> None:
+    env = WaitingEnv(own_world)
+    plan = await env.agent.plan(2)
+    taken = await env.agent.take(plan)
+    await env.agent.take(plan, another=True)
+    tasks = [await env.started("get_next_step", planId=plan["planId"]) for _ in range(10)]
+    events = len(await own_world.entries(env.agent.org_id, plan["planId"]))
+    await env.agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    await env.until(lambda: not connections_in_use(env) and has_seen(env, "awaiting_review"))
+    acquire = own_world.database.pool.acquire
+    own_world.database.pool.acquire = unreachable  # type: ignore[method-assign,assignment]
+    env.loop.advance(55)
+    replies = [await answered(task) for task in tasks]
+    own_world.database.pool.acquire = acquire  # type: ignore[method-assign]
+    assert {(r["status"], r["retryAfterSeconds"]) for r in replies} == {("awaiting_review", 1)}
+    assert len(await own_world.entries(env.agent.org_id, plan["planId"])) == events + 1
+
+
+def has_seen(env: WaitingEnv, status: str) -> bool:
+    """Return whether the last attempt of the only queue returned this status."""
+    ((queues, _),) = env.calls._orgs.values()
+    (queue,) = queues._all()
+    return queue.reply["status"] == status
+
+
+async def unreachable(org: int | None) -> object:
+    raise AssertionError(org)
+
+
+# Connections and processes
+
+
+async def test_change_before_entry_into_queue_is_not_lost(env: WaitingEnv) -> None:
+    plan = await chain(env.agent)
+    services = replace(env.agent.dispatcher.services, bus=Bus())
+    other = AgentClient(Dispatcher(services, env.agent.dispatcher.calls), env.agent.caller)
+    taken = await other.take(plan)
+    submitted = asyncio.Event()
+
+    def publish() -> None:
+        env.bus.publish(env.agent.org_id, ChangeEvent("plan", plan["planId"], 1_000))
+
+    async def after_submission() -> bool:
+        await submitted.wait()
+        return True
+
+    hooks = WaitHooks(release_slot=publish, still_authorized=after_submission)
+    waiting = await env.started(
+        "get_next_step",
+        agent=AgentClient(env.agent.dispatcher, replace(env.agent.caller, hooks=hooks)),
+        planId=plan["planId"],
+    )
+    await other.submit(taken)
+    submitted.set()
+    assert (await answered(waiting))["stepOrder"] == 2
+
+
+def connections_in_use(env: WaitingEnv) -> int:
+    return len(env.world.database.pool._held)
+
+
+async def test_waiting_call_holds_no_connection_and_no_lock(own_world: OrgEnv) -> None:
+    env = WaitingEnv(own_world)
+    plan = await env.agent.plan(1)
+    await env.agent.take(plan)
+    tasks = [await env.started("get_next_step", planId=plan["planId"]) for _ in range(20)]
+    assert connections_in_use(env) == 0
+    (rows,) = await own_world.database.read_org(
+        env.agent.org_id,
+        "select count(*) from pg_stat_activity where datname = current_database()"
+        " and pid <> pg_backend_pid() and xact_start is not null",
+    )
+    assert rows[0][0] == 0
+    for task in tasks:
+        await canceled(task)
+
+
+async def test_change_of_another_process_ends_the_wait(env: WaitingEnv) -> None:
+    plan = await chain(env.agent)
+    services = replace(env.agent.dispatcher.services, bus=Bus())
+    other = AgentClient(Dispatcher(services, env.agent.dispatcher.calls), env.agent.caller)
+    taken = await other.take(plan)
+    waiting = await env.started("get_next_step", planId=plan["planId"])
+    poller = pg_notify.ChangePoller()
+    await poller.poll(env.world.database, env.bus)
+    await other.submit(taken)
+    assert not waiting.done()
+    await poller.poll(env.world.database, env.bus)
+    assert (await answered(waiting))["stepOrder"] == 2
+
+
+async def test_missed_events_end_the_wait(env: WaitingEnv) -> None:
+    plan = await chain(env.agent)
+    services = replace(env.agent.dispatcher.services, bus=Bus())
+    other = AgentClient(Dispatcher(services, env.agent.dispatcher.calls), env.agent.caller)
+    taken = await other.take(plan)
+    waiting = await env.started("get_next_step", planId=plan["planId"])
+    await other.submit(taken)
+    assert not waiting.done()
+    env.bus.invalidate(env.agent.org_id)
+    assert (await answered(waiting))["stepOrder"] == 2
