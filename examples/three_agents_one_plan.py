@@ -13,12 +13,14 @@ from typing import Any
 from waybook import Client, WaybookError
 
 CHAPTERS = 9
-WAIT_SECONDS = 0.05  # before the next claim, while the other agents hold all open steps
+WAIT_SECONDS = 55  # maximum time that a claim waits while the other agents hold all open steps
 
 
 async def claim(client: Client, plan_id: str, name: str) -> dict[str, Any]:
     """Claim a step; the session id identifies the agent."""
-    return await client.call("get_next_step", planId=plan_id, sessionId=name)
+    return await client.call(
+        "get_next_step", planId=plan_id, sessionId=name, waitSeconds=WAIT_SECONDS
+    )
 
 
 async def submit(client: Client, step: dict[str, Any], name: str) -> None:
@@ -41,7 +43,7 @@ async def work(client: Client, plan_id: str, name: str, done: Counter[str]) -> N
             await submit(client, step, name)
             done[name] += 1
         elif step["status"] == "no_pending_steps":
-            await asyncio.sleep(WAIT_SECONDS)
+            await asyncio.sleep(step["retryAfterSeconds"])
         else:
             return
 

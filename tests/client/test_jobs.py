@@ -17,7 +17,7 @@ SEEN_AT = Query("seen_at", "select seen_at from job where id = %(job_id)s")
 
 @pytest.fixture
 async def client(address: str) -> AsyncIterator[Client]:
-    async with Client(address, session_id="s", heartbeat_seconds=0.01, poll_seconds=0.01) as opened:
+    async with Client(address, session_id="s", heartbeat_seconds=0.01) as opened:
         yield opened
 
 

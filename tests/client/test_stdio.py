@@ -5,14 +5,15 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from embedded_postgres.data_directories import make_data_directory
-from waybook.client import Client, Retry, StdioConnection
+from waybook.client import NO_RETRY, Client, Retry, StdioConnection
 from waybook.client.replies import NewStep
 from waybook.client.stdio import DEFAULT_COMMAND
-from waybook.errors import NotFound
+from waybook.errors import NotFound, Unavailable
 
 STEPS: list[NewStep] = [
     {"stepType": "search", "instructions": "One."},
@@ -51,6 +52,41 @@ async def test_stdio_client_killed_server_is_restarted_and_plan_completed(data_d
         status = await client.call("get_plan_status", planId=plan["planId"])
     assert status["counts"] == {"done": 2, "total": 2}
     assert not is_running(restarted)
+
+
+async def test_stdio_server_with_waiting_calls_cancels_and_stops(data_dir: Path) -> None:
+    connection = connect(data_dir)
+    steps: list[NewStep] = [STEPS[0], {**STEPS[1], "dependsOn": [1]}]
+    async with asyncio.timeout(2 * WAIT_SECONDS), Client(connection, retry=NO_RETRY) as client:
+        plan = await client.create_plan("Rivers", "Which?", steps)
+        async with client.step(plan["planId"]) as step:
+            waiting = await started_wait(client, plan["planId"], "canceled")
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            await step.submit("found")
+        async with client.step(plan["planId"], session_id="other", on_error="keep") as step:
+            assert (step.order, step.attempt, step.is_resumed) == (2, 1, False)
+            waiting = await started_wait(client, plan["planId"], "open")
+            assert connection._server is not None
+            process = connection._server._process
+            await connection.close()
+            with pytest.raises(Unavailable):
+                await waiting
+            assert process.returncode == 0  # it was not killed
+            await step.submit("found")
+
+
+async def started_wait(
+    client: Client, plan_id: str, session_id: str
+) -> asyncio.Task[dict[str, Any]]:
+    """Start a call that waits; return when the server has made its first attempt."""
+    arguments = {"planId": plan_id, "sessionId": session_id, "waitSeconds": 55}
+    task = asyncio.create_task(client.call("get_next_step", **arguments))
+    while session_id not in str(
+        (await client.call("get_research_context", planId=plan_id, since=0))["recentEvents"]
+    ):
+        assert not task.done(), task.result()
+    return task
 
 
 def server_id(connection: StdioConnection) -> int:

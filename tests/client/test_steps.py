@@ -18,7 +18,7 @@ WAIT_SECONDS = 20.0
 
 @pytest.fixture
 async def client(address: str) -> AsyncIterator[Client]:
-    async with Client(address, session_id="s", heartbeat_seconds=0.01, poll_seconds=0.01) as opened:
+    async with Client(address, session_id="s", heartbeat_seconds=0.01) as opened:
         yield opened
 
 

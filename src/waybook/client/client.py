@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, cast
 
@@ -26,7 +26,9 @@ COMPLETE: Final = frozenset({"plan_complete", "run_complete"})
 STUCK: Final = frozenset({"plan_failed", "stage_failed"})
 DEFAULT_TIMEOUT_SECONDS: Final = 30.0
 DEFAULT_HEARTBEAT_SECONDS: Final = 30.0
-DEFAULT_POLL_SECONDS: Final = 2.0
+#: Maximum seconds for which one call waits at the server until work is free.
+DEFAULT_WAIT_SECONDS: Final = 50
+READY: Final = frozenset({"step_ready", "job_ready"})
 
 
 @dataclass
@@ -35,6 +37,8 @@ class _OpenClaims:
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     held: list[Claim] = field(default_factory=list)
+    #: Number of calls that wait at the server until work is free.
+    waiting: int = 0
 
 
 def _has_key(arguments: Mapping[str, object]) -> bool:
@@ -55,9 +59,11 @@ class Client:
         session_id: str | None = None,
         retry: Retry | None = None,
         heartbeat_seconds: float = DEFAULT_HEARTBEAT_SECONDS,
-        poll_seconds: float = DEFAULT_POLL_SECONDS,
+        wait_seconds: int = DEFAULT_WAIT_SECONDS,
     ) -> None:
         """Prepare calls to the server at this URL; `timeout` is in seconds per attempt.
+
+        While no work is free, loops wait at the server for `wait_seconds` per call, at most 55.
 
         In place of a URL, pass a `StdioConnection` to start a local server.
 
@@ -69,7 +75,7 @@ class Client:
         self.session_id = session_id or f"python-{new_key()}"
         self._retry = retry or Retry()
         self._heartbeat_seconds = heartbeat_seconds
-        self._poll_seconds = poll_seconds
+        self._wait_seconds = wait_seconds
         #: Claims that this client handed out, by session and plan or run.
         self._claims: defaultdict[tuple[str, str], _OpenClaims] = defaultdict(_OpenClaims)
 
@@ -100,15 +106,18 @@ class Client:
             arguments["idempotencyKey"] = new_key()
         repeatable = tool in REPEATABLE_TOOLS or _has_key(arguments)
         params: dict[str, object] = {"name": tool, "arguments": arguments}
+        waiting, retry = _wait_of(arguments), self._retry
+        if retry.deadline_seconds:
+            retry = replace(retry, deadline_seconds=retry.deadline_seconds + waiting)
 
         async def attempt(left: float | None) -> dict[str, Any]:
-            result = await self._connection.ask("tools/call", params, left)
+            result = await self._connection.ask("tools/call", params, left, waiting=waiting)
             if result.get("isError"):
                 raise error_in_result(result)
             reply: dict[str, Any] = result["structuredContent"]
             return reply
 
-        return await call_with_retries(attempt, self._retry, repeatable=repeatable)
+        return await call_with_retries(attempt, retry, repeatable=repeatable)
 
     async def tools(self) -> list[dict[str, Any]]:
         """Return the tools that the server offers, as described by the MCP protocol."""
@@ -159,7 +168,7 @@ class Client:
             HoldLost: the step was taken back or taken over; the block was canceled.
         """
         session = session_id or self.session_id
-        step = await self._claim(Step, "get_next_step", session, on_error, planId=plan_id)
+        step = await self._claim(Step, "get_next_step", session, on_error, "idle", planId=plan_id)
         async with step:
             yield step
 
@@ -183,7 +192,9 @@ class Client:
         session = session_id or self.session_id
         while True:
             try:
-                step = await self._claim(Step, "get_next_step", session, on_error, planId=plan_id)
+                step = await self._claim(
+                    Step, "get_next_step", session, on_error, until, planId=plan_id
+                )
             except NothingReady as nothing:
                 if await self._is_over(nothing, until):
                     return
@@ -214,7 +225,7 @@ class Client:
         """
         session = session_id or self.session_id
         wanted = _without_none(runId=run_id, modelId=model)
-        job = await self._claim(Job, "get_next_job", session, on_error, **wanted)
+        job = await self._claim(Job, "get_next_job", session, on_error, "idle", **wanted)
         async with job:
             yield job
 
@@ -240,7 +251,7 @@ class Client:
         wanted = _without_none(runId=run_id, modelId=model)
         while True:
             try:
-                job = await self._claim(Job, "get_next_job", session, on_error, **wanted)
+                job = await self._claim(Job, "get_next_job", session, on_error, until, **wanted)
             except NothingReady as nothing:
                 if await self._is_over(nothing, until):
                     return
@@ -254,27 +265,52 @@ class Client:
         tool: str,
         session: str,
         on_error: OnError,
+        until: Until,
         **arguments: object,
     ) -> ClaimT:
-        """Claim a step or job, or the one that this session held before it was restarted."""
-        subject = (session, str(arguments.get("planId") or arguments.get("runId")))
-        claims = self._claims[subject]
+        """Claim a step or job, or the one that this session held before it was restarted.
+
+        Until the plan or run is complete, wait at the server if nothing is ready now.
+        """
+        named = {**arguments, "sessionId": session}
+        claims = self._claims[session, str(arguments.get("planId") or arguments.get("runId"))]
         # One claim at a time, because a claim while another is in flight would get the same step.
         async with claims.lock:
             claims.held = [claim for claim in claims.held if claim.is_held]
-            another = {"another": True} if claims.held else {}
-            reply = await self.call(tool, **arguments, **another, sessionId=session)
-            if reply["status"] not in {"step_ready", "job_ready"}:
-                raise NothingReady(reply)
-            claim = kind(
-                self,
-                reply,
-                session_id=session,
-                on_error=on_error,
-                heartbeat_seconds=self._heartbeat_seconds,
-            )
-            claims.held.append(claim)
-            return claim
+            is_another = bool(claims.held or claims.waiting)
+            reply = await self.call(tool, **named, **({"another": True} if is_another else {}))
+            if reply["status"] in READY:
+                return self._claimed(kind, reply, session, on_error, claims)
+        if until == "idle" or not self._wait_seconds or _is_final(reply):
+            raise NothingReady(reply)
+        # The server has just said that this session holds nothing else, so that the lock is not
+        # needed: other calls of this session need not wait with this one.
+        claims.waiting += 1
+        try:
+            reply = await self.call(tool, **named, another=True, waitSeconds=self._wait_seconds)
+            if reply["status"] in READY:
+                return self._claimed(kind, reply, session, on_error, claims)
+        finally:
+            claims.waiting -= 1
+        raise NothingReady(reply)
+
+    def _claimed(
+        self,
+        kind: Callable[..., ClaimT],
+        reply: Mapping[str, Any],
+        session: str,
+        on_error: OnError,
+        claims: _OpenClaims,
+    ) -> ClaimT:
+        claim = kind(
+            self,
+            reply,
+            session_id=session,
+            on_error=on_error,
+            heartbeat_seconds=self._heartbeat_seconds,
+        )
+        claims.held.append(claim)
+        return claim
 
     async def _is_over(self, nothing: NothingReady, until: Until) -> bool:
         """Return whether a loop ends; if others have to act first, wait a moment.
@@ -284,12 +320,23 @@ class Client:
         """
         if nothing.status in COMPLETE:
             return True
-        if nothing.status in STUCK or _has_only_failures(nothing.reply):
+        if _is_final(nothing.reply):
             raise nothing
         if until == "idle":
             return True
-        await asyncio.sleep(self._poll_seconds)
+        await asyncio.sleep(nothing.reply["retryAfterSeconds"])
         return False
+
+
+def _is_final(reply: Mapping[str, Any]) -> bool:
+    """Return whether no other agent and no person is expected to make work free."""
+    return reply["status"] in COMPLETE | STUCK or _has_only_failures(reply)
+
+
+def _wait_of(arguments: Mapping[str, object]) -> float:
+    """Return the seconds for which a call may wait at the server before it is answered."""
+    seconds = arguments.get("waitSeconds")
+    return float(seconds) if isinstance(seconds, int | float) else 0.0
 
 
 def _has_only_failures(reply: Mapping[str, Any]) -> bool:

@@ -10,9 +10,18 @@ class Connection(Protocol):
     url: str
 
     async def ask(
-        self, method: str, params: dict[str, object], left: float | None = None
+        self,
+        method: str,
+        params: dict[str, object],
+        left: float | None = None,
+        *,
+        waiting: float = 0.0,
     ) -> dict[str, Any]:
-        """Send a request, for at most `left` seconds, and return the result."""
+        """Send a request, for at most `left` seconds, and return the result.
+
+        `waiting` are the seconds for which the server may wait before it answers; they are added
+        to the time limit.
+        """
 
     async def close(self) -> None:
         """Release the resources of the connection."""

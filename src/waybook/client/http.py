@@ -30,9 +30,14 @@ class HttpConnection:
         self._last_id = 0
 
     async def ask(
-        self, method: str, params: dict[str, object], left: float | None = None
+        self,
+        method: str,
+        params: dict[str, object],
+        left: float | None = None,
+        *,
+        waiting: float = 0.0,
     ) -> dict[str, Any]:
-        """Send a request, for at most `left` seconds, and return the result.
+        """Send a request, for at most `left` and `waiting` seconds, and return the result.
 
         Raises:
             Unreachable: there was no answer.
@@ -40,10 +45,10 @@ class HttpConnection:
         """
         self._last_id += 1
         message = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
-        seconds = self.timeout if left is None else min(self.timeout, left)
+        seconds = waiting + (self.timeout if left is None else min(self.timeout, left))
         try:
             async with asyncio.timeout(seconds):
-                response = await self._http.post(self.url, json=message)
+                response = await self._http.post(self.url, json=message, timeout=seconds)
         except TimeoutError as error:
             raise Unreachable(f"no answer from {self.url} within {seconds:g} seconds") from error
         except httpx2.HTTPError as error:

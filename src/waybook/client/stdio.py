@@ -37,15 +37,20 @@ class StdioConnection:
         self._server: _Server | None = None
 
     async def ask(
-        self, method: str, params: dict[str, object], left: float | None = None
+        self,
+        method: str,
+        params: dict[str, object],
+        left: float | None = None,
+        *,
+        waiting: float = 0.0,
     ) -> dict[str, Any]:
-        """Send a request, for at most `left` seconds, and return the result.
+        """Send a request, for at most `left` and `waiting` seconds, and return the result.
 
         Raises:
             Unreachable: there was no answer.
             WaybookError: the answer is an error, by the error's own class.
         """
-        seconds = self._timeout if left is None else min(self._timeout, left)
+        seconds = waiting + (self._timeout if left is None else min(self._timeout, left))
         try:
             async with asyncio.timeout(seconds):
                 return await (await self._running()).ask(method, params)
