@@ -239,6 +239,7 @@ bench: env
 	@PYTHONPATH=tests:tests/support $(BIN)/python benchmarks/pages.py
 	@$(BIN)/python benchmarks/live.py
 	@$(BIN)/python benchmarks/flood.py
+	@$(BIN)/python benchmarks/waiting.py
 
 # The real Claude Code and Gemini CLI with scripted models, and the bundle manifest; ten minutes.
 plugins: env

@@ -1,0 +1,158 @@
+"""Agents that wait for work, over HTTP, against a server in a separate process."""
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import httpx2
+
+from embedded_postgres.data_directories import make_data_directory
+from waybook.client import Client
+
+AGENTS = 64
+WAITING = 1_000
+BATCH = 50
+MAX_MEMORY_MB = 50
+SECONDS = 300
+HEADERS = {"accept": "application/json", "mcp-protocol-version": "2025-11-25"}
+
+
+@contextmanager
+def served_app() -> Iterator[tuple[str, int]]:
+    """Run `waybook serve` on the embedded database; yield its address and process id."""
+    with make_data_directory() as place:
+        command = [sys.executable, "-m", "waybook", "serve", "--port", "0"]
+        environment = {**os.environ, "WAYBOOK_DATA_DIR": str(place / "data"), "NO_COLOR": "1"}
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().split()[-1], server.pid
+        finally:
+            server.terminate()
+            server.wait(20)
+            server.stdout.close()
+
+
+def chain(steps: int) -> list[Any]:
+    """Return steps each of which depends on the one before."""
+    first: dict[str, Any] = {"stepType": "custom", "instructions": "Begin."}
+    return [first, *({**first, "dependsOn": [n]} for n in range(1, steps))]
+
+
+class Race:
+    """Agents that wait for the steps of a plan, of which one is free at a time."""
+
+    def __init__(self, plan_id: str) -> None:
+        self.plan_id = plan_id
+        self.calls: Counter[str] = Counter()
+        self.taken: list[tuple[int, str]] = []
+        self.gaps: list[float] = []
+        self._freed_at = 0.0
+
+    async def work(self, client: Client, name: str) -> None:
+        """Wait for a step and complete it, which frees the next one, until the plan ends."""
+        while True:
+            reply = await client.call(
+                "get_next_step", planId=self.plan_id, sessionId=name, waitSeconds=55
+            )
+            self.calls[reply["status"]] += 1
+            if reply["status"] == "no_pending_steps":
+                continue  # on a busy machine, the plan may take longer than one wait
+            if reply["status"] != "step_ready":
+                break
+            self.gaps.append(time.monotonic() - self._freed_at)
+            self.taken.append((reply["stepOrder"], name))
+            await self.submit(client, reply, name)
+        assert reply["status"] == "plan_complete"
+
+    async def submit(self, client: Client, step: dict[str, Any], name: str) -> None:
+        self._freed_at = time.monotonic()
+        held = {"stepId": step["stepId"], "attempt": step["attempt"]}
+        await client.call("submit_step_result", **held, resultSummary="done", sessionId=name)
+
+
+async def test_each_freed_step_goes_to_one_of_64_waiting_agents() -> None:
+    with served_app() as (address, _):
+        async with asyncio.timeout(SECONDS), AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(Client(address)) for _ in range(AGENTS)]
+            plan = await clients[0].create_plan("Relay", "Who?", chain(AGENTS + 1))
+            race = Race(plan["planId"])
+            first = await clients[0].call(
+                "get_next_step", planId=plan["planId"], sessionId="starter"
+            )
+            work = [
+                asyncio.create_task(race.work(client, f"agent-{n}"))
+                for n, client in enumerate(clients)
+            ]
+            await until_waiting(address, AGENTS)
+            await race.submit(clients[0], first, "starter")
+            await asyncio.gather(*work)
+    assert [order for order, _ in race.taken] == list(range(2, AGENTS + 2))
+    assert (race.calls["step_ready"], race.calls["plan_complete"]) == (AGENTS, AGENTS)
+    middle = 1000 * median(race.gaps)
+    print(f"{AGENTS} waiting agents: a step freed is taken after {middle:.1f} ms (median)")  # noqa: T201 - a figure
+
+
+async def until_waiting(address: str, calls: int) -> None:
+    """Return when this many calls wait at the server."""
+    async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=60) as http:
+        while f"waybook_waiting_calls {calls}\n" not in (await http.get("/metrics")).text:  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.05)
+
+
+def resident_mb(process_id: int) -> float:
+    """Return the resident memory of a process."""
+    status = Path(f"/proc/{process_id}/status").read_text()
+    found = re.search(r"VmRSS:\s+(\d+) kB", status)
+    assert found
+    return int(found[1]) / 1024
+
+
+@asynccontextmanager
+async def waiting_calls(address: str, plan_id: str, count: int) -> AsyncIterator[None]:
+    """Keep this many calls waiting in the block."""
+    limits = httpx2.Limits(max_connections=None)
+    async with httpx2.AsyncClient(trust_env=False, timeout=120, limits=limits) as http:
+
+        async def wait() -> None:
+            arguments = {"planId": plan_id, "waitSeconds": 55}
+            params = {"name": "get_next_step", "arguments": arguments}
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            while True:  # on a busy machine, the calls may take longer than one wait
+                reply = await http.post(f"{address}/mcp", headers=HEADERS, json=message)
+                assert reply.json()["result"]["structuredContent"]["retryAfterSeconds"] == 1
+
+        tasks: list[asyncio.Task[None]] = []
+        for _ in range(0, count, BATCH):
+            tasks += [asyncio.create_task(wait()) for _ in range(BATCH)]
+            await until_waiting(address, len(tasks))
+        yield
+        for task in tasks:
+            task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(result, asyncio.CancelledError) for result in results)
+    await until_waiting(address, 0)
+
+
+async def test_thousand_waiting_calls_take_less_than_50_mb() -> None:
+    with served_app() as (address, process_id):
+        async with asyncio.timeout(SECONDS), Client(address) as client:
+            plan = await client.create_plan("Crowd", "Who?", chain(2))
+            await client.call("get_next_step", planId=plan["planId"])
+            # The first calls load modules and fill caches, which is not a cost of waiting.
+            async with waiting_calls(address, plan["planId"], BATCH):
+                pass
+            before = resident_mb(process_id)
+            async with waiting_calls(address, plan["planId"], WAITING):
+                grown = resident_mb(process_id) - before
+    print(f"{WAITING:,} waiting calls over HTTP: {grown:.1f} MB")  # noqa: T201 - a figure
+    assert grown < MAX_MEMORY_MB
