@@ -46,6 +46,7 @@ NEEDS = {
     "start_stage": RUN,
     "retry_failed": RUN,
     "regenerate_document": RUN,
+    "cancel_run": RUN,
     "add_dag": {Scope.ADMIN},
     "draw_map": READ,
     "ping": READ,

@@ -18,6 +18,7 @@ WIDE = os.environ.get("WAYBOOK_WALK") == "wide"
 #: Error codes that calls are expected to return during the walk through all states. Any other
 #: exception ends the walk.
 MET = {"INVALID_TRANSITION", "STALE_ATTEMPT"}
+CANCELLED = {"RUN_CANCELLED"}
 
 
 def sequential_stages() -> Stage:
@@ -45,6 +46,7 @@ def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     ("stage", "bounds", "least"),
     [
         pytest.param(joining_stages(), Bounds(), 1_300, id="two into one"),
+        pytest.param(joining_stages(), Bounds(cancellations=True), 2_600, id="cancelled"),
         pytest.param(sequential_stages(), Bounds(parts=2), 2_400, id="in parts"),
         pytest.param(sequential_stages(), Bounds(regenerations=1), 3_600, id="written anew"),
     ],
@@ -59,7 +61,7 @@ def test_run_every_reachable_state_is_valid_and_can_reach_end(
             f"{paths.edges} decisions, {paths.errors.total()} refusals, all as promised"
         )
     assert paths.dead_ends() == []
-    assert set(paths.errors) == MET
+    assert set(paths.errors) == (MET | CANCELLED if bounds.cancellations else MET)
     assert len(paths.records) > least
     met = {job.status for records in paths.records for job in records.jobs.values()}
     never = {JobStatus.WAITING, *(() if bounds.regenerations else (JobStatus.SUPERSEDED,))}

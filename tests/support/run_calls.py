@@ -109,6 +109,10 @@ async def start_stage(agent: AgentClient) -> Body:
     return {"runId": (await agent.run())["runId"], "stageSlug": "scope", "models": ["a"]}
 
 
+async def cancel_run(agent: AgentClient) -> Body:
+    return {"runId": (await agent.run())["runId"], "reason": "The question has changed."}
+
+
 async def retry_failed(agent: AgentClient) -> Body:
     job = await agent.job(await agent.run())
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from dag_runs import dag_counts
@@ -50,6 +51,7 @@ def check_decision(before: RunRowStore, after: RunRowStore, decision: RunDecisio
     the_trace_is_the_change(before, after, decision)
     jobs_move_as_they_may(before, decision)
     what_is_over_stays_over(before.run, after.run)
+    cancelled_run_changes_no_more(before.run, decision)
     all_jobs_of_a_step_come_at_once(before, decision)
 
 
@@ -126,6 +128,18 @@ def what_is_over_stays_over(before: Run, after: Run) -> None:
         assert stage.completed_at is None or then.completed_at == stage.completed_at
         assert stage.feedback is None or then == stage
     assert before.completed_at is None or after.completed_at == before.completed_at
+
+
+def cancelled_run_changes_no_more(before: Run, decision: RunDecision[object]) -> None:
+    """Check that a cancelled run takes nothing but late results and what these used."""
+    if before.cancelled_at is None:
+        return
+    after = replace(decision.run, seq=before.seq, usage=before.usage)
+    assert after == before
+    assert (decision.jobs, decision.documents) == ({}, ())
+    kept = {change.entity for change in changes_of(decision)}
+    assert kept <= {Entity.LATE_RESULT, Entity.USAGE, Entity.RUN}
+    assert (decision.refusal is None) == (kept == set())
 
 
 def all_jobs_of_a_step_come_at_once(before: RunRowStore, decision: RunDecision[object]) -> None:

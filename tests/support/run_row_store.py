@@ -179,7 +179,7 @@ class RunRowStore:
             own: Row = {"name": self.run.name, "completed_at": at.isoformat() if at else None}
             took = self.run.usage
             used: Row = {"usage": took.as_json()} if took != NO_USAGE else {}
-            return {**self.brief, **own, **used} if self.brief else None
+            return {**self.brief, **own, **used, **_cancellation(self.run)} if self.brief else None
         if entity is Entity.USAGE:
             return self.usage.get(row_id)
         if entity in WITH_TEXTS:
@@ -193,6 +193,16 @@ class RunRowStore:
         }
         record = records_by_entity[entity].get(row_id)
         return record.as_row() if record else None
+
+
+def _cancellation(run: Run) -> Row:
+    if run.cancelled_at is None:
+        return {}
+    return {
+        "cancelled_at": run.cancelled_at.isoformat(),
+        "cancelled_by": run.cancelled_by,
+        "cancel_reason": run.cancel_reason,
+    }
 
 
 def changes_of(decision: RunDecision[object]) -> list[Change]:

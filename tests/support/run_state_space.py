@@ -21,6 +21,7 @@ from waybook.dag.model import JobStatus, Stage
 from waybook.dag.progress.invariants import completed_never_decreases
 from waybook.dag.progress.report import Report
 from waybook.errors import WaybookError
+from waybook.run.cancel import cancel_run
 from waybook.run.draft import RunDecision
 from waybook.run.failure import fail_job, regenerate, retry_failed
 from waybook.run.model import Job
@@ -36,7 +37,7 @@ Call: TypeAlias = Callable[[], RunDecision[object]]
 #: property that the rules can distinguish.
 JobKey: TypeAlias = tuple[str, int, int, int, str, int, bool, bool, bool]
 StepKey: TypeAlias = tuple[str, int, int, int, bool]
-State: TypeAlias = tuple[tuple[JobKey, ...], tuple[StepKey, ...]]
+State: TypeAlias = tuple[tuple[JobKey, ...], tuple[StepKey, ...], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,8 @@ class Bounds:
     parts: int = 1
     #: Maximum number of document regenerations during the walk.
     regenerations: int = 0
+    #: Whether the run may be cancelled in every state.
+    cancellations: bool = False
 
 
 @dataclass(slots=True)
@@ -74,8 +77,9 @@ class RunStateSpace:
         return number
 
     def ends(self) -> list[int]:
-        """Return the states in which the run is complete."""
-        return [n for n, records in enumerate(self.records) if records.run.completed_at]
+        """Return the states in which the run is complete or cancelled."""
+        runs = [records.run for records in self.records]
+        return [n for n, run in enumerate(runs) if run.completed_at or run.cancelled_at]
 
     def dead_ends(self) -> list[RunRowStore]:
         """Return the states from which no sequence of calls completes the run."""
@@ -126,7 +130,7 @@ def state_of(records: RunRowStore) -> State:
         (step.key, step.total, step.done, step.failed, step.closed_at is not None)
         for step in records.run.steps.values()
     )
-    return tuple(jobs), tuple(steps)
+    return tuple(jobs), tuple(steps), records.run.cancelled_at is not None
 
 
 def _job_key(records: RunRowStore, job: Job) -> JobKey:
@@ -145,6 +149,8 @@ def calls(records: RunRowStore, bounds: Bounds) -> Iterator[Call]:
     """Yield every call that is possible in this state."""
     run, compiled_dag = records.run, records.chart
     moment = DecisionContext(now=NOON, actor=PAT, new_id=NEW_IDS)
+    if bounds.cancellations:
+        yield partial(cancel_run, run, compiled_dag, "no longer needed", moment)
     for job in records.jobs.values():
         yield from _work(records, job, bounds, moment)
     for slug in run.stages:

@@ -241,6 +241,7 @@ PREPARE: dict[str, Prepare] = {
     "start_stage": run_calls.start_stage,
     "retry_failed": run_calls.retry_failed,
     "regenerate_document": run_calls.regenerate,
+    "cancel_run": run_calls.cancel_run,
     "add_dag": run_calls.add_dag,
     "draw_map": run_calls.drawn,
 }

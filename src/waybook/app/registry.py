@@ -24,6 +24,7 @@ from waybook.app.tools.plans import (
 from waybook.app.tools.research import extract_data, get_artifact, search_sources, store_research
 from waybook.app.tools.runs import (
     add_dag,
+    cancel_run,
     draw_map,
     fail_job,
     get_dag_map,
@@ -73,6 +74,7 @@ TOOLS: Mapping[str, Tool] = MappingProxyType(
             start_stage.TOOL,
             retry_failed.TOOL,
             regenerate_document.TOOL,
+            cancel_run.TOOL,
             add_dag.TOOL,
             draw_map.TOOL,
             ping.TOOL,

@@ -26,6 +26,7 @@ KINDS: Mapping[str, type[WaybookError]] = {
         errors.NotModifiable,
         errors.PlanTerminal,
         errors.RateLimited,
+        errors.RunCancelled,
         errors.StaleAttempt,
         errors.StalePlan,
         errors.TooLarge,

@@ -6,6 +6,7 @@ from typing import Final
 KEYED_TOOLS: Final = frozenset(
     {
         "add_dag",
+        "cancel_run",
         "complete_skill",
         "create_research_plan",
         "fail_job",

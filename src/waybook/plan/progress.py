@@ -29,6 +29,15 @@ def percent(done: int, total: int) -> int:
     return (200 * done + total) // (2 * total) if total else 0
 
 
+def progress_json(done: int, total: int) -> dict[str, Json]:
+    """Return progress in the one shape that all replies share.
+
+    >>> progress_json(3, 13)
+    {'percent': 23, 'done': 3, 'total': 13}
+    """
+    return {"percent": percent(done, total), "done": done, "total": total}
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """Steps of a plan, counted by status."""
@@ -58,7 +67,7 @@ class Progress:
 
     def as_reply(self) -> dict[str, Json]:
         """Return the progress as JSON: the percentage, the steps done, and the total."""
-        return {"percent": self.percent, "done": self.done, "total": self.total}
+        return progress_json(self.done, self.total)
 
 
 def plan_progress(plan: Plan) -> Progress:

@@ -12,6 +12,7 @@ from waybook.core.changes import Event
 from waybook.core.decision_context import DecisionContext
 from waybook.dag.model import FAILED_JOB, JobStatus
 from waybook.errors import InvalidTransition, NextCall, StaleAttempt
+from waybook.run.cancel import require_active
 from waybook.run.draft import RunDecision, RunDraft
 from waybook.run.model import (
     BACKOFF_SECONDS,
@@ -46,8 +47,10 @@ def retry_failed(
     """Reset the failed jobs of a stage, or of one of its steps, to pending; delete no rows.
 
     Raises:
+        RunCancelled: the run is cancelled.
         InvalidInput: there is no such stage or step.
     """
+    require_active(run)
     require_stage(compiled_dag, slug)
     if step_key is not None:
         require_step(compiled_dag, slug, step_key)
@@ -81,8 +84,10 @@ def regenerate(
     A closed step stays closed; when the new job completes, there is a new version of the document.
 
     Raises:
+        RunCancelled: the run is cancelled.
         InvalidTransition: the job that made it is not completed: the document is still coming.
     """
+    require_active(run)
     if job.status is not JobStatus.COMPLETED:
         raise InvalidTransition(
             f"the job that made this document is {job.status}; there is nothing to regenerate",
@@ -169,9 +174,11 @@ def fail_job(
     """Record the failure of a job: schedule a retry, or fail the job permanently.
 
     Raises:
+        RunCancelled: the run is cancelled.
         StaleAttempt: another agent has taken it over.
         InvalidTransition: it is not being worked on.
     """
+    require_active(run)
     require_holder(job, attempt)
     draft = RunDraft(run, compiled_dag, context)
     if retryable and job.tries < MAX_ATTEMPTS:

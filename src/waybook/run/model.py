@@ -205,6 +205,10 @@ class Run:
     steps: Mapping[str, StepRun]
     #: Total usage reported with the run's results so far.
     usage: Totals = NO_USAGE
+    #: Time, user and reason of the cancellation, if the run is cancelled.
+    cancelled_at: datetime | None = None
+    cancelled_by: str | None = None
+    cancel_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,15 @@ class RunComplete:
 
 
 @dataclass(frozen=True, slots=True)
+class CancelledRun:
+    """Reply if the run is cancelled; none of its jobs is handed out any more."""
+
+    by: str
+    at: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptsExhausted:
     """Reply if the next job failed because it has no attempts left; the caller asks again."""
 
@@ -64,7 +73,13 @@ class AttemptsExhausted:
 
 
 NextJob: TypeAlias = (
-    JobReady | NothingReady | AwaitingFeedback | StageFailed | RunComplete | AttemptsExhausted
+    JobReady
+    | NothingReady
+    | AwaitingFeedback
+    | StageFailed
+    | RunComplete
+    | CancelledRun
+    | AttemptsExhausted
 )
 
 
@@ -83,6 +98,9 @@ def next_job(
     is free: it is unclaimed, or its holder has been inactive for too long.
     """
     draft = RunDraft(run, compiled_dag, context)
+    if run.cancelled_at is not None:
+        by, reason = run.cancelled_by or "", run.cancel_reason or ""
+        return draft.decide(CancelledRun(by, run.cancelled_at, reason))
     if held is not None and context.actor.holder.is_same_conversation(held.holder):
         draft.record_heartbeat(held.id)
         return draft.decide(JobReady(held, resumed=True))

@@ -1,8 +1,14 @@
-"""Notifications about a run: a stage awaits feedback or failed, or the run is complete."""
+"""Notifications about a run: a stage awaits feedback or failed, or the run has ended."""
 
 from collections.abc import Iterator
 
-from waybook.core.events import MAX_NAMES_LISTED, Notification, NotificationKind, shorten
+from waybook.core.events import (
+    MAX_NAMES_LISTED,
+    MAX_SUMMARY_LENGTH,
+    Notification,
+    NotificationKind,
+    shorten,
+)
 from waybook.json_values import Json
 from waybook.run.model import CompiledDag, Run
 
@@ -29,6 +35,10 @@ def _notices(before: Run | None, run: Run, compiled_dag: CompiledDag) -> Iterato
             )
     if run.completed_at is not None and (before is None or before.completed_at is None):
         yield Notification(NotificationKind.RUN_COMPLETED, run.id, _run(run, compiled_dag))
+    if run.cancelled_at is not None and before is not None and before.cancelled_at is None:
+        reason = shorten(run.cancel_reason or "", MAX_SUMMARY_LENGTH)
+        payload = {**_run(run, compiled_dag), "reason": reason}
+        yield Notification(NotificationKind.RUN_CANCELLED, run.id, payload)
 
 
 def _failing(run: Run | None) -> dict[str, list[str]]:

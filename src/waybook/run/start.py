@@ -7,6 +7,7 @@ from waybook.core.changes import Event
 from waybook.core.decision_context import DecisionContext, require_decider
 from waybook.errors import InvalidTransition, NextCall, NotAwaitingReview
 from waybook.json_values import Json
+from waybook.run.cancel import require_active
 from waybook.run.draft import RunDecision, RunDraft
 from waybook.run.model import CompiledDag, Run, StageRun
 from waybook.run.stages import require_stage, start_stage, validate_models
@@ -58,11 +59,13 @@ def give_feedback(
     """Store a person's feedback on a completed stage, and start the stages it was blocking.
 
     Raises:
+        RunCancelled: the run is cancelled.
         InvalidInput: there is no such stage.
         InvalidTransition: the stage is not complete.
         NotAwaitingReview: it has had its feedback.
         Forbidden: a person has to say it here.
     """
+    require_active(run)
     require_stage(compiled_dag, slug)
     stage = _completed(run, slug, "feedback is for a completed stage")
     if stage.feedback is not None:
@@ -104,9 +107,11 @@ def start_open_stage(
     """Start a stage unless it is already started; its preceding stages must have feedback.
 
     Raises:
+        RunCancelled: the run is cancelled.
         InvalidInput: there is no such stage.
         InvalidTransition: a stage before it is not complete, or has had no feedback.
     """
+    require_active(run)
     require_stage(compiled_dag, slug)
     draft = RunDraft(run, compiled_dag, context)
     if slug in run.stages:

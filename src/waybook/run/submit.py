@@ -11,6 +11,7 @@ from waybook.dag.graph import output_keys
 from waybook.dag.model import JobStatus, JobType, RecipeStep
 from waybook.errors import InvalidInput, TooLarge
 from waybook.json_values import Json
+from waybook.run.cancel import cancellation_error
 from waybook.run.draft import RunDecision, RunDraft, record_usage
 from waybook.run.failure import require_holder, stale_attempt_error
 from waybook.run.model import MAX_PARTS, CompiledDag, Job, Run
@@ -55,7 +56,8 @@ def submit_job(
 ) -> RunDecision[JobDone]:
     """Complete a job: store its documents, close finished steps, and open ready steps.
 
-    `parts` are the texts of the jobs it continues; `version` is that of its documents.
+    A result of an earlier attempt, or for a cancelled run, is stored and refused. `parts` are the
+    texts of the jobs it continues; `version` is that of its documents.
 
     Raises:
         InvalidInput: what was handed in is not what the step makes.
@@ -63,7 +65,8 @@ def submit_job(
         TooLarge: a unit has too many parts.
     """
     draft = RunDraft(run, compiled_dag, context)
-    late = stale_attempt_error(job, submission.attempt)
+    cancelled = cancellation_error(run, jobId=job.id)
+    late = cancelled or stale_attempt_error(job, submission.attempt)
     if late is not None:
         _keep_late(draft, job, submission)
         return draft.decide(JobDone(job=job), refusal=late)

@@ -670,9 +670,14 @@ create table run (
   audit_hash bytea not null,
   updated_at timestamp with time zone not null,
   usage json,
+  cancelled_at timestamp with time zone,
+  cancelled_by text,
+  cancel_reason text,
   constraint run_pkey PRIMARY KEY (org_id, id),
   constraint run_org_id_dag_slug_dag_version_fkey FOREIGN KEY (org_id, dag_slug, dag_version) REFERENCES dag_definition(org_id, slug, version),
-  constraint run_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id)
+  constraint run_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),
+  constraint run_cancellation_whole CHECK ((((cancelled_at IS NULL) = (cancelled_by IS NULL)) AND ((cancelled_at IS NULL) = (cancel_reason IS NULL)))),
+  constraint run_ends_once CHECK (((cancelled_at IS NULL) OR (completed_at IS NULL)))
 ) with (fillfactor=85);
 alter table run enable row level security;
 alter table run force row level security;

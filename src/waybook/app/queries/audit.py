@@ -245,6 +245,7 @@ ACTION_LABELS = {
     "stage_started": "started a stage",
     "stage_feedback": "gave feedback on a stage",
     "retry_failed": "retried failed jobs",
+    "cancel_run": "cancelled the run",
     "regenerate": "requested document regeneration",
     "rendered": "rendered documents",
     "late_result": "submitted a late result",

@@ -5,16 +5,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Flag, auto
 from functools import cached_property
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from waybook.app.queries.documents import DocumentListItem, order_documents
 from waybook.app.request.locking import load_run
+from waybook.app.request.reply import cancellation_view
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.dag.expansion.counts import StageCounts
 from waybook.dag.progress.documents import AvailableDocument
 from waybook.dag.progress.report import Report, report
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.json_values import Body, Json
+from waybook.plan.progress import progress_json
 from waybook.run.model import CompiledDag, Run
 from waybook.run.status import RunState, awaiting_feedback, run_evidence, run_state
 from waybook.store.runs import jobs, load
@@ -50,12 +52,6 @@ class RunInclude(Flag):
     ALL = BOARD | FAILURES | DOCUMENTS
 
 
-class RunReport(Report):
-    """Progress report of a run with its token usage and cost."""
-
-    usage: Body
-
-
 @dataclass(frozen=True, kw_only=True)
 class RunDetail:
     """Run with its progress report and the requested parts."""
@@ -76,7 +72,7 @@ class RunDetail:
 
     @property
     def is_closed(self) -> bool:
-        return self.run.completed_at is not None
+        return (self.run.completed_at or self.run.cancelled_at) is not None
 
     @property
     def awaiting(self) -> str | None:
@@ -108,8 +104,17 @@ class RunDetail:
         return None if None in counts else sum(count or 0 for count in counts)
 
     @property
-    def report_with_usage(self) -> RunReport:
-        return RunReport(**self.report, usage=self.run.usage.as_reply())
+    def full_report(self) -> Body:
+        """Return the progress report with the run's state, progress, usage and cancellation."""
+        done = sum(step.closed_at is not None for step in self.run.steps.values())
+        total = sum(len(graph.order) for graph in self.compiled_dag.graphs.values())
+        return {
+            **cast("Body", self.report),
+            "status": str(self.state),
+            "progress": progress_json(done, total),
+            "usage": self.run.usage.as_reply(),
+            **cancellation_view(self.run),
+        }
 
     @cached_property
     def expected(self) -> Mapping[str, StageCounts]:
@@ -138,6 +143,7 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
     seen = await load_run(ctx, run_id, documents(run_id), *(parts[part] for part in wanted))
     available, *results = seen.results
     rows = {**dict.fromkeys(parts, ()), **dict(zip(wanted, results, strict=True))}
+    is_cancelled = seen.loaded.run.cancelled_at is not None
     brief: RunBriefRow | None = next(iter(rows[RunInclude.BRIEF]), None)
     return RunDetail(
         run=seen.loaded.run,
@@ -147,7 +153,8 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
         input_text=brief.input if brief else None,
         created_at=brief.created_at.astimezone(UTC) if brief else None,
         created_by=brief.created_by if brief else "",
-        workers=jobs.read_workers(rows[RunInclude.WORKERS]),
+        # The jobs of a cancelled run keep their last holder, who no longer works on them.
+        workers=() if is_cancelled else jobs.read_workers(rows[RunInclude.WORKERS]),
         history=load.read_events(rows[RunInclude.HISTORY]),
         failures=jobs.read_failures(rows[RunInclude.FAILURES]),
         documents=order_documents(seen.compiled_dag, available if lists_documents else ()),

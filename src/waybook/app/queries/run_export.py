@@ -88,6 +88,10 @@ def _head(detail: RunDetail) -> Iterator[str]:
     yield f"\n**{detail.state}**, {done}, as of {_time(detail.now)}."
     if detail.created_at is not None:
         yield f"Started by {_line(detail.created_by)}, {_time(detail.created_at)}."
+    run = detail.run
+    if run.cancelled_at is not None:
+        end = f"Cancelled by {_line(run.cancelled_by)}, {_time(run.cancelled_at)}"
+        yield f"{end}: {_line(run.cancel_reason)}"
     yield "\n## Input\n"
     yield "\n".join(f"> {line}".rstrip() for line in str(detail.input_text).splitlines())
     for slug, stage in detail.run.stages.items():

@@ -18,7 +18,7 @@ from waybook.store.runs import load
 from waybook.store.runs.rows import RunSummaryRow
 
 PAGE_SIZE = 25
-#: Value of the filter's `state` that matches every run that is not completed.
+#: Value of the filter's `state` that matches every run that has not ended.
 OPEN = "open"
 
 
@@ -37,7 +37,7 @@ class RunOrder(Enum):
 class RunFilter:
     """Filter and order of a list of runs."""
 
-    #: State of the runs to list, or `OPEN` for all runs that are not completed.
+    #: State of the runs to list, or `OPEN` for all runs that have not ended.
     state: str | None = None
     dag: str | None = None
     #: Search text, which a run matches if its id begins with the text or its name contains the
@@ -72,6 +72,7 @@ class RunSummary:
     created_by: str
     updated_at: datetime
     completed_at: datetime | None
+    cancelled_at: datetime | None
     #: Time of the database when the query ran.
     now: datetime
     #: Stages of the run that have started, in the order in which they started.
@@ -85,6 +86,8 @@ class RunSummary:
         """Return the overall state of the run."""
         if self.completed_at is not None:
             return RunState.COMPLETED
+        if self.cancelled_at is not None:
+            return RunState.CANCELLED
         if self.steps_failed:
             return RunState.FAILED
         return RunState.AWAITING_FEEDBACK if self.awaiting else RunState.IN_PROGRESS
@@ -97,7 +100,8 @@ class RunSummary:
     @property
     def awaiting(self) -> StageSummary | None:
         """Return the stage that awaits feedback, unless another stage is in progress."""
-        if self.completed_at is not None or self.current is not None:
+        is_closed = (self.completed_at or self.cancelled_at) is not None
+        if is_closed or self.current is not None:
             return None
         after = self.compiled_dag.dag.after
         return next((s for s in self.stages if not s.has_feedback and after(s.slug)), None)
@@ -191,6 +195,7 @@ async def read_run_summaries(
             created_by=row.created_by,
             updated_at=row.updated_at,
             completed_at=row.completed_at,
+            cancelled_at=row.cancelled_at,
             now=row.now,
             stages=tuple(StageSummary(*stage) for stage in row.stages or ()),
             documents_available=row.documents_available,

@@ -202,7 +202,8 @@ class LockedRun(Locked[RunDecision[object]]):
         ctx, before, decision = self.ctx, self.run, proposal.decision
         run, dag, services = decision.run, self.compiled_dag, ctx.services
         jobs, write_context = {job.id: job for job in proposal.jobs}, self.write_context
-        version, moved = self.head.seq + len(decision.entries), run.stages != before.stages
+        version = self.head.seq + len(decision.entries)
+        moved = run.stages != before.stages or run.cancelled_at != before.cancelled_at
 
         def remember() -> None:
             for job in decision.jobs.values():

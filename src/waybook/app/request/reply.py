@@ -224,6 +224,15 @@ def started_view(stage: StageRun, run: Run) -> Body:
     return {"stageSlug": stage.slug, "models": [*stage.models], "openSteps": steps}
 
 
+def cancellation_view(run: Run) -> Body:
+    """Return the user, time and reason of a run's cancellation, or nothing if it is active."""
+    return non_empty(
+        cancelledBy=run.cancelled_by,
+        cancelledAt=format_time(run.cancelled_at),
+        reason=run.cancel_reason,
+    )
+
+
 def next_job_call(run_id: str, why: str = "take a job of this run") -> Json:
     """Return the tool call that claims the next job of a run."""
     return next_call("get_next_job", why, runId=run_id)

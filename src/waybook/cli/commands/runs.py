@@ -203,7 +203,7 @@ async def _drawing(settings: Settings, text: str | None) -> Drawing:
 async def _report(settings: Settings, text: str | None) -> object:
     async with open_app(settings) as here:
         run = await resolve_run(here.call, text)
-        return (await read_run_detail(here.call, run.id, RunInclude.NOTHING)).report_with_usage
+        return (await read_run_detail(here.call, run.id, RunInclude.NOTHING)).full_report
 
 
 async def _show(settings: Settings, text: str | None, console: Console, *, live: bool) -> None:

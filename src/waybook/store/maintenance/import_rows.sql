@@ -88,9 +88,10 @@ select id, plan_id, step_id, run_id, job_id, attempt, input_tokens, output_token
   from json_populate_recordset(null::usage, %(items)s::json);
 
 -- name: run
-insert into run (id, name, dag_slug, dag_version, completed_at, usage, audit_seq, audit_hash,
-                 updated_at)
-select id, name, dag_slug, dag_version, completed_at, usage, audit_seq, audit_hash, updated_at
+insert into run (id, name, dag_slug, dag_version, completed_at, cancelled_at, cancelled_by,
+                 cancel_reason, usage, audit_seq, audit_hash, updated_at)
+select id, name, dag_slug, dag_version, completed_at, cancelled_at, cancelled_by, cancel_reason,
+       usage, audit_seq, audit_hash, updated_at
   from json_populate_recordset(null::run, %(items)s::json);
 
 -- name: run_brief

@@ -120,8 +120,8 @@ select id::text, audit_seq, audit_hash from plan
 
 -- name: archived_runs
 select id::text, audit_seq, audit_hash from run
- where org_id = %(org_id)s and completed_at is not null and updated_at < %(before)s
-   and id > %(after)s
+ where org_id = %(org_id)s and coalesce(completed_at, cancelled_at) is not null
+   and updated_at < %(before)s and id > %(after)s
  order by id
  limit %(most)s
    for update skip locked;

@@ -45,29 +45,44 @@ select :row_of_job
 
 -- name: run_with_claimable_job
 -- Return a run with a job for the caller: one in which the caller already holds a job, otherwise
--- the oldest run with a claimable job.
+-- the oldest run with a claimable job. The open jobs of a cancelled run keep their rows; they are
+-- skipped run by run, so that their number does not matter.
+with recursive working as (
+  (select j.run_id
+     from job j
+    where j.completed_at is null and j.job_type <> 'RENDER'
+    order by j.run_id
+    limit 1)
+   union all
+  select (select j.run_id
+            from job j
+           where j.completed_at is null and j.job_type <> 'RENDER' and j.run_id > w.run_id
+           order by j.run_id
+           limit 1)
+    from working w
+   where w.run_id is not null)
 select found.run_id::text
   from ((select j.run_id, 1 as turn
            from job j
           where j.completed_at is null
             and j.status = 'processing'
+            and not exists (select from run r
+                             where r.id = j.run_id and r.cancelled_at is not null)
             and :is_held_by_caller
             and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
             and (%(model)s::text is null or j.model = %(model)s::text)
           order by j.run_id
           limit 1)
         union all
-        (select j.run_id, 2
-           from job j
-          where j.completed_at is null
-            and j.job_type <> 'RENDER'
-            and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
-            and (%(model)s::text is null or j.model = %(model)s::text)
-            and (j.status in ('pending', 'retrying', 'waiting') and j.ready_at <= app_now()
-                 or j.status = 'processing'
-                    and greatest(j.seen_at, j.started_at)
-                        < app_now() - %(lease)s * interval '1 second')
-          order by j.run_id, j.rank, j.id
+        (select w.run_id, 2
+           from working w
+          where w.run_id is not null
+            and not exists (select from run r
+                             where r.id = w.run_id and r.cancelled_at is not null)
+            and exists (select from job j
+                         where j.run_id = w.run_id
+                           and (%(model)s::text is null or j.model = %(model)s::text)
+                           and :job_is_claimable)
           limit 1)) found
  order by found.turn
  limit 1;

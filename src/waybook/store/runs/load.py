@@ -115,6 +115,9 @@ def read_run(results: Results) -> LoadedRun | None:
         stages={stage.slug: stage for stage in map(_stage, stages)},
         steps={step.id: step for step in map(_step, steps)},
         usage=totals_from_json(row.usage),
+        cancelled_at=in_utc(row.cancelled_at),
+        cancelled_by=row.cancelled_by,
+        cancel_reason=row.cancel_reason,
     )
     return LoadedRun(
         run=run,
@@ -169,6 +172,7 @@ def in_utc(at: datetime | None) -> datetime | None:
 
 TIMES = frozenset(
     {
+        "cancelled_at",
         "completed_at",
         "created_at",
         "started_at",

@@ -2,7 +2,7 @@
 -- Return the run. For a decision, this statement runs first and locks the run, so that each
 -- transaction sees which units of a step earlier transactions completed.
 select r.id::text, r.name, r.dag_slug, r.dag_version, r.completed_at, r.audit_seq, r.audit_hash,
-       app_now() as now, r.usage, r.updated_at
+       app_now() as now, r.usage, r.updated_at, r.cancelled_at, r.cancelled_by, r.cancel_reason
   from run r
  where r.id = %(run_id)s;
 
@@ -46,8 +46,8 @@ select :row_of_run,
 -- Return runs that are blocked until a person gives feedback on a completed stage, longest waiting
 -- first. The columns are those of `runs_by_activity`, with the time since which each run waits.
 select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
-       r.completed_at, app_now() as now, g.stages, null::bigint as documents_available,
-       g.since as awaiting_since
+       r.completed_at, r.cancelled_at, app_now() as now, g.stages,
+       null::bigint as documents_available, g.since as awaiting_since
   from run r
   join run_brief b on b.run_id = r.id
   cross join lateral (
@@ -58,6 +58,7 @@ select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by
            from stage_run g
           where g.run_id = r.id) g
  where r.completed_at is null
+   and r.cancelled_at is null
    and exists (select from stage_run g where g.run_id = r.id and g.feedback is null)
    and not exists (select from stage_run g where g.run_id = r.id and g.completed_at is null)
  order by g.since, r.id
@@ -77,7 +78,8 @@ select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action' as actio
 select 'run' as entity, r.id::text, json_build_object(
          'name', r.name, 'dag_slug', r.dag_slug, 'dag_version', r.dag_version, 'input', b.input,
          'completed_at', r.completed_at, 'created_at', b.created_at, 'created_by', b.created_by,
-         'usage', r.usage) as values
+         'usage', r.usage, 'cancelled_at', r.cancelled_at, 'cancelled_by', r.cancelled_by,
+         'cancel_reason', r.cancel_reason) as values
   from run r
   join run_brief b on b.run_id = r.id
  where r.id = %(run_id)s

@@ -25,6 +25,7 @@ from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.json_values import Body, Json
 from waybook.research.cutting import truncate
+from waybook.run.cancel import require_active
 from waybook.run.draft import RunDecision
 from waybook.run.failure import require_holder
 from waybook.run.model import Job
@@ -63,6 +64,7 @@ async def get_job_input(ctx: RequestContext, args: GetJobInput) -> Body:
         if job is None:
             raise job_not_found()
         if args.attempt is not None:
+            require_active(locked.run)
             require_holder(job, args.attempt)
         body = await _answer(locked, job, args)
         await locked.write(RunDecision(None, locked.run, touched=(job_id,)))

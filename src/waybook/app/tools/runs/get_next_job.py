@@ -13,6 +13,7 @@ from waybook.app.request.locking import OpenTransaction, Proposal, Written, upda
 from waybook.app.request.outbox import run_url
 from waybook.app.request.reply import (
     MAX_COMPACT_REPLY_BYTES,
+    cancellation_view,
     fit_reply,
     format_time,
     next_call,
@@ -38,6 +39,7 @@ from waybook.run.model import Run
 from waybook.run.next_job import (
     AttemptsExhausted,
     AwaitingFeedback,
+    CancelledRun,
     JobReady,
     NextJob,
     NothingReady,
@@ -207,6 +209,10 @@ async def _reply(locked: LockedRun, reply: NextJob) -> Body:
             call = next_call("get_run_progress", "see its documents", runId=run_id)
             usage = locked.run.usage.as_reply()
             return {"status": "run_complete", "runId": run_id, "usage": usage, "next": call}
+        case CancelledRun():
+            call = next_call("get_run_progress", "see what the run produced", runId=run_id)
+            ended = cancellation_view(locked.run)
+            return {"status": "run_cancelled", "runId": run_id, **ended, "next": call}
         case AttemptsExhausted():
             raise AssertionError("a job that was given up is not handed out again")
         case _:
@@ -293,7 +299,8 @@ TOOL = Tool(
     description=(
         "Take a job of a run, or get the job you hold again: prompt, inputs, documents to write. "
         "Then call submit_job_result with its jobId and attempt. status: job_ready; nothing_ready "
-        "(use waitSeconds); awaiting_feedback (a person decides); stage_failed; run_complete."
+        "(use waitSeconds); awaiting_feedback (a person decides); stage_failed; run_complete; "
+        "run_cancelled."
     ),
     arguments=GetNextJob,
     output_schema=output_schema(status="string"),

@@ -18,9 +18,9 @@ from waybook.app.request.reply import (
 )
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.tool import RUNS, Tool, output_schema
-from waybook.dag.progress.report import Report
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
+from waybook.run.status import RunState
 from waybook.store.plans.load import PlanRequest
 
 
@@ -34,16 +34,19 @@ async def get_run_progress(ctx: RequestContext, args: GetRunProgress) -> Body:
     """Return the progress report, and the suggested next tool call."""
     if (args.run_id is None) == (args.plan_id is None):
         raise InvalidInput("name either a runId or a planId, one of the two")
-    report: Report
+    report: Body
     if args.run_id is not None:
+        detail = await read_run_detail(ctx, args.run_id, RunInclude.NOTHING)
+        report = detail.full_report
         following_call = next_job_call(args.run_id)
-        report = (await read_run_detail(ctx, args.run_id, RunInclude.NOTHING)).report_with_usage
+        if detail.state is RunState.CANCELLED:
+            following_call = next_call("list_dags", "the run is over; see the workflows")
     else:
         following_call = next_call("get_next_step", "take the next step", planId=args.plan_id)
         loaded, _ = await ctx.load_plan(PlanRequest(plan_id=id_or_nil(args.plan_id or "")))
-        report = plan_report(loaded.plan)
+        report = cast("Body", plan_report(loaded.plan))
     limit = reply_limit(ctx.caller.channel, detail=args.detail)
-    return fit_report({**cast("Body", report), "next": following_call}, args, limit)
+    return fit_report({**report, "next": following_call}, args, limit)
 
 
 def fit_report(body: Body, args: GetRunProgress, most: int = MAX_COMPACT_REPLY_BYTES) -> Body:

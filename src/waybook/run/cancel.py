@@ -1,0 +1,75 @@
+"""Cancellation of a run, and the refusal of every later change to it.
+
+A cancelled run keeps all its rows. Its open jobs are not handed out any more, and the result of a
+job that is still held is stored as a late result and refused.
+"""
+
+from dataclasses import dataclass
+
+from waybook.core.changes import Event
+from waybook.core.decision_context import DecisionContext
+from waybook.errors import InvalidTransition, NextCall, RunCancelled
+from waybook.run.draft import RunDecision, RunDraft
+from waybook.run.model import CompiledDag, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Cancellation:
+    """Reply to the cancellation of a run, with the number of its unfinished units of work."""
+
+    open_units: int
+
+
+def cancel_run(
+    run: Run, compiled_dag: CompiledDag, reason: str, context: DecisionContext
+) -> RunDecision[Cancellation]:
+    """End a run for good; its rows and documents stay as they are.
+
+    Raises:
+        RunCancelled: the run is already cancelled.
+        InvalidTransition: the run is completed.
+    """
+    require_active(run)
+    if run.completed_at is not None:
+        raise InvalidTransition(
+            "this run is completed; there is nothing left to cancel",
+            old="completed",
+            new="cancelled",
+            runId=run.id,
+            next_call=_look(run),
+        )
+    draft = RunDraft(run, compiled_dag, context)
+    draft.set_run(cancelled_at=context.now, cancelled_by=context.actor.user, cancel_reason=reason)
+    draft.record(Event.PLAN_MODIFIED, action="cancel_run", reason=reason)
+    open_units = sum(step.total - step.done - step.failed for step in run.steps.values())
+    return draft.decide(Cancellation(open_units))
+
+
+def cancellation_error(run: Run, **details: object) -> RunCancelled | None:
+    """Return the error for a call that works on a cancelled run, or None if it is active."""
+    if run.cancelled_at is None:
+        return None
+    return RunCancelled(
+        f"{run.cancelled_by} cancelled this run: {run.cancel_reason}",
+        runId=run.id,
+        cancelledBy=run.cancelled_by,
+        cancelledAt=run.cancelled_at.isoformat(),
+        reason=run.cancel_reason,
+        **details,
+        next_call=_look(run),
+    )
+
+
+def require_active(run: Run) -> None:
+    """Raise an error if the run is cancelled.
+
+    Raises:
+        RunCancelled: the run is cancelled.
+    """
+    refusal = cancellation_error(run)
+    if refusal is not None:
+        raise refusal
+
+
+def _look(run: Run) -> NextCall:
+    return NextCall("get_run_progress", {"runId": run.id}, "see what the run produced")

@@ -1,0 +1,101 @@
+"""Cancellation of runs: what it ends, what it keeps, and what it refuses afterwards."""
+
+import pytest
+
+from dag_builders import make_plan_step
+from plan_builders import PAT
+from run_env import RunEnv, make_run, make_stage_run
+from waybook.core.changes import Entity
+from waybook.core.replay import differences, replay
+from waybook.dag.model import JobStatus, Strategy
+from waybook.errors import InvalidTransition, RunCancelled
+from waybook.run.cancel import cancel_run
+from waybook.run.next_job import CancelledRun
+from waybook.run.notifications import run_notifications
+from waybook.run.start import give_feedback, start_open_stage
+from waybook.run.status import RunState, awaiting_feedback, run_state
+
+REASON = "The question has changed."
+
+
+@pytest.fixture
+def world() -> RunEnv:
+    return make_run(make_stage_run(make_plan_step("a", Strategy.PER_MODEL)), ("alpha", "beta"))
+
+
+def cancel(world: RunEnv) -> None:
+    world.keep(cancel_run(world.run, world.chart, REASON, world.moment(PAT)))
+
+
+def test_cancel_run_records_user_time_and_reason_in_one_entry(world: RunEnv) -> None:
+    cancel(world)
+    run = world.run
+    assert (run.cancelled_by, run.cancelled_at, run.cancel_reason) == (
+        PAT.user,
+        world.records.now,
+        REASON,
+    )
+    (entry,) = world.decision.entries if world.decision else ()
+    assert dict(entry.details) == {"action": "cancel_run", "reason": REASON}
+    assert {change.field for change in entry.changes} == {
+        "cancelled_at",
+        "cancelled_by",
+        "cancel_reason",
+    }
+    assert differences(replay(world.changes), world.records.rows()) == []
+
+
+def test_cancel_run_keeps_every_job_as_it_was(world: RunEnv) -> None:
+    before = dict(world.records.jobs)
+    cancel(world)
+    assert world.records.jobs == before
+    assert run_state(world.run, world.chart) is RunState.CANCELLED
+    assert awaiting_feedback(world.run, world.chart) is None
+
+
+def test_next_job_of_cancelled_run_returns_cancellation_even_to_holder(world: RunEnv) -> None:
+    world.claim()
+    cancel(world)
+    reply = world.ask()
+    assert reply == CancelledRun(PAT.user, world.records.now, REASON)
+
+
+def test_submit_job_of_cancelled_run_is_kept_as_late_result(world: RunEnv) -> None:
+    held = world.claim()
+    cancel(world)
+    with pytest.raises(RunCancelled, match=REASON) as refused:
+        world.submit(held, "text")
+    assert refused.value.details["cancelledBy"] == PAT.user
+    assert refused.value.details["jobId"] == held.id
+    assert [entity for entity, _ in world.records.texts] == [Entity.LATE_RESULT]
+    assert world.records.jobs[held.id].status is JobStatus.PROCESSING
+
+
+def test_every_change_of_cancelled_run_raises_run_cancelled(world: RunEnv) -> None:
+    held = world.claim()
+    cancel(world)
+    now = (world.run, world.chart)
+    calls = (
+        lambda: cancel_run(*now, REASON, world.moment(PAT)),
+        lambda: give_feedback(*now, "only", "Go on.", None, world.moment(PAT)),
+        lambda: start_open_stage(*now, "only", None, world.moment(PAT)),
+        lambda: world.fail(held),
+        lambda: world.retry("only"),
+    )
+    for call in calls:
+        with pytest.raises(RunCancelled):
+            call()
+
+
+def test_cancel_run_of_completed_run_raises_invalid_transition(world: RunEnv) -> None:
+    world.work()
+    with pytest.raises(InvalidTransition, match="nothing left to cancel"):
+        cancel(world)
+
+
+def test_cancel_run_sends_one_notification_with_the_reason(world: RunEnv) -> None:
+    before = world.run
+    cancel(world)
+    (notice,) = run_notifications(before, world.run, world.chart)
+    assert (str(notice.kind), notice.data["reason"]) == ("run.cancelled", REASON)
+    assert run_notifications(world.run, world.run, world.chart) == ()
