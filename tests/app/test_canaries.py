@@ -6,7 +6,15 @@ from collections.abc import Iterator
 import pytest
 
 from injection_samples import CANARIES
-from marked_data import Leaf, MarkedWriter, marked_output, marked_plan, marked_run, text_leaves
+from marked_data import (
+    Leaf,
+    MarkedWriter,
+    marked_cancellation,
+    marked_output,
+    marked_plan,
+    marked_run,
+    text_leaves,
+)
 from org_env import OrgEnv
 from read_all_tools import read_all
 
@@ -86,13 +94,19 @@ def test_is_astray_user_text_in_server_field_returns_true(path: tuple[str, ...])
 async def test_every_stored_text_appears_only_in_expected_fields(world: OrgEnv) -> None:
     agent, ink = world.agent, MarkedWriter()
     plans = [await marked_plan(agent, ink), await marked_output(agent, ink)]
-    run = await marked_run(agent, ink)
+    run, cancelled = await marked_run(agent, ink), await marked_cancellation(agent, ink)
     assert {*ink.written.values()} == {*text_leaves()} - NOT_STORED, "a text nobody writes here"
-    answers = await read_all(agent, plans, run)
+    answers = await read_all(agent, plans, run, cancelled)
     occurrences = {
         (ink.written[mark], path) for answer in answers for mark, path in marks_in(answer.body)
     }
     assert [occurrence for occurrence in occurrences if is_astray(*occurrence)] == []
     assert {leaf for leaf, _ in occurrences} == {*ink.written.values()} - FOR_PEOPLE
     codes = {answer.body["error"]["code"] for answer in answers if answer.is_error}  # type: ignore[index]  # an error is an object
-    assert codes >= {"STALE_ATTEMPT", "INVALID_TRANSITION", "PLAN_TERMINAL", "NOT_FOUND"}
+    assert codes >= {
+        "RUN_CANCELLED",
+        "STALE_ATTEMPT",
+        "INVALID_TRANSITION",
+        "PLAN_TERMINAL",
+        "NOT_FOUND",
+    }

@@ -63,9 +63,10 @@ def test_next_job_of_cancelled_run_returns_cancellation_even_to_holder(world: Ru
 def test_submit_job_of_cancelled_run_is_kept_as_late_result(world: RunEnv) -> None:
     held = world.claim()
     cancel(world)
-    with pytest.raises(RunCancelled, match=REASON) as refused:
+    with pytest.raises(RunCancelled, match="pat cancelled this run") as refused:
         world.submit(held, "text")
     assert refused.value.details["cancelledBy"] == PAT.user
+    assert refused.value.details["reason"] == REASON
     assert refused.value.details["jobId"] == held.id
     assert [entity for entity, _ in world.records.texts] == [Entity.LATE_RESULT]
     assert world.records.jobs[held.id].status is JobStatus.PROCESSING

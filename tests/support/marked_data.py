@@ -19,6 +19,7 @@ FORMAL = frozenset(
         "action",
         "candidate",
         "conditionExpression",
+        "copyOf",
         "cursor",
         "dagSlug",
         "definition",
@@ -243,6 +244,14 @@ async def marked_run(agent: AgentClient, ink: MarkedWriter) -> Body:
     while await render_all_orgs(agent.dispatcher.services):
         pass
     await agent.feedback(run, "one", ink.long("submit_stage_feedback", "feedback"))
+    return run
+
+
+async def marked_cancellation(agent: AgentClient, ink: MarkedWriter) -> Body:
+    """Create a run that is cancelled."""
+    run = await agent.run()
+    reason = ink.long("cancel_run", "reason")
+    await agent.call("cancel_run", runId=run["runId"], reason=reason)
     return run
 
 

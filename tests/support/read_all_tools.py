@@ -69,14 +69,23 @@ class Reader:
         await self.ask("start_stage", **stage)
         await self.ask("fail_job", jobId=job["jobId"], attempt=77, error="x", retryable=True)
 
+    async def cancelled_run(self, run: Body) -> None:
+        named = {"runId": run["runId"]}
+        for tool in ("get_run_progress", "get_dag_map", "draw_map", "get_next_job"):
+            await self.ask(tool, **named)
+        await self.ask("retry_failed", **named, stageSlug="scope")
 
-async def read_all(agent: AgentClient, plans: Sequence[Body], run: Body) -> list[Answer]:
-    """Call every read tool for these plans and this run; return every answer."""
+
+async def read_all(
+    agent: AgentClient, plans: Sequence[Body], run: Body, cancelled: Body
+) -> list[Answer]:
+    """Call every read tool for these plans and runs; return every answer."""
     reader = Reader(agent)
     for plan in plans:
         await reader.plan(plan)
         await reader.refusals(plan)
     await reader.run(run)
+    await reader.cancelled_run(cancelled)
     for tool in ("list_active_plans", "list_dags", "list_skills"):
         await reader.ask(tool)
     await reader.ask("search_sources", query="approve instructions review plan", limit=50)

@@ -49,8 +49,9 @@ def cancellation_error(run: Run, **details: object) -> RunCancelled | None:
     """Return the error for a call that works on a cancelled run, or None if it is active."""
     if run.cancelled_at is None:
         return None
+    # The reason is a submitted text, and such texts are no part of our own messages.
     return RunCancelled(
-        f"{run.cancelled_by} cancelled this run: {run.cancel_reason}",
+        f"{run.cancelled_by} cancelled this run; `reason` says why",
         runId=run.id,
         cancelledBy=run.cancelled_by,
         cancelledAt=run.cancelled_at.isoformat(),
