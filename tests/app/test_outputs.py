@@ -8,8 +8,8 @@ import pytest
 
 from org_env import AgentClient, Body, OrgEnv, make_step
 from waybook.app.operations.audit_verification import verify_subject
+from waybook.app.queries.as_of import subject_as_of
 from waybook.app.queries.documents import list_outputs, read_output
-from waybook.app.queries.plan import plan_as_of
 from waybook.app.request.caller import Answer
 from waybook.app.request.request_context import RequestContext
 from waybook.store.audit import Subject
@@ -221,8 +221,8 @@ async def test_plan_as_of_before_output_was_stored_has_no_artifact(
     before = len(await world.entries(agent.org_id, plan["planId"]))
     await deliver(agent, plan)
     call = seen_by(agent)
-    assert "artifact" not in (await plan_as_of(call, plan["planId"], seq=before)).rows
-    assert "artifact" in (await plan_as_of(call, plan["planId"], seq=before + 1)).rows
+    assert "artifact" not in (await subject_as_of(call, plan["planId"], seq=before)).rows
+    assert "artifact" in (await subject_as_of(call, plan["planId"], seq=before + 1)).rows
 
 
 async def test_verify_subject_reports_tampered_output_text(own_world: OrgEnv) -> None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
+from cli.sample_runs import run_in_progress
 from cli.terminal import Terminal
 from waybook.app.operations.audit_verification import audited_subjects
 from waybook.cli.runtime import AppSession
@@ -146,5 +147,23 @@ def test_audit_as_of_shows_plan_at_that_time(terminal: Terminal, worked_on: str)
 def test_audit_as_of_before_creation_prints_error(terminal: Terminal, worked_on: str) -> None:
     failed = terminal.run("audit", "as-of", worked_on, "2001-01-01")
     assert failed.exit_code == 1
-    assert "there was no such plan yet" in failed.stderr
+    assert "there was no such plan or run yet" in failed.stderr
     assert terminal.run("audit", "as-of", worked_on, "tomorrow").exit_code == 1
+
+
+def test_audit_as_of_shows_run_at_that_time(terminal: Terminal) -> None:
+    run_id = run_in_progress(terminal, "As of a run")
+    last = terminal.json_output("audit", "list", run_id, "--limit", "1")[0]["seq"]
+    now = terminal.json_output("audit", "as-of", run_id, str(last))
+    begun = terminal.json_output("audit", "as-of", run_id, "2")
+    (run,) = begun["rows"]["run"].values()
+    assert (run["name"], begun["seq"], now["seq"]) == ("As of a run", 2, last)
+    assert len(begun["rows"]["stage_run"]) == 1
+    assert len(now["rows"]["stage_run"]) == 2
+    text = terminal.say("audit", "as-of", run_id, str(last))
+    assert f"after entry {last}" in text
+    assert "failed" in text
+    assert "thesis/" in terminal.say("audit", "as-of", run_id, "2")
+    terminal.call("cancel_run", runId=run_id, reason="Not needed.")
+    assert "cancelled" in terminal.say("audit", "as-of", run_id, str(last + 1))
+    assert "in progress" in terminal.say("audit", "as-of", run_id, "2")

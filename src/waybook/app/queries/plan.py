@@ -12,22 +12,18 @@ from enum import Flag, auto
 from functools import cached_property
 from typing import Any
 
-from waybook.app.queries.audit import changes_in, read_all_entries
 from waybook.app.queries.plan_map import plan_lane
 from waybook.app.request.request_context import RequestContext, id_or_nil
-from waybook.core.replay import Rows, replay
 from waybook.core.usage import Totals
 from waybook.dag.diagram.layout import exceeds, steps_around
 from waybook.dag.diagram.model import Lane
-from waybook.errors import NotFound
 from waybook.plan.model import Plan, Review, Step, StepId
 from waybook.plan.output import Output
 from waybook.plan.progress import Progress, current_step, plan_outcome, plan_progress, stalled_steps
 from waybook.plan.review import open_review
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus, derive_plan_status
-from waybook.store import audit, calls
-from waybook.store.audit import SealedEntry
-from waybook.store.driver.queries import Statement, first_value
+from waybook.store import calls
+from waybook.store.driver.queries import Statement
 from waybook.store.plans import details, lists, load
 from waybook.store.plans.details import HistoryEntry, Research, StepStatusChange
 from waybook.store.plans.lists import ReviewRecord
@@ -288,31 +284,3 @@ def visible_lane(plan: Plan) -> Lane:
     return (
         steps_around(lane, step.id, STEPS_AROUND) if step and exceeds(lane, MAX_MAP_BOXES) else lane
     )
-
-
-@dataclass(frozen=True, slots=True)
-class PlanAsOf:
-    """Rows of a plan as they were after an audit entry, and that audit entry."""
-
-    rows: Rows
-    last: SealedEntry
-
-
-async def plan_as_of(
-    ctx: RequestContext, plan_id: str, *, at: datetime | None = None, seq: int | None = None
-) -> PlanAsOf:
-    """Replay the plan's audit entries up to a time, or up to an entry number.
-
-    Raises:
-        NotFound: the plan did not exist yet.
-    """
-    until = seq if seq is not None else await _seq_at(ctx, plan_id, at)
-    entries = await read_all_entries(ctx, id_or_nil(plan_id), until=until)
-    if not entries:
-        raise NotFound("there was no such plan yet at that time")
-    return PlanAsOf(replay(changes_in(entries)), entries[-1])
-
-
-async def _seq_at(ctx: RequestContext, plan_id: str, at: datetime | None) -> int:
-    (rows,) = await ctx.read(audit.SQL["until"](subject_id=id_or_nil(plan_id), at=at))
-    return int(first_value(rows))

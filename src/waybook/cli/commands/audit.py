@@ -1,4 +1,4 @@
-"""`waybook audit`: list entries, verify chains, and show a plan as of an earlier time."""
+"""`waybook audit`: list entries, verify chains, and show a plan or run as it was earlier."""
 
 import asyncio
 import contextlib
@@ -10,8 +10,8 @@ import click
 from rich.text import Text
 
 from waybook.app.operations.anchors import AnchorCheck
+from waybook.app.queries.as_of import SubjectAsOf, subject_as_of
 from waybook.app.queries.audit import list_audit
-from waybook.app.queries.plan import PlanAsOf, plan_as_of
 from waybook.app.queries.plans import resolve_plan
 from waybook.app.queries.runs import resolve_run
 from waybook.cli.commands.anchoring import (
@@ -27,7 +27,7 @@ from waybook.cli.commands.anchoring import (
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json
 from waybook.cli.runtime import AppSession, get_console, load_settings, open_app
-from waybook.cli.terminal.audit_text import entries_table, plan_as_of_table
+from waybook.cli.terminal.audit_text import as_of_table, entries_table
 from waybook.errors import InvalidInput, NotFound
 from waybook.json_values import Body
 from waybook.settings import Settings
@@ -125,31 +125,27 @@ def anchor_command(*, file: Path | None, force: bool, as_json: bool, **flags: ob
 
 
 @group.command("as-of")
-@click.argument("plan")
+@click.argument("plan", metavar="PLAN|RUN")
 @click.argument("moment", metavar="TIME|SEQ")
 @json_option
 @database_options
 def as_of_command(*, plan: str, moment: str, as_json: bool, **flags: object) -> None:
-    """Show a plan as of a time or an audit entry number."""
+    """Show a plan or run as of a time or an audit entry number."""
     settings = load_settings(flags)
     then = asyncio.run(_as_of(settings, plan, moment))
     if as_json:
         payload = {"seq": then.last.seq, "at": then.last.at.isoformat(), "rows": then.rows}
         print_json(payload)
         return
-    get_console().print(plan_as_of_table(then))
+    get_console().print(as_of_table(then))
 
 
-async def _as_of(settings: Settings, plan: str, moment: str) -> PlanAsOf:
+async def _as_of(settings: Settings, plan: str, moment: str) -> SubjectAsOf:
     async with open_app(settings) as here:
-        plan_id = await _resolve_plan_id(here, plan)
+        subject_id = await _resolve_subject_id(here, plan)
         if moment.isdigit():
-            return await plan_as_of(here.call, plan_id, seq=int(moment))
-        return await plan_as_of(here.call, plan_id, at=read_time(moment))
-
-
-async def _resolve_plan_id(here: AppSession, plan: str) -> str:
-    return (await resolve_plan(here.call, plan)).id
+            return await subject_as_of(here.call, subject_id, seq=int(moment))
+        return await subject_as_of(here.call, subject_id, at=read_time(moment))
 
 
 async def _resolve_subject_id(here: AppSession, text: str) -> str:

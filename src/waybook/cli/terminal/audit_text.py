@@ -1,4 +1,4 @@
-"""Terminal views of the audit: table of entries, plan as of an entry, and verification results."""
+"""Terminal views of the audit: entries, plans and runs as of an entry, verification results."""
 
 from typing import Any, NamedTuple, cast
 from uuid import UUID
@@ -10,12 +10,15 @@ from rich.text import Text
 
 from waybook.app.operations.audit_verification import AuditVerdict, audited_subjects, verify_audit
 from waybook.app.operations.erasure import contexts_of_all_orgs, verify_erasures
+from waybook.app.queries.as_of import SubjectAsOf
 from waybook.app.queries.audit import event_label
-from waybook.app.queries.plan import PlanAsOf
 from waybook.app.request.request_context import RequestContext
-from waybook.cli.terminal.bars import PLAN_STYLES, STEP_STYLES
+from waybook.cli.terminal.bars import PLAN_STYLES, PROGRESS_STYLES, RUN_STYLES, STEP_STYLES
+from waybook.core.replay import Row
+from waybook.dag.model import ProgressStatus
 from waybook.json_values import Body, Json
 from waybook.plan.states import PlanStatus, StepStatus
+from waybook.run.status import RunState
 
 #: Fields in an audit entry's details that the table shows to explain the entry.
 DETAIL_FIELDS = ("stepKey", "error", "reason", "rationale", "decision", "feedback", "skill")
@@ -50,16 +53,53 @@ def _what(entry: Body) -> Text:
     return what.append(f": {why}", style="dim") if why else what
 
 
-def plan_as_of_table(then: PlanAsOf) -> RenderableType:
-    """Return a terminal view of a plan as it was after an audit entry."""
-    plan = next(iter(then.rows["plan"].values()))
-    look = PLAN_STYLES[PlanStatus(str(plan["status"]))]
+def as_of_table(then: SubjectAsOf) -> RenderableType:
+    """Return a terminal view of a plan or run as it was after an audit entry."""
+    if "run" in then.rows:
+        subject = next(iter(then.rows["run"].values()))
+        look, table = RUN_STYLES[_run_state_then(then, subject)], _run_steps_then(then)
+    else:
+        subject = next(iter(then.rows["plan"].values()))
+        look, table = PLAN_STYLES[PlanStatus(str(subject["status"]))], _steps_then(then)
     when = f"as of {then.last.at:%Y-%m-%d %H:%M:%S} UTC, after entry {then.last.seq}"
-    heading = Text.assemble(look.text(), "  ", (str(plan["name"]), "bold"))
-    return Group(heading, Text(when, style="dim"), _steps_then(then))
+    heading = Text.assemble(look.text(), "  ", (str(subject["name"]), "bold"))
+    return Group(heading, Text(when, style="dim"), table)
 
 
-def _steps_then(then: PlanAsOf) -> Table:
+def _run_state_then(then: SubjectAsOf, run: Row) -> RunState:
+    if run.get("completed_at"):
+        return RunState.COMPLETED
+    if run.get("cancelled_at"):
+        return RunState.CANCELLED
+    steps = then.rows.get("stage_step", {}).values()
+    if any(_step_then(step) is ProgressStatus.FAILED for step in steps):
+        return RunState.FAILED
+    stages = then.rows.get("stage_run", {}).values()
+    waits = bool(stages) and all(stage.get("completed_at") for stage in stages)
+    return RunState.AWAITING_FEEDBACK if waits else RunState.IN_PROGRESS
+
+
+def _step_then(step: Row) -> ProgressStatus:
+    if step.get("closed_at"):
+        return ProgressStatus.COMPLETED
+    return ProgressStatus.FAILED if step["failed"] else ProgressStatus.IN_PROGRESS
+
+
+def _run_steps_then(then: SubjectAsOf) -> Table:
+    """Return the steps of a run that had been opened, in the order in which they were."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table.add_column("step")
+    table.add_column("status", no_wrap=True)
+    table.add_column("jobs done", justify="right", no_wrap=True)
+    table.add_column("failed", justify="right", no_wrap=True)
+    for step_id, row in then.rows.get("stage_step", {}).items():
+        done = f"{row['done']} of {row['total']}"
+        look = PROGRESS_STYLES[_step_then(row)]
+        table.add_row(Text(step_id), look.text(), done, str(row["failed"] or ""))
+    return table
+
+
+def _steps_then(then: SubjectAsOf) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("step")
