@@ -55,7 +55,7 @@ async def test_plan_status_of_executing_plan_has_all_fields(
     )
     assert (status["stalled"], status["stalledSteps"], status["outcome"]) == (False, [], None)
     assert (status["progress"], status["counts"], status["totalSteps"]) == (
-        20,
+        {"percent": 20, "done": 1, "total": 5},
         {"done": 1, "total": 5},
         5,
     )
@@ -129,7 +129,8 @@ async def test_plan_status_progress_includes_skipped_and_excludes_failed_steps(
         failing = {"action": "fail_step", "stepId": step, "reason": "x"}
         await agent.call("modify_plan", planId=plan["planId"], modifications=[failing])
     status = await agent.status(plan)
-    assert (status["progress"], status["counts"]) == (33, {"done": 1, "total": 3})
+    counts = {"done": 1, "total": 3}
+    assert (status["progress"], status["counts"]) == ({"percent": 33, **counts}, counts)
     assert (status["status"], status["outcome"]) == ("completed", "completed_with_failures")
     assert status["completedSteps"][0]["resultSummary"] is None
 

@@ -64,6 +64,8 @@ async def test_tools_page_documents_exactly_observed_reply_fields(a_place_to_act
     await make_step_with_a_past(agent)
     await make_run_that_ends_well(agent)
     await make_run_that_fails(agent)
+    await make_run_that_is_cancelled(agent)
+    await make_copy(agent)
     await looks_at_plans_and_runs(agent)
     await research_that_grows(agent)
     await files_of_a_skill(agent)
@@ -103,6 +105,23 @@ async def make_plan_that_ends_well(agent: AgentClient) -> None:
     await agent.submit(second)
     await agent.call("get_next_step", planId=plan["planId"])
     await agent.call("get_research_context", planId=plan["planId"])
+
+
+async def make_run_that_is_cancelled(agent: AgentClient) -> None:
+    """Cancel a run and read its end."""
+    run = await agent.run()
+    await agent.call("cancel_run", runId=run["runId"], reason="The question has changed.")
+    await agent.call("get_next_job", runId=run["runId"])
+    await agent.progress(run)
+
+
+async def make_copy(agent: AgentClient) -> None:
+    """Copy a plan and read the copy."""
+    plan = await agent.plan()
+    await agent.submit(await agent.take(plan))
+    copy = await agent.call("create_research_plan", copyOf=plan["planId"])
+    await agent.status(copy)
+    await agent.call("get_research_context", planId=copy["planId"])
 
 
 async def research_that_grows(agent: AgentClient) -> None:

@@ -36,6 +36,14 @@ async def _create(_: AgentClient) -> Body:
     }
 
 
+async def _copy(agent: AgentClient) -> Body:
+    return {"copyOf": (await agent.plan())["planId"], "upToStep": 0}
+
+
+async def _copy_as_of(agent: AgentClient) -> Body:
+    return {"copyOf": (await agent.plan())["planId"], "atAuditSeq": 1}
+
+
 async def _next(agent: AgentClient) -> Body:
     return {"planId": (await agent.plan())["planId"], "another": False, "waitSeconds": 0}
 
@@ -249,6 +257,9 @@ PREPARE: dict[str, Prepare] = {
 #: Arguments that can replace other arguments of their tool, each with a function that prepares a
 #: call with the argument.
 INSTEAD: dict[tuple[str, str], Prepare] = {
+    ("create_research_plan", "copyOf"): _copy,
+    ("create_research_plan", "upToStep"): _copy,
+    ("create_research_plan", "atAuditSeq"): _copy_as_of,
     ("extract_data", "artifactId"): _extract_stored,
     ("get_artifact", "sourceId"): _source,
     ("get_step_context", "part"): _read_on,

@@ -36,7 +36,7 @@ def create(new: NewPlan, context: DecisionContext) -> Decision[Plan]:
         BadExpression: a condition does not compile.
     """
     _check_plan(new)
-    draft = Draft(_blank(new, PlanId(context.new_id()), context), context)
+    draft = Draft(blank_plan(new, PlanId(context.new_id()), context), context)
     draft.insert(Entity.PLAN, draft.plan.id, plan_row(new, context))
     ids = draft.add_steps(new.steps, after=0)
     for condition in new.conditions:
@@ -74,7 +74,8 @@ def plan_row(new: NewPlan, context: DecisionContext) -> dict[str, Json]:
     }
 
 
-def _blank(new: NewPlan, plan_id: PlanId, context: DecisionContext) -> Plan:
+def blank_plan(new: NewPlan, plan_id: PlanId, context: DecisionContext) -> Plan:
+    """Return a new plan that has no steps yet."""
     return Plan(
         id=plan_id,
         name=new.name,

@@ -123,6 +123,8 @@ class Step(NamedTuple):
     max_attempts: int | None = None
     #: Number of holders that were replaced because they were silent; None if there was none.
     silent_holders: int | None = None
+    #: Id of the step of another plan from which this step's result was carried over.
+    copied_from: StepId | None = None
 
     @property
     def holder(self) -> Holder | None:
@@ -234,6 +236,10 @@ class Plan(NamedTuple):
     #: and the time of its creation.
     created_by: str | None = None
     created_at: datetime | None = None
+    #: Plan of which this plan is a copy, and the audit entry of that plan as of which it was
+    #: copied; None for a plan that is not a copy.
+    copied_from: PlanId | None = None
+    copied_seq: int | None = None
 
     def statuses(self) -> list[StepStatus]:
         """Return the status of each step, in plan order."""

@@ -543,8 +543,12 @@ create table plan_brief (
   skill_execution_id uuid,
   created_at timestamp with time zone not null,
   created_by text not null,
+  copied_from uuid,
+  copied_seq integer,
   constraint plan_brief_pkey PRIMARY KEY (org_id, plan_id),
-  constraint plan_brief_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id)
+  constraint plan_brief_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id),
+  constraint plan_brief_copied_seq_check CHECK ((copied_seq >= 1)),
+  constraint plan_brief_origin_whole CHECK (((copied_from IS NULL) = (copied_seq IS NULL)))
 );
 alter table plan_brief enable row level security;
 alter table plan_brief force row level security;
@@ -587,6 +591,7 @@ create table plan_step (
   depends_on uuid[],
   max_attempts smallint,
   silent_holders smallint,
+  copied_from uuid,
   constraint plan_step_pkey PRIMARY KEY (org_id, id),
   constraint plan_step_org_id_plan_id_step_order_key UNIQUE (org_id, plan_id, step_order) DEFERRABLE INITIALLY DEFERRED,
   constraint plan_step_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from waybook.app.context.parts import PacketReader, results_by_step, step_header
 from waybook.app.queries.audit import entry_details
 from waybook.app.request.outbox import review_url
-from waybook.app.request.reply import completion_view, format_time, non_empty
+from waybook.app.request.reply import completion_view, format_time, non_empty, origin_view
 from waybook.json_values import Body, Json
 from waybook.plan.model import Plan, Review, Step
 from waybook.plan.progress import plan_progress
@@ -62,6 +62,7 @@ def plan_frame(of: PlanMaterial) -> Body:
         outputMediaType=brief.output_media_type,
         createdAt=format_time(brief.created_at),
         createdBy=brief.created_by,
+        copiedFrom=origin_view(plan),
     )
 
 

@@ -1,7 +1,7 @@
 """Formats of plans, steps, reviews, runs, jobs and outputs in replies, with size limits."""
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 
 import orjson
 
@@ -12,7 +12,7 @@ from waybook.json_values import Body, Json
 from waybook.plan.draft import MAX_WAIT_SECONDS
 from waybook.plan.model import Plan, PlanId, Review, Step, StepType
 from waybook.plan.output import Output, is_missing
-from waybook.plan.progress import budget_json
+from waybook.plan.progress import budget_json, progress_json, whole_minutes
 from waybook.research.cutting import as_text, fair_share
 from waybook.run.model import CompiledDag, Job, Run, StageRun
 
@@ -68,6 +68,13 @@ def author_view(plan: Plan) -> Body:
     return non_empty(createdBy=plan.created_by, createdAt=format_time(plan.created_at))
 
 
+def origin_view(plan: Plan) -> Body | None:
+    """Return the plan and audit entry that a plan was copied from, if it is a copy."""
+    if plan.copied_from is None:
+        return None
+    return {"planId": plan.copied_from, "auditSeq": plan.copied_seq}
+
+
 def step_view(step: Step, **more: Json) -> Body:
     """Return a step as a list entry."""
     return non_empty(
@@ -82,10 +89,14 @@ def step_view(step: Step, **more: Json) -> Body:
 
 
 def completion_view(step: Step) -> Body:
-    """Return the user who completed a step and the time of its completion."""
+    """Return the user who completed a step, the time, and the step it was copied from, if any."""
     if step.completed_at is None:
         return {}
-    return non_empty(completedBy=step.held_by, completedAt=format_time(step.completed_at))
+    return non_empty(
+        completedBy=step.held_by,
+        completedAt=format_time(step.completed_at),
+        copiedFromStep=step.copied_from,
+    )
 
 
 def holder_view(step: Step) -> Body:
@@ -98,6 +109,20 @@ def holder_view(step: Step) -> Body:
         since=format_time(step.in_progress_since),
         lastSeenAt=format_time(step.last_seen_at),
     )
+
+
+def stalled_view(stalled: Iterable[tuple[Step, timedelta]]) -> list[Json]:
+    """Return the stalled steps, with their holders and the minutes since the last heartbeat."""
+    return [
+        non_empty(
+            stepId=step.id,
+            stepOrder=step.order,
+            minutes=whole_minutes(gap),
+            heldBy=step.held_by,
+            silentHolders=step.silent_holders,
+        )
+        for step, gap in stalled
+    ]
 
 
 def review_view(review: Review, plan_id: PlanId, base_url: str) -> Body:
@@ -195,11 +220,13 @@ def stage_view(run: Run, compiled_dag: CompiledDag, slug: str) -> Body:
     """Return a stage as JSON: its status and its completed, total and failed steps."""
     steps = [step for step in run.steps.values() if step.stage == slug]
     total = len(compiled_dag.graphs[slug].order) if slug in run.stages else 0
+    done = sum(step.closed_at is not None for step in steps)
     return {
         "stageSlug": slug,
         "status": stage_status(run, slug),
         "progress": {
-            "completedSteps": sum(step.closed_at is not None for step in steps),
+            **progress_json(done, total),
+            "completedSteps": done,
             "totalSteps": total,
             "failedSteps": sum(step.failed > 0 and step.closed_at is None for step in steps),
         },

@@ -17,17 +17,18 @@ select id, name, status, revision, stall_seconds, resumed_at, completed_at, fail
 
 -- name: plan_brief
 insert into plan_brief (plan_id, research_question, formatting_notes, skill_execution_id,
-                        created_at, created_by)
-select plan_id, research_question, formatting_notes, skill_execution_id, created_at, created_by
+                        created_at, created_by, copied_from, copied_seq)
+select plan_id, research_question, formatting_notes, skill_execution_id, created_at, created_by,
+       copied_from, copied_seq
   from json_populate_recordset(null::plan_brief, %(items)s::json);
 
 -- name: plan_step
 insert into plan_step (id, plan_id, step_order, step_type, title, status, attempt, stall_seconds,
                        in_progress_since, completed_at, held_by, held_session, fail_reason,
-                       depends_on, max_attempts, silent_holders)
+                       depends_on, max_attempts, silent_holders, copied_from)
 select id, plan_id, step_order, step_type, title, status, attempt, stall_seconds,
        in_progress_since, completed_at, held_by, held_session, fail_reason,
-       nullif(depends_on, '{}'), max_attempts, silent_holders
+       nullif(depends_on, '{}'), max_attempts, silent_holders, copied_from
   from json_populate_recordset(null::plan_step, %(items)s::json);
 
 -- name: step_brief

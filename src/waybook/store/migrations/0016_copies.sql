@@ -1,5 +1,7 @@
--- Cancelled runs. A cancelled run keeps all its rows, also those of its open jobs: the run itself
--- says that they are no longer handed out.
+-- Cancelled runs, and copies of plans.
+--
+-- A cancelled run keeps all its rows, also those of its open jobs: the run itself says that they
+-- are no longer handed out.
 
 alter table run
   add column cancelled_at  timestamptz,
@@ -9,3 +11,14 @@ alter table run
     (cancelled_at is null) = (cancelled_by is null)
     and (cancelled_at is null) = (cancel_reason is null)),
   add constraint run_ends_once check (cancelled_at is null or completed_at is null);
+
+-- The plan that a plan was copied from, as of an audit entry, and the step that a result was
+-- carried over from. The originals may be deleted later, so there are no foreign keys.
+
+alter table plan_brief
+  add column copied_from uuid,
+  add column copied_seq  integer check (copied_seq >= 1),
+  add constraint plan_brief_origin_whole check ((copied_from is null) = (copied_seq is null));
+
+alter table plan_step
+  add column copied_from uuid;

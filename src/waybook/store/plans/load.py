@@ -45,6 +45,7 @@ from waybook.store.plans.rows import (
     ResultBeginning,
     ResultRow,
     ReviewRow,
+    StallCountRow,
     StepRow,
     StepTextRow,
 )
@@ -107,6 +108,7 @@ SQL = load(
     results_cut=ResultBeginning,
     formatting_notes=FormattingNotes,
     stored_rows=StoredRow,
+    count_stalls=StallCountRow,
 )
 
 LOAD_PLAN = SQL["load_plan"]
@@ -215,6 +217,8 @@ def read_plan(results: Results, wanted: PlanRequest) -> LoadedPlan | None:
         budget=Budget(**row.budget) if row.budget else None,
         created_by=row.created_by,
         created_at=_in_utc(row.created_at),
+        copied_from=PlanId(row.copied_from) if row.copied_from else None,
+        copied_seq=row.copied_seq,
     )
     head = ChainHead(row.audit_seq, row.audit_hash, row.updated_at.astimezone(UTC))
     return LoadedPlan(plan, row.now.astimezone(UTC), head)
@@ -264,6 +268,7 @@ def _step(columns: tuple[Any, ...]) -> Step:
         tuple(map(StepId, row.depends_on.split())) if row.depends_on else (),
         row.max_attempts,
         row.silent_holders,
+        StepId(row.copied_from) if row.copied_from else None,
     )
 
 

@@ -8,7 +8,7 @@ select plan_id::text from plan_step where id = %(step_id)s;
 -- concurrent agents are serialized, and later statements see the state after the wait.
 select p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, p.fail_reason,
        p.audit_seq, p.audit_hash, app_now() as now, p.usage, p.budget, b.created_by, b.created_at,
-       p.updated_at
+       p.updated_at, b.copied_from::text, b.copied_seq
   from plan p
   join plan_brief b on b.plan_id = p.id
  where p.id = %(plan_id)s;
@@ -32,7 +32,7 @@ select 1 / count(*) as locked, max(same.now) as now
 select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
        s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
        s.fail_reason, array_to_string(s.depends_on, ' ') as depends_on, s.max_attempts,
-       s.silent_holders,
+       s.silent_holders, s.copied_from::text,
        case when s.id = any (%(wanted)s)
             then (select json_build_array(
                            b.instructions, b.result_schema, b.required_sources,
@@ -59,7 +59,7 @@ select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.st
 select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
        s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
        s.fail_reason, array_to_string(s.depends_on, ' ') as depends_on, s.max_attempts,
-       s.silent_holders,
+       s.silent_holders, s.copied_from::text,
        case when s.id = any (%(wanted)s)
                  or s.status = 'awaiting_input'
                  or s.status = 'in_progress'
@@ -178,6 +178,19 @@ update plan_step
  where id = %(step_id)s and status = 'in_progress'
 returning plan_id::text;
 
+-- name: count_stalls
+-- Count the open plans whose stall is recorded, and the steps of open plans that have been inactive
+-- for too long.
+select count(distinct p.id) filter (where p.status = 'stalled') as plans,
+       count(*) filter (where greatest(s.in_progress_since, s.last_seen_at)
+                              < app_now() - make_interval(secs =>
+                                  coalesce(s.stall_seconds, p.stall_seconds, %(patience)s)))
+         as steps
+  from plan p
+  join plan_step s on s.plan_id = p.id and s.status = 'in_progress'
+ where p.completed_at is null
+   and p.status in ('executing', 'stalled');
+
 -- name: inactive_plans
 -- Return executing plans with a step that may have been inactive for too long. Only a hint: the
 -- decision is made while the plan is locked.
@@ -203,7 +216,8 @@ select 'plan' as entity, p.id::text as id, json_build_object(
          'status', p.status, 'revision', p.revision, 'resumed_at', p.resumed_at,
          'completed_at', p.completed_at, 'fail_reason', p.fail_reason,
          'skill_execution_id', b.skill_execution_id, 'created_at', b.created_at,
-         'created_by', b.created_by, 'usage', p.usage, 'budget', p.budget) as values
+         'created_by', b.created_by, 'usage', p.usage, 'budget', p.budget,
+         'copied_from', b.copied_from, 'copied_seq', b.copied_seq) as values
   from plan p
   join plan_brief b on b.plan_id = p.id
  where p.id = %(plan_id)s
@@ -215,6 +229,7 @@ select 'step', s.id::text, json_build_object(
          'held_by', s.held_by, 'held_session', s.held_session, 'fail_reason', s.fail_reason,
          'depends_on', coalesce(s.depends_on, '{}'),
          'max_attempts', s.max_attempts, 'silent_holders', s.silent_holders,
+         'copied_from', s.copied_from,
          'instructions', b.instructions, 'result_schema', b.result_schema,
          'required_sources', b.required_sources,
          'result_summary', r.result_summary, 'confidence', r.confidence, 'report', r.report,

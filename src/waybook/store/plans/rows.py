@@ -22,6 +22,8 @@ class PlanRow(NamedTuple):
     created_by: str
     created_at: datetime
     updated_at: datetime
+    copied_from: str | None
+    copied_seq: int | None
 
 
 class StepRow(NamedTuple):
@@ -42,9 +44,17 @@ class StepRow(NamedTuple):
     depends_on: str | None
     max_attempts: int | None
     silent_holders: int | None
+    copied_from: str | None
     #: List of the step's instructions, result schema, required sources and stored sources; None if
     #: they were not requested.
     text: list[Any] | None = None
+
+
+class StallCountRow(NamedTuple):
+    """Numbers of stalled plans and stalled steps of an org."""
+
+    plans: int
+    steps: int
 
 
 class CallRow(NamedTuple):

@@ -33,6 +33,8 @@ JSON_FIELDS = frozenset(
         *("content", "tags", "metadata"),
     }
 )
+#: Origin of a plan that is not a copy.
+NO_ORIGIN: Mapping[str, Json] = dict.fromkeys(("copied_from", "copied_seq"))
 NO_RESULT: Mapping[str, Json] = dict.fromkeys(RESULT_FIELDS)
 #: Fields that only some artifacts have, with None as the value for all other artifacts.
 OPTIONAL_ARTIFACT_FIELDS: Mapping[str, Json] = dict.fromkeys(
@@ -139,7 +141,7 @@ def _plan(
             _fill(
                 SQL["insert_plan"], made.values, id=plan.id, now=write_context.now, **_head(sealed)
             ),
-            _fill(SQL["insert_plan_brief"], made.values, plan_id=plan.id),
+            _fill(SQL["insert_plan_brief"], {**NO_ORIGIN, **made.values}, plan_id=plan.id),
         ]
     if not sealed:
         return []
@@ -189,9 +191,11 @@ def _new_steps(plan: Plan, patches: Patches) -> list[Statement]:
     made = patches.inserts(Entity.STEP)
     if not made:
         return []
+    carried = [patch for patch in made if not patch.values.keys().isdisjoint(RESULT_FIELDS)]
     return [
         SQL["insert_steps"](rows=Rows([_new_step(plan, patch) for patch in made])),
         SQL["insert_step_briefs"](rows=Rows([_new_brief(patch) for patch in made])),
+        *map(_new_result, carried),
     ]
 
 
@@ -202,7 +206,8 @@ def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
     when = (step.stall_seconds, step.in_progress_since, step.completed_at)
     held = (step.held_by, step.held_session, step.fail_reason)
     before_it = Ids(step.depends_on) if step.depends_on else None
-    return (*what, *when, *held, before_it, step.max_attempts, step.silent_holders)
+    limits = (step.max_attempts, step.silent_holders)
+    return (*what, *when, *held, before_it, *limits, step.copied_from)
 
 
 def _new_brief(patch: Patch) -> tuple[Value, ...]:
@@ -238,7 +243,11 @@ def _changed_step(
     if "instructions" in values:
         yield _fill(SQL["update_instructions"], values, step_id=step_id)
     if not values.keys().isdisjoint(RESULT_FIELDS):
-        yield _fill(SQL["insert_result"], {**NO_RESULT, **values}, step_id=step_id)
+        yield _new_result(patch)
+
+
+def _new_result(patch: Patch) -> Statement:
+    return _fill(SQL["insert_result"], {**NO_RESULT, **patch.values}, step_id=patch.id)
 
 
 def _removed_steps(patches: Patches) -> list[Statement]:
@@ -266,8 +275,8 @@ def _new_condition(plan: Plan, patch: Patch) -> tuple[Value, ...]:
     values = patch.values
     names = ("step_id", "position", "expression", "action", "target_step_id")
     scalars = (_scalar(values[name]) for name in names)
-    last = ("reason", "from_step_id", "max_repeats", "repeats")
-    rest = (_scalar(values[name]) for name in last)
+    last = ("reason", "from_step_id", "max_repeats", "repeats", "outcome")
+    rest = (_scalar(values.get(name)) for name in last)
     return (patch.id, plan.id, *scalars, AsJson(values["steps"]), *rest)
 
 

@@ -6,9 +6,9 @@ values (%(id)s, %(name)s, %(status)s, %(revision)s, %(stall_seconds)s, %(budget)
 
 -- name: insert_plan_brief
 insert into plan_brief (plan_id, research_question, formatting_notes, skill_execution_id,
-                        created_at, created_by)
+                        created_at, created_by, copied_from, copied_seq)
 values (%(plan_id)s, %(research_question)s, %(formatting_notes)s, %(skill_execution_id)s,
-        %(created_at)s, %(created_by)s);
+        %(created_at)s, %(created_by)s, %(copied_from)s, %(copied_seq)s);
 
 -- name: update_plan
 -- Update a plan. If its audit sequence number or status is no longer the loaded one, the number
@@ -29,7 +29,7 @@ update plan
 -- name: insert_steps
 insert into plan_step (id, plan_id, step_order, step_type, title, status, attempt, stall_seconds,
                        in_progress_since, completed_at, held_by, held_session, fail_reason,
-                       depends_on, max_attempts, silent_holders)
+                       depends_on, max_attempts, silent_holders, copied_from)
 values %(rows)s;
 
 -- name: insert_step_briefs
@@ -79,7 +79,7 @@ delete from plan_step where id = any (%(ids)s);
 -- name: insert_conditions
 insert into branching_condition (id, plan_id, step_id, position, expression, action,
                                  target_step_id, steps, reason, from_step_id, max_repeats,
-                                 repeats)
+                                 repeats, outcome)
 values %(rows)s;
 
 -- name: update_condition

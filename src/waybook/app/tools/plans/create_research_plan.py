@@ -1,10 +1,12 @@
 """create_research_plan: create a plan with its steps."""
 
 from functools import partial
+from typing import Annotated
 
 from pydantic import Field
 
-from waybook.app.request.arguments import LenientJson, Minutes, MutatingArguments, Name, Text
+from waybook.app.queries.audit import LAST_SEQ, changes_in, read_all_entries
+from waybook.app.request.arguments import Id, LenientJson, Minutes, MutatingArguments, Name, Text
 from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.plan_arguments import (
     BudgetArgument,
@@ -13,22 +15,31 @@ from waybook.app.request.plan_arguments import (
     minutes_to_seconds,
     to_budget,
 )
-from waybook.app.request.reply import next_call, non_empty
-from waybook.app.request.request_context import RequestContext, ToolReply
+from waybook.app.request.reply import next_call, non_empty, origin_view
+from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil, not_found
 from waybook.app.request.tool import Tool, output_schema
 from waybook.core.events import PLAN, ChangeEvent
+from waybook.core.replay import replay
+from waybook.errors import InvalidInput
 from waybook.json_values import Body
+from waybook.plan.copy import CopiedPlan, CopyOptions, copy_plan
 from waybook.plan.create import NewPlan, create
-from waybook.plan.model import Plan
+from waybook.plan.model import MAX_STEPS, Plan
+from waybook.plan.states import StepStatus
 from waybook.store import skill_executions
 from waybook.store.plans import writer
 from waybook.store.plans.load import LoadedPlan
 
+StepOrder = Annotated[int, Field(ge=0, le=MAX_STEPS)]
+AuditSeq = Annotated[int, Field(ge=1, le=LAST_SEQ)]
+
 
 class CreateResearchPlan(MutatingArguments):
-    name: Name = Field(description="short name")
-    research_question: Text = Field(description="question or goal")
-    steps: LenientJson[list[StepArgument]] = Field(min_length=1, description="in order")
+    name: Name | None = Field(default=None, description="short name")
+    research_question: Text | None = Field(default=None, description="question or goal")
+    steps: LenientJson[list[StepArgument]] | None = Field(
+        default=None, min_length=1, description="in order"
+    )
     branching_conditions: LenientJson[list[ConditionArgument]] | None = Field(
         default=None, description="tests when a step completes"
     )
@@ -37,15 +48,23 @@ class CreateResearchPlan(MutatingArguments):
     )
     stall_minutes: Minutes | None = Field(default=None, description="default for all steps")
     budget: BudgetArgument = None
+    copy_of: Id | None = Field(default=None, description="instead of steps: plan to copy")
+    up_to_step: StepOrder | None = Field(default=None, description="last result to keep")
+    at_audit_seq: AuditSeq | None = Field(default=None, description="or: copy as of entry")
 
 
 async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) -> ToolReply:
     """Create the plan, its steps and its conditions; link it to the session's latest skill."""
+    _check_arguments(args)
+    source = await _copied_plan(ctx, args) if args.copy_of is not None else None
     opened = OpenTransaction(ctx, skill_executions.latest_statement(ctx.actor().holder))
 
     async def decide() -> Proposal[Written]:
-        new = _new_plan(args, skill_executions.read_latest(opened.results[0]))
-        decision = create(new, opened.decision_context)
+        skill = skill_executions.read_latest(opened.results[0])
+        if source is None:
+            decision = create(_new_plan(args, skill), opened.decision_context)
+        else:
+            decision = copy_plan(source, _copy_options(args, skill), opened.decision_context)
         plan = decision.plan
         statements, head = writer.statements(None, decision, opened.write_context)
         remember = partial(
@@ -55,16 +74,69 @@ async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) ->
             all_sessions=True,
         )
         event = ChangeEvent(PLAN, plan.id, head.seq, list_changed=True)
-        return Proposal(Written(statements, event=event, remember=remember), _reply(plan))
+        # The conditions of a copy exist only as rows, so its first call loads it.
+        cached = remember if source is None else None
+        return Proposal(Written(statements, event=event, remember=cached), _reply(plan))
 
     return await update(opened, decide)
 
 
+def _check_arguments(args: CreateResearchPlan) -> None:
+    """Check that there are either steps or a plan to copy.
+
+    Raises:
+        InvalidInput: arguments are missing, or do not go together.
+    """
+    if args.copy_of is None:
+        given = {
+            "name": args.name,
+            "researchQuestion": args.research_question,
+            "steps": args.steps,
+        }
+        missing = [name for name, value in given.items() if value is None]
+        if missing:
+            faults = [{"at": name, "fault": "is missing"} for name in missing]
+            more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+            raise InvalidInput(f"{missing[0]}: is missing{more}", faults=faults)
+        if args.up_to_step is not None or args.at_audit_seq is not None:
+            raise InvalidInput("upToStep and atAuditSeq are for a copy; name its plan in `copyOf`")
+    elif args.steps is not None or args.branching_conditions is not None:
+        raise InvalidInput(
+            "a copy has the steps and conditions of the plan in `copyOf`; leave `steps` and "
+            "`branchingConditions` out, and change the copy with modify_plan"
+        )
+    elif args.up_to_step is not None and args.at_audit_seq is not None:
+        raise InvalidInput("name either upToStep or atAuditSeq, one of the two")
+
+
+async def _copied_plan(ctx: RequestContext, args: CreateResearchPlan) -> CopiedPlan:
+    """Rebuild the plan to copy from its audit, which has the whole plan at any moment.
+
+    Raises:
+        NotFound: there is no such plan here.
+        InvalidInput: it has no such audit entry.
+    """
+    plan_id, seq = id_or_nil(args.copy_of or "").lower(), args.at_audit_seq
+    entries = await read_all_entries(ctx, plan_id, until=seq or LAST_SEQ)
+    rows = replay(changes_in(entries))
+    if "plan" not in rows:
+        raise not_found("plan")
+    last = entries[-1].seq
+    if seq is not None and seq != last:
+        raise InvalidInput(
+            f"atAuditSeq is {seq}, but that plan has the audit entries 1 to {last}",
+            argument="atAuditSeq",
+            given=seq,
+            lastEntry=last,
+        )
+    return CopiedPlan(id=plan_id, seq=last, rows=rows, up_to_step=args.up_to_step)
+
+
 def _new_plan(args: CreateResearchPlan, skill_execution_id: str | None) -> NewPlan:
     return NewPlan(
-        name=args.name,
-        research_question=args.research_question,
-        steps=tuple(step.new_step() for step in args.steps),
+        name=args.name or "",
+        research_question=args.research_question or "",
+        steps=tuple(step.new_step() for step in args.steps or ()),
         conditions=tuple(c.new_condition() for c in args.branching_conditions or ()),
         formatting_notes=args.output_formatting_notes,
         stall_seconds=minutes_to_seconds(args.stall_minutes),
@@ -73,13 +145,29 @@ def _new_plan(args: CreateResearchPlan, skill_execution_id: str | None) -> NewPl
     )
 
 
+def _copy_options(args: CreateResearchPlan, skill_execution_id: str | None) -> CopyOptions:
+    return CopyOptions(
+        name=args.name,
+        research_question=args.research_question,
+        formatting_notes=args.output_formatting_notes,
+        stall_seconds=minutes_to_seconds(args.stall_minutes),
+        budget=to_budget(args.budget),
+        skill_execution_id=skill_execution_id,
+    )
+
+
 def _reply(plan: Plan) -> Body:
-    first = plan.steps[0]
+    first = next(plan.steps_with_status(StepStatus.PENDING))
+    carried = [step for step in plan.steps if step.copied_from is not None]
     return {
         "planId": plan.id,
         "name": plan.name,
         "status": str(plan.status),
         "stepIds": [step.id for step in plan.steps],
+        **non_empty(
+            copiedFrom=origin_view(plan),
+            carriedOver=len(carried) if plan.copied_from is not None else None,
+        ),
         "firstStep": non_empty(
             stepId=first.id,
             stepOrder=first.order,

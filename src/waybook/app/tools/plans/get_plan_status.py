@@ -17,8 +17,10 @@ from waybook.app.request.reply import (
     holder_view,
     next_call,
     non_empty,
+    origin_view,
     reply_limit,
     review_view,
+    stalled_view,
     step_view,
     wait_call,
 )
@@ -26,7 +28,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import Tool, output_schema
 from waybook.json_values import Body, Json
 from waybook.plan.model import Plan, Step
-from waybook.plan.progress import newly_stalled, whole_minutes
+from waybook.plan.progress import newly_stalled
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
 
 #: Names of the lists of steps in a reply of `get_plan_status`.
@@ -69,10 +71,11 @@ def status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Body
         "planId": plan.id,
         "name": plan.name,
         **author_view(plan),
+        **non_empty(copiedFrom=origin_view(plan)),
         "status": str(plan.status),
         "derivedStatus": str(detail.derived_status),
         "stalled": bool(detail.stalled),
-        "progress": progress.percent,
+        "progress": progress.as_reply(),
         "counts": {"done": progress.done, "total": progress.total},
         "totalSteps": progress.total,
         "currentStep": holder_view(current) if current else None,
@@ -83,16 +86,7 @@ def status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Body
             step_view(step, attempt=step.attempt, reason=step.fail_reason)
             for step in plan.steps_with_status(StepStatus.FAILED)
         ],
-        "stalledSteps": [
-            non_empty(
-                stepId=step.id,
-                stepOrder=step.order,
-                minutes=whole_minutes(gap),
-                heldBy=step.held_by,
-                silentHolders=step.silent_holders,
-            )
-            for step, gap in detail.stalled
-        ],
+        "stalledSteps": stalled_view(detail.stalled),
         "openReview": review_view(review, plan.id, ctx.services.base_url) if review else None,
         "usage": plan.usage.as_reply(),
         **non_empty(budget=budget_view(plan)),

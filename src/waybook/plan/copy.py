@@ -1,0 +1,240 @@
+"""Copy of a plan as of an earlier moment, with the results of the steps completed by then.
+
+The copied plan is given as rows rebuilt from its audit. All steps are copied with fresh ids. A step
+that was completed or skipped by that moment is carried over with its result and names the step it
+was copied from; every other step is pending at its first attempt.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from waybook.core.changes import Entity, Event
+from waybook.core.decision_context import DecisionContext
+from waybook.core.replay import Row, Rows
+from waybook.errors import InvalidInput, NextCall
+from waybook.json_values import Json
+from waybook.plan.create import NewPlan, blank_plan, plan_row
+from waybook.plan.draft import RESULT_FIELDS, Decision, Draft
+from waybook.plan.model import (
+    BranchAction,
+    BranchOutcome,
+    Budget,
+    Plan,
+    PlanId,
+    Step,
+    StepId,
+    StepText,
+    StepType,
+)
+from waybook.plan.rows import step_row
+from waybook.plan.settle import register_session
+from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
+
+#: Maximum length of a plan's name, and the end of the default name of a copy.
+MAX_NAME_LENGTH = 200
+COPY_SUFFIX = " (copy)"
+#: Actions whose steps are part of the plan once the condition has fired.
+GROWING = frozenset({BranchAction.ADD_STEPS, BranchAction.REPEAT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedPlan:
+    """Plan to copy: its rows after an audit entry, and the limit of the results to carry over."""
+
+    id: str
+    seq: int
+    rows: Rows
+    #: Position of the last step whose result is carried over; None for no limit.
+    up_to_step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyOptions:
+    """Properties of the copy that differ from those of the copied plan; None for the same."""
+
+    name: str | None = None
+    research_question: str | None = None
+    formatting_notes: str | None = None
+    stall_seconds: int | None = None
+    budget: Budget | None = None
+    skill_execution_id: str | None = None
+
+
+def copy_plan(source: CopiedPlan, options: CopyOptions, context: DecisionContext) -> Decision[Plan]:
+    """Create a plan with the steps, conditions and completed results of another plan.
+
+    Raises:
+        InvalidInput: `up_to_step` is not a position of the plan, or the copy would have no step
+            left to do.
+    """
+    steps = _ordered(source.rows.get("step", {}))
+    _check_position(source, len(steps))
+    carried = {step_id for step_id, row in steps if _is_carried(row, source.up_to_step)}
+    if len(carried) == len(steps):
+        raise _nothing_left(source, len(steps))
+    new = _new_plan(source, options)
+    blank = blank_plan(new, PlanId(context.new_id()), context)
+    status = PlanStatus.EXECUTING if carried else PlanStatus.PLANNING
+    origin: Row = {"copied_from": source.id, "copied_seq": source.seq}
+    draft = Draft(blank, context)
+    draft.insert(Entity.PLAN, blank.id, {**plan_row(new, context), "status": str(status), **origin})
+    draft.plan = blank._replace(status=status, copied_from=PlanId(source.id), copied_seq=source.seq)
+    ids = {step_id: StepId(context.new_id()) for step_id, _ in steps}
+    for order, (step_id, row) in enumerate(steps, 1):
+        _copy_step(draft, order, row, ids, StepId(step_id), is_carried=step_id in carried)
+    _copy_conditions(draft, source.rows.get("condition", {}), ids, carried)
+    register_session(draft)
+    draft.record(Event.PLAN_MODIFIED, action="created", **_details(source, new, ids, carried))
+    return draft.decide(draft.plan)
+
+
+def _ordered(rows: Mapping[str, Row]) -> list[tuple[str, Row]]:
+    return sorted(rows.items(), key=lambda item: cast("int", item[1]["order"]))
+
+
+def _check_position(source: CopiedPlan, steps: int) -> None:
+    order = source.up_to_step
+    if order is not None and not 0 <= order <= steps:
+        raise InvalidInput(
+            f"upToStep is {order}, but that plan has the step orders 1 to {steps}; 0 carries no "
+            "result over",
+            argument="upToStep",
+            given=order,
+            totalSteps=steps,
+        )
+
+
+def _nothing_left(source: CopiedPlan, steps: int) -> InvalidInput:
+    return InvalidInput(
+        f"all {steps} steps of that plan are done, so a copy would have nothing left to do; carry "
+        "fewer results over with upToStep",
+        argument="upToStep",
+        totalSteps=steps,
+        next_call=NextCall(
+            "get_plan_status", {"planId": source.id}, "see the steps, then choose upToStep"
+        ),
+    )
+
+
+def _is_carried(row: Row, up_to_step: int | None) -> bool:
+    is_done = StepStatus(str(row["status"])) in DONE_STEP
+    return is_done and (up_to_step is None or cast("int", row["order"]) <= up_to_step)
+
+
+def _new_plan(source: CopiedPlan, options: CopyOptions) -> NewPlan:
+    (old,) = source.rows["plan"].values()
+    name = f"{str(old['name'])[: MAX_NAME_LENGTH - len(COPY_SUFFIX)]}{COPY_SUFFIX}"
+    budget = cast("dict[str, int | None] | None", old.get("budget"))
+    notes, stall = old.get("formatting_notes"), old.get("stall_seconds")
+    return NewPlan(
+        name=options.name or name,
+        research_question=options.research_question or str(old["research_question"]),
+        steps=(),
+        formatting_notes=options.formatting_notes or cast("str | None", notes),
+        stall_seconds=options.stall_seconds or cast("int | None", stall),
+        skill_execution_id=options.skill_execution_id,
+        budget=options.budget or (Budget(**budget) if budget else None),
+    )
+
+
+def _copy_step(
+    draft: Draft,
+    order: int,
+    row: Row,
+    ids: Mapping[str, StepId],
+    original: StepId,
+    *,
+    is_carried: bool,
+) -> None:
+    step = Step(
+        id=ids[original],
+        order=order,
+        type=StepType(str(row["type"])),
+        title=cast("str | None", row["title"]),
+        status=StepStatus(str(row["status"])) if is_carried else StepStatus.PENDING,
+        attempt=1,
+        stall_seconds=cast("int | None", row["stall_seconds"]),
+        in_progress_since=None,
+        last_seen_at=None,
+        completed_at=draft.moment.now if is_carried else None,
+        # The author of a carried-over result is still its author; the session is not in this plan.
+        held_by=cast("str | None", row["held_by"]) if is_carried else None,
+        held_session=None,
+        fail_reason=None,
+        depends_on=tuple(ids[str(i)] for i in _items(row.get("depends_on")) if str(i) in ids),
+        max_attempts=cast("int | None", row.get("max_attempts")),
+        copied_from=original if is_carried else None,
+    )
+    text = StepText(
+        instructions=str(row["instructions"]),
+        result_schema=row.get("result_schema"),
+        required_sources=cast("int | None", row.get("required_sources")),
+    )
+    results = {name: row[name] for name in RESULT_FIELDS if row.get(name) is not None}
+    draft.insert(Entity.STEP, step.id, {**step_row(step, text), **(results if is_carried else {})})
+    draft.plan = draft.plan._replace(
+        steps=(*draft.plan.steps, step), texts={**draft.plan.texts, step.id: text}
+    )
+
+
+def _copy_conditions(
+    draft: Draft, rows: Mapping[str, Row], ids: Mapping[str, StepId], carried: set[str]
+) -> None:
+    """Copy the conditions; those of steps that are pending again have not been evaluated.
+
+    A fired condition of such a step is left out if it added steps, because these steps are part of
+    the plan and would be added a second time.
+    """
+    for row in sorted(rows.values(), key=lambda row: cast("int", row["position"])):
+        is_evaluated = row["step_id"] in carried
+        if not is_evaluated and _has_grown(row):
+            continue
+        copied = {
+            **cast("Row", _with_ids(row, ids)),
+            "outcome": row.get("outcome") if is_evaluated else None,
+        }
+        draft.insert(Entity.CONDITION, draft.moment.new_id(), copied)
+
+
+def _has_grown(row: Row) -> bool:
+    return row.get("outcome") == BranchOutcome.FIRED and row["action"] in GROWING
+
+
+#: Fields of conditions that contain the id of a step.
+STEP_ID_FIELDS = frozenset({"step_id", "target_step_id", "from_step_id"})
+
+
+def _with_ids(value: Json, ids: Mapping[str, StepId]) -> Json:
+    """Return a condition's row with new step ids, also in the conditions of steps it may add."""
+    if isinstance(value, list):
+        return [_with_ids(item, ids) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: ids.get(str(inner), inner) if name in STEP_ID_FIELDS else _nested(name, inner, ids)
+        for name, inner in value.items()
+    }
+
+
+def _nested(name: str, value: Json, ids: Mapping[str, StepId]) -> Json:
+    """Return a field's value; only steps to add and their conditions contain step ids."""
+    return _with_ids(value, ids) if name in {"steps", "conditions"} else value
+
+
+def _details(
+    source: CopiedPlan, new: NewPlan, ids: Mapping[str, StepId], carried: set[str]
+) -> dict[str, Json]:
+    linked: dict[str, Json] = (
+        {"skillExecutionId": new.skill_execution_id} if new.skill_execution_id else {}
+    )
+    return {
+        "steps": len(ids),
+        "copiedFrom": {"planId": source.id, "auditSeq": source.seq},
+        "carriedOver": {str(ids[step_id]): step_id for step_id in ids if step_id in carried},
+        **linked,
+    }
+
+
+def _items(value: Json) -> Sequence[Json]:
+    return value if isinstance(value, list) else ()

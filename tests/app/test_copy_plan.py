@@ -1,0 +1,156 @@
+"""create_research_plan with copyOf: copies in the database, in replies and on the pages."""
+
+import pytest
+
+from org_env import AgentClient, Body, OrgEnv, make_step
+from waybook.app.queries.audit import LAST_SEQ, changes_in, read_all_entries
+from waybook.app.request.request_context import RequestContext
+from waybook.core.replay import differences, replay
+
+
+@pytest.fixture
+async def original(agent: AgentClient) -> Body:
+    """Return a plan of three steps, of which two are completed."""
+    condition = {
+        "afterStepOrder": 3,
+        "conditionExpression": "confidence < 0.5",
+        "ifTrueAction": "add_steps",
+        "actionParams": {"steps": [make_step("Check again.")]},
+    }
+    steps = [
+        make_step("One.", title="First"),
+        make_step("Two.", dependsOn=[1], resultSchema={"type": "object"}),
+        make_step("Three.", dependsOn=[2]),
+    ]
+    plan = await agent.plan(steps, branchingConditions=[condition], budget={"tokens": 10})
+    await agent.submit(await agent.take(plan), "first result", confidence=0.8)
+    await agent.submit(await agent.take(plan), {"river": "Nile"})
+    return plan
+
+
+async def copy(agent: AgentClient, plan: Body, **more: object) -> Body:
+    return await agent.call("create_research_plan", copyOf=plan["planId"], **more)
+
+
+async def test_copy_reply_status_and_context_name_the_origin(
+    world: OrgEnv, agent: AgentClient, original: Body
+) -> None:
+    bob = agent.acting_as("bob")
+    made = await copy(bob, original)
+    last = len(await world.entries(agent.org_id, original["planId"]))
+    assert made["copiedFrom"] == {"planId": original["planId"], "auditSeq": last}
+    assert (made["name"], made["carriedOver"], made["status"]) == ("Rivers (copy)", 2, "executing")
+    assert made["firstStep"]["stepOrder"] == 3
+    status = await bob.status(made)
+    assert status["copiedFrom"] == made["copiedFrom"]
+    done = status["completedSteps"]
+    assert [step["copiedFromStep"] for step in done] == original["stepIds"][:2]
+    assert [step["resultSummary"] for step in done] == ["first result", {"river": "Nile"}]
+    assert [step["completedBy"] for step in done] == ["ann", "ann"]
+    context = await bob.call("get_research_context", planId=made["planId"])
+    assert context["copiedFrom"]["planId"] == original["planId"]
+    assert context["steps"][0]["copiedFromStep"] == original["stepIds"][0]
+
+
+async def test_copy_can_be_worked_through_with_its_conditions(
+    agent: AgentClient, original: Body
+) -> None:
+    made = await copy(agent, original)
+    taken = await agent.take(made)
+    assert taken["stepOrder"] == 3
+    done = await agent.submit(taken, "third", confidence=0.1)
+    assert done["progress"] == {"percent": 75, "done": 3, "total": 4}
+    assert (await agent.work_through(made))["status"] == "plan_complete"
+    assert (await agent.status(original))["counts"] == {"done": 2, "total": 3}
+
+
+async def test_copy_up_to_step_makes_later_steps_pending(
+    agent: AgentClient, original: Body
+) -> None:
+    made = await copy(agent, original, upToStep=1, name="Again", researchQuestion="Which lake?")
+    assert (made["name"], made["carriedOver"]) == ("Again", 1)
+    taken = await agent.take(made)
+    assert (taken["stepOrder"], taken["attempt"]) == (2, 1)
+
+
+async def test_copy_at_audit_seq_has_plan_of_that_moment(
+    agent: AgentClient, original: Body
+) -> None:
+    added = {"action": "add_steps", "steps": [make_step("Four.")], "insertAfterOrder": 3}
+    await agent.call("modify_plan", planId=original["planId"], modifications=[added])
+    whole, early = await copy(agent, original), await copy(agent, original, atAuditSeq=1)
+    assert (len(whole["stepIds"]), len(early["stepIds"])) == (4, 3)
+    assert (early["carriedOver"], early["status"]) == (0, "planning")
+
+
+async def test_copy_of_copy_names_the_plan_it_was_copied_from(
+    agent: AgentClient, original: Body
+) -> None:
+    first = await copy(agent, original)
+    second = await copy(agent, first)
+    assert second["copiedFrom"]["planId"] == first["planId"]
+    done = (await agent.status(second))["completedSteps"]
+    assert [step["copiedFromStep"] for step in done] == first["stepIds"][:2]
+
+
+async def test_copy_rows_equal_replay_of_its_audit(
+    world: OrgEnv, agent: AgentClient, original: Body
+) -> None:
+    made = await copy(agent, original)
+    await agent.take(made)
+    ctx = RequestContext(services=world.dispatcher.services, caller=agent.caller)
+    entries = await read_all_entries(ctx, made["planId"], until=LAST_SEQ)
+    stored = await world.stored(agent.org_id, made["planId"])
+    assert differences(replay(changes_in(entries)), stored) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"steps": [make_step()]}, "leave `steps`"),
+        ({"branchingConditions": []}, "leave `steps`"),
+        ({"upToStep": 1, "atAuditSeq": 1}, "one of the two"),
+        ({"upToStep": 4}, "step orders 1 to 3"),
+        ({"atAuditSeq": 1_000}, "audit entries 1 to"),
+        ({"atAuditSeq": 0}, "at least 1"),
+    ],
+)
+async def test_copy_with_invalid_arguments_is_refused(
+    agent: AgentClient, original: Body, arguments: Body, message: str
+) -> None:
+    error = await agent.refused("create_research_plan", copyOf=original["planId"], **arguments)
+    assert error["code"] == "INVALID_INPUT"
+    assert message in error["message"]
+
+
+async def test_copy_of_finished_plan_needs_up_to_step(agent: AgentClient) -> None:
+    plan = await agent.plan(2)
+    await agent.work_through(plan)
+    error = await agent.refused("create_research_plan", copyOf=plan["planId"])
+    assert "nothing left to do" in error["message"]
+    assert (await copy(agent, plan, upToStep=1))["carriedOver"] == 1
+
+
+async def test_create_without_copy_of_still_requires_name_question_and_steps(
+    agent: AgentClient,
+) -> None:
+    error = await agent.refused("create_research_plan", name="Rivers")
+    assert error["message"] == "researchQuestion: is missing (and 1 more)"
+    assert [fault["at"] for fault in error["details"]["faults"]] == ["researchQuestion", "steps"]
+    error = await agent.refused(
+        "create_research_plan", name="R", researchQuestion="Q", steps=[make_step()], upToStep=1
+    )
+    assert "copyOf" in error["message"]
+
+
+@pytest.mark.parametrize("kind", ["other org", "run", "nothing"])
+async def test_copy_of_unknown_plan_is_not_found(
+    world: OrgEnv, agent: AgentClient, kind: str
+) -> None:
+    ids = {
+        "other org": world.other_org_plan["planId"],
+        "run": (await agent.run())["runId"],
+        "nothing": "x",
+    }
+    error = await agent.refused("create_research_plan", copyOf=ids[kind])
+    assert error["code"] == "NOT_FOUND"

@@ -1,0 +1,204 @@
+"""Copies of plans: definitions with fresh ids, carried-over results, and what is pending again."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from plan_builders import ANN, BOB, NOON, make_context, make_new_plan, make_new_step
+from plan_invariants import check_state
+from waybook.core.changes import Change
+from waybook.core.replay import Row, Rows, replay
+from waybook.errors import InvalidInput
+from waybook.plan.copy import CopiedPlan, CopyOptions, copy_plan
+from waybook.plan.create import create
+from waybook.plan.draft import Decision
+from waybook.plan.model import BranchAction, Budget, NewCondition, Plan
+from waybook.plan.next_step import next_step
+from waybook.plan.states import PlanStatus, StepStatus
+from waybook.plan.submit import Submission, submit
+
+
+class History:
+    """Plan with all its changes so far, by audit entry."""
+
+    def __init__(self) -> None:
+        """Create a plan of four steps in which the second one may add a step."""
+        adds = NewCondition(
+            expression="confidence < 0.5",
+            action=BranchAction.ADD_STEPS,
+            after_step_order=2,
+            steps=(make_new_step("Check again."),),
+        )
+        skips = NewCondition(
+            expression="result == 'skip'",
+            action=BranchAction.SKIP_TO,
+            after_step_order=1,
+            target_step_order=4,
+        )
+        steps = [make_new_step(f"Step {n}.", title=f"T{n}") for n in range(1, 4)]
+        last = make_new_step("Step 4.", depends_on=(1, 3), result_schema={"type": "string"})
+        self.entries: list[tuple[Change, ...]] = []
+        new = make_new_plan(*steps, last, conditions=(adds, skips))
+        self.plan: Plan = self.keep(create(new, make_context(ANN)))
+
+    def keep(self, decision: Decision[object]) -> Plan:
+        self.entries += [entry.changes for entry in decision.entries]
+        self.plan = decision.plan
+        return decision.plan
+
+    def work(self, order: int, confidence: float = 0.9) -> None:
+        self.keep(next_step(self.plan, make_context(ANN)))
+        step = self.plan.steps[order - 1]
+        result = Submission(result_summary=f"result {order}", confidence=confidence)
+        self.keep(submit(self.plan, step.id, result, make_context(ANN)))
+
+    def rows(self, seq: int | None = None) -> Rows:
+        """Return the rows after an audit entry, or now."""
+        return replay(change for entry in self.entries[:seq] for change in entry)
+
+    def copied(
+        self,
+        seq: int | None = None,
+        up_to: int | None = None,
+        options: CopyOptions = CopyOptions(),  # noqa: B008 - it is frozen
+    ) -> Decision[Plan]:
+        last = seq or len(self.entries)
+        source = CopiedPlan(id=self.plan.id, seq=last, rows=self.rows(seq), up_to_step=up_to)
+        return copy_plan(source, options, make_context(BOB, minutes=60))
+
+
+def rows_of(decision: Decision[object]) -> Rows:
+    return replay(change for entry in decision.entries for change in entry.changes)
+
+
+def by_order(rows: Mapping[str, Row]) -> list[Row]:
+    return sorted(rows.values(), key=lambda row: int(str(row["order"])))
+
+
+def test_copy_plan_as_it_is_carries_over_completed_results() -> None:
+    history = History()
+    history.work(1)
+    made = history.copied()
+    check_state(made.plan)
+    assert made.plan.status is PlanStatus.EXECUTING
+    assert made.plan.name == "Rivers (copy)"
+    assert (made.plan.copied_from, made.plan.copied_seq) == (history.plan.id, len(history.entries))
+    first, *others = made.plan.steps
+    assert (first.status, first.copied_from) == (StepStatus.COMPLETED, history.plan.steps[0].id)
+    assert (first.held_by, first.held_session) == ("ann", None)
+    assert [(s.status, s.attempt, s.copied_from) for s in others] == [
+        (StepStatus.PENDING, 1, None)
+    ] * 3
+    results = [row.get("result_summary") for row in by_order(rows_of(made)["step"])]
+    assert results == ["result 1", None, None, None]
+
+
+def test_copy_plan_gives_fresh_ids_to_steps_and_conditions() -> None:
+    history = History()
+    made = history.copied(up_to=0)
+    old, new = history.rows(), rows_of(made)
+    ids = {str(a["order"]): key for key, a in old["step"].items()}
+    fresh = {str(a["order"]): key for key, a in new["step"].items()}
+    assert set(ids.values()).isdisjoint(fresh.values())
+    assert set(old["condition"]).isdisjoint(new["condition"])
+    last = made.plan.steps[3]
+    assert last.depends_on == (made.plan.steps[0].id, made.plan.steps[2].id)
+    targets = [row["target_step_id"] for row in new["condition"].values()]
+    assert targets == [None, last.id]
+    assert [row["step_id"] for row in new["condition"].values()] == [fresh["2"], fresh["1"]]
+
+
+@pytest.mark.parametrize(("up_to", "carried"), [(0, 0), (1, 1), (2, 2), (None, 3)])
+def test_copy_plan_up_to_step_makes_later_steps_pending(up_to: int | None, carried: int) -> None:
+    history = History()
+    for order in (1, 2, 3):
+        history.work(order)
+    plan = history.copied(up_to=up_to).plan
+    check_state(plan)
+    assert [step.status is StepStatus.COMPLETED for step in plan.steps] == [
+        order <= carried for order in (1, 2, 3, 4)
+    ]
+    assert plan.status is (PlanStatus.EXECUTING if carried else PlanStatus.PLANNING)
+
+
+def test_copy_plan_before_branch_fired_leaves_out_condition_that_added_steps() -> None:
+    history = History()
+    history.work(1)
+    history.work(2, confidence=0.1)
+    assert len(history.plan.steps) == 5
+    kept = rows_of(history.copied(up_to=2))["condition"]
+    assert sorted(str(row["outcome"]) for row in kept.values()) == ["fired", "not_fired"]
+    again = rows_of(history.copied(up_to=1))["condition"]
+    assert [(row["action"], row["outcome"]) for row in again.values()] == [("skip_to", "not_fired")]
+
+
+def test_copy_plan_at_audit_entry_has_plan_of_that_moment() -> None:
+    history = History()
+    history.work(1)
+    before = len(history.entries)
+    history.work(2, confidence=0.1)
+    made = history.copied(seq=before)
+    assert [step.title for step in made.plan.steps] == ["T1", "T2", "T3", None]
+    assert [step.status for step in made.plan.steps].count(StepStatus.COMPLETED) == 1
+    outcomes = {row["action"]: row["outcome"] for row in rows_of(made)["condition"].values()}
+    assert outcomes == {"add_steps": None, "skip_to": "not_fired"}
+
+
+def test_copy_plan_at_every_entry_is_valid_and_equals_its_audit() -> None:
+    history = History()
+    for order, confidence in ((1, 0.9), (2, 0.1), (3, 0.9), (4, 0.9)):
+        history.work(order, confidence)
+    for seq in range(1, len(history.entries) + 1):
+        made = history.copied(seq=seq)
+        check_state(made.plan)
+        (entry,) = made.entries
+        rows = rows_of(made)
+        assert [row["status"] for row in by_order(rows["step"])] == made.plan.statuses()
+        assert entry.details["copiedFrom"] == {"planId": history.plan.id, "auditSeq": seq}
+        carried = {step.id: step.copied_from for step in made.plan.steps if step.copied_from}
+        assert entry.details["carriedOver"] == carried
+        assert next_step(made.plan, make_context(BOB)).plan.seq > made.plan.seq
+
+
+def test_copy_plan_of_step_in_progress_makes_it_pending_without_holder() -> None:
+    history = History()
+    history.keep(next_step(history.plan, make_context(ANN)))
+    first = history.copied().plan.steps[0]
+    assert (first.status, first.held_by, first.in_progress_since) == (
+        StepStatus.PENDING,
+        None,
+        None,
+    )
+
+
+def test_copy_plan_options_replace_properties_of_the_copied_plan() -> None:
+    options = CopyOptions(
+        name="Lakes",
+        research_question="Which lake?",
+        stall_seconds=60,
+        budget=Budget(tokens=5),
+    )
+    made = History().copied(options=options)
+    (row,) = rows_of(made)["plan"].values()
+    assert (row["name"], row["research_question"], row["stall_seconds"]) == (
+        "Lakes",
+        "Which lake?",
+        60,
+    )
+    assert row["budget"] == {"tokens": 5, "cost_micros": None}
+    assert (row["created_by"], made.plan.created_at) == ("bob", make_context(minutes=60).now)
+    assert made.plan.created_at != NOON
+
+
+def test_copy_plan_with_nothing_left_to_do_raises_invalid_input() -> None:
+    history = History()
+    for order in (1, 2, 3, 4):
+        history.work(order)
+    with pytest.raises(InvalidInput, match="nothing left to do"):
+        history.copied()
+    assert len(history.copied(up_to=3).plan.steps) == 4
+
+
+def test_copy_plan_up_to_unknown_step_raises_invalid_input() -> None:
+    with pytest.raises(InvalidInput, match="step orders 1 to 4"):
+        History().copied(up_to=5)
