@@ -100,6 +100,7 @@ async def stall_sweep_loop(services: Services, every_seconds: float) -> None:
 
 async def sweep_all_orgs(services: Services) -> int:
     """Check the plans of every org for stalls; return how many were marked as stalled."""
+    services.stalls.keep_only(await services.database.list_org_ids())
     return await _in_every_org(services, sweep_stalls)
 
 

@@ -21,6 +21,7 @@ async def test_draw_map_of_plan_shows_progress(agent: AgentClient) -> None:
     drawing = await drawn(agent, plan)
     assert (drawing["name"], drawing["status"], drawing["over"]) == ("Rivers", "executing", False)
     assert drawing["progress"] == {
+        "percent": 33,
         "done": 1,
         "total": 3,
         "unit": "steps",

@@ -12,6 +12,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.background import sweep_all_orgs
 from waybook.core.decision_context import Channel
 from waybook.errors import Busy
+from waybook.transport.http.metrics import collect_metrics
 
 
 async def noted(world: OrgEnv, plan: Body) -> list[str]:
@@ -260,3 +261,33 @@ async def test_stall_sweep_loop_continues_after_database_errors(
 def test_sweep_caller_has_no_session(world: OrgEnv) -> None:
     caller = Caller(org_id=world.agent.org_id, user="waybook", channel=Channel.SWEEP)
     assert RequestContext(services=world.dispatcher.services, caller=caller).actor().session is None
+
+
+async def test_get_run_progress_of_plan_lists_stalled_steps_with_minutes(
+    agent: AgentClient, clock: FakeClock
+) -> None:
+    plan = await agent.plan()
+    taken = await agent.take(plan)
+    clock.advance(minutes=31.5)
+    progress = await agent.call("get_run_progress", planId=plan["planId"])
+    assert progress["stalled"] is True
+    assert progress["stalledSteps"] == [{"stepId": taken["stepId"], "stepOrder": 1, "minutes": 31}]
+    assert progress["progress"] == {"percent": 0, "done": 0, "total": 3}
+    assert progress["stages"][0]["progress"]["total"] == 3
+    await agent.submit(taken)
+    progress = await agent.call("get_run_progress", planId=plan["planId"])
+    assert (progress["stalled"], progress["stalledSteps"]) == (False, [])
+
+
+async def test_sweep_counts_stalled_plans_and_steps_for_the_metrics(own_world: OrgEnv) -> None:
+    services, agent = own_world.dispatcher.services, own_world.agent
+    assert [m.name for m in collect_metrics(own_world.dispatcher) if m.kind == "gauge"] == []
+    plan = await agent.plan()
+    await agent.take(plan)
+    await agent.take(plan, another=True)
+    await agent.take(await agent.plan())
+    own_world.clock.advance(minutes=31)
+    await agent.take(await agent.plan())
+    await sweep_all_orgs(services)
+    gauges = {m.name: m.value for m in collect_metrics(own_world.dispatcher) if m.kind == "gauge"}
+    assert gauges == {"waybook_stalled_plans": 2, "waybook_stalled_steps": 3}

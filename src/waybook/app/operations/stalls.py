@@ -4,17 +4,23 @@ from contextlib import suppress
 
 from waybook.app.request.aggregates import LockedPlan
 from waybook.app.request.request_context import RequestContext
+from waybook.app.request.stall_counts import StallCount
 from waybook.errors import Busy
 from waybook.plan.progress import detect_stall
 from waybook.store.driver.queries import first_column
 from waybook.store.plans import load
 from waybook.store.plans.load import LoadedPlan
+from waybook.store.plans.rows import StallCountRow
 
 BATCH_SIZE = 100
 
 
 async def sweep_stalls(ctx: RequestContext) -> int:
-    """Set the status of every inactive plan to stalled; return how many plans this changed."""
+    """Set the status of every inactive plan to stalled; return how many plans this changed.
+
+    The sweep also counts the stalled plans and steps, so that a reader of the metrics does not
+    have to search the plans.
+    """
     patience = int(ctx.services.stall_threshold.total_seconds())
     (silent,) = await ctx.read(load.SQL["inactive_plans"](patience=patience, most=BATCH_SIZE))
     moved = 0
@@ -22,6 +28,9 @@ async def sweep_stalls(ctx: RequestContext) -> int:
         with suppress(Busy):  # A call holds the plan's lock; the next sweep checks the plan again.
             _, we_did = await record_stall(ctx, plan_id)
             moved += we_did
+    row: StallCountRow
+    ((row,),) = await ctx.read(load.SQL["count_stalls"](patience=patience))
+    ctx.services.stalls.put(ctx.caller.org_id, StallCount(row.plans, row.steps))
     return moved
 
 

@@ -17,6 +17,7 @@ from waybook.app.request.layout_worker import LayoutWorker
 from waybook.app.request.loop_health import LoopHealth
 from waybook.app.request.portable_search import PortableSearch
 from waybook.app.request.rate_limit import TokenBuckets
+from waybook.app.request.stall_counts import StallCounts
 from waybook.app.request.vector_cache import DEFAULT_MAX_BYTES, VectorCache, make_vectors
 from waybook.app.request.wait_queue import WaitingCalls
 from waybook.app.skills.skill import Skill
@@ -186,6 +187,8 @@ class Services:
     last_used: LastUsed = field(default_factory=LastUsed)
     #: Background loops that are currently failing.
     loops: LoopHealth = field(default_factory=LoopHealth)
+    #: Numbers of stalled plans and steps at the time of the last stall sweep.
+    stalls: StallCounts = field(default_factory=StallCounts)
 
     @property
     def base_url(self) -> str:

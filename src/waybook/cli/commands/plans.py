@@ -134,7 +134,7 @@ def _as_json(plan: PlanSummary, base_url: str) -> dict[str, object]:
         "planId": plan.id,
         "name": plan.name,
         "status": str(plan.status),
-        "progress": progress.percent,
+        "progress": progress.as_reply(),
         "counts": {
             "done": progress.done,
             "total": progress.total,

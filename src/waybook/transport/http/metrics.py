@@ -59,7 +59,7 @@ def escape_label(text: str) -> str:
 
 
 def collect_metrics(dispatcher: Dispatcher) -> Iterator[Metric]:
-    """Yield counts since this process started, and the number of calls that wait now."""
+    """Yield counts since this process started, waiting calls, and stalls at the last sweep."""
     for (tool, outcome), count in sorted(dispatcher.counted.items()):
         yield Metric(
             name="waybook_calls_total",
@@ -80,6 +80,15 @@ def collect_metrics(dispatcher: Dispatcher) -> Iterator[Metric]:
         kind="gauge",
         value=len(dispatcher.services.waiting),
     )
+    stalls = dispatcher.services.stalls
+    if stalls.is_counted:
+        for name, value in stalls.total()._asdict().items():
+            yield Metric(
+                name=f"waybook_stalled_{name}",
+                help=f"Stalled {name} of all orgs, as of the last stall sweep.",
+                kind="gauge",
+                value=value,
+            )
 
 
 READY_WITHIN: Final = 2.0  # seconds within which the database must respond

@@ -34,6 +34,7 @@ from waybook.dag.diagram.status_marks import DONE_STATUSES, STATUS_SYMBOLS, UNKN
 from waybook.dag.progress.structure import valid_structure
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
+from waybook.plan.progress import progress_json
 from waybook.research.cutting import as_text
 from waybook.store.runs import load
 
@@ -181,7 +182,7 @@ def _progress(status: str, unit: str, statuses: Iterable[str]) -> Json:
     ]
     done, total = sum(counts[item_status] for item_status in DONE_STATUSES), counts.total()
     word = symbol_for(status).label
-    return {"done": done, "total": total, "unit": unit, "word": word, "parts": parts}
+    return {**progress_json(done, total), "unit": unit, "word": word, "parts": parts}
 
 
 def _fitted(body: Body, args: DrawMap) -> Body:

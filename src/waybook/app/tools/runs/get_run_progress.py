@@ -15,11 +15,14 @@ from waybook.app.request.reply import (
     next_job_call,
     non_empty,
     reply_limit,
+    stalled_view,
 )
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.tool import RUNS, Tool, output_schema
+from waybook.dag.progress.report import StageReport
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
+from waybook.plan.progress import plan_progress, progress_json, stalled_steps
 from waybook.run.status import RunState
 from waybook.store.plans.load import PlanRequest
 
@@ -42,11 +45,39 @@ async def get_run_progress(ctx: RequestContext, args: GetRunProgress) -> Body:
         if detail.state is RunState.CANCELLED:
             following_call = next_call("list_dags", "the run is over; see the workflows")
     else:
-        following_call = next_call("get_next_step", "take the next step", planId=args.plan_id)
-        loaded, _ = await ctx.load_plan(PlanRequest(plan_id=id_or_nil(args.plan_id or "")))
-        report = cast("Body", plan_report(loaded.plan))
+        report, following_call = await _plan_progress(ctx, args.plan_id or "")
     limit = reply_limit(ctx.caller.channel, detail=args.detail)
-    return fit_report({**report, "next": following_call}, args, limit)
+    return fit_report({**_in_one_shape(report), "next": following_call}, args, limit)
+
+
+async def _plan_progress(ctx: RequestContext, plan_id: str) -> tuple[Body, Json]:
+    """Return the report of a plan with its stalled steps, and the suggested next call."""
+    loaded, _ = await ctx.load_plan(PlanRequest(plan_id=id_or_nil(plan_id)))
+    plan = loaded.plan
+    stalled = [*stalled_steps(plan, now=loaded.now, patience=ctx.services.stall_threshold)]
+    report: Body = {
+        **cast("Body", plan_report(plan)),
+        "status": str(plan.status),
+        "progress": plan_progress(plan).as_reply(),
+        "stalled": bool(stalled),
+        "stalledSteps": stalled_view(stalled),
+    }
+    return report, next_call("get_next_step", "take the next step", planId=plan_id)
+
+
+def _in_one_shape(report: Body) -> Body:
+    """Return the report with `percent`, `done` and `total` in the progress of each stage too."""
+    stages = cast("list[StageReport]", report["stages"])
+    shaped = [cast("Body", {**stage, "progress": _stage_progress(stage)}) for stage in stages]
+    return {**report, "stages": [*shaped]}
+
+
+def _stage_progress(stage: StageReport) -> Json:
+    progress = stage["progress"]
+    if progress is None:
+        return None
+    shape = progress_json(progress["completedSteps"], progress["totalSteps"])
+    return {**shape, **cast("Body", progress)}
 
 
 def fit_report(body: Body, args: GetRunProgress, most: int = MAX_COMPACT_REPLY_BYTES) -> Body:

@@ -1,0 +1,34 @@
+"""Numbers of stalled plans and steps, as the last stall sweep counted them."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import UUID
+
+
+class StallCount(NamedTuple):
+    plans: int = 0
+    steps: int = 0
+
+
+@dataclass(slots=True)
+class StallCounts:
+    """Counts of each org, kept in memory so that reading the metrics sends no query."""
+
+    by_org: dict[UUID, StallCount] = field(default_factory=dict)
+    #: False until the first sweep of this process has counted.
+    is_counted: bool = False
+
+    def put(self, org_id: UUID, count: StallCount) -> None:
+        """Store the counts of an org."""
+        self.by_org[org_id] = count
+        self.is_counted = True
+
+    def keep_only(self, org_ids: Collection[UUID]) -> None:
+        """Remove the counts of orgs that no longer exist."""
+        self.by_org = {org_id: self.by_org[org_id] for org_id in self.by_org if org_id in org_ids}
+
+    def total(self) -> StallCount:
+        """Return the sums over all orgs."""
+        counts = self.by_org.values()
+        return StallCount(sum(c.plans for c in counts), sum(c.steps for c in counts))
