@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from plan_copies import check_copies
 from plan_state_space import Bounds, walk
 from waybook.plan.states import CLOSED_PLAN, PlanStatus
 
@@ -36,6 +37,7 @@ def test_every_reachable_plan_state_is_valid_and_can_be_closed(
             f"{walked.edges} decisions, {walked.refusals} refusals, all as promised"
         )
     assert walked.dead_ends() == []
+    assert check_copies(walked.plans) > len(walked.plans)
     assert set(walked.errors) == MET
     assert {plan.status for plan in walked.plans} == set(PlanStatus)
     assert len(walked.plans) > 15_000
