@@ -52,7 +52,7 @@ async def test_copy_reply_status_and_context_name_the_origin(
     assert context["steps"][0]["copiedFromStep"] == original["stepIds"][0]
 
 
-async def test_copy_can_be_worked_through_with_its_conditions(
+async def test_copy_with_conditions_can_be_worked_through(
     agent: AgentClient, original: Body
 ) -> None:
     made = await copy(agent, original)
@@ -83,9 +83,7 @@ async def test_copy_at_audit_seq_has_plan_of_that_moment(
     assert (early["carriedOver"], early["status"]) == (0, "planning")
 
 
-async def test_copy_of_copy_names_the_plan_it_was_copied_from(
-    agent: AgentClient, original: Body
-) -> None:
+async def test_copy_of_copy_names_the_copied_plan(agent: AgentClient, original: Body) -> None:
     first = await copy(agent, original)
     second = await copy(agent, first)
     assert second["copiedFrom"]["planId"] == first["planId"]
@@ -93,7 +91,7 @@ async def test_copy_of_copy_names_the_plan_it_was_copied_from(
     assert [step["copiedFromStep"] for step in done] == first["stepIds"][:2]
 
 
-async def test_copy_rows_equal_replay_of_its_audit(
+async def test_copy_rows_equal_replay_of_audit(
     world: OrgEnv, agent: AgentClient, original: Body
 ) -> None:
     made = await copy(agent, original)

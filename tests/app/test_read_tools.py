@@ -190,7 +190,7 @@ async def test_list_active_plans_returns_counts_and_progress(
         "planId": plan["planId"],
         "name": "Rivers",
         "status": "executing",
-        "progress": 25,
+        "progress": {"percent": 25, "done": 1, "total": 4},
         "counts": {"done": 1, "total": 4, "failed": 1, "inProgress": 1},
         "revision": 2,
         "lastActivityAt": clock.now.isoformat(),

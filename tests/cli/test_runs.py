@@ -107,7 +107,7 @@ def test_run_prints_stages_and_steps(terminal: Terminal, half: str) -> None:
 
 def test_run_command_with_json_flag_prints_valid_report(terminal: Terminal, half: str) -> None:
     report = terminal.json_output("run", half)
-    assert list(report) == ["dagProgress", "stages", "warnings", "usage"]
+    assert list(report) == ["dagProgress", "stages", "warnings", "status", "progress", "usage"]
     assert check(report) == []
 
 
@@ -143,7 +143,8 @@ def test_run_figures_are_equal_in_tool_reply_page_and_command(
         assert f"{done} of {total}" in shown
 
     started = [stage for stage in report["stages"] if stage["steps"]]
-    steps = {stage["stageSlug"]: stage["progress"] for stage in started}
+    names = ("completedSteps", "totalSteps", "failedSteps")
+    steps = {s["stageSlug"]: {name: s["progress"][name] for name in names} for s in started}
     assert steps == {stage.pop("stageSlug"): stage for stage in in_list["stages"]}
     sums = {name: sum(counts[name] for counts in steps.values()) for name in in_list["stages"][0]}
     assert [in_reply[name] for name in ("completedSteps", "failedSteps")] == [

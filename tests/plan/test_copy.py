@@ -75,7 +75,7 @@ def by_order(rows: Mapping[str, Row]) -> list[Row]:
     return sorted(rows.values(), key=lambda row: int(str(row["order"])))
 
 
-def test_copy_plan_as_it_is_carries_over_completed_results() -> None:
+def test_copy_plan_without_limit_carries_over_completed_results() -> None:
     history = History()
     history.work(1)
     made = history.copied()
@@ -121,7 +121,7 @@ def test_copy_plan_up_to_step_makes_later_steps_pending(up_to: int | None, carri
     assert plan.status is (PlanStatus.EXECUTING if carried else PlanStatus.PLANNING)
 
 
-def test_copy_plan_before_branch_fired_leaves_out_condition_that_added_steps() -> None:
+def test_copy_plan_before_fired_branch_leaves_out_condition() -> None:
     history = History()
     history.work(1)
     history.work(2, confidence=0.1)
@@ -144,7 +144,7 @@ def test_copy_plan_at_audit_entry_has_plan_of_that_moment() -> None:
     assert outcomes == {"add_steps": None, "skip_to": "not_fired"}
 
 
-def test_copy_plan_at_every_entry_is_valid_and_equals_its_audit() -> None:
+def test_copy_plan_at_every_entry_is_valid_and_equals_audit() -> None:
     history = History()
     for order, confidence in ((1, 0.9), (2, 0.1), (3, 0.9), (4, 0.9)):
         history.work(order, confidence)
@@ -160,7 +160,7 @@ def test_copy_plan_at_every_entry_is_valid_and_equals_its_audit() -> None:
         assert next_step(made.plan, make_context(BOB)).plan.seq > made.plan.seq
 
 
-def test_copy_plan_of_step_in_progress_makes_it_pending_without_holder() -> None:
+def test_copy_plan_makes_step_in_progress_pending_without_holder() -> None:
     history = History()
     history.keep(next_step(history.plan, make_context(ANN)))
     first = history.copied().plan.steps[0]

@@ -116,12 +116,14 @@ async def make_run_that_is_cancelled(agent: AgentClient) -> None:
 
 
 async def make_copy(agent: AgentClient) -> None:
-    """Copy a plan and read the copy."""
+    """Copy a plan and a run, and read the copies."""
     plan = await agent.plan()
     await agent.submit(await agent.take(plan))
     copy = await agent.call("create_research_plan", copyOf=plan["planId"])
     await agent.status(copy)
     await agent.call("get_research_context", planId=copy["planId"])
+    run = await agent.run()
+    await agent.progress(await agent.call("start_run", copyOf=run["runId"], fromStage="scope"))
 
 
 async def research_that_grows(agent: AgentClient) -> None:

@@ -45,7 +45,7 @@ def test_cancel_run_records_user_time_and_reason_in_one_entry(world: RunEnv) -> 
     assert differences(replay(world.changes), world.records.rows()) == []
 
 
-def test_cancel_run_keeps_every_job_as_it_was(world: RunEnv) -> None:
+def test_cancel_run_changes_no_job(world: RunEnv) -> None:
     before = dict(world.records.jobs)
     cancel(world)
     assert world.records.jobs == before

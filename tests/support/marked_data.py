@@ -25,6 +25,7 @@ FORMAL = frozenset(
         "definition",
         "documentKey",
         "file",
+        "fromStage",
         "jobTypes",
         "kinds",
         "mediaType",

@@ -36,6 +36,10 @@ async def start_run(agent: AgentClient) -> Body:
     return {**named, "input": {"question": "Which lake is deepest?"}, "models": ["a", "b"]}
 
 
+async def copy_run(agent: AgentClient) -> Body:
+    return {"copyOf": (await agent.run())["runId"], "fromStage": "scope"}
+
+
 async def next_job(agent: AgentClient) -> Body:
     run = await agent.run()
     filters = {"modelId": "a", "jobTypes": ["PLAN", "EXECUTE"], "another": False}

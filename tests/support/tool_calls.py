@@ -266,6 +266,8 @@ INSTEAD: dict[tuple[str, str], Prepare] = {
     ("get_step_context", "offset"): _read_on,
     ("get_research_context", "part"): _research_read_on,
     ("get_research_context", "offset"): _research_read_on,
+    ("start_run", "copyOf"): run_calls.copy_run,
+    ("start_run", "fromStage"): run_calls.copy_run,
     ("get_dag_map", "runId"): run_calls.run_map,
     ("get_dag_map", "planId"): run_calls.plan_map,
     ("get_run_progress", "planId"): run_calls.plan_progress,

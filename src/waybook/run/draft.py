@@ -93,9 +93,12 @@ class RunDraft:
             content=content,
             content_hash=text_hash(content),
         )
+        self.insert_document(document)
+        return document
+
+    def insert_document(self, document: NewDocument) -> None:
         self._documents.append(document)
         self._note(Entity.DOCUMENT, document.id, WHOLE_ROW, None, document.as_row())
-        return document
 
     def store_text(self, entity: Entity, row_id: str, *texts: str, **row: Json) -> None:
         """Record a new row with long texts, of which the audit stores only the hashes."""

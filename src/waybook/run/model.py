@@ -209,6 +209,10 @@ class Run:
     cancelled_at: datetime | None = None
     cancelled_by: str | None = None
     cancel_reason: str | None = None
+    #: Run of which this run is a copy, and the audit entry of that run as of which it was copied;
+    #: None for a run that is not a copy.
+    copied_from: str | None = None
+    copied_seq: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,12 +226,17 @@ class NewDocument:
     document_key: str
     origin: ProducedDocument
     version: int
+    #: Text of the document; empty if the text is copied in the database.
     content: str
     content_hash: str
+    #: Id of the document of another run that this document is a copy of.
+    copied_from: str | None = None
 
     def as_row(self) -> dict[str, Json]:
         """Return the document as a row for the audit."""
+        copied: dict[str, Json] = {"copied_from": self.copied_from} if self.copied_from else {}
         return {
+            **copied,
             "stage_slug": self.stage,
             "step_key": self.step_key,
             "job_id": self.job_id,

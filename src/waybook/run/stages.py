@@ -9,9 +9,16 @@ from dataclasses import replace
 
 from waybook.core.changes import Event
 from waybook.dag.expansion.counts import expected_counts
-from waybook.dag.expansion.lineage import Origins, distinct, entry_origins, merge_origins
+from waybook.dag.expansion.lineage import (
+    Origins,
+    ProducedDocument,
+    distinct,
+    entry_origins,
+    merge_origins,
+)
 from waybook.dag.expansion.units import Unit, units_of
 from waybook.dag.graph import StepState, walk
+from waybook.dag.model import JobType
 from waybook.errors import InvalidInput, TooLarge
 from waybook.run.draft import RunDraft
 from waybook.run.model import (
@@ -183,6 +190,22 @@ def recreate_job(draft: RunDraft, job: Job, **values: object) -> Job:
         ready_at=draft.moment.now,
     )
     return replace(fresh, **values)  # type: ignore[arg-type]  # names are Job's own
+
+
+def render_job(draft: RunDraft, job: Job, made: ProducedDocument, document_id: str) -> Job:
+    """Return a new job with which the server renders a document."""
+    return Job(
+        id=draft.moment.new_id(),
+        stage=job.stage,
+        step_key=job.step_key,
+        job_type=JobType.RENDER,
+        model=made.model,
+        rank=job.rank,
+        unit=None,
+        ready_at=draft.moment.now,
+        document=document_id,
+        counted=False,
+    )
 
 
 def _complete(draft: RunDraft, slug: str) -> bool:

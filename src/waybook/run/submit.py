@@ -8,14 +8,14 @@ from waybook.core.decision_context import DecisionContext
 from waybook.core.usage import Usage
 from waybook.dag.expansion.lineage import ProducedDocument
 from waybook.dag.graph import output_keys
-from waybook.dag.model import JobStatus, JobType, RecipeStep
+from waybook.dag.model import JobStatus, RecipeStep
 from waybook.errors import InvalidInput, TooLarge
 from waybook.json_values import Json
 from waybook.run.cancel import cancellation_error
 from waybook.run.draft import RunDecision, RunDraft, record_usage
 from waybook.run.failure import require_holder, stale_attempt_error
 from waybook.run.model import MAX_PARTS, CompiledDag, Job, Run
-from waybook.run.stages import advance, recreate_job
+from waybook.run.stages import advance, recreate_job, render_job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +133,7 @@ def _completed(
         document = draft.add_document(done, key, output, content, version)
         document_ids.append(document.id)
         if key in pages:
-            draft.add_job(_render_job(draft, done, output, document.id))
+            draft.add_job(render_job(draft, done, output, document.id))
     if job.counted:
         counted = draft.step_of(job)
         draft.set_step(counted, done=counted.done + 1)
@@ -203,21 +203,6 @@ def _not_made(
 def _end(draft: RunDraft, job: Job, submission: Submission) -> Job:
     record_usage(draft, job, job.attempt, submission.usage)
     return draft.set_job(job, status=JobStatus.COMPLETED, completed_at=draft.moment.now)
-
-
-def _render_job(draft: RunDraft, job: Job, made: ProducedDocument, document_id: str) -> Job:
-    return Job(
-        id=draft.moment.new_id(),
-        stage=job.stage,
-        step_key=job.step_key,
-        job_type=JobType.RENDER,
-        model=made.model,
-        rank=job.rank,
-        unit=None,
-        ready_at=draft.moment.now,
-        document=document_id,
-        counted=False,
-    )
 
 
 def _record(draft: RunDraft, job: Job, **details: Json) -> None:

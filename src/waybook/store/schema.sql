@@ -212,6 +212,7 @@ create table document (
   content text not null,
   content_hash text not null,
   created_at timestamp with time zone not null,
+  copied_from uuid,
   constraint document_pkey PRIMARY KEY (org_id, id),
   constraint document_org_id_job_id_fkey FOREIGN KEY (org_id, job_id) REFERENCES job(org_id, id),
   constraint document_version_check CHECK ((version >= 1))
@@ -678,11 +679,15 @@ create table run (
   cancelled_at timestamp with time zone,
   cancelled_by text,
   cancel_reason text,
+  copied_from uuid,
+  copied_seq integer,
   constraint run_pkey PRIMARY KEY (org_id, id),
   constraint run_org_id_dag_slug_dag_version_fkey FOREIGN KEY (org_id, dag_slug, dag_version) REFERENCES dag_definition(org_id, slug, version),
   constraint run_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),
   constraint run_cancellation_whole CHECK ((((cancelled_at IS NULL) = (cancelled_by IS NULL)) AND ((cancelled_at IS NULL) = (cancel_reason IS NULL)))),
-  constraint run_ends_once CHECK (((cancelled_at IS NULL) OR (completed_at IS NULL)))
+  constraint run_copied_seq_check CHECK ((copied_seq >= 1)),
+  constraint run_ends_once CHECK (((cancelled_at IS NULL) OR (completed_at IS NULL))),
+  constraint run_origin_whole CHECK (((copied_from IS NULL) = (copied_seq IS NULL)))
 ) with (fillfactor=85);
 alter table run enable row level security;
 alter table run force row level security;

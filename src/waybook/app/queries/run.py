@@ -9,7 +9,7 @@ from typing import TypeAlias, cast
 
 from waybook.app.queries.documents import DocumentListItem, order_documents
 from waybook.app.request.locking import load_run
-from waybook.app.request.reply import cancellation_view
+from waybook.app.request.reply import cancellation_view, non_empty, run_origin_view
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.dag.expansion.counts import StageCounts
 from waybook.dag.progress.documents import AvailableDocument
@@ -113,6 +113,7 @@ class RunDetail:
             "status": str(self.state),
             "progress": progress_json(done, total),
             "usage": self.run.usage.as_reply(),
+            **non_empty(copiedFrom=run_origin_view(self.run)),
             **cancellation_view(self.run),
         }
 

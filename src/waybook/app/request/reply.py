@@ -260,6 +260,13 @@ def cancellation_view(run: Run) -> Body:
     )
 
 
+def run_origin_view(run: Run) -> Body | None:
+    """Return the run and audit entry that a run was copied from, if it is a copy."""
+    if run.copied_from is None:
+        return None
+    return {"runId": run.copied_from, "auditSeq": run.copied_seq}
+
+
 def next_job_call(run_id: str, why: str = "take a job of this run") -> Json:
     """Return the tool call that claims the next job of a run."""
     return next_call("get_next_job", why, runId=run_id)

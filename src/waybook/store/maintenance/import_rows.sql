@@ -90,9 +90,9 @@ select id, plan_id, step_id, run_id, job_id, attempt, input_tokens, output_token
 
 -- name: run
 insert into run (id, name, dag_slug, dag_version, completed_at, cancelled_at, cancelled_by,
-                 cancel_reason, usage, audit_seq, audit_hash, updated_at)
+                 cancel_reason, copied_from, copied_seq, usage, audit_seq, audit_hash, updated_at)
 select id, name, dag_slug, dag_version, completed_at, cancelled_at, cancelled_by, cancel_reason,
-       usage, audit_seq, audit_hash, updated_at
+       copied_from, copied_seq, usage, audit_seq, audit_hash, updated_at
   from json_populate_recordset(null::run, %(items)s::json);
 
 -- name: run_brief
@@ -128,9 +128,9 @@ select job_id, run_id, part, content, content_hash
 
 -- name: document
 insert into document (id, run_id, stage_slug, step_key, job_id, document_key, model, lineage,
-                      reviewer, version, content, content_hash, created_at)
+                      reviewer, version, content, content_hash, created_at, copied_from)
 select id, run_id, stage_slug, step_key, job_id, document_key, model, lineage, reviewer, version,
-       content, content_hash, created_at
+       content, content_hash, created_at, copied_from
   from json_populate_recordset(null::document, %(items)s::json);
 
 -- name: rendered_document

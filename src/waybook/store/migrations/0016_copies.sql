@@ -22,3 +22,13 @@ alter table plan_brief
 
 alter table plan_step
   add column copied_from uuid;
+
+-- The same for runs, and for the documents of the stages that were carried over.
+
+alter table run
+  add column copied_from uuid,
+  add column copied_seq  integer check (copied_seq >= 1),
+  add constraint run_origin_whole check ((copied_from is null) = (copied_seq is null));
+
+alter table document
+  add column copied_from uuid;

@@ -22,17 +22,11 @@ from waybook.store.audit import (
     audit_statements,
     sealed_entries,
 )
-from waybook.store.driver.queries import AsJson, Ids, Query, Rows, Statement, Value, load
+from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, load
+from waybook.store.plans.parameters import fill, scalar, scalars
 
 SQL = load("plans/writer")
 
-#: Columns that hold JSON.
-JSON_FIELDS = frozenset(
-    {
-        *("result_schema", "result_summary", "report", "budget", "steps", "questions"),
-        *("content", "tags", "metadata"),
-    }
-)
 #: Origin of a plan that is not a copy.
 NO_ORIGIN: Mapping[str, Json] = dict.fromkeys(("copied_from", "copied_seq"))
 NO_RESULT: Mapping[str, Json] = dict.fromkeys(RESULT_FIELDS)
@@ -77,7 +71,7 @@ def start_skill(
     """Insert a skill execution with its audit entries."""
     sealed = sealed_entries((entry,), ("skill_execution", skill_id), write_context)
     return [
-        _fill(SQL["insert_skill_execution"], row, id=skill_id, **_head(sealed)),
+        fill(SQL["insert_skill_execution"], row, id=skill_id, **_head(sealed)),
         *audit_statements(sealed),
     ]
 
@@ -88,7 +82,7 @@ def complete_skill(
     """Mark a skill execution as completed, and insert its audit entries."""
     sealed = sealed_entries((entry,), ("skill_execution", skill_id), write_context)
     return [
-        _fill(SQL["complete_skill_execution"], row, id=skill_id, **_head(sealed)),
+        fill(SQL["complete_skill_execution"], row, id=skill_id, **_head(sealed)),
         *audit_statements(sealed),
     ]
 
@@ -138,10 +132,10 @@ def _plan(
     if before is None:
         (made,) = patches.inserts(Entity.PLAN)
         return [
-            _fill(
+            fill(
                 SQL["insert_plan"], made.values, id=plan.id, now=write_context.now, **_head(sealed)
             ),
-            _fill(SQL["insert_plan_brief"], {**NO_ORIGIN, **made.values}, plan_id=plan.id),
+            fill(SQL["insert_plan_brief"], {**NO_ORIGIN, **made.values}, plan_id=plan.id),
         ]
     if not sealed:
         return []
@@ -152,7 +146,7 @@ def _plan(
         status=plan.status,
         revision=plan.revision,
         resumed_at=plan.resumed_at,
-        completed_at=_scalar(values.get("completed_at")),
+        completed_at=scalar(values.get("completed_at")),
         fail_reason=plan.fail_reason,
         usage=AsJson(values.get("usage")),
         now=write_context.now,
@@ -213,7 +207,7 @@ def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
 def _new_brief(patch: Patch) -> tuple[Value, ...]:
     values = patch.values
     instructions, required = values["instructions"], values.get("required_sources")
-    return (patch.id, _scalar(instructions), AsJson(values["result_schema"]), _scalar(required))
+    return (patch.id, scalar(instructions), AsJson(values["result_schema"]), scalar(required))
 
 
 def _changed_step(
@@ -241,13 +235,13 @@ def _changed_step(
         before_it = Ids(new.depends_on)
         yield SQL["update_dependencies"](plan_id=before.id, id=step_id, depends_on=before_it)
     if "instructions" in values:
-        yield _fill(SQL["update_instructions"], values, step_id=step_id)
+        yield fill(SQL["update_instructions"], values, step_id=step_id)
     if not values.keys().isdisjoint(RESULT_FIELDS):
         yield _new_result(patch)
 
 
 def _new_result(patch: Patch) -> Statement:
-    return _fill(SQL["insert_result"], {**NO_RESULT, **patch.values}, step_id=patch.id)
+    return fill(SQL["insert_result"], {**NO_RESULT, **patch.values}, step_id=patch.id)
 
 
 def _removed_steps(patches: Patches) -> list[Statement]:
@@ -268,29 +262,29 @@ def _conditions(plan: Plan, patches: Patches) -> Iterator[Statement]:
     if made:
         yield SQL["insert_conditions"](rows=Rows([_new_condition(plan, patch) for patch in made]))
     for patch in patches.updates(Entity.CONDITION):
-        yield _fill(SQL["update_condition"], patch.values, id=patch.id)
+        yield fill(SQL["update_condition"], patch.values, id=patch.id)
 
 
 def _new_condition(plan: Plan, patch: Patch) -> tuple[Value, ...]:
     values = patch.values
     names = ("step_id", "position", "expression", "action", "target_step_id")
-    scalars = (_scalar(values[name]) for name in names)
+    scalars = (scalar(values[name]) for name in names)
     last = ("reason", "from_step_id", "max_repeats", "repeats", "outcome")
-    rest = (_scalar(values.get(name)) for name in last)
+    rest = (scalar(values.get(name)) for name in last)
     return (patch.id, plan.id, *scalars, AsJson(values["steps"]), *rest)
 
 
 def _reviews(plan: Plan, patches: Patches) -> Iterator[Statement]:
     for patch in patches.inserts(Entity.REVIEW):
-        yield _fill(SQL["insert_review"], patch.values, id=patch.id, plan_id=plan.id)
+        yield fill(SQL["insert_review"], patch.values, id=patch.id, plan_id=plan.id)
     for patch in patches.updates(Entity.REVIEW):
         values = {"feedback": None, "decided_as": None, **patch.values}
-        yield _fill(SQL["decide_review"], values, id=patch.id)
+        yield fill(SQL["decide_review"], values, id=patch.id)
 
 
 def _sessions(plan: Plan, patches: Patches) -> Iterator[Statement]:
     for patch in patches.inserts(Entity.SESSION):
-        yield _fill(SQL["insert_session"], patch.values, plan_id=plan.id, session=patch.id)
+        yield fill(SQL["insert_session"], patch.values, plan_id=plan.id, session=patch.id)
 
 
 def _artifacts(decision: Decision[object], patches: Patches) -> Iterator[Statement]:
@@ -303,7 +297,7 @@ def _artifacts(decision: Decision[object], patches: Patches) -> Iterator[Stateme
 
 
 def _artifact(artifact_id: str, values: dict[str, Json], **extra_values: Value) -> Statement:
-    return _fill(
+    return fill(
         SQL["insert_artifact"],
         {**OPTIONAL_ARTIFACT_FIELDS, **values},
         id=artifact_id,
@@ -317,34 +311,17 @@ def _origins(patches: Patches, write_context: WriteContext) -> Iterator[Statemen
     if sources:
         names = ("url", "title", "quote", "content_hash")
         rows = [
-            (p.id, *_scalars(p, names), write_context.now, write_context.actor.user)
-            for p in sources
+            (p.id, *scalars(p, names), write_context.now, write_context.actor.user) for p in sources
         ]
         yield SQL["insert_sources"](rows=Rows(rows))
     if links:
         named = ("artifact_id", "source_id", "position", "retrieved_at")
-        yield SQL["insert_links"](rows=Rows([_scalars(patch, named) for patch in links]))
+        yield SQL["insert_links"](rows=Rows([scalars(patch, named) for patch in links]))
 
 
 def _usage(plan: Plan, patches: Patches) -> Iterator[Statement]:
     for patch in patches.inserts(Entity.USAGE):
-        yield _fill(SQL["insert_usage"], patch.values, id=patch.id, plan_id=plan.id)
-
-
-def _scalar(value: Json) -> Value:
-    if isinstance(value, list | dict):
-        raise TypeError("a column of one value was given a structure")
-    return value
-
-
-def _fill(query: Query, values: dict[str, Json], **extra_values: Value) -> Statement:
-    """Return the query with its parameters filled from the row and from `extra_values`."""
-    row_values = {
-        place: AsJson(values[place]) if place in JSON_FIELDS else _scalar(values[place])
-        for place in query.places
-        if place not in extra_values
-    }
-    return query(**row_values, **extra_values)
+        yield fill(SQL["insert_usage"], patch.values, id=patch.id, plan_id=plan.id)
 
 
 #: Functions that write rows that reference the plan or its steps, by kind of row. They run after
@@ -355,7 +332,3 @@ CHILD_WRITERS: Mapping[Entity, Callable[[Plan, Patches], Iterator[Statement]]] =
     Entity.SESSION: _sessions,
     Entity.USAGE: _usage,
 }
-
-
-def _scalars(patch: Patch, names: tuple[str, ...]) -> tuple[Value, ...]:
-    return tuple([_scalar(patch.values[name]) for name in names])

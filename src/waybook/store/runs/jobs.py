@@ -10,6 +10,7 @@ from waybook.dag.expansion.inputs import Document
 from waybook.dag.expansion.lineage import ProducedDocument
 from waybook.dag.expansion.units import Unit
 from waybook.dag.model import JobStatus, JobType
+from waybook.run.copy import OriginalDocument
 from waybook.run.model import Job
 from waybook.run.next_job import OpenJobs
 from waybook.store.audit import StoredRow
@@ -24,6 +25,7 @@ from waybook.store.runs.rows import (
     FailedJobRow,
     JobRow,
     OpenJobsRow,
+    OriginalDocumentRow,
     PartRow,
     ReadableRow,
     RenderedRow,
@@ -51,6 +53,8 @@ SQL = load(
     failures=FailedJobRow,
     parts=PartRow,
     documents_of=DocumentRow,
+    finished_jobs=JobRow,
+    original_documents=OriginalDocumentRow,
     contents=DocumentTextRow,
     content=DocumentSliceRow,
     document_job=DocumentJobRow,
@@ -248,6 +252,27 @@ class DocumentInfo(NamedTuple):
 def documents_statement(run_id: str, keys: Iterable[str]) -> Statement:
     """Select the latest versions of the documents with these keys."""
     return SQL["documents_of"](run_id=run_id, keys=AsJson([*keys]))
+
+
+def originals_statements(run_id: str) -> tuple[Statement, Statement]:
+    """Select what a copy of a run may carry over: finished jobs, and documents without texts."""
+    return SQL["finished_jobs"](run_id=run_id), SQL["original_documents"](run_id=run_id)
+
+
+def read_originals(rows: Iterable[OriginalDocumentRow]) -> list[OriginalDocument]:
+    """Convert the selected rows to documents that may be copied."""
+    return [
+        OriginalDocument(
+            id=row.id,
+            stage=row.stage,
+            step_key=row.step_key,
+            job_id=row.job_id,
+            document_key=row.document_key,
+            origin=ProducedDocument(row.model, row.lineage, row.reviewer),
+            content_hash=row.content_hash,
+        )
+        for row in rows
+    ]
 
 
 def contents_statement(ids: Iterable[str], most: int) -> Statement:

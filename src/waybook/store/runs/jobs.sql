@@ -192,6 +192,27 @@ select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage
  order by d.stage_slug, d.document_key, d.step_key, d.model, d.lineage, coalesce(d.reviewer, ''),
           d.version desc;
 
+-- name: finished_jobs
+-- Return one finished job for each unit of work of a run: the last one that handed in documents.
+select distinct on (j.stage_slug, j.step_key, (j.unit ->> 'number')::integer) :row_of_job
+  from job j
+ where j.run_id = %(run_id)s
+   and j.job_type <> 'RENDER'
+   and j.status in ('completed', 'superseded')
+   and not exists (select from job c where c.run_id = %(run_id)s and c.continues_id = j.id)
+ order by j.stage_slug, j.step_key, (j.unit ->> 'number')::integer, j.completed_at desc, j.id desc;
+
+-- name: original_documents
+-- Return the latest version of each document of a run, without its text.
+select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
+                    coalesce(d.reviewer, ''))
+       d.id::text, d.stage_slug as stage, d.step_key, d.job_id::text, d.document_key, d.model,
+       d.lineage, d.reviewer, d.content_hash
+  from document d
+ where d.run_id = %(run_id)s
+ order by d.stage_slug, d.document_key, d.step_key, d.model, d.lineage, coalesce(d.reviewer, ''),
+          d.version desc;
+
 -- name: contents
 -- Return the beginnings of these documents.
 select d.id::text, left(d.content, %(most)s) as content

@@ -118,6 +118,8 @@ def read_run(results: Results) -> LoadedRun | None:
         cancelled_at=in_utc(row.cancelled_at),
         cancelled_by=row.cancelled_by,
         cancel_reason=row.cancel_reason,
+        copied_from=row.copied_from,
+        copied_seq=row.copied_seq,
     )
     return LoadedRun(
         run=run,

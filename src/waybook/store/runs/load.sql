@@ -2,7 +2,8 @@
 -- Return the run. For a decision, this statement runs first and locks the run, so that each
 -- transaction sees which units of a step earlier transactions completed.
 select r.id::text, r.name, r.dag_slug, r.dag_version, r.completed_at, r.audit_seq, r.audit_hash,
-       app_now() as now, r.usage, r.updated_at, r.cancelled_at, r.cancelled_by, r.cancel_reason
+       app_now() as now, r.usage, r.updated_at, r.cancelled_at, r.cancelled_by, r.cancel_reason,
+       r.copied_from::text, r.copied_seq
   from run r
  where r.id = %(run_id)s;
 
@@ -79,7 +80,8 @@ select 'run' as entity, r.id::text, json_build_object(
          'name', r.name, 'dag_slug', r.dag_slug, 'dag_version', r.dag_version, 'input', b.input,
          'completed_at', r.completed_at, 'created_at', b.created_at, 'created_by', b.created_by,
          'usage', r.usage, 'cancelled_at', r.cancelled_at, 'cancelled_by', r.cancelled_by,
-         'cancel_reason', r.cancel_reason) as values
+         'cancel_reason', r.cancel_reason, 'copied_from', r.copied_from,
+         'copied_seq', r.copied_seq) as values
   from run r
   join run_brief b on b.run_id = r.id
  where r.id = %(run_id)s
@@ -117,7 +119,7 @@ select 'job_part', p.job_id::text, json_build_object(
 select 'document', d.id::text, json_build_object(
          'stage_slug', d.stage_slug, 'step_key', d.step_key, 'job_id', d.job_id,
          'document_key', d.document_key, 'model', d.model, 'lineage', d.lineage,
-         'reviewer', d.reviewer, 'version', d.version,
+         'reviewer', d.reviewer, 'version', d.version, 'copied_from', d.copied_from,
          'content_hash', encode(sha256(convert_to(d.content, 'UTF8')), 'hex'))
   from document d
  where d.run_id = %(run_id)s

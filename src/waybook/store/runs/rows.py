@@ -44,6 +44,8 @@ class RunRow(NamedTuple):
     cancelled_at: datetime | None
     cancelled_by: str | None
     cancel_reason: str | None
+    copied_from: str | None
+    copied_seq: int | None
 
 
 class StageRow(NamedTuple):
@@ -224,6 +226,20 @@ class DocumentRow(NamedTuple):
     length: int
     by: str | None
     at: datetime
+
+
+class OriginalDocumentRow(NamedTuple):
+    """Latest version of a document, with its job and the hash of its text."""
+
+    id: str
+    stage: str
+    step_key: str
+    job_id: str
+    document_key: str
+    model: str
+    lineage: str
+    reviewer: str | None
+    content_hash: str
 
 
 class DocumentTextRow(NamedTuple):

@@ -79,6 +79,8 @@ def _run(
             dag_version=_number(row["dag_version"]),
             completed_at=run.completed_at,
             now=write_context.now,
+            copied_from=run.copied_from,
+            copied_seq=run.copied_seq,
             **head,
         )
         yield SQL["insert_run_brief"](
@@ -116,6 +118,9 @@ def _stages(run: Run, patches: Patches) -> Iterator[Statement]:
             prior=AsJson(origins_json(stage.prior)),
             started_at=stage.started_at,
             completed_at=stage.completed_at,
+            feedback=stage.feedback,
+            feedback_at=stage.feedback_at,
+            feedback_by=stage.feedback_by,
         )
     for patch in patches.updates(Entity.STAGE_RUN):
         yield _changed_stage(run, run.stages[patch.id])
@@ -187,16 +192,23 @@ def _changed_job(old: Job, job: Job, seen_at: datetime | None) -> Statement:
 
 def _new_job(run: Run, job: Job) -> tuple[Value, ...]:
     place = (job.id, run.id, job.stage, job.step_key, job.job_type, job.model, job.rank)
-    state = (job.status, job.attempt, job.tries, job.ready_at)
+    state = (job.status, job.attempt, job.tries, job.ready_at, job.held_by, job.completed_at)
     rest = (job.continues, job.part, job.document, job.counted)
     return (*place, AsJson(unit_json(job.unit)), *state, *rest)
 
 
 def _documents(decision: RunDecision[object], write_context: WriteContext) -> Iterator[Statement]:
-    for part in _parts(
-        [_new_document(decision.run, d, write_context.now) for d in decision.documents]
-    ):
+    now, run = write_context.now, decision.run
+    made = [d for d in decision.documents if d.copied_from is None]
+    for part in _parts([_new_document(run, d, now) for d in made]):
         yield SQL["insert_documents"](rows=part)
+    copied = [d for d in decision.documents if d.copied_from is not None]
+    for start in range(0, len(copied), MAX_ROWS):
+        items: list[Json] = [
+            {"id": d.id, "job_id": d.job_id, "copied_from": d.copied_from}
+            for d in copied[start : start + MAX_ROWS]
+        ]
+        yield SQL["copy_documents"](run_id=run.id, items=AsJson(items), count=len(items), now=now)
 
 
 def _new_document(run: Run, document: NewDocument, now: datetime) -> tuple[Value, ...]:

@@ -4,9 +4,10 @@ values (%(slug)s, %(version)s, %(name)s, %(body)s, %(body_hash)s, %(now)s, %(cre
 
 -- name: insert_run
 -- Insert a run. A run without any work is completed at once.
-insert into run (id, name, dag_slug, dag_version, completed_at, audit_seq, audit_hash, updated_at)
+insert into run (id, name, dag_slug, dag_version, completed_at, audit_seq, audit_hash, updated_at,
+                 copied_from, copied_seq)
 values (%(id)s, %(name)s, %(dag_slug)s, %(dag_version)s, %(completed_at)s, %(audit_seq)s,
-        %(audit_hash)s, %(now)s);
+        %(audit_hash)s, %(now)s, %(copied_from)s, %(copied_seq)s);
 
 -- name: insert_run_brief
 insert into run_brief (run_id, input, created_at, created_by)
@@ -27,8 +28,10 @@ update run
  where id = %(id)s;
 
 -- name: insert_stage
-insert into stage_run (run_id, stage_slug, models, prior, started_at, completed_at)
-values (%(run_id)s, %(stage_slug)s, %(models)s, %(prior)s, %(started_at)s, %(completed_at)s);
+insert into stage_run (run_id, stage_slug, models, prior, started_at, completed_at, feedback,
+                       feedback_at, feedback_by)
+values (%(run_id)s, %(stage_slug)s, %(models)s, %(prior)s, %(started_at)s, %(completed_at)s,
+        %(feedback)s, %(feedback_at)s, %(feedback_by)s);
 
 -- name: update_stage
 update stage_run
@@ -51,7 +54,7 @@ update stage_step
 
 -- name: insert_jobs
 insert into job (id, run_id, stage_slug, step_key, job_type, model, rank, unit, status, attempt,
-                 tries, ready_at, continues_id, part, document_id, counted)
+                 tries, ready_at, held_by, completed_at, continues_id, part, document_id, counted)
 values %(rows)s;
 
 -- name: update_job
@@ -81,6 +84,19 @@ values %(rows)s;
 insert into document (id, run_id, stage_slug, step_key, job_id, document_key, model, lineage,
                       reviewer, version, content, content_hash, created_at)
 values %(rows)s;
+
+-- name: copy_documents
+-- Insert copies of documents of another run, with their texts. If an original no longer exists, the
+-- division by zero fails, and with it the whole transaction.
+with copied as (
+  insert into document (id, run_id, stage_slug, step_key, job_id, document_key, model, lineage,
+                        reviewer, version, content, content_hash, created_at, copied_from)
+  select n.id, %(run_id)s, d.stage_slug, d.step_key, n.job_id, d.document_key, d.model, d.lineage,
+         d.reviewer, 1, d.content, d.content_hash, %(now)s, d.id
+    from json_to_recordset(%(items)s::json) as n (id uuid, job_id uuid, copied_from uuid)
+    join document d on d.id = n.copied_from
+  returning 1)
+select 1 / (case when count(*) = %(count)s then 1 else 0 end) from copied;
 
 -- name: insert_rendered
 insert into rendered_document (id, run_id, document_id, job_id, markdown, html, content_hash,

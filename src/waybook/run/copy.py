@@ -1,0 +1,178 @@
+"""Copy of a run from a stage on: earlier stages are carried over, and that stage starts again.
+
+The copied run keeps its rows. Of each earlier stage, the steps, one completed job per unit of work
+and the latest version of each document are copied with fresh ids; a document names the one it was
+copied from. The texts are copied in the database, and the server renders them again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from waybook.core.changes import Event
+from waybook.core.decision_context import DecisionContext
+from waybook.dag.expansion.lineage import ProducedDocument
+from waybook.dag.model import JobStatus
+from waybook.errors import InvalidTransition, NextCall
+from waybook.json_values import Json
+from waybook.run.draft import RunDecision, RunDraft
+from waybook.run.model import CompiledDag, Job, NewDocument, Run
+from waybook.run.stages import recreate_job, render_job, require_stage, start_stage
+from waybook.run.start import StartedStages
+
+#: Maximum length of a run's name, and the end of the default name of a copy.
+MAX_NAME_LENGTH = 200
+COPY_SUFFIX = " (copy)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OriginalDocument:
+    """Latest version of a document of the copied run, without its text."""
+
+    id: str
+    stage: str
+    step_key: str
+    job_id: str
+    document_key: str
+    origin: ProducedDocument
+    content_hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedRun:
+    """Run to copy, with its input, the completed job of each unit of work, and its documents."""
+
+    run: Run
+    input: Json
+    jobs: Sequence[Job]
+    documents: Sequence[OriginalDocument]
+
+
+def copy_run(
+    source: CopiedRun,
+    compiled_dag: CompiledDag,
+    run_id: str,
+    from_stage: str,
+    context: DecisionContext,
+    *,
+    name: str | None = None,
+    models: Sequence[str] | None = None,
+) -> RunDecision[StartedStages]:
+    """Create a run of the same workflow version, and start a stage of it again.
+
+    Raises:
+        InvalidInput: there is no such stage.
+        InvalidTransition: a stage before it is not complete, or has had no feedback.
+    """
+    require_stage(compiled_dag, from_stage)
+    earlier = earlier_stages(compiled_dag, from_stage)
+    for slug in earlier:
+        _require_finished(source.run, slug, from_stage)
+    old = source.run
+    short = old.name[: MAX_NAME_LENGTH - len(COPY_SUFFIX)]
+    run = Run(
+        id=run_id,
+        name=name or f"{short}{COPY_SUFFIX}",
+        seq=0,
+        completed_at=None,
+        stages={},
+        steps={},
+        copied_from=old.id,
+        copied_seq=old.seq,
+    )
+    draft = RunDraft(run, compiled_dag, context)
+    draft.add_run(
+        name=run.name,
+        dag_slug=compiled_dag.dag.slug,
+        dag_version=compiled_dag.version,
+        input=source.input,
+        completed_at=None,
+        created_at=context.now.isoformat(),
+        created_by=context.actor.user,
+        copied_from=old.id,
+        copied_seq=old.seq,
+    )
+    _carry_over(draft, source, earlier)
+    draft.record(
+        Event.PLAN_MODIFIED,
+        action="run_started",
+        dagSlug=compiled_dag.dag.slug,
+        copiedFrom={"runId": old.id, "auditSeq": old.seq},
+        carriedOver=[*earlier],
+    )
+    start_stage(draft, from_stage, models or _models(old, compiled_dag, from_stage))
+    return draft.decide(StartedStages((draft.stages[from_stage],)))
+
+
+def earlier_stages(compiled_dag: CompiledDag, slug: str) -> tuple[str, ...]:
+    """Return all stages that a stage builds on, in the order of the workflow."""
+    found: set[str] = set()
+    waiting = [slug]
+    while waiting:
+        before = [s for s in compiled_dag.dag.before(waiting.pop()) if s not in found]
+        found.update(before)
+        waiting += before
+    return tuple(s for s in compiled_dag.order if s in found)
+
+
+def _require_finished(run: Run, slug: str, from_stage: str) -> None:
+    stage = run.stages.get(slug)
+    if stage is None or stage.completed_at is None or stage.feedback is None:
+        raise InvalidTransition(
+            f"the run cannot be copied from the stage {from_stage!r} on: {slug!r} comes before it "
+            "and is not complete, or has had no feedback",
+            old="in_progress" if stage else "not_started",
+            new="completed",
+            stageSlug=slug,
+            next_call=NextCall("get_run_progress", {"runId": run.id}, "see where that run stands"),
+        )
+
+
+def _models(run: Run, compiled_dag: CompiledDag, slug: str) -> Sequence[str]:
+    """Return the models of the copied stage or, if it never started, of the stage before it."""
+    started = run.stages.get(slug)
+    return started.models if started else run.stages[compiled_dag.dag.before(slug)[-1]].models
+
+
+def _carry_over(draft: RunDraft, source: CopiedRun, slugs: Sequence[str]) -> None:
+    """Copy the completed stages with their steps, jobs and documents."""
+    now, run = draft.moment.now, source.run
+    for slug in slugs:
+        stage = run.stages[slug]
+        draft.add_stage(replace(stage, started_at=now, completed_at=now, feedback_at=now))
+        for step in [step for step in run.steps.values() if step.stage == slug]:
+            draft.add_step(replace(step, opened_at=now, closed_at=now))
+    jobs: dict[str, Job] = {}
+    for job in [job for job in source.jobs if job.stage in slugs]:
+        jobs[job.id] = recreate_job(
+            draft,
+            job,
+            status=JobStatus.COMPLETED,
+            attempt=1,
+            tries=1,
+            held_by=job.held_by,
+            completed_at=now,
+        )
+        draft.add_job(jobs[job.id])
+    for document in source.documents:
+        if document.stage in slugs:
+            _copy_document(draft, document, jobs)
+
+
+def _copy_document(draft: RunDraft, old: OriginalDocument, jobs: Mapping[str, Job]) -> None:
+    job = jobs[old.job_id]
+    document = NewDocument(
+        id=draft.moment.new_id(),
+        stage=old.stage,
+        step_key=old.step_key,
+        job_id=job.id,
+        document_key=old.document_key,
+        origin=old.origin,
+        version=1,
+        content="",
+        content_hash=old.content_hash,
+        copied_from=old.id,
+    )
+    draft.insert_document(document)
+    pages = draft.compiled_dag.rendered_keys.get((old.stage, old.step_key), ())
+    if old.document_key in pages:
+        draft.add_job(render_job(draft, job, old.origin, document.id))

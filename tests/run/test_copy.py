@@ -1,0 +1,92 @@
+"""Copies of runs: carried-over stages with fresh ids, and the stage that starts again."""
+
+import pytest
+
+from dag_builders import make_dag, make_plan_step, make_stage
+from plan_builders import PAT
+from run_env import RunEnv, make_run
+from run_invariants import check_report, check_state
+from run_row_store import RunRowStore, changes_of
+from waybook.core.replay import differences, replay
+from waybook.dag.model import JobStatus, Strategy
+from waybook.errors import InvalidInput, InvalidTransition
+from waybook.run.copy import CopiedRun, OriginalDocument, copy_run, earlier_stages
+from waybook.run.draft import RunDecision
+from waybook.run.model import Run
+from waybook.run.start import StartedStages
+
+TRANSITIONS = [("first", "left"), ("first", "right"), ("left", "last"), ("right", "last")]
+
+
+@pytest.fixture
+def world() -> RunEnv:
+    """Return a run of four stages, of which the first two have feedback."""
+    stages = [
+        make_stage(slug, make_plan_step(f"{slug}-step", Strategy.PER_MODEL))
+        for slug in ("first", "left", "right", "last")
+    ]
+    world = make_run(make_dag(*stages, transitions=TRANSITIONS))
+    world.work()
+    world.feedback("first")
+    world.work()
+    world.feedback("left")
+    return world
+
+
+def copied(world: RunEnv, stage: str) -> RunDecision[StartedStages]:
+    records = world.records
+    documents = [
+        OriginalDocument(
+            id=document.id,
+            stage=document.stage,
+            step_key=document.step_key,
+            job_id=document.job_id,
+            document_key=document.document_key,
+            origin=document.origin,
+            content_hash=document.content_hash,
+        )
+        for document in records.documents.values()
+    ]
+    jobs = [job for job in records.jobs.values() if job.unit and job.status is JobStatus.COMPLETED]
+    source = CopiedRun(run=world.run, input={"brief": "Go."}, jobs=jobs, documents=documents)
+    return copy_run(source, world.chart, "copy", stage, world.moment(PAT))
+
+
+def stored(world: RunEnv, decision: RunDecision[StartedStages]) -> RunRowStore:
+    empty = Run(id="copy", name="", seq=0, completed_at=None, stages={}, steps={})
+    records = RunRowStore(chart=world.chart, run=empty, now=world.records.now)
+    records.write(decision)
+    return records
+
+
+@pytest.mark.parametrize("stage", ["first", "left", "right"])
+def test_copy_run_from_open_stage_is_valid_and_equals_audit(world: RunEnv, stage: str) -> None:
+    decision = copied(world, stage)
+    records = stored(world, decision)
+    check_state(records)
+    check_report(records, None)
+    assert differences(replay(changes_of(decision)), records.rows()) == []
+    assert [*records.run.stages] == [*earlier_stages(world.chart, stage), stage]
+    assert records.run.stages[stage].completed_at is None
+    assert (records.run.copied_from, records.run.copied_seq) == (world.run.id, world.run.seq)
+    assert records.run.name == "Rivers (copy)"
+
+
+def test_copy_run_documents_name_the_originals(world: RunEnv) -> None:
+    decision = copied(world, "left")
+    originals = {d.id for d in world.records.documents.values() if d.stage == "first"}
+    assert {document.copied_from for document in decision.documents} == originals
+    assert all(document.content == "" for document in decision.documents)
+    assert originals.isdisjoint(document.id for document in decision.documents)
+
+
+def test_copy_run_without_feedback_before_stage_raises_invalid_transition(world: RunEnv) -> None:
+    with pytest.raises(InvalidTransition, match="'right' comes before it"):
+        copied(world, "last")
+    world.feedback("right")
+    assert [stage.slug for stage in copied(world, "last").reply.stages] == ["last"]
+
+
+def test_copy_run_from_unknown_stage_raises_invalid_input(world: RunEnv) -> None:
+    with pytest.raises(InvalidInput, match="no stage"):
+        copied(world, "middle")
