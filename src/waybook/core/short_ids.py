@@ -1,0 +1,100 @@
+"""Short ids: the form in which replies name plans, steps, runs, jobs and reviews.
+
+A short id has nine digits in base 31 and a check character. It is a function of the full id, so it
+is not stored with an object, does not change, and needs no audit. See decision 0059.
+"""
+
+from enum import StrEnum
+from functools import lru_cache
+from hashlib import sha256
+from typing import Final
+
+#: Digits in the order of their values. The characters 0, 1, i, l and o are left out, because they
+#: are easily confused with each other.
+ALPHABET: Final = "23456789abcdefghjkmnpqrstuvwxyz"
+BASE: Final = len(ALPHABET)
+DIGITS: Final = 9
+LENGTH: Final = DIGITS + 1
+#: Number of keys. The SQL function `app_short_key` has the same number.
+KEYS: Final = BASE**DIGITS
+#: Largest integer of PostgreSQL's type bigint, as a mask for the bits of a hash.
+MAX_BIGINT: Final = 2**63 - 1
+
+_VALUES: Final = {digit: value for value, digit in enumerate(ALPHABET)}
+
+
+class IdKind(StrEnum):
+    """Kind of object that has a short id."""
+
+    PLAN = "plan"
+    STEP = "step"
+    RUN = "run"
+    JOB = "job"
+    REVIEW = "review"
+
+
+def short_key(full_id: str) -> int:
+    """Return the number that a short id encodes: a hash of the full id.
+
+    >>> short_key("00000000-0000-0000-0000-000000000000")
+    6772766347248
+    """
+    digest = sha256(bytes.fromhex(full_id.replace("-", ""))).digest()
+    return (int.from_bytes(digest[:8], "big") & MAX_BIGINT) % KEYS
+
+
+@lru_cache(maxsize=16_384)
+def short_id(full_id: str) -> str:
+    """Return the short id of an object with this full id (UUID).
+
+    >>> short_id("00000000-0000-0000-0000-000000000000")
+    '9y79wg3e8x'
+    """
+    return encode_key(short_key(full_id))
+
+
+def encode_key(key: int) -> str:
+    """Return the short id that encodes this number."""
+    values = []
+    for _ in range(DIGITS):
+        key, value = divmod(key, BASE)
+        values.append(value)
+    values.reverse()
+    return "".join(ALPHABET[value] for value in [*values, _check_value(values)])
+
+
+def parse_short_id(text: str) -> int | None:
+    """Return the number in a short id; None if the text is not a short id or is mistyped.
+
+    >>> parse_short_id(" 9Y79WG3E8X "), parse_short_id("9y79wg3e8y")
+    (6772766347248, None)
+    """
+    text = text.strip()
+    if len(text) != LENGTH:
+        return None
+    values = [_VALUES.get(character, BASE) for character in text.lower()]
+    if max(values) == BASE or values.pop() != _check_value(values):
+        return None
+    key = 0
+    for value in values:
+        key = key * BASE + value
+    return key
+
+
+def looks_like_short_id(text: str) -> bool:
+    """Return whether a text has the length and the letters of a short id, perhaps mistyped.
+
+    >>> looks_like_short_id("9y79wg3e8y"), looks_like_short_id("9y79wg3e-y")
+    (True, False)
+    """
+    stripped = text.strip()
+    return len(stripped) == LENGTH and stripped.isascii() and stripped.isalnum()
+
+
+def _check_value(values: list[int]) -> int:
+    """Return the value of the check character, which makes the weighted sum zero modulo 31.
+
+    The weights of the digits are 2 to 10, and 1 for the check character. As 31 is prime and the
+    weights differ, no single wrong character and no swap of two characters keeps the sum.
+    """
+    return -sum(weight * value for weight, value in enumerate(values, 2)) % BASE

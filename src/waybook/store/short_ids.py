@@ -1,0 +1,57 @@
+"""Lookup of full ids by the keys of short ids, and a cache of both for one process."""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from waybook.core.short_ids import IdKind, short_id
+from waybook.store.driver.queries import Statement, load
+
+
+class ShortIdRow(NamedTuple):
+    """Full id of a row, and the key of its short id."""
+
+    id: str
+    short_key: int
+
+
+SQL = load("short_ids", **{str(kind): ShortIdRow for kind in IdKind})
+
+#: Maximum number of short ids that a process keeps, of all orgs together.
+MAX_ENTRIES: Final = 32_768
+
+
+def lookup_statement(kind: IdKind, keys: Iterable[int]) -> Statement:
+    """Select the rows of a kind whose short ids have these keys."""
+    return SQL[kind](keys=f"{{{','.join(map(str, keys))}}}")
+
+
+class ShortIdCache:
+    """Full ids by short id, for the ids that this process returned or looked up last.
+
+    A short id is a function of the full id, so an entry is never out of date. That the object
+    still exists is for the call to check, as for a full id.
+    """
+
+    def __init__(self, most: int = MAX_ENTRIES) -> None:
+        """Create an empty cache that keeps the `most` ids that were added last."""
+        self._full_ids: dict[tuple[UUID, IdKind, str], str] = {}
+        self._most = most
+
+    def add(self, org_id: UUID, kind: IdKind, full_id: str) -> str:
+        """Cache a full id and return its short id."""
+        short = short_id(full_id)
+        key = org_id, kind, short
+        if key not in self._full_ids:
+            self._full_ids[key] = full_id.lower()
+            if len(self._full_ids) > self._most:
+                del self._full_ids[next(iter(self._full_ids))]
+        return short
+
+    def get(self, org_id: UUID, kind: IdKind, short: str) -> str | None:
+        """Return the full id of a short id in its usual spelling, or None if it is not cached."""
+        return self._full_ids.get((org_id, kind, short))
+
+    def __len__(self) -> int:
+        """Return the number of cached ids."""
+        return len(self._full_ids)
