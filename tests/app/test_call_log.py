@@ -5,6 +5,7 @@ import asyncio
 import psycopg
 import pytest
 
+from full_ids import full_id
 from org_env import AgentClient, OrgEnv
 from waybook.app.dispatcher import Dispatcher
 from waybook.background import log_calls_for_ever
@@ -66,10 +67,10 @@ async def test_call_log_records_step_id_of_call(world: OrgEnv, agent: AgentClien
     query = "select tool, step_id::text from mcp_tool_call_log order by at, id"
     assert (await world.database.read_org(agent.org_id, query))[0] == [
         ("create_research_plan", None),
-        ("get_next_step", taken["stepId"]),
-        ("get_step_context", taken["stepId"]),
+        ("get_next_step", full_id(taken["stepId"])),
+        ("get_step_context", full_id(taken["stepId"])),
         ("submit_step_result", None),
-        ("submit_step_result", taken["stepId"]),
+        ("submit_step_result", full_id(taken["stepId"])),
     ]
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from full_ids import full_id, with_full_ids
 from org_env import AgentClient, OrgEnv, make_step
 
 NAMED = {"name": "Rivers", "researchQuestion": "Which river is longest?"}
@@ -63,20 +64,21 @@ async def test_create_research_plan_stores_requested_rows(
         sessionId="s",
     )
     rows = await world.stored(agent.org_id, plan["planId"])
-    stored = rows["plan"][plan["planId"]]
+    stored = rows["plan"][full_id(plan["planId"])]
     assert (stored["status"], stored["stall_seconds"], stored["formatting_notes"]) == (
         "planning",
         600,
         "As a table.",
     )
     assert (stored["created_by"], stored["created_at"]) == ("ann", world.clock.now.isoformat())
-    first, second = (rows["step"][step_id] for step_id in plan["stepIds"])
+    step_ids = with_full_ids(plan["stepIds"])
+    first, second = (rows["step"][step_id] for step_id in step_ids)
     assert (first["order"], first["type"], first["stall_seconds"]) == (1, "search", 30)
     assert first["result_schema"] == schema
     assert (second["order"], second["status"], second["attempt"]) == (2, "pending", 1)
     (condition,) = rows["condition"].values()
-    assert condition["step_id"] == plan["stepIds"][0]
-    assert condition["target_step_id"] == plan["stepIds"][1]
+    assert condition["step_id"] == step_ids[0]
+    assert condition["target_step_id"] == step_ids[1]
     assert set(rows["session"]) == {"s"}
     (entry,) = await world.entries(agent.org_id, plan["planId"])
     details = json.loads(entry.details)
@@ -164,7 +166,7 @@ async def test_create_research_plan_links_latest_skill_execution_of_session(
     unlinked = await agent.plan(1)
     for plan, expected in ((linked, latest["skillExecutionId"]), (unlinked, None)):
         rows = await world.stored(agent.org_id, plan["planId"])
-        assert rows["plan"][plan["planId"]]["skill_execution_id"] == expected
+        assert rows["plan"][full_id(plan["planId"])]["skill_execution_id"] == expected
     await agent.work_through(linked)
     done = await agent.call("get_next_step", planId=linked["planId"])
     assert done["outputMediaType"] == "text/markdown"

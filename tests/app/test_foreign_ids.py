@@ -7,8 +7,9 @@ from contextlib import nullcontext
 import pytest
 
 from database_rows import rows, without_row_level_security
-from foreign_ids import PLACES, foreign_id_calls
+from foreign_ids import PLACES, foreign_id_calls, in_both_forms
 from foreign_records import create_foreign_records
+from full_ids import with_full_ids
 from org_env import AgentClient, OrgEnv
 from rls_only_queries import stripping
 from tool_arguments import names_within
@@ -55,7 +56,7 @@ def conditions(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture
 async def theirs(world: OrgEnv) -> Mapping[str, str]:
     """Return ids of the other org's records, one of every kind."""
-    return await create_foreign_records(world)
+    return in_both_forms(await create_foreign_records(world))
 
 
 def test_every_tool_argument_is_classified_as_id_name_or_text() -> None:
@@ -79,7 +80,7 @@ async def test_other_orgs_id_is_answered_like_unknown_id(
 async def test_foreign_id_calls_leak_when_row_level_security_is_disabled(
     own_world: OrgEnv,
 ) -> None:
-    theirs = await create_foreign_records(own_world)
+    theirs = with_full_ids(await create_foreign_records(own_world))
     probes = await foreign_id_calls(own_world.agent)
     own_world.is_sound = False
     without_row_level_security(own_world.place)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from full_ids import full_id
 from org_env import AgentClient, OrgEnv, make_env
 from postgres_servers import ServerDatabase
 from tool_calls import MUTATING, valid_call
@@ -56,7 +57,7 @@ async def test_tool_that_takes_no_lock_does_not_wait_for_locked_row(
 async def test_locked_plan_does_not_block_calls_on_other_plan(hasty: OrgEnv) -> None:
     locked, other = await hasty.agent.plan(), await hasty.agent.plan()
     async with hasty.database.org_transaction(hasty.agent.org_id) as tx:
-        await tx.send(f"select from plan where id = '{locked['planId']}' for update")
+        await tx.send(f"select from plan where id = '{full_id(locked['planId'])}' for update")
         await hasty.agent.take(other)
         assert (await hasty.agent.refused("get_next_step", planId=locked["planId"]))[
             "code"
@@ -67,9 +68,9 @@ async def test_call_waiting_for_lock_reads_changes_committed_meanwhile(
     agent: AgentClient, world: OrgEnv
 ) -> None:
     plan = await agent.plan(1)
-    agent.dispatcher.services.plan_cache.invalidate((agent.org_id, plan["planId"]))
+    agent.dispatcher.services.plan_cache.invalidate((agent.org_id, full_id(plan["planId"])))
     async with world.database.org_transaction(agent.org_id) as tx:
-        await tx.send(f"select from plan where id = '{plan['planId']}' for update")
+        await tx.send(f"select from plan where id = '{full_id(plan['planId'])}' for update")
         waiting = asyncio.create_task(agent.call("get_next_step", planId=plan["planId"]))
         await until_waiting(world, 1)
         await tx.commit("update plan_step set title = 'changed meanwhile'")

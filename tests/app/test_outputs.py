@@ -6,6 +6,7 @@ import json
 import psycopg
 import pytest
 
+from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from waybook.app.operations.audit_verification import verify_subject
 from waybook.app.queries.as_of import subject_as_of
@@ -46,7 +47,7 @@ async def test_store_research_output_is_stored_and_readable(agent: AgentClient) 
     assert stored["downloadUrl"].endswith(f"/api/outputs/{stored['outputId']}")
     assert stored["resource"] == f"waybook://outputs/{stored['outputId']}"
     output = await read_output(seen_by(agent), stored["outputId"])
-    assert (output.plan_id, output.content) == (plan["planId"], "# Rivers\n\n“Nile” ☃")
+    assert (output.plan_id, output.content) == (full_id(plan["planId"]), "# Rivers\n\n“Nile” ☃")
     assert output.file_name == "Rivers.v1.md"
 
 
@@ -97,7 +98,7 @@ async def test_output_versions_are_stored_and_identical_content_is_unchanged(
     more = await deliver(agent, plan, "# More")
     assert (again["status"], again["outputId"]) == ("unchanged", first["outputId"])
     assert (more["status"], more["version"]) == ("stored", 2)
-    listed = await list_outputs(seen_by(agent), plan["planId"])
+    listed = await list_outputs(seen_by(agent), full_id(plan["planId"]))
     assert {(output.id, output.version) for output in listed} == {
         (first["outputId"], 1),
         (more["outputId"], 2),
@@ -221,15 +222,16 @@ async def test_plan_as_of_before_output_was_stored_has_no_artifact(
     before = len(await world.entries(agent.org_id, plan["planId"]))
     await deliver(agent, plan)
     call = seen_by(agent)
-    assert "artifact" not in (await subject_as_of(call, plan["planId"], seq=before)).rows
-    assert "artifact" in (await subject_as_of(call, plan["planId"], seq=before + 1)).rows
+    plan_id = full_id(plan["planId"])
+    assert "artifact" not in (await subject_as_of(call, plan_id, seq=before)).rows
+    assert "artifact" in (await subject_as_of(call, plan_id, seq=before + 1)).rows
 
 
 async def test_verify_subject_reports_tampered_output_text(own_world: OrgEnv) -> None:
     agent = own_world.agent
     plan = await make_done_plan(agent)
     stored = await deliver(agent, plan)
-    subject = Subject("plan", plan["planId"])
+    subject = Subject("plan", full_id(plan["planId"]))
     assert (await verify_subject(seen_by(agent), subject)).ok
     rewrite(own_world, "# Sewers")
     verdict = await verify_subject(seen_by(agent), subject)
@@ -257,7 +259,7 @@ async def test_output_of_other_org_is_not_found(agent: AgentClient, world: OrgEn
         answers.append(str(refused.value))
     assert len(set(answers)) == 1
     with pytest.raises(Exception, match="no plan with this id"):
-        await list_outputs(seen_by(agent), world.other_org_plan["planId"])
+        await list_outputs(seen_by(agent), full_id(world.other_org_plan["planId"]))
 
 
 async def test_read_output_artifact_of_other_kind_is_not_found(agent: AgentClient) -> None:

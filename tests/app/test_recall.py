@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from full_ids import with_full_ids
 from org_env import AgentClient, Body, OrgEnv
 from waybook.store.driver.connection import DbConnection, Message, Results
 
@@ -41,10 +42,22 @@ async def test_uncached_plan_first_call_sends_two_database_messages(
     plan = await agent.plan(3)
     elsewhere = agent.elsewhere()
     messages.clear()
-    taken = await elsewhere.take(plan)
+    taken = await elsewhere.take(with_full_ids(plan))
     assert len(messages) == 2
     await elsewhere.submit(taken)
     assert len(messages) == 3
+
+
+async def test_unknown_short_id_is_looked_up_with_one_database_message(
+    agent: AgentClient, messages: list[int]
+) -> None:
+    plan = await agent.plan(3)
+    elsewhere = agent.elsewhere()
+    messages.clear()
+    await elsewhere.take(plan)
+    assert len(messages) == 3
+    await elsewhere.status(plan)
+    assert len(messages) == 4
 
 
 async def test_get_next_step_returns_step_not_claimed_by_other_process(agent: AgentClient) -> None:

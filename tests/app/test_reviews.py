@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from waybook.core.decision_context import Channel
 
@@ -83,7 +84,7 @@ async def test_a38_approve_completes_step_with_result_of_review_request(
         "executing",
     )
     rows = await world.stored(agent.org_id, plan["planId"])
-    assert rows["step"][taken["stepId"]]["result_summary"] == {"river": "Nile"}
+    assert rows["step"][full_id(taken["stepId"])]["result_summary"] == {"river": "Nile"}
 
 
 @pytest.mark.parametrize("decision", ["approve", "skip"])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from full_ids import full_id
 from org_env import AgentClient, Body, FakeClock
 from waybook.app.queries.documents import list_documents, read_document
 from waybook.app.queries.run import RunInclude, read_run_detail
@@ -37,10 +38,10 @@ async def test_find_runs_orders_by_latest_activity_and_filters_by_name_or_id(
     clock.advance(minutes=1)
     await agent.job(older)
     runs = await find_runs(looking(agent))
-    assert [run.id for run in runs] == [older["runId"], newer["runId"]]
+    assert [run.id for run in runs] == [full_id(older["runId"]), full_id(newer["runId"])]
     assert [run.name for run in await find_runs(looking(agent), "RIV")] == ["Rivers"]
-    (by_id,) = await find_runs(looking(agent), older["runId"])
-    assert by_id.id == older["runId"]
+    (by_id,) = await find_runs(looking(agent), full_id(older["runId"]))
+    assert by_id.id == full_id(older["runId"])
 
 
 async def test_run_state_matches_state_of_stages(agent: AgentClient) -> None:
@@ -48,7 +49,7 @@ async def test_run_state_matches_state_of_stages(agent: AgentClient) -> None:
 
     async def state() -> tuple[RunState, str | None, str | None]:
         (run_summary,) = await find_runs(looking(agent), open_only=False)
-        board = await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)
+        board = await read_run_detail(looking(agent), full_id(run["runId"]), RunInclude.BOARD)
         awaiting = run_summary.awaiting.slug if run_summary.awaiting else None
         assert (board.state, board.awaiting) == (run_summary.state, awaiting)
         return (
@@ -62,7 +63,7 @@ async def test_run_state_matches_state_of_stages(agent: AgentClient) -> None:
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
     await agent.call("fail_job", **held, error="No.", retryable=False)
     assert await state() == (RunState.FAILED, "scope", None)
-    await agent.call("retry_failed", runId=run["runId"], stageSlug="scope")
+    await agent.call("retry_failed", runId=full_id(run["runId"]), stageSlug="scope")
     await agent.work_off(run)
     assert await state() == (RunState.AWAITING_FEEDBACK, None, "scope")
     await agent.feedback(run, "scope")
@@ -76,7 +77,7 @@ async def test_run_state_matches_state_of_stages(agent: AgentClient) -> None:
 async def test_read_run_detail_shows_workers_and_latest_event(agent: AgentClient) -> None:
     run = await agent.run()
     await agent.job(run, sessionId="monday")
-    board = await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)
+    board = await read_run_detail(looking(agent), full_id(run["runId"]), RunInclude.BOARD)
     (worker,) = board.workers
     assert (worker.name, worker.stage, worker.step_key) == ("monday", "scope", "scope")
     assert (board.history[-1].event, board.history[-1].session) == ("step_started", "monday")
@@ -86,19 +87,23 @@ async def test_read_run_detail_shows_workers_and_latest_event(agent: AgentClient
 
 async def test_reading_runs_adds_no_audit_entry(agent: AgentClient) -> None:
     run = await agent.run()
-    seq = (await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)).run.seq
+    seq = (await read_run_detail(looking(agent), full_id(run["runId"]), RunInclude.BOARD)).run.seq
     await find_runs(looking(agent))
-    await list_documents(looking(agent), run["runId"])
-    assert (await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)).run.seq == seq
+    await list_documents(looking(agent), full_id(run["runId"]))
+    assert (
+        await read_run_detail(looking(agent), full_id(run["runId"]), RunInclude.BOARD)
+    ).run.seq == seq
 
 
 async def test_resolve_run_returns_only_open_run_or_exact_name_match(agent: AgentClient) -> None:
     with pytest.raises(NotFound, match="no run is open"):
         await resolve_run(looking(agent), None)
     run = await agent.run(name="Lakes")
-    assert (await resolve_run(looking(agent), None)).id == run["runId"]
+    assert (await resolve_run(looking(agent), None)).id == full_id(run["runId"])
     await agent.run(name="Lakes, again")
-    assert (await resolve_run(looking(agent), "Lakes")).id == run["runId"], "the very name wins"
+    assert (await resolve_run(looking(agent), "Lakes")).id == full_id(run["runId"]), (
+        "the very name wins"
+    )
     with pytest.raises(InvalidInput, match="several runs are open"):
         await resolve_run(looking(agent), None)
 
@@ -109,10 +114,10 @@ async def test_list_documents_returns_latest_rendered_version(agent: AgentClient
     await rendered(agent)
     await agent.call("regenerate_document", documentId=done["documentIds"][0])
     await agent.submit_documents(await agent.job(run), "# Two")
-    (before,) = await list_documents(looking(agent), run["runId"])
+    (before,) = await list_documents(looking(agent), full_id(run["runId"]))
     assert before.version == 1, "what is not rendered cannot be read yet"
     await rendered(agent)
-    (after,) = await list_documents(looking(agent), run["runId"])
+    (after,) = await list_documents(looking(agent), full_id(run["runId"]))
     assert (after.version, after.document_key, after.model) == (2, "research_brief", "a")
     assert (await read_document(looking(agent), after.resource_id)).markdown.startswith("# Two")
     assert (await read_document(looking(agent), before.resource_id)).markdown.startswith("# One")
@@ -124,7 +129,7 @@ async def test_list_documents_returns_documents_in_workflow_order(agent: AgentCl
     await agent.feedback(run, "scope")
     await agent.work_off(run)
     await rendered(agent)
-    listed = await list_documents(looking(agent), run["runId"])
+    listed = await list_documents(looking(agent), full_id(run["runId"]))
     keys = list(dict.fromkeys(document.document_key for document in listed))
     assert keys == ["research_brief", "findings", "cross_review"]
 
@@ -135,13 +140,13 @@ async def test_runs_and_documents_of_other_org_are_not_visible(
     theirs: Body = await other_org.run(name="Next door")
     await other_org.submit_documents(await other_org.job(theirs))
     await rendered(other_org)
-    (document,) = await list_documents(looking(other_org), theirs["runId"])
-    assert await find_runs(looking(agent), theirs["runId"], open_only=False) == []
+    (document,) = await list_documents(looking(other_org), full_id(theirs["runId"]))
+    assert await find_runs(looking(agent), full_id(theirs["runId"]), open_only=False) == []
     with pytest.raises(NotFound):
         await resolve_run(looking(agent), "Next door")
     with pytest.raises(NotFound):
-        await read_run_detail(looking(agent), theirs["runId"], RunInclude.BOARD)
+        await read_run_detail(looking(agent), full_id(theirs["runId"]), RunInclude.BOARD)
     with pytest.raises(NotFound):
-        await list_documents(looking(agent), theirs["runId"])
+        await list_documents(looking(agent), full_id(theirs["runId"]))
     with pytest.raises(NotFound):
         await read_document(looking(agent), document.resource_id)

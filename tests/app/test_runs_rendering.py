@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_env
 from postgres_servers import ServerDatabase
 from run_documents import make_run_of_three_steps, pages, render_all
@@ -105,9 +106,9 @@ async def test_render_all_locked_run_does_not_block_other_runs(
     for run in (first, second):
         await agent.work_off(run)
     async with hasty.database.org_transaction(agent.org_id) as tx:
-        await tx.send(f"select from run where id = '{first['runId']}' for update")
+        await tx.send(f"select from run where id = '{full_id(first['runId'])}' for update")
         assert await render_all(agent) == 1
-    assert f"the documents of run {first['runId']} will be rendered later" in caplog.text
+    assert f"the documents of run {full_id(first['runId'])} will be rendered later" in caplog.text
     assert await render_all(agent) == 1
 
 

@@ -22,6 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_env, make_step
 from plan_invariants import check_state, known_rows, rows_of
 from postgres_servers import ServerDatabase
@@ -189,7 +190,7 @@ class SameAsTheRules(RuleBasedStateMachine):
         )
         assert body["status"] == STATUS_OF[type(reply)]
         if isinstance(reply, StepReady):
-            assert (body["stepId"], body["attempt"]) == (reply.step.id, reply.step.attempt)
+            assert (full_id(body["stepId"]), body["attempt"]) == (reply.step.id, reply.step.attempt)
             assert body.get("resumed", False) == reply.resumed
 
     @precondition(lambda self: self.plan.steps)

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from full_ids import full_id
 from org_env import AgentClient, Body, FakeClock, OrgEnv, make_step
 from waybook import background
 from waybook.app.request.caller import Caller
@@ -232,7 +233,7 @@ async def test_sweep_locked_plan_is_skipped(
     monkeypatch.setattr(own_world.database.wire, "lock_timeout", "50ms")
     monkeypatch.setattr(own_world.database.wire, "pooled", True)
     async with own_world.database.org_transaction(own_world.agent.org_id) as tx:
-        await tx.send(f"select from plan where id = '{plans[0]['planId']}' for update")
+        await tx.send(f"select from plan where id = '{full_id(plans[0]['planId'])}' for update")
         assert await sweep_all_orgs(own_world.dispatcher.services) == 2
     assert await sweep_all_orgs(own_world.dispatcher.services) == 1
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from full_ids import full_id
 from org_env import AgentClient, Body
 from waybook.app.queries.status_results import decode_beginning
 from waybook.app.request.caller import MAX_REPLY_BYTES
@@ -39,7 +40,7 @@ async def make_plan_of(agent: AgentClient, *results: object) -> Body:
 async def test_plan_status_with_large_results_returns_result_prefixes(agent: AgentClient) -> None:
     structured = {"rows": ["é" * 1_000] * 100}
     plan = await make_plan_of(agent, *[RESULT] * 12, structured, "short")
-    statement = load.results_within_statement(plan["planId"], MAX_REPLY_BYTES)
+    statement = load.results_within_statement(full_id(plan["planId"]), MAX_REPLY_BYTES)
     (rows,) = await RequestContext(services=agent.dispatcher.services, caller=agent.caller).read(
         statement
     )

@@ -7,6 +7,7 @@ import pytest
 from fake_endpoint import (
     fake_endpoint,
 )
+from full_ids import full_id
 from org_env import AgentClient, FakeClock, OrgEnv
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.app.operations.delivery import retry_delivery, send_test_notification
@@ -37,20 +38,20 @@ async def test_review_notification_has_requester_and_review_url(
         "data": {
             "orgId": str(teller.agent.org_id),
             "by": {"user": "ann", "channel": "mcp"},
-            "planId": review["planId"],
+            "planId": full_id(review["planId"]),
             "planName": "Rivers",
             "status": "awaiting_review",
             "progress": {"percent": 0, "done": 0, "total": 1},
             "review": {
-                "reviewId": review["reviewId"],
-                "stepId": review["stepId"],
+                "reviewId": full_id(review["reviewId"]),
+                "stepId": full_id(review["stepId"]),
                 "stepOrder": 1,
                 "stepTitle": "Measure",
                 "summary": "The Nile, probably.",
                 "questions": 1,
             },
-            "url": f"http://127.0.0.1:8750/plans/{review['planId']}",
-            "reviewUrl": review["reviewUrl"],
+            "url": f"http://127.0.0.1:8750/plans/{full_id(review['planId'])}",
+            "reviewUrl": f"http://127.0.0.1:8750/plans/{full_id(review['planId'])}#review",
         },
     }
     assert b"6,650" not in request.raw
@@ -120,7 +121,8 @@ async def test_webhook_is_sent_on_stage_failure_feedback_and_run_completion(
         payloads = {p["type"]: p["data"] for p in map(verified, other.requests)}
     failed, waits = payloads["run.stage_failed"], payloads["run.awaiting_feedback"]
     assert (failed["stageSlug"], failed["failedSteps"]) == ("survey", ["look"])
-    assert (waits["stageSlug"], waits["url"]) == ("survey", waiting["runUrl"])
+    assert waits["stageSlug"] == "survey"
+    assert waits["url"] == f"http://127.0.0.1:8750/runs/{full_id(run['runId'])}"
     done = payloads["run.completed"]["progress"]
     assert done == {"completedStages": 2, "totalStages": 2}
 
@@ -200,7 +202,7 @@ async def test_slack_message_escapes_mentions(world: OrgEnv) -> None:
         (request,) = other.requests
     assert verified(request) == {
         "text": "*&lt;!channel&gt; &amp; &lt;@U1&gt; is complete*\n1 of 1 steps are done.\n"
-        f"http://127.0.0.1:8750/plans/{plan['planId']}"
+        f"http://127.0.0.1:8750/plans/{full_id(plan['planId'])}"
     }
 
 
@@ -215,7 +217,7 @@ async def test_text_notification_starts_with_subject(world: OrgEnv) -> None:
         "The Nile, probably.\n"
         "There is one question.\n"
         "ann asks; 0 of 1 steps are done, and nothing starts until you decide.\n"
-        f"{review['reviewUrl']}\n"
+        f"http://127.0.0.1:8750/plans/{full_id(review['planId'])}#review\n"
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from backup.copies import anchored, back_up, check_audit_of, empty_database, restore_into
 from erasure_checks import add_user, erased, ignore_progress, slug_of
+from full_ids import full_id
 from org_env import OrgEnv, open_test_database
 from postgres_servers import ServerDatabase, new_database
 from waybook.accounts.model import LOCAL_ORG
@@ -75,7 +76,9 @@ async def test_check_anchor_restored_older_backup_reports_error(
         check = await compared(copy, file)
         assert (await compared(copy, older)).ok
     assert check.errors.keys() == {own_world.agent.org_id}
-    assert [plan["planId"] in error for error in check.errors[own_world.agent.org_id]] == [True]
+    assert [full_id(plan["planId"]) in error for error in check.errors[own_world.agent.org_id]] == [
+        True
+    ]
 
 
 async def test_check_anchor_rewritten_entry_reports_different_hash(
@@ -86,7 +89,8 @@ async def test_check_anchor_rewritten_entry_reports_different_hash(
     file = await taken(own_world, tmp_path)
     with psycopg.connect(own_world.place.admin_dsn) as admin:
         admin.execute(
-            "update audit_entry set hash = sha256(hash) where subject_id = %s", (plan["planId"],)
+            "update audit_entry set hash = sha256(hash) where subject_id = %s",
+            (full_id(plan["planId"]),),
         )
     (errors,) = (await check_anchor(judge(own_world), file)).errors.values()
     assert errors == [f"plan {plan['planId']}: entry 1 has a different hash"]
@@ -111,7 +115,7 @@ async def test_check_anchor_chain_deleted_after_erasure_reports_missing_entry(
     file = await taken(own_world, tmp_path)
     await erased(own_world, own_world.agent, "eve")
     with psycopg.connect(own_world.place.admin_dsn) as admin:
-        admin.execute("delete from audit_entry where subject_id = %s", (plan["planId"],))
+        admin.execute("delete from audit_entry where subject_id = %s", (full_id(plan["planId"]),))
     (errors,) = (await check_anchor(judge(own_world), file)).errors.values()
     assert errors == [f"plan {plan['planId']}: entry 1 is missing, and no erasure explains it"]
 
@@ -126,7 +130,7 @@ async def test_check_anchor_user_erased_before_anchor_reports_deleted_chain(
     await erased(own_world, own_world.agent, "eve")
     file = await taken(own_world, tmp_path)
     with psycopg.connect(own_world.place.admin_dsn) as admin:
-        admin.execute("delete from audit_entry where subject_id = %s", (plan["planId"],))
+        admin.execute("delete from audit_entry where subject_id = %s", (full_id(plan["planId"]),))
     (errors,) = (await check_anchor(judge(own_world), file)).errors.values()
     assert errors == [f"plan {plan['planId']}: entry 1 is missing, and no erasure explains it"]
 

@@ -21,6 +21,7 @@ from backup.copies import (
 )
 from embedded_postgres.processes import eventually
 from erasure_checks import ignore_progress, slug_of
+from full_ids import full_id
 from org_env import AgentClient, OrgEnv, make_env
 from postgres_servers import Server, ServerDatabase, new_database
 from waybook.app.operations.anchors import check_anchor
@@ -80,7 +81,7 @@ async def test_backup_during_concurrent_writes_restores_consistent_snapshot(
         for agent in (own_world.agent, own_world.other_org):
             plan = await agent.plan()
             await agent.work_through(plan)
-            made.append(plan["planId"])
+            made.append(full_id(plan["planId"]))
         written.set()
         return made
 

@@ -9,6 +9,7 @@ from backup.clusters import own_cluster
 from backup.copies import all_rows, check_audit_of
 from backup.test_anchors import compared, judge
 from embedded_postgres.processes import eventually
+from full_ids import full_id
 from org_env import AgentClient, OrgEnv, make_env, make_step
 from waybook.app.operations.anchors import write_anchor
 
@@ -42,7 +43,9 @@ async def test_point_in_time_recovery_matches_anchor_of_target_time(tmp_path: Pa
         await check_audit_of(copy.place)
         assert (await compared(copy.place, then)).ok
         missing = (await compared(copy.place, later)).errors
-        assert [mistake["planId"] in error for error in missing[world.agent.org_id]] == [True]
+        assert [full_id(mistake["planId"]) in error for error in missing[world.agent.org_id]] == [
+            True
+        ]
 
 
 async def test_synchronous_standby_has_every_acknowledged_call(tmp_path: Path) -> None:
@@ -88,7 +91,7 @@ async def test_check_anchor_after_failover_to_lagging_standby_reports_lost_plan(
         assert standby.ask("select pg_promote(true, 60)")
         await check_audit_of(standby.place)
         missing = (await compared(standby.place, anchor)).errors
-        assert [plan["planId"] in error for error in missing[world.agent.org_id]] == [True]
+        assert [full_id(plan["planId"]) in error for error in missing[world.agent.org_id]] == [True]
 
 
 async def killed_at_work(world: OrgEnv, kill: Callable[[], None]) -> list[str]:
@@ -99,7 +102,7 @@ async def killed_at_work(world: OrgEnv, kill: Callable[[], None]) -> list[str]:
     async def write(agent: AgentClient) -> None:
         args = {"name": "Rivers", "researchQuestion": "Which?", "steps": [make_step()]}
         while not (answer := await agent.ask("create_research_plan", args)).is_error:
-            acknowledged.append(str(answer.body["planId"]))
+            acknowledged.append(full_id(str(answer.body["planId"])))
             if len(acknowledged) >= ACKNOWLEDGED_BEFORE_THE_KILL:
                 enough.set()
 

@@ -9,6 +9,7 @@ import pytest
 
 from cli.sample_runs import run_in_progress
 from cli.terminal import Terminal
+from full_ids import full_id
 from waybook.app.operations.audit_verification import audited_subjects
 from waybook.cli.runtime import AppSession
 from waybook.embedded_postgres.supervisor import Attachment
@@ -34,13 +35,14 @@ def test_audit_list_prints_newest_first(terminal: Terminal, worked_on: str) -> N
 
 def test_audit_list_without_subject_lists_every_subject(terminal: Terminal, worked_on: str) -> None:
     entries = terminal.json_output("audit", "list", "--limit", "1000")
-    assert {entry["seq"] for entry in entries if entry["subjectId"] == worked_on} == {1, 2, 3, 4}
+    plan_id = full_id(worked_on)
+    assert {entry["seq"] for entry in entries if entry["subjectId"] == plan_id} == {1, 2, 3, 4}
     assert terminal.json_output("audit", "list", "--since", "2999-01-01") == []
 
 
 def test_audit_verify_untampered_chain_passes(terminal: Terminal, worked_on: str) -> None:
     verdict = terminal.json_output("audit", "verify")
-    (chain,) = [chain for chain in verdict["chains"] if chain["subjectId"] == worked_on]
+    (chain,) = [chain for chain in verdict["chains"] if chain["subjectId"] == full_id(worked_on)]
     assert verdict["ok"]
     assert chain["entries"] == 4
     assert "every seal holds, state = replay(audit)" in terminal.say("audit", "verify")
@@ -84,9 +86,9 @@ TAMPERINGS = {
 def tampered(attachment: Attachment, there: str, back: str, plan_id: str) -> Iterator[None]:
     """Change the database as a superuser, bypassing the audit; revert the change afterwards."""
     with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
-        admin.execute(there, {"id": plan_id})
+        admin.execute(there, {"id": full_id(plan_id)})
         yield
-        admin.execute(back, {"id": plan_id})
+        admin.execute(back, {"id": full_id(plan_id)})
 
 
 @pytest.mark.parametrize("how", TAMPERINGS)
@@ -99,19 +101,20 @@ def test_audit_verify_tampered_chain_reports_first_broken_entry(
         shown = terminal.run("audit", "verify", columns=200)
     assert (result.exit_code, shown.exit_code) == (1, 1)
     (chain,) = [chain for chain in json.loads(result.stdout)["chains"] if not chain["ok"]]
-    assert (chain["subjectId"], chain["firstBroken"]) == (worked_on, broken)
+    assert (chain["subjectId"], chain["firstBroken"]) == (full_id(worked_on), broken)
     assert message in shown.stdout
 
 
 def test_audit_verify_chain_without_plan_row_reports_deletion(
     terminal: Terminal, attachment: Attachment, worked_on: str
 ) -> None:
-    stray = worked_on[:-1] + ("0" if worked_on[-1] != "0" else "1")
+    plan_id = full_id(worked_on)
+    stray = plan_id[:-1] + ("0" if plan_id[-1] != "0" else "1")
     there = "update audit_entry set subject_id = %(stray)s where subject_id = %(id)s"
     with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
-        admin.execute(there, {"id": worked_on, "stray": stray})
+        admin.execute(there, {"id": plan_id, "stray": stray})
         failed = terminal.run("audit", "verify", columns=200)
-        admin.execute(there, {"id": stray, "stray": worked_on})
+        admin.execute(there, {"id": stray, "stray": plan_id})
     assert failed.exit_code == 1
     assert f"plan {stray}" in failed.stdout
     assert "it was deleted" in failed.stdout

@@ -6,6 +6,7 @@ import psycopg
 import pytest
 
 from cli.terminal import Terminal
+from full_ids import full_id
 from waybook.embedded_postgres.supervisor import Attachment
 from waybook.store.accounts.accounts import add_org
 from waybook.store.driver.queries import new_id
@@ -64,7 +65,7 @@ def test_user_erase_requires_confirmation_and_audit_verify_passes(
     plan_id = terminal.plan("Of somebody")
     with psycopg.connect(attachment.admin_dsn) as admin:
         ((name,),) = admin.execute(
-            "select created_by from plan_brief where plan_id = %s", (plan_id,)
+            "select created_by from plan_brief where plan_id = %s", (full_id(plan_id),)
         ).fetchall()
     failed = terminal.run("user", "erase", "local", name, typed="nobody\n")
     assert failed.exit_code == 1

@@ -13,6 +13,7 @@ import pytest
 from database_dump import dump
 from erasure_checks import LEFT, add_user, ignore_progress, rows_of, slug_of, tables, verdicts
 from foreign_records import all_foreign_records
+from full_ids import full_id
 from org_env import AgentClient, OrgEnv, check_audit, make_step
 from waybook.accounts.manage import NewUser
 from waybook.accounts.model import LOCAL_ORG
@@ -203,7 +204,7 @@ async def test_erase_org_locked_plan_raises_busy_and_erases_nothing(
     plan = await agent.plan()
     before = rows_of(place, agent.org_id)
     with psycopg.connect(place.admin_dsn) as busy:
-        busy.execute("select from plan where id = %s for update", (plan["planId"],))
+        busy.execute("select from plan where id = %s for update", (full_id(plan["planId"]),))
         with pytest.raises(Busy, match="nothing was erased"):
             await erase_org(
                 place.owner_dsn, slug_of(agent), by="operator", progress=ignore_progress

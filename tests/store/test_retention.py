@@ -11,6 +11,7 @@ import pytest
 
 from database_dump import dump
 from erasure_checks import LEFT, rows_of, slug_of, verdicts, verified
+from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from postgres_servers import ServerDatabase
 from waybook.app.operations.erasure import erase_org
@@ -272,7 +273,7 @@ async def test_retention_expired_closed_plan_is_erased_with_dependent_rows(
     agent, place = own_world.agent, own_world.place
     old, young = [await worked_through(agent, word) for word in ("xylophone", "marimba")]
     open_plan = await agent.plan(name="Still open")
-    make_old(admin, old["planId"], open_plan["planId"])
+    make_old(admin, full_id(old["planId"]), full_id(open_plan["planId"]))
     theirs = rows_of(place, own_world.other_org.org_id)
     assert apply_retention(place.owner_dsn, FOR_EVER) == {}
     gone = apply_retention(place.owner_dsn, RetentionPolicy(0, 0, 90))
@@ -281,7 +282,9 @@ async def test_retention_expired_closed_plan_is_erased_with_dependent_rows(
     left = [line for line in dump(place).splitlines() if re.search("xylophone", line)]
     assert left == []
     there = rows_of(place, agent.org_id)
-    assert [table for table, rows in there.items() if old["planId"] in str(rows)] == ["tombstone"]
+    assert [table for table, rows in there.items() if full_id(old["planId"]) in str(rows)] == [
+        "tombstone"
+    ]
     assert "A shared book" in str(there["source"])
     assert (await agent.refused("get_plan_status", planId=old["planId"]))["code"] == "NOT_FOUND"
     for plan in (young, open_plan):
@@ -302,11 +305,13 @@ async def test_retention_deletes_expired_completed_run_and_leaves_open_run(
     agent, place = own_world.agent, own_world.place
     run, open_run = await make_finished_run(agent), await agent.run()
     assert (await agent.call("get_next_job", runId=run["runId"]))["status"] == "run_complete"
-    make_old(admin, run["runId"], open_run["runId"])
+    make_old(admin, full_id(run["runId"]), full_id(open_run["runId"]))
     gone = apply_retention(place.owner_dsn, RetentionPolicy(0, 0, 90))
     assert gone["run"] == gone["run_brief"] == 1
     there = rows_of(place, agent.org_id)
-    assert [table for table, rows in there.items() if run["runId"] in str(rows)] == ["tombstone"]
+    assert [table for table, rows in there.items() if full_id(run["runId"]) in str(rows)] == [
+        "tombstone"
+    ]
     assert (await agent.job(open_run))["runId"] == open_run["runId"]
 
 
@@ -318,7 +323,7 @@ async def test_retention_many_plans_are_deleted_in_batches_and_recorded(
     plans = [await agent.plan(1) for _ in range(5)]
     for plan in plans:
         await agent.work_through(plan)
-    make_old(admin, *(plan["planId"] for plan in plans))
+    make_old(admin, *(full_id(plan["planId"]) for plan in plans))
     assert apply_retention(own_world.place.owner_dsn, RetentionPolicy(0, 0, 90))["plan"] == 5
     results = await verdicts(own_world, agent.org_id)
     assert [verdict.ok for verdict in results] == [True, True, True]
@@ -331,12 +336,12 @@ async def test_retention_expired_plan_with_broken_audit_is_not_erased(
     agent = own_world.agent
     plan = await agent.plan(1)
     await agent.work_through(plan)
-    make_old(admin, plan["planId"])
+    make_old(admin, full_id(plan["planId"]))
     admin.execute(
-        "update audit_entry set actor = 'mallory' where subject_id = %s", (plan["planId"],)
+        "update audit_entry set actor = 'mallory' where subject_id = %s", (full_id(plan["planId"]),)
     )
     assert apply_retention(own_world.place.owner_dsn, RetentionPolicy(0, 0, 90)) == {}
-    assert (await verified(own_world, "plan", plan["planId"])).first_broken_entry == 1
+    assert (await verified(own_world, "plan", full_id(plan["planId"]))).first_broken_entry == 1
 
 
 async def test_audit_verify_erased_plan_present_again_reports_error(
@@ -346,8 +351,10 @@ async def test_audit_verify_erased_plan_present_again_reports_error(
     agent = own_world.agent
     plan = await agent.plan(1)
     await agent.work_through(plan)
-    stored = admin.execute("select * from plan where id = %s", (plan["planId"],)).fetchall()
-    make_old(admin, plan["planId"])
+    stored = admin.execute(
+        "select * from plan where id = %s", (full_id(plan["planId"]),)
+    ).fetchall()
+    make_old(admin, full_id(plan["planId"]))
     apply_retention(own_world.place.owner_dsn, RetentionPolicy(0, 0, 90))
     places = ", ".join(["%s"] * len(stored[0]))
     values = [psycopg.types.json.Json(v) if isinstance(v, dict) else v for v in stored[0]]
@@ -363,7 +370,7 @@ async def test_verify_deleted_erasure_record_is_reported_missing(
     agent = own_world.agent
     plan = await agent.plan(1)
     await agent.work_through(plan)
-    make_old(admin, plan["planId"])
+    make_old(admin, full_id(plan["planId"]))
     apply_retention(own_world.place.owner_dsn, RetentionPolicy(0, 0, 90))
     admin.execute("delete from tombstone; delete from erasure")
     (verdict,) = await verdicts(own_world, agent.org_id)

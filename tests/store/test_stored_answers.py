@@ -7,7 +7,9 @@ from waybook.json_values import Json
 from waybook.store.calls import Key, StoredAnswer, hash_arguments, read_answer
 
 ARGUMENTS: Json = {"plan_id": "p", "name": "Rivers"}
-KEY = Key("submit", "k1", hash_arguments({"user": "ann", "arguments": ARGUMENTS}), ARGUMENTS)
+QUESTION: Json = {"user": "ann", "arguments": ARGUMENTS}
+SHORT: Json = {"user": "ann", "arguments": {"plan_id": "s", "name": "Rivers"}}
+KEY = Key("submit", "k1", hash_arguments(SHORT), (QUESTION, ARGUMENTS))
 
 
 def test_read_answer_same_request_returns_stored_answer() -> None:
@@ -16,9 +18,10 @@ def test_read_answer_same_request_returns_stored_answer() -> None:
     )
 
 
-def test_read_answer_stored_by_earlier_version_is_returned() -> None:
-    """A call may be retried after an upgrade from a version that stored only a hash."""
-    assert read_answer((hash_arguments(ARGUMENTS).hex(), True, {}), KEY) == StoredAnswer(
+@pytest.mark.parametrize("earlier", [ARGUMENTS, QUESTION])
+def test_read_answer_stored_by_earlier_version_is_returned(earlier: Json) -> None:
+    """A call may be retried after an upgrade from a version that hashed other values."""
+    assert read_answer((hash_arguments(earlier).hex(), True, {}), KEY) == StoredAnswer(
         {}, is_error=True
     )
 

@@ -10,6 +10,7 @@ import pytest
 from database_dump import dump
 from erasure_checks import LEFT, add_user, erased, rows_of, verdicts, verified
 from foreign_records import all_foreign_records
+from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from waybook.core.changes import Change, Entity
 from waybook.core.decision_context import Channel
@@ -156,7 +157,7 @@ async def test_user_erase_broken_chain_is_refused_and_not_resealed(
     agent = own_world.agent.acting_as(name)
     plan = await agent.plan()
     tampering.execute(
-        "update audit_entry set channel = 'cli' where subject_id = %s", (plan["planId"],)
+        "update audit_entry set channel = 'cli' where subject_id = %s", (full_id(plan["planId"]),)
     )
     before = rows_of(own_world.place, agent.org_id)
     with pytest.raises(Refused, match=f"the audit of plan {plan['planId']} is broken"):
@@ -189,8 +190,8 @@ async def test_audit_verify_chain_resealed_after_user_erase_reports_error(
     plan = await agent.plan()
     await erased(own_world, own_world.agent, name)
     await own_world.agent.take(plan)
-    manually_sealed(tampering, plan["planId"])
-    verdict = await verified(own_world, "plan", plan["planId"])
+    manually_sealed(tampering, full_id(plan["planId"]))
+    verdict = await verified(own_world, "plan", full_id(plan["planId"]))
     assert verdict.first_broken_entry == 1
     assert verdict.errors == ("entry 1 has not the seal it was given when a user was erased",)
 

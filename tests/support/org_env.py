@@ -9,6 +9,7 @@ from uuid import UUID
 
 import psycopg
 
+from full_ids import full_id
 from postgres_servers import ServerDatabase
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.operations.audit_verification import audited_subjects, verify_audit
@@ -30,6 +31,7 @@ from waybook.store.driver.wire import LOCK_TIMEOUT
 from waybook.store.plans import load
 from waybook.store.plans.cache import ParentCache, PlanCache
 from waybook.store.plans.load import read_stored_rows
+from waybook.store.short_ids import ShortIdCache
 
 #: Reply, or part of a reply, as JSON that is accessed without type checks.
 Body: TypeAlias = dict[str, Any]
@@ -167,7 +169,10 @@ class AgentClient:
     def elsewhere(self) -> "AgentClient":
         """Return an agent of the same user with separate caches, as in another process."""
         services = replace(
-            self.dispatcher.services, plan_cache=PlanCache(), step_parents=ParentCache()
+            self.dispatcher.services,
+            plan_cache=PlanCache(),
+            step_parents=ParentCache(),
+            short_ids=ShortIdCache(),
         )
         return AgentClient(Dispatcher(services, self.dispatcher.calls), self.caller)
 
@@ -193,7 +198,7 @@ class OrgEnv:
 
     async def stored(self, org_id: UUID, plan_id: str) -> Rows:
         """Return the rows of a plan that the audit covers."""
-        statement = load.SQL["stored_rows"](plan_id=plan_id)
+        statement = load.SQL["stored_rows"](plan_id=full_id(plan_id))
         return read_stored_rows((await self.database.read_org(org_id, statement))[0])
 
     async def set_policy(self, policy: ReviewPolicy) -> None:
@@ -203,7 +208,7 @@ class OrgEnv:
 
     async def entries(self, org_id: UUID, subject_id: str) -> list[audit.SealedEntry]:
         """Return the audit entries of a plan or of a skill execution."""
-        statement = audit.SQL["entries"](subject_id=subject_id, since=0, most=100_000)
+        statement = audit.SQL["entries"](subject_id=full_id(subject_id), since=0, most=100_000)
         return audit.read_entries((await self.database.read_org(org_id, statement))[0])
 
 

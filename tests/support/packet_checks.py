@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any
 
+from full_ids import full_id
 from org_env import AgentClient, Body
 from waybook.app.request.aggregates import LockedPlan
 from waybook.app.request.request_context import RequestContext
@@ -113,14 +114,14 @@ async def store_all(
     """
     call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     ids, subjects = [], []
-    async with LockedPlan(call, plan_id=plan["planId"]) as locked:
+    async with LockedPlan(call, plan_id=full_id(plan["planId"])) as locked:
         draft = Draft(locked.plan, locked.decision_context)
         now = locked.decision_context.now
         for step_id, title, content in stored:
             artifact_id = new_id()
             ids.append(artifact_id)
             row: Body = {
-                "step_id": step_id,
+                "step_id": full_id(step_id) if step_id else None,
                 "kind": "note",
                 "title": title,
                 "content": content,
@@ -130,7 +131,7 @@ async def store_all(
             }
             draft.insert(Entity.ARTIFACT, artifact_id, row)
             fields: Body = {
-                "plan_id": plan["planId"],
+                "plan_id": full_id(plan["planId"]),
                 "kind": "note",
                 "tags": (),
                 "created_at": now,

@@ -14,14 +14,16 @@ from mcp_types import PromptReference, ResourceTemplateReference, TextContent
 from starlette.routing import Route
 
 from database_rows import rows, without_row_level_security
-from foreign_ids import foreign_id_calls
+from foreign_ids import foreign_id_calls, in_both_forms
 from foreign_records import create_foreign_records
+from full_ids import with_full_ids
 from org_env import OrgEnv
 from project.repository import SOURCE
 from rls_only_queries import stripping
 from transport.full_app import TOKEN, free_port, full_app, make_client, routes_of, sample_ids
 from waybook.app.request.caller import Answer
-from waybook.store.driver.queries import new_id
+from waybook.core.short_ids import short_id
+from waybook.store.driver.queries import is_id, new_id
 from waybook.transport.mcp.completions import PROMPTS, URIS
 from waybook.transport.mcp.resource_uris import KINDS
 
@@ -140,11 +142,14 @@ async def betrayed(
             if route.path in NO_ROWS | STREAMS:
                 continue
             for visit in visits(route, ours):
-                expected = await visit.complete(client, never)
+                expected = {
+                    is_full: await visit.complete(client, never if is_full else short_id(never))
+                    for is_full in (True, False)
+                }
                 leaked_kinds = {
                     kind
                     for kind, row_id in theirs.items()
-                    if await visit.complete(client, row_id) != expected
+                    if await visit.complete(client, row_id) != expected[is_id(row_id)]
                 }
                 leaks.setdefault(route.path, set()).update(leaked_kinds)
     return leaks
@@ -153,7 +158,7 @@ async def betrayed(
 async def test_http_routes_answer_other_orgs_id_like_unknown_id(
     world: OrgEnv, ours: dict[str, str]
 ) -> None:
-    theirs = await create_foreign_records(world)
+    theirs = in_both_forms(await create_foreign_records(world))
     before = rows(world)
     leaks = await betrayed(world, ours, theirs)
     assert {path: kinds for path, kinds in leaks.items() if kinds} == {}
@@ -163,7 +168,7 @@ async def test_http_routes_answer_other_orgs_id_like_unknown_id(
 async def test_isolation_check_detects_leak_without_row_level_security(
     world: OrgEnv, ours: dict[str, str]
 ) -> None:
-    theirs = await create_foreign_records(world)
+    theirs = with_full_ids(await create_foreign_records(world))
     world.is_sound = False
     without_row_level_security(world.place)
     with stripping():
@@ -220,11 +225,12 @@ async def reply_or_error(reading: Any, row_id: str) -> str:  # noqa: ANN401 - wh
 
 
 async def test_mcp_tools_answer_other_orgs_id_like_unknown_id(world: OrgEnv) -> None:
-    theirs = await create_foreign_records(world)
+    theirs = in_both_forms(await create_foreign_records(world))
     probes = await foreign_id_calls(world.agent)
     before = rows(world)
     async with free_port(world.agent) as where, Client(f"{where}/mcp") as client:
-        caller, some = Caller(client), {kind: theirs[kind] for kind in SOME}
+        caller = Caller(client)
+        some = {kind: row for kind, row in theirs.items() if kind.partition(",")[0] in SOME}
         for probe in probes:
             assert await probe.betrayed(caller, some) == [], probe.name
     assert rows(world) == before
@@ -233,7 +239,7 @@ async def test_mcp_tools_answer_other_orgs_id_like_unknown_id(world: OrgEnv) -> 
 async def test_resources_prompts_and_completions_expose_nothing_of_other_org(
     world: OrgEnv,
 ) -> None:
-    theirs, never = await create_foreign_records(world), new_id()
+    theirs, never = in_both_forms(await create_foreign_records(world)), new_id()
     async with free_port(world.agent) as where, Client(f"{where}/mcp") as client:
         for kind in KINDS:
             missing = await reply_or_error(client.read_resource(kind.uri.format(id=never)), never)
@@ -243,7 +249,7 @@ async def test_resources_prompts_and_completions_expose_nothing_of_other_org(
                     client.read_resource(kind.uri.format(id=row_id)), row_id
                 )
                 assert reply == missing, kind
-        for row_id in (theirs["plan"], theirs["run"]):
+        for row_id in (theirs["plan, full id"], theirs["run, full id"]):
             for name, (argument, _) in PROMPTS.items():
                 requests = (client.get_prompt(name, {argument: value}) for value in (row_id, never))
                 assert await reply_or_error(next(requests), row_id) == await reply_or_error(

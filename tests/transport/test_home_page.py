@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
+from full_ids import full_id
 from org_env import AgentClient, OrgEnv, make_step
 from transport.page_client import make_browser
 
@@ -70,7 +71,7 @@ async def test_home_page_plans_changed_while_paging_lists_each_plan_once(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plans = [await agent.plan(2, name=f"Plan {n}") for n in range(103)]
-    made = [plan["planId"] for plan in plans]
+    made = [full_id(plan["planId"]) for plan in plans]
     seen, address = [], "/"
     while address:
         reply = await browser.get(address)
@@ -99,10 +100,12 @@ async def test_plan_list_link_to_next_page_contains_filter(
     following = older(everything) or ""
     assert "q=ours" in following
     assert "state=all" in following
-    assert listed(await browser.get(following)) == [done["planId"]]
-    assert listed(await browser.get("/?mine=1")) == [theirs["planId"]]
-    assert listed(await browser.get("/?state=completed")) == [done["planId"]]
-    assert listed(await browser.get(f"/?q={theirs['planId'][:30]}")) == [theirs["planId"]]
+    assert listed(await browser.get(following)) == [full_id(done["planId"])]
+    assert listed(await browser.get("/?mine=1")) == [full_id(theirs["planId"])]
+    assert listed(await browser.get("/?state=completed")) == [full_id(done["planId"])]
+    their_id = full_id(theirs["planId"])
+    for text in (their_id[:30], theirs["planId"]):
+        assert listed(await browser.get(f"/?q={text}")) == [their_id]
     assert "No matching plans" in (await browser.get("/?q=nothing")).text
 
 

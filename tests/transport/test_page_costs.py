@@ -6,6 +6,7 @@ import httpx2
 import psycopg
 import pytest
 
+from full_ids import full_id
 from org_env import AgentClient, OrgEnv
 from statements import prepared
 from transport.page_reader import make_reader
@@ -52,7 +53,7 @@ async def make_little_more(agent: AgentClient) -> tuple[str, str]:
     await agent.work_through(plan)
     named = {"mediaType": "text/plain", "title": "Answer", "content": "The Nile."}
     await agent.call("store_research_output", planId=plan["planId"], **named)
-    return run["runId"], plan["planId"]
+    return full_id(run["runId"]), full_id(plan["planId"])
 
 
 async def test_page_query_count_is_independent_of_data_volume(

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from full_ids import full_id
 from org_env import NOON, AgentClient, Body, OrgEnv
 from transport.page_reader import make_reader, visible_text
 from waybook.app.queries.audit import AuditFilter, all_entries, browse_audit
@@ -122,9 +123,10 @@ async def test_audit_page_filters_by_each_query_parameter(
         assert page.status_code == 200
         return re.findall(r'title="([0-9a-f-]{36})">#(\d+)', page.text)
 
-    first_id, two = first["planId"], second["planId"]
+    first_id, two = full_id(first["planId"]), full_id(second["planId"])
     assert await seen() == [(two, "2"), (two, "1"), (first_id, "1")]
     assert await seen(subject=first_id) == [(first_id, "1")]
+    assert await seen(subject=first["planId"]) == [(first_id, "1")]
     assert await seen(event="step_started") == [(two, "2")]
     assert await seen(actor="bob") == [(two, "1")]
     assert await seen(channel="rest", event="plan_modified") == [(two, "1")]
@@ -133,6 +135,7 @@ async def test_audit_page_filters_by_each_query_parameter(
     assert await seen(until="2030-01-01T12:30", subject=two) == []
     assert await seen(subject="x") == []
     assert await seen(subject=world.other_org_plan["planId"]) == []
+    assert await seen(subject=full_id(world.other_org_plan["planId"])) == []
 
 
 @pytest.mark.parametrize("asked", ["since=yesterday", "behind=1", "behind=2030-01-01~x~1"])

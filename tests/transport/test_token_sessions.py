@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from auth_env import another_token, at, make_token, open_visitor, served
+from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from transport.page_client import visible_text
 from waybook.app.accounts.authentication import authenticate_token
@@ -90,5 +91,5 @@ async def test_live_stream_ends_after_token_is_revoked(
             await revoke_token(at(world.agent), issued.token.id)
             later = await world.agent.plan(1)
             rest = [line async for line in lines]  # reads until the stream ends
-            assert not any(later["planId"] in line for line in rest)
+            assert not any(full_id(later["planId"]) in line for line in rest)
         assert (await browser.get("/live")).status_code in {303, 401}

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, cast
 from uuid import UUID
 
@@ -24,17 +25,32 @@ from waybook.app.request.caller import (
     require_scope,
 )
 from waybook.app.request.reply import output_view
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.reply_ids import shorten_ids
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.services import Services
+from waybook.app.request.short_ids import (
+    full_id_of,
+    logged_step_id,
+    with_full_ids,
+    with_short_ids,
+)
 from waybook.app.request.tool import Tool
 from waybook.app.skills.skill import Skill
 from waybook.core.decision_context import Channel, Scope
-from waybook.errors import Forbidden, RateLimited, Unavailable, WaybookError
+from waybook.core.short_ids import IdKind, short_id
+from waybook.errors import Forbidden, NotFound, RateLimited, Unavailable, WaybookError
 from waybook.json_values import Json
 from waybook.redaction import redact
-from waybook.store.calls import CallLog, Key, LoggedCall, StoredAnswer, hash_arguments
+from waybook.store.calls import (
+    CallLog,
+    Key,
+    LoggedCall,
+    StoredAnswer,
+    hash_arguments,
+    lookup_statement,
+    read_answer,
+)
 from waybook.store.driver.bus import Bus
-from waybook.store.driver.queries import is_id
 
 log = logging.getLogger(__name__)
 
@@ -80,12 +96,15 @@ class Dispatcher:
             return Answer(error.as_json(), is_error=True)
         started = time.perf_counter()
         plain = await self._answer(tool, caller, arguments)
-        answer, size = within_ceiling(tool, caller, plain)
+        answer, size = within_ceiling(tool, caller, self._shortened(caller, plain))
         self.charge(caller, size // REPLY_BYTES_PER_CALL)
         self.counted[tool.name, _outcome(answer)] += 1
         if tool.logged:
             took = (time.perf_counter() - started) * 1000
-            self.calls.record(_logged(tool, caller, arguments, answer, size, took))
+            logged = _logged(tool, caller, arguments, answer, size, took)
+            named = (arguments.get("stepId"), plain.body.get("stepId"))
+            step_id = logged_step_id(caller.org_id, self.services.short_ids, *named)
+            self.calls.record(logged._replace(step_id=step_id))
         return answer
 
     def require_capacity(self, caller: Caller, what: str = UNATTRIBUTED) -> None:
@@ -142,7 +161,8 @@ class Dispatcher:
             NotFound: the plan does not exist, or belongs to another org.
         """
         self.require_capacity(caller)
-        outputs = await list_outputs(self._reading(caller), plan_id)
+        ctx = self._reading(caller)
+        outputs = await list_outputs(ctx, await full_id_of(ctx, IdKind.PLAN, plan_id, "planId"))
         return [output_view(output) for output in outputs]
 
     def _reading(self, caller: Caller) -> RequestContext:
@@ -175,7 +195,7 @@ class Dispatcher:
         try:
             _refuse_without(tool, caller)
             args = parse_arguments(tool.arguments, arguments)
-            return await self._carry_out(tool, self._call(tool, caller, args), args)
+            return await self._carry_out(tool, caller, args)
         except WaybookError as error:
             return error_answer(error, tool, arguments)
         except Exception:
@@ -186,27 +206,64 @@ class Dispatcher:
             )
             return error_answer(broken, tool, arguments)
 
-    async def _carry_out(self, tool: Tool, ctx: RequestContext, args: ToolArguments) -> Answer:
+    def _shortened(self, caller: Caller, plain: Answer) -> Answer:
+        """Return the answer with short ids, which the cache then has for the next calls."""
+        if plain.is_error:
+            # An error may repeat an id of the caller that no object has, so it is not cached.
+            return Answer(shorten_ids(plain.body, lambda _, full: short_id(full)), is_error=True)
+        return Answer(shorten_ids(plain.body, partial(self.services.short_ids.add, caller.org_id)))
+
+    async def _carry_out(self, tool: Tool, caller: Caller, args: ToolArguments) -> Answer:
+        ctx = self._call(tool, caller, args)
         try:
-            reply = await tool.run(ctx, args)
-        finally:
-            self.charge(ctx.caller, sum(ctx.operations) // OPERATIONS_PER_CALL)
+            full_args = await with_full_ids(ctx, args)
+        except NotFound:
+            # The call may have removed the object itself, when it was carried out before.
+            reply: ToolReply | None = await _find_stored(ctx)
+            if reply is None:
+                raise
+        else:
+            ctx = ctx if full_args is args else self._call(tool, caller, full_args)
+            reply = await self._run(tool, ctx, full_args)
         if isinstance(reply, StoredAnswer):
             return Answer({**reply.body, "replayed": True}, is_error=reply.is_error)
         return Answer(cast("dict[str, object]", reply))
 
+    async def _run(self, tool: Tool, ctx: RequestContext, args: ToolArguments) -> ToolReply:
+        try:
+            return await tool.run(ctx, args)
+        finally:
+            self.charge(ctx.caller, sum(ctx.operations) // OPERATIONS_PER_CALL)
+
     def _call(self, tool: Tool, caller: Caller, args: ToolArguments) -> RequestContext:
         key = getattr(args, "idempotency_key", None)
-        # The user is part of the request hash, so that one user's stored answer is never returned
-        # to another user.
-        arguments_json = args.model_dump(mode="json", exclude={"idempotency_key"}) if key else None
-        question: Json = {"user": caller.user, "arguments": arguments_json}
         return RequestContext(
             services=self.services,
             caller=caller,
             session=getattr(args, "session_id", None),
-            key=Key(tool.name, key, hash_arguments(question), arguments_json) if key else None,
+            key=_key(tool, caller, key, args) if key else None,
         )
+
+
+def _key(tool: Tool, caller: Caller, key: str, args: ToolArguments) -> Key:
+    """Return the identity of a call, which is the same with full ids and with short ids."""
+    full, short = (
+        form.model_dump(mode="json", exclude={"idempotency_key"})
+        for form in (args, with_short_ids(args))
+    )
+    # The user is part of the request hash, so that one user's stored answer is never returned
+    # to another user.
+    question: Json = {"user": caller.user, "arguments": short}
+    earlier: Json = {"user": caller.user, "arguments": full}
+    return Key(tool.name, key, hash_arguments(question), (earlier, full))
+
+
+async def _find_stored(ctx: RequestContext) -> StoredAnswer | None:
+    """Return the stored answer of a repeated call, read without a lock."""
+    if ctx.key is None:
+        return None
+    (rows,) = await ctx.read(lookup_statement(ctx.key))
+    return read_answer(rows[0], ctx.key) if rows else None
 
 
 def _refuse_without(tool: Tool, caller: Caller) -> None:
@@ -253,14 +310,7 @@ def _logged(
         is_error=answer.is_error,
         error_code=_outcome(answer) if answer.is_error else None,
         replayed=bool(answer.body.get("replayed")),
-        step_id=_step_of(arguments, answer),
     )
-
-
-def _step_of(arguments: Mapping[str, object], answer: Answer) -> str | None:
-    """Return the step id in the call's arguments, else in its answer; None if in neither."""
-    named = arguments.get("stepId") or answer.body.get("stepId")
-    return named.lower() if isinstance(named, str) and is_id(named) else None
 
 
 def _outcome(answer: Answer) -> str:

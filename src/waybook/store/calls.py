@@ -227,9 +227,9 @@ class Key:
     tool: str
     key: str
     arguments_hash: bytes
-    #: Arguments of the call. They are needed to find answers that earlier versions stored under a
-    #: hash of the arguments alone.
-    arguments: Json = None
+    #: Values under whose hash earlier versions stored the answer to this call: the hash was made of
+    #: full ids, and before that of the arguments without the user.
+    earlier: tuple[Json, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
     """
     arguments_hash, is_error, body = row
     stored = bytes.fromhex(arguments_hash)
-    if stored not in {key.arguments_hash, hash_arguments(key.arguments)}:
+    if stored not in {key.arguments_hash, *map(hash_arguments, key.earlier)}:
         raise IdempotencyConflict(
             f"idempotencyKey was used before for {key.tool} with other arguments or by another "
             "user; use a new key for a new call, the same key only to repeat the very same call",

@@ -11,8 +11,10 @@ from typing import TypeAlias
 
 from waybook.app.request.reply import format_time, non_empty
 from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.app.request.short_ids import find_full_id
 from waybook.core.changes import Change
 from waybook.core.decision_context import Scope
+from waybook.core.short_ids import IdKind
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json, rfc3339
 from waybook.store import audit
@@ -109,6 +111,8 @@ async def browse_audit(
         InvalidInput: the cursor is not valid.
     """
     members = Scope.ADMIN in ctx.caller.scopes
+    named = await find_full_id(ctx, filter_.subject_id or "", IdKind.PLAN, IdKind.RUN)
+    filter_ = replace(filter_, subject_id=named) if named else filter_
     (rows,) = await ctx.read(_statement(filter_, limit + 1, members=members))
     entries = audit.read_entries(rows)
     shown = entries[:limit]

@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 from waybook.app.request.reply import format_time
+from waybook.app.request.short_ids import usual_form
 from waybook.dag.diagram.model import DiagramStep, Lane
 from waybook.dag.graph import graph_of
 from waybook.dag.model import Dag, JobType, ProgressStatus, Recipe, RecipeStep, Stage, Strategy
@@ -28,9 +29,10 @@ PROGRESS_BY_STATUS = {
 
 
 def plan_structure(plan: Plan) -> Structure:
-    """Return the plan's steps as a workflow stage."""
+    """Return the plan's steps as a workflow stage, with their short ids as step keys."""
     steps = tuple(_recipe_step(step) for step in plan.steps)
-    stage = Stage(STAGE, plan.name, Recipe(steps, edges_of(plan)))
+    edges = tuple((usual_form(before), usual_form(after)) for before, after in edges_of(plan))
+    stage = Stage(STAGE, plan.name, Recipe(steps, edges))
     dag = Dag(slug=STAGE, name=plan.name, stages=(stage,))
     graphs = {STAGE: graph_of(stage.recipe)} if steps else {}
     return valid_structure(dag, graphs)
@@ -46,7 +48,7 @@ def edges_of(plan: Plan) -> tuple[tuple[str, str], ...]:
 
 def _recipe_step(step: Step) -> RecipeStep:
     return RecipeStep(
-        key=step.id,
+        key=usual_form(step.id),
         number=step.order,
         name=step.title or f"Step {step.order}",
         job_type=JobType.EXECUTE,
@@ -58,11 +60,14 @@ def _recipe_step(step: Step) -> RecipeStep:
 def plan_evidence(plan: Plan) -> StageEvidence:
     """Return the progress evidence of each step, derived from the status of the step."""
     standings: dict[str, ProgressStatus] = {
-        step.id: PROGRESS_BY_STATUS[step.status] for step in plan.steps
+        usual_form(step.id): PROGRESS_BY_STATUS[step.status] for step in plan.steps
     }
     return StageEvidence(
         standings=standings,
-        steps={step.id: _evidence(step, standings[step.id]) for step in plan.steps},
+        steps={
+            usual_form(step.id): _evidence(step, standings[usual_form(step.id)])
+            for step in plan.steps
+        },
     )
 
 

@@ -1,12 +1,14 @@
 """Lists of plans: pages in a given order, and lookup by id prefix or part of a name."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum, auto
 from typing import NamedTuple, Protocol, TypeVar
 
 from waybook.app.request.request_context import RequestContext
+from waybook.app.request.short_ids import find_full_id
+from waybook.core.short_ids import IdKind, short_id
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.plan.progress import Progress
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
@@ -127,6 +129,7 @@ async def plan_summaries(
         InvalidInput: the cursor is not valid, or the text cannot be searched for.
     """
     _check(wanted)
+    wanted = replace(wanted, text=await find_full_id(ctx, wanted.text, IdKind.PLAN) or wanted.text)
     counted = MAX_COUNTED if wanted.order is PlanOrder.CREATION else 0
     rows, counts = await ctx.read(
         summaries_statement(wanted, limit + 1), lists.SQL["count_plans"](most=counted)
@@ -175,16 +178,17 @@ def _read_counts(rows: list[PlanCountRow]) -> dict[PlanStatus, int]:
 async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:
     """Return the plan whose id or name matches the text; without a text, the only open plan.
 
-    The text is an id, the beginning of an id, a name, or a part of a name.
+    The text is a short id, an id or the beginning of one, a name, or a part of a name.
 
     Raises:
         NotFound: there is no such plan.
         InvalidInput: there are several.
     """
-    wanted = PlanFilter(order=PlanOrder.ACTIVITY, all=text is not None, text=text or "")
+    named = await find_full_id(ctx, text or "", IdKind.PLAN) or text
+    wanted = PlanFilter(order=PlanOrder.ACTIVITY, all=text is not None, text=named or "")
     (rows,) = await ctx.read(summaries_statement(wanted, MAX_CANDIDATES))
     candidates = _read_summaries(rows)
-    return resolve_one(candidates, text, what="plan", tool="list_active_plans")
+    return resolve_one(candidates, named, what="plan", tool="list_active_plans")
 
 
 #: Maximum number of matching plans that are read to resolve a name; if the name is ambiguous, the
@@ -220,7 +224,7 @@ def resolve_one(
         message = f"there is no {what} “{text}” here" if text else f"no {what} is open"
         raise NotFound(message, next_call=NextCall(tool, {}, f"see the {what}s"))
     if len(candidates) > 1:
-        names = ", ".join(f"{candidate.id} ({candidate.name})" for candidate in candidates)
+        names = ", ".join(f"{short_id(item.id)} ({item.name})" for item in candidates)
         message = f"“{text}” could mean several {what}s" if text else f"several {what}s are open"
         raise InvalidInput(
             f"{message}, say which: {names}", next_call=NextCall(tool, {}, "see them")

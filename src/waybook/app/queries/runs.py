@@ -1,7 +1,7 @@
 """Lists of runs, by start or last activity, and lookup by id prefix or part of a name."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum, auto
 from typing import NamedTuple
@@ -9,6 +9,8 @@ from typing import NamedTuple
 from waybook.app.queries.plans import MAX_CANDIDATES, resolve_one
 from waybook.app.request.definition_cache import compile_definition
 from waybook.app.request.request_context import RequestContext
+from waybook.app.request.short_ids import find_full_id
+from waybook.core.short_ids import IdKind
 from waybook.dag.expansion.counts import documents_expected
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.run.model import CompiledDag
@@ -163,6 +165,7 @@ def page_statement(wanted: RunFilter, most: int) -> Statement:
 
 async def list_runs(ctx: RequestContext, wanted: RunFilter, limit: int = PAGE_SIZE) -> RunPage:
     """Return a page of runs; one query reads the runs, and one any uncached definitions."""
+    wanted = replace(wanted, text=await find_full_id(ctx, wanted.text, IdKind.RUN) or wanted.text)
     (rows,) = await ctx.read(page_statement(wanted, limit + 1))
     return RunPage(await read_run_summaries(ctx, rows[:limit]), more=len(rows) > limit)
 
@@ -170,7 +173,7 @@ async def list_runs(ctx: RequestContext, wanted: RunFilter, limit: int = PAGE_SI
 async def resolve_run(ctx: RequestContext, text: str | None) -> RunSummary:
     """Return the run whose id or name matches the text; without a text, the only open run.
 
-    The text is an id, the beginning of an id, a name, or a part of a name.
+    The text is a short id, an id or the beginning of one, a name, or a part of a name.
 
     Raises:
         NotFound: there is no such run.

@@ -29,10 +29,11 @@ from waybook.store.runs import jobs as jobs_store
 from waybook.store.runs import load
 from waybook.store.runs.load import LOAD_STATEMENT_COUNT, LoadedRun
 
-#: Maximum number of attempts to carry out a call. At most two attempts can fail: one because a
-#: cached copy was out of date, and one because a concurrent call had the same idempotency key. The
-#: third attempt then returns the stored answer of that concurrent call.
-MAX_ATTEMPTS = 3
+#: Maximum number of attempts to carry out a call. At most three attempts can fail: one because a
+#: cached copy was out of date, one because a new row had the short id of another row, and one
+#: because a concurrent call had the same idempotency key. The last attempt then has new ids, or
+#: returns the stored answer of that concurrent call.
+MAX_ATTEMPTS = 4
 
 DecisionT = TypeVar("DecisionT")
 DecisionT_co = TypeVar("DecisionT_co", covariant=True)
@@ -44,8 +45,8 @@ class Commit(Enum):
     DONE = auto()
     #: Nothing was written, because the cached copy on which the decision was based is out of date.
     STALE = auto()
-    #: Nothing was written, because a concurrent call with the same idempotency key has already
-    #: stored a row with that key.
+    #: Nothing was written, because a row has a key of this call already: a concurrent call has the
+    #: same idempotency key, or a new row has the short id of another row of the org.
     KEY_TAKEN = auto()
 
 

@@ -35,6 +35,7 @@ from waybook.store.plans.cache import ParentCache, PlanCache
 from waybook.store.research import search
 from waybook.store.research.artifacts import Backend, Embeddings, PassageDraft
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
+from waybook.store.short_ids import ShortIdCache
 
 
 class BuiltinEmbeddingModel:
@@ -159,6 +160,8 @@ class Services:
     #: Cache that maps each job to its run, as `step_parents` maps each step to its plan.
     job_parents: ParentCache = field(default_factory=ParentCache)
     definition_cache: DefinitionCache = field(default_factory=DefinitionCache)
+    #: Cache that maps each short id to its full id.
+    short_ids: ShortIdCache = field(default_factory=ShortIdCache)
     search_backend: SearchBackend = field(default_factory=SearchBackend)
     #: Worker process that draws large maps.
     layout_worker: LayoutWorker = field(default_factory=LayoutWorker)

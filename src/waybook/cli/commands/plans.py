@@ -33,12 +33,12 @@ from waybook.cli.terminal.console import plan_usage_lines, resize_event, wait_or
 from waybook.cli.terminal.plan_board import Viewport, plan_display
 from waybook.core.decision_context import Channel
 from waybook.core.durations import format_age
+from waybook.core.short_ids import short_id
 from waybook.errors import Busy, Unavailable
 from waybook.page_address import current_base_url
 from waybook.plan.states import PlanStatus
 from waybook.settings import Settings
 
-MIN_ID_LENGTH = 8
 #: Minimum terminal width for drawing progress bars; on a narrower terminal, only the numbers of the
 #: progress are shown.
 MIN_WIDTH_FOR_BARS = 100
@@ -77,9 +77,8 @@ async def _find(settings: Settings, *, closed_too: bool, limit: int) -> tuple[Pl
 
 
 def _table(plans: tuple[PlanSummary, ...], width: int) -> Table:
-    short = unique_prefix_length([plan.id for plan in plans])
     bars = width >= MIN_WIDTH_FOR_BARS
-    rows = [_row(plan, short, bars=bars) for plan in plans]
+    rows = [_row(plan, bars=bars) for plan in plans]
     heads = ["id", "plan", "status", *(["progress", ""] if bars else ["progress"]), "activity"]
     taken = [
         max(cell_len(head), *(row[n].cell_len for row in rows)) for n, head in enumerate(heads)
@@ -93,9 +92,9 @@ def _table(plans: tuple[PlanSummary, ...], width: int) -> Table:
     return table
 
 
-def _row(plan: PlanSummary, short: int, *, bars: bool) -> list[Text]:
+def _row(plan: PlanSummary, *, bars: bool) -> list[Text]:
     return [
-        Text(plan.id[:short], style="dim"),
+        Text(short_id(plan.id), style="dim"),
         Text(plan.name),
         PLAN_STYLES[plan.status].text(),
         *([segmented_bar(plan.progress.counts, 20)] if bars else []),
@@ -111,27 +110,10 @@ def progress_text(plan: PlanSummary) -> Text:
     return text.append(f", {progress.failed} failed", style="red") if progress.failed else text
 
 
-def unique_prefix_length(ids: list[str]) -> int:
-    """Return the shortest prefix length at which the prefixes of these ids are distinct.
-
-    >>> (
-    ...     unique_prefix_length(["0198f3c2-a1b4", "0198f3c2-a2b4"]),
-    ...     unique_prefix_length(["0198f3c2-a1b4"]),
-    ... )
-    (11, 8)
-    """
-    for length in range(MIN_ID_LENGTH, max(map(len, ids))):
-        if len({text[:length] for text in ids}) == len(ids) and any(
-            t[length - 1] != "-" for t in ids
-        ):
-            return length
-    return max(map(len, ids))
-
-
 def _as_json(plan: PlanSummary, base_url: str) -> dict[str, object]:
     waits, progress = plan.status is PlanStatus.AWAITING_REVIEW, plan.progress
     return {
-        "planId": plan.id,
+        "planId": short_id(plan.id),
         "name": plan.name,
         "status": str(plan.status),
         "progress": progress.as_reply(),
@@ -140,7 +122,7 @@ def _as_json(plan: PlanSummary, base_url: str) -> dict[str, object]:
             "total": progress.total,
             **{str(s): n for s, n in progress.counts.items()},
         },
-        **({"reviewUrl": review_url(plan.id, base_url)} if waits else {}),
+        **({"reviewUrl": review_url(short_id(plan.id), base_url)} if waits else {}),
         "createdAt": plan.created_at.isoformat(),
         "createdBy": plan.created_by,
         "lastActivityAt": plan.updated_at.isoformat(),
@@ -171,7 +153,7 @@ def status_command(*, plan: str | None, as_json: bool, **flags: object) -> None:
     console.print(plan_display(board, Viewport(width=console.width)))
     console.print(Text.assemble(("question", "dim"), f"  {board.brief.question}"))
     if board.review is not None:
-        place = review_url(board.plan.id, current_base_url(settings))
+        place = review_url(short_id(board.plan.id), current_base_url(settings))
         console.print(Text.assemble(("decide", "dim"), f"    {place}"))
         if hint := start_hint(settings):
             console.print(Text(f"          {hint}", style="dim"))

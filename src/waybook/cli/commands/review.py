@@ -27,6 +27,7 @@ from waybook.cli.terminal.errors import ToolError
 from waybook.core.decision_context import Channel
 from waybook.core.durations import format_age
 from waybook.core.hidden_characters import escape_hidden
+from waybook.core.short_ids import short_id
 from waybook.errors import NotAwaitingReview
 from waybook.page_address import current_base_url
 from waybook.settings import Settings
@@ -107,8 +108,11 @@ def review_panel(review: ReviewRecord, width: int, settings: Settings) -> Panel:
     if review.result_summary is not None:
         parts += ["", Text("the result, if you approve", style="dim"), _result(review)]
     byline = f"requested by {review.requested_by}, {format_age(review.requested_at, review.now)}"
-    parts += ["", Text(f"{byline} · attempt {review.attempt} · plan {review.plan_id}", style="dim")]
-    parts += [Text(review_url(review.plan_id, current_base_url(settings)), style="dim")]
+    parts += [
+        "",
+        Text(f"{byline} · attempt {review.attempt} · plan {short_id(review.plan_id)}", style="dim"),
+    ]
+    parts += [Text(review_url(short_id(review.plan_id), current_base_url(settings)), style="dim")]
     if hint := start_hint(settings):
         parts += [Text(hint, style="dim")]
     title = Text.assemble(" ", (review.plan_name, "bold"), f" · {step_name(review)} ")
@@ -124,7 +128,7 @@ def awaiting_runs_table(runs: list[RunSummary]) -> Group:
         stage = run.awaiting.slug if run.awaiting else ""
         waits = f" is waiting for your feedback on {stage}, {format_age(run.updated_at, run.now)}"
         lines.append(Text.assemble(("! ", "bold magenta"), (run.name, "bold"), waits))
-        lines.append(Text(f'  waybook feedback {run.id} {stage} "…"', style="dim"))
+        lines.append(Text(f'  waybook feedback {short_id(run.id)} {stage} "…"', style="dim"))
     return Group(*lines)
 
 
@@ -266,7 +270,8 @@ DECISION_FIELDS = {"decision", "feedback", "decided_by", "decided_at", "plan_sta
 
 def _open_fields(review: ReviewRecord) -> dict[str, object]:
     fields = review._asdict()
-    return {name: value for name, value in fields.items() if name not in DECISION_FIELDS}
+    ids = {name: short_id(fields[name]) for name in ("id", "plan_id", "step_id")}
+    return {name: value for name, value in (fields | ids).items() if name not in DECISION_FIELDS}
 
 
 async def _show(settings: Settings, plan: str | None, *, as_json: bool) -> None:
@@ -275,7 +280,9 @@ async def _show(settings: Settings, plan: str | None, *, as_json: bool) -> None:
         runs = await _waiting_runs(here, plan)
     if as_json:
         base = current_base_url(settings)
-        payload = [{**_open_fields(r), "reviewUrl": review_url(r.plan_id, base)} for r in reviews]
+        payload = [
+            {**_open_fields(r), "reviewUrl": review_url(short_id(r.plan_id), base)} for r in reviews
+        ]
         print_json(payload)
         return
     console = get_console()

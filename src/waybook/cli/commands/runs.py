@@ -17,7 +17,6 @@ from waybook.app.queries.diagrams import run_drawing
 from waybook.app.queries.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.queries.runs import OPEN, RunFilter, RunSummary, list_runs, resolve_run
 from waybook.app.request.outbox import run_url
-from waybook.cli.commands.plans import unique_prefix_length
 from waybook.cli.diagram_files import export_options, pop_requested_exports, write_exports
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json
@@ -27,6 +26,7 @@ from waybook.cli.terminal.console import resize_event, usage_line, wait_or_resiz
 from waybook.cli.terminal.plan_board import Viewport
 from waybook.cli.terminal.run_board import run_display
 from waybook.core.durations import format_age
+from waybook.core.short_ids import short_id
 from waybook.dag.diagram.export import Drawing
 from waybook.errors import Busy, Unavailable
 from waybook.page_address import current_base_url
@@ -69,8 +69,7 @@ async def _find(settings: Settings, *, closed_too: bool, limit: int) -> list[Run
 
 
 def _table(runs: list[RunSummary], width: int) -> Table:
-    short = unique_prefix_length([run.id for run in runs])
-    rows = [_row(run, short) for run in runs]
+    rows = [_row(run) for run in runs]
     shown = [name for name, (_, least) in COLUMNS.items() if width >= least]
     taken = {
         name: max(cell_len(COLUMNS[name][0]), *(row[name].cell_len for row in rows))
@@ -99,9 +98,9 @@ COLUMNS = {
 }
 
 
-def _row(run: RunSummary, short: int) -> dict[str, Text]:
+def _row(run: RunSummary) -> dict[str, Text]:
     return {
-        "id": Text(run.id[:short], style="dim"),
+        "id": Text(short_id(run.id), style="dim"),
         "run": Text(run.name),
         "of": Text(run.compiled_dag.dag.slug),
         "status": RUN_STYLES[run.state].text(),
@@ -139,7 +138,7 @@ def stage_progress_text(run: RunSummary) -> Text:
 
 def _as_json(run: RunSummary, base_url: str) -> dict[str, object]:
     return {
-        "runId": run.id,
+        "runId": short_id(run.id),
         "name": run.name,
         "dagSlug": run.compiled_dag.dag.slug,
         "version": run.compiled_dag.version,
@@ -148,7 +147,7 @@ def _as_json(run: RunSummary, base_url: str) -> dict[str, object]:
         "totalStages": run.stages_total,
         "currentStage": run.current.slug if run.current else None,
         "awaitingFeedback": run.awaiting.slug if run.awaiting else None,
-        "runUrl": run_url(run.id, base_url),
+        "runUrl": run_url(short_id(run.id), base_url),
         "stages": [
             {
                 "stageSlug": stage.slug,
@@ -220,7 +219,7 @@ async def _show(settings: Settings, text: str | None, console: Console, *, live:
         console.print(run_display(board, Viewport(width=console.width)))
         console.print(_format_input(board))
         if board.awaiting is not None:
-            place = run_url(board.run.id, current_base_url(settings))
+            place = run_url(short_id(board.run.id), current_base_url(settings))
             console.print(Text.assemble(("page", "dim"), f"   {place}"))
             if hint := start_hint(settings):
                 console.print(Text(f"       {hint}", style="dim"))

@@ -14,6 +14,7 @@ from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json
 from waybook.cli.runtime import get_console, load_settings, open_app
 from waybook.cli.terminal.console import usage_line
+from waybook.core.short_ids import short_id
 from waybook.core.usage import Totals, format_cost
 from waybook.settings import Settings
 
@@ -65,7 +66,7 @@ def _show(console: Console, org_usage: OrgUsage) -> None:
 
 
 def _named(row: WorkUsage) -> str:
-    return f"{row.kind} {row.id[:13]} {row.name}" if row.id else f"{row.kind} {row.name}"
+    return f"{row.kind} {short_id(row.id)} {row.name}" if row.id else f"{row.kind} {row.name}"
 
 
 def _print(console: Console, head: str, rows: list[tuple[str, Totals]], there: int) -> None:
@@ -105,5 +106,7 @@ def _model(row: ModelUsage) -> dict[str, object]:
 
 
 def _work(row: WorkUsage) -> dict[str, object]:
-    named = {f"{row.kind}Id": row.id, "name": row.name} if row.id else {row.kind: row.name}
+    named = (
+        {f"{row.kind}Id": short_id(row.id), "name": row.name} if row.id else {row.kind: row.name}
+    )
     return {**named, **row.usage.as_reply()}

@@ -18,6 +18,7 @@ from waybook.app.queries.run import RunEvent
 from waybook.app.queries.timeline import Axis, Span, spans_of, time_spent
 from waybook.cli.terminal.bars import PLAN_STYLES, STEP_STYLES, segmented_bar, status_counts
 from waybook.core.durations import format_age, format_duration
+from waybook.core.short_ids import short_id
 from waybook.plan.model import Step
 from waybook.plan.states import DONE_STEP, StepStatus
 
@@ -100,7 +101,7 @@ def plan_display(board: PlanDetail, frame: Viewport) -> RenderableType:
     foot = _foot(board, live=frame.live) if frame.foot and not frame.is_low else []
     rows = None if frame.height is None else frame.height - PLAN_FIXED_ROWS - len(foot)
     parts += [status_counts(board.progress.counts, inner), _steps(board, inner, rows, frame), *foot]
-    title = Text(f" waybook · {board.plan.id} ", style="dim")
+    title = Text(f" waybook · {short_id(board.plan.id)} ", style="dim")
     high = frame.height if frame.filled else None
     return Panel(Group(*parts), title=title, border_style="dim", width=frame.width, height=high)
 
@@ -224,7 +225,7 @@ def _matters(board: PlanDetail) -> list[Text]:
     if board.review is not None:
         summary = " ".join(board.review.summary.split())
         ask = Text.assemble(("! ", "bold magenta"), summary)
-        return [ask, Text(f"  decide: waybook review {board.plan.id}", style="dim")]
+        return [ask, Text(f"  decide: waybook review {short_id(board.plan.id)}", style="dim")]
     if board.plan.fail_reason:
         return [Text(f"✗ {board.plan.fail_reason}", style="red")]
     if board.stalled:

@@ -15,6 +15,7 @@ from waybook.cli.terminal.bars import PROGRESS_STYLES, RUN_STYLES, StatusStyle, 
 from waybook.cli.terminal.plan_board import Viewport, run_event_sentence
 from waybook.cli.terminal.run_report import BAR_STATUS, UNKNOWN
 from waybook.core.durations import format_age
+from waybook.core.short_ids import short_id
 from waybook.dag.model import ProgressStatus
 from waybook.dag.progress.report import StageReport, StepReport
 from waybook.plan.progress import percent
@@ -63,7 +64,7 @@ def run_display(board: RunDetail, frame: Viewport) -> RenderableType:
     rows = None if frame.height is None else frame.height - RUN_FIXED_ROWS - len(foot)
     is_expanded = rows is None
     parts += [_table(_window(list(_lines(board, is_expanded=is_expanded)), rows), inner), *foot]
-    title = Text(f" waybook · {board.run.id} ", style="dim")
+    title = Text(f" waybook · {short_id(board.run.id)} ", style="dim")
     high = frame.height if frame.filled else None
     return Panel(Group(*parts), title=title, border_style="dim", width=frame.width, height=high)
 
@@ -274,7 +275,7 @@ def _matters(board: RunDetail) -> list[Text]:
     slug = board.awaiting
     if slug is not None:
         ask = Text.assemble(("! ", "bold magenta"), f"{slug} is complete: what do you say to it?")
-        command = f'  waybook feedback {board.run.id} {slug} "…"'
+        command = f'  waybook feedback {short_id(board.run.id)} {slug} "…"'
         return [ask, Text(command, style="dim")]
     if board.state is RunState.CANCELLED:
         end = f"⊘ {board.run.cancelled_by} cancelled the run: {board.run.cancel_reason}"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from waybook.app.request.short_ids import usual_form
 from waybook.json_values import Body, Json
 
 #: Version of the JSON form; a hook ignores a state of another version.
@@ -19,6 +20,8 @@ MAX_TEXT_LENGTH: Final = 200
 #: Errors that mean that the caller does not hold the step of the call.
 NOT_HELD: Final = frozenset({"STALE_ATTEMPT", "NOT_FOUND", "INVALID_TRANSITION", "PLAN_TERMINAL"})
 IN_PROGRESS: Final = "in_progress"
+#: Fields that the state keeps as short ids.
+SHORTENED: Final = frozenset({"planId", "stepId"})
 
 Reply = Mapping[str, object]
 
@@ -332,10 +335,14 @@ def _text(body: Mapping[str, object], name: str) -> str | None:
 
 
 def _id(body: Mapping[str, object], name: str) -> str | None:
+    """Return an id or another short text; full ids of plans and steps become short ids.
+
+    The agent may pass either form, and replies have short ids.
+    """
     value = body.get(name)
     if not isinstance(value, str) or len(value) > MAX_TEXT_LENGTH or not value.strip():
         return None
-    return value
+    return usual_form(value) if name in SHORTENED else value
 
 
 def _number(body: Mapping[str, object], name: str) -> int | None:

@@ -21,6 +21,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ServerEvent
 
 from waybook.core.events import ChangeEvent
+from waybook.core.short_ids import short_id
 from waybook.store.driver.bus import Bus
 from waybook.transport.errors import Context, invalid_params
 from waybook.transport.gateway import ToolGateway
@@ -39,10 +40,16 @@ LIVE: Final = tuple(kind for kind in KINDS if kind.argument in {"planId", "runId
 
 
 def events_of(event: ChangeEvent) -> list[ServerEvent]:
-    """Return the MCP events for a change: updated resources, and the list if it changed."""
+    """Return the MCP events for a change: updated resources, and the list if it changed.
+
+    A resource has two addresses, with the short id and with the full id.
+    """
     about = f"{event.kind}Id"
     changed: list[ServerEvent] = [
-        ResourceUpdated(kind.uri.format(id=event.id)) for kind in LIVE if kind.argument == about
+        ResourceUpdated(kind.uri.format(id=resource_id))
+        for kind in LIVE
+        if kind.argument == about
+        for resource_id in (short_id(event.id), event.id)
     ]
     return [*changed, ResourcesListChanged()] if event.list_changed else changed
 

@@ -20,6 +20,7 @@ from waybook.app.queries.inbox import (
     runs_awaiting_feedback,
 )
 from waybook.app.request.caller import Answer
+from waybook.core.short_ids import IdKind
 from waybook.transport.errors import code_of
 from waybook.transport.http.dashboard.cards import (
     DecisionCard,
@@ -116,8 +117,10 @@ class DecisionHandler:
         too_late: bool = False,
     ) -> Response:
         """Render the card with the current state of the review."""
+        review_id = form.text("reviewId")
         seen = await read_review(
-            await self.page_context.request_context(request), form.text("reviewId")
+            await self.page_context.request_context(request),
+            await self.page_context.full_id(request, IdKind.REVIEW, review_id),
         )
         card = decided_card(seen, typed, too_late=too_late)
         return await respond(self.page_context, request, form, status, decision=card)
@@ -131,6 +134,7 @@ class FeedbackHandler:
         """Submit a person's feedback on a stage, which starts the next stage."""
         form = SubmittedForm(await read_form(request))
         run_id, slug, words = (form.text(name) for name in ("runId", "stageSlug", "feedback"))
+        run_id = await self.page_context.full_id(request, IdKind.RUN, run_id)
         stage = await read_pending_stage(
             await self.page_context.request_context(request), run_id, slug
         )

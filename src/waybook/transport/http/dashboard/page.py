@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
@@ -14,7 +14,9 @@ from waybook.app.queries.inbox import count_pending
 from waybook.app.request.caller import Answer, Caller, require_scope
 from waybook.app.request.layout_worker import DrawingJob, layout_cost
 from waybook.app.request.request_context import RequestContext
+from waybook.app.request.short_ids import full_id_of
 from waybook.core.decision_context import Scope
+from waybook.core.short_ids import IdKind, looks_like_short_id
 from waybook.dag.model import Dag
 from waybook.errors import WaybookError
 from waybook.transport.http.html.error_pages import error_page, wants_html
@@ -59,6 +61,16 @@ class PageContext:
         if self.dispatcher.retry_after(caller):
             self.dispatcher.require_capacity(caller, tool)
         return await self.dispatcher.dispatch(caller, tool, arguments)
+
+    async def full_id(self, request: Request, kind: IdKind, text: str) -> str:
+        """Return the full id of a short id in a path or a form; return other texts unchanged.
+
+        Raises:
+            NotFound: the short id is mistyped, or no object of this org has it.
+        """
+        if not looks_like_short_id(text):
+            return text
+        return await full_id_of(await self.request_context(request), kind, text, kind)
 
     async def run_layout(self, request: Request, dag: Dag, work: Callable[[], T]) -> T:
         """Compute a DAG map's layout, in a worker thread if the map is large, and return it.
@@ -153,11 +165,22 @@ async def respond(
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
-def with_error_pages(_: PageContext, endpoint: Endpoint) -> Endpoint:
-    """Return the HTTP endpoint wrapped so that errors are shown as an error page."""
+#: Parameters in the paths of pages that are ids, for which short ids are accepted.
+PATH_KINDS: Final = {"plan_id": IdKind.PLAN, "step_id": IdKind.STEP, "run_id": IdKind.RUN}
+
+
+def with_error_pages(page_context: PageContext, endpoint: Endpoint) -> Endpoint:
+    """Return the HTTP endpoint wrapped so that errors are shown as an error page.
+
+    The endpoint gets full ids, also if the path has short ids.
+    """
 
     async def shown(request: Request) -> Response:
         try:
+            for name in PATH_KINDS.keys() & request.path_params.keys():
+                request.path_params[name] = await page_context.full_id(
+                    request, PATH_KINDS[name], request.path_params[name]
+                )
             return await endpoint(request)
         except WaybookError as error:
             if not wants_html(request):

@@ -16,6 +16,7 @@ from waybook.app.queries.plans import (
     PlanPage,
     plan_summaries,
 )
+from waybook.core.short_ids import short_id
 from waybook.errors import InvalidInput
 from waybook.plan.states import PlanStatus
 from waybook.transport.http.dashboard.page import PageContext
@@ -136,7 +137,7 @@ def state_filters(query: PlanListQuery, page: PlanPage) -> list[StateFilter]:
 
 def resume_prompt(plan_id: str) -> str:
     """Return the prompt that makes an agent resume a plan."""
-    return RESUME_PLAN.text.format(planId=plan_id).strip()
+    return RESUME_PLAN.text.format(planId=short_id(plan_id)).strip()
 
 
 def _is_cut(name: str) -> bool:

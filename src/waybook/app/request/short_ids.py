@@ -1,0 +1,205 @@
+"""Short ids in the arguments of tools: the places where they occur, and their full ids.
+
+A tool sees full ids only. A text that is neither a full nor a short id is left as it is, for the
+tool to refuse.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeAlias, TypeVar, cast
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from waybook.app.request.request_context import RequestContext
+from waybook.core.short_ids import (
+    IdKind,
+    encode_key,
+    looks_like_short_id,
+    parse_short_id,
+    short_id,
+)
+from waybook.errors import NextCall, NotFound
+from waybook.store.driver.queries import is_id
+from waybook.store.short_ids import ShortIdCache, lookup_statement
+
+#: Arguments of tools that are ids, or lists of ids, of objects with short ids.
+ARGUMENT_KINDS: Final = {
+    "plan_id": IdKind.PLAN,
+    "step_id": IdKind.STEP,
+    "step_ids": IdKind.STEP,
+    "run_id": IdKind.RUN,
+    "job_id": IdKind.JOB,
+    "review_id": IdKind.REVIEW,
+}
+#: Kinds of parts of context packets that are named with an id, as `result:ID` in the argument
+#: `part`.
+PART_KINDS: Final = {
+    **dict.fromkeys(
+        ("title", "failReason", "dependsOn", "instructions", "resultSchema", "result"), IdKind.STEP
+    ),
+    **dict.fromkeys(("summary", "questions", "feedback"), IdKind.REVIEW),
+}
+NEXT_CALLS: Final = {
+    IdKind.RUN: NextCall("list_dags", {}, "see the DAGs and the runs there are"),
+    IdKind.JOB: NextCall("get_next_job", {}, "take a job"),
+}
+LIST_PLANS: Final = NextCall("list_active_plans", {}, "see the plans there are")
+
+#: Function that replaces an id. It takes the kind of the id, the name of its argument, and the id.
+Convert: TypeAlias = Callable[[IdKind, str, str], str]
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+def map_ids(args: ModelT, convert: Convert, at: str = "") -> ModelT:
+    """Return the arguments with `convert` applied to every id of an object with a short id."""
+    changed = {}
+    for name in args.model_fields_set:
+        value = getattr(args, name)
+        mapped = _map(name, value, convert, f"{at}{type(args).model_fields[name].alias}")
+        if mapped != value:
+            changed[name] = mapped
+    return args.model_copy(update=changed) if changed else args
+
+
+def _map(name: str, value: object, convert: Convert, at: str) -> object:
+    match value:
+        case str() if name == "part":
+            return convert_part(value, partial(_flip, convert, at))
+        case str() if name in ARGUMENT_KINDS:
+            return convert(ARGUMENT_KINDS[name], at, value)
+        case [str(), *_] if name in ARGUMENT_KINDS:
+            return [convert(ARGUMENT_KINDS[name], at, str(item)) for item in value]
+        case [BaseModel(), *_]:
+            items = cast("list[BaseModel]", value)
+            return [map_ids(item, convert, f"{at}.{n}.") for n, item in enumerate(items)]
+    return value
+
+
+def _flip(convert: Convert, at: str, kind: IdKind, text: str) -> str:
+    return convert(kind, at, text)
+
+
+def convert_part(part: str, convert: Callable[[IdKind, str], str]) -> str:
+    """Return the name of a part of a packet with its id replaced, if it has one.
+
+    >>> convert_part("result:1", lambda kind, text: f"{kind}-{text}")
+    'result:step-1'
+    """
+    name, _, text = part.partition(":")
+    kind = PART_KINDS.get(name)
+    return f"{name}:{convert(kind, text)}" if kind and text else part
+
+
+def with_short_ids(args: ModelT) -> ModelT:
+    """Return the arguments with short ids, so that both forms of an id are the same call."""
+    return map_ids(args, lambda _, __, text: usual_form(text))
+
+
+def usual_form(text: str) -> str:
+    """Return the short id of a full or short id in its usual spelling; other texts unchanged.
+
+    >>> usual_form(" 9Y79WG3E8X"), usual_form("00000000-0000-0000-0000-000000000000")
+    ('9y79wg3e8x', '9y79wg3e8x')
+    """
+    if is_id(text):
+        return short_id(text.lower())
+    key = parse_short_id(text)
+    return text if key is None else encode_key(key)
+
+
+async def with_full_ids(ctx: RequestContext, args: ModelT) -> ModelT:
+    """Return the arguments with full ids; ids that are not cached are read in one message.
+
+    Raises:
+        NotFound: an id is mistyped, or no object of this org has it.
+    """
+    named: list[tuple[IdKind, str, str]] = []
+
+    def collect(kind: IdKind, at: str, text: str) -> str:
+        if looks_like_short_id(text):
+            named.append((kind, at, text))
+        return text
+
+    map_ids(args, collect)
+    if not named:
+        return args
+    full_ids = await _look_up(ctx, {(kind, usual_form(text)) for kind, _, text in named})
+
+    def resolve(kind: IdKind, at: str, text: str) -> str:
+        if not looks_like_short_id(text):
+            return text
+        full_id = full_ids.get((kind, usual_form(text)))
+        if full_id is None:
+            raise id_not_found(kind, at, text)
+        return full_id
+
+    return map_ids(args, resolve)
+
+
+async def full_id_of(ctx: RequestContext, kind: IdKind, text: str, at: str) -> str:
+    """Return the full id of a short id; return any other text unchanged.
+
+    Raises:
+        NotFound: the short id is mistyped, or no object of this org has it.
+    """
+    if not looks_like_short_id(text):
+        return text
+    found = await find_full_id(ctx, text, kind)
+    if found is None:
+        raise id_not_found(kind, at, text)
+    return found
+
+
+async def find_full_id(ctx: RequestContext, text: str, *kinds: IdKind) -> str | None:
+    """Return the full id of a short id of one of these kinds, or None if there is no such id."""
+    if parse_short_id(text) is None:
+        return None
+    found = await _look_up(ctx, {(kind, usual_form(text)) for kind in kinds})
+    return next(iter(found.values()), None)
+
+
+async def _look_up(
+    ctx: RequestContext, wanted: set[tuple[IdKind, str]]
+) -> dict[tuple[IdKind, str], str]:
+    """Return the full ids of these short ids, from the cache or else from the database."""
+    org_id, cache = ctx.caller.org_id, ctx.services.short_ids
+    known = {
+        (kind, short): full_id
+        for kind, short in wanted
+        if (full_id := cache.get(org_id, kind, short)) is not None
+    }
+    missing = defaultdict(set)
+    for kind, short in wanted - known.keys():
+        if (key := parse_short_id(short)) is not None:
+            missing[kind].add(key)
+    if missing:
+        statements = [lookup_statement(kind, keys) for kind, keys in missing.items()]
+        for kind, rows in zip(missing, await ctx.read(*statements), strict=True):
+            known |= {(kind, cache.add(org_id, kind, row.id)): row.id for row in rows}
+    return known
+
+
+def id_not_found(kind: IdKind, at: str, text: str) -> NotFound:
+    """Return the error for a short id that no object of the org has."""
+    return NotFound(
+        f"{at}: there is no {kind} {text.strip()!r} here, or a character is mistyped; copy the id "
+        "from a reply",
+        next_call=NEXT_CALLS.get(kind, LIST_PLANS),
+        argument=at,
+    )
+
+
+def logged_step_id(org_id: UUID, cache: ShortIdCache, *named: object) -> str | None:
+    """Return the full id of the first of these values that names a step, else None.
+
+    A short id is in the cache, because the call that named it looked it up.
+    """
+    for text in named:
+        if isinstance(text, str):
+            is_full = is_id(text)
+            full_id = text.lower() if is_full else cache.get(org_id, IdKind.STEP, usual_form(text))
+            if full_id is not None:
+                return full_id
+    return None

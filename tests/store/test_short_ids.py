@@ -1,0 +1,73 @@
+"""Keys of short ids: equal in Python and SQL, unique in an org, and found through their index."""
+
+from uuid import UUID
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from full_ids import TABLES, full_id
+from org_env import OrgEnv
+from postgres_servers import ServerDatabase
+from waybook.core.short_ids import IdKind, encode_key, parse_short_id, short_key
+from waybook.store.driver.queries import new_id
+from waybook.store.short_ids import ShortIdCache, lookup_statement
+
+ORG = UUID(int=1)
+
+
+@settings(max_examples=20)
+@given(uuids=st.lists(st.uuids(), min_size=50, max_size=50))
+def test_app_short_key_equals_python_function(
+    module_place: ServerDatabase, uuids: list[UUID]
+) -> None:
+    with psycopg.connect(module_place.admin_dsn) as admin:
+        rows = admin.execute(
+            "select app_short_key(id) from unnest(%s::uuid[]) with ordinality u (id, n) order by n",
+            (uuids,),
+        ).fetchall()
+    assert [row[0] for row in rows] == [short_key(str(uuid)) for uuid in uuids]
+
+
+async def test_lookup_statement_finds_row_of_own_org_only(world: OrgEnv) -> None:
+    plan = await world.agent.plan()
+    key = parse_short_id(plan["planId"])
+    assert key is not None
+    statement = lookup_statement(IdKind.PLAN, [key, key + 1])
+    (ours,) = await world.database.read_org(world.agent.org_id, statement)
+    (theirs,) = await world.database.read_org(world.other_org.org_id, statement)
+    assert [(row.id, row.short_key) for row in ours] == [(full_id(plan["planId"]), key)]
+    assert theirs == []
+
+
+@pytest.mark.parametrize("kind", IdKind)
+async def test_lookup_statement_uses_index_on_key(world: OrgEnv, kind: IdKind) -> None:
+    """Under row-level security a function of a column would be filtered row by row."""
+    text = str(lookup_statement(kind, [1])).replace("$1", "'{1,2}'")
+    table = TABLES[kind]
+    async with world.database.org_transaction(world.agent.org_id) as tx:
+        await tx.send("set local enable_seqscan = off")
+        (rows,) = await tx.send(f"explain {text}")
+    explained = "\n".join(row[0] for row in rows)
+    assert f"{table}_short_key" in explained
+    condition = next(line for line in explained.splitlines() if "Index Cond" in line)
+    assert "short_key" in condition, explained
+
+
+def test_short_id_cache_full_drops_oldest_entry() -> None:
+    cache, ids = ShortIdCache(most=2), [new_id() for _ in range(3)]
+    shorts = [cache.add(ORG, IdKind.STEP, full) for full in ids]
+    assert [cache.get(ORG, IdKind.STEP, short) for short in shorts] == [None, *ids[1:]]
+
+
+def test_short_id_cache_entry_of_other_org_or_kind_is_not_returned() -> None:
+    cache, full = ShortIdCache(), new_id()
+    short = cache.add(ORG, IdKind.STEP, full.upper())
+    assert cache.get(ORG, IdKind.STEP, short) == full
+    assert cache.get(UUID(int=2), IdKind.STEP, short) is None
+    assert cache.get(ORG, IdKind.PLAN, short) is None
+
+
+def test_encode_key_largest_key_has_nine_digits() -> None:
+    assert encode_key(31**9 - 1)[:9] == 9 * "z"
