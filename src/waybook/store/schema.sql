@@ -18,6 +18,12 @@ CREATE OR REPLACE FUNCTION public.app_secret_hash()
  STABLE PARALLEL SAFE
 RETURN decode(NULLIF(current_setting('app.secret_hash'::text, true), ''::text), 'hex'::text);
 
+CREATE OR REPLACE FUNCTION public.app_short_key(id uuid)
+ RETURNS bigint
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE STRICT
+RETURN ((((('x'::text || encode(SUBSTRING(sha256(uuid_send(id)) FROM 1 FOR 8), 'hex'::text)))::bit(64))::bigint & '9223372036854775807'::bigint) % '26439622160671'::bigint);
+
 CREATE OR REPLACE FUNCTION public.app_transaction()
  RETURNS bigint
  LANGUAGE sql
@@ -288,6 +294,7 @@ create table job (
   part integer not null,
   document_id uuid,
   counted boolean not null,
+  short_key bigint not null generated always as (app_short_key(id)) stored,
   constraint job_pkey PRIMARY KEY (org_id, id),
   constraint job_org_id_run_id_stage_slug_fkey FOREIGN KEY (org_id, run_id, stage_slug) REFERENCES stage_run(org_id, run_id, stage_slug),
   constraint job_attempt_check CHECK ((attempt >= 0)),
@@ -303,6 +310,7 @@ CREATE INDEX job_holder ON public.job USING btree (org_id, held_by, held_session
 CREATE INDEX job_of_run ON public.job USING btree (org_id, run_id);
 CREATE INDEX job_open ON public.job USING btree (org_id, run_id, rank, id) WHERE ((completed_at IS NULL) AND (job_type <> 'RENDER'::text));
 CREATE INDEX job_open_for_model ON public.job USING btree (org_id, run_id, model, rank, id) WHERE ((completed_at IS NULL) AND (job_type <> 'RENDER'::text));
+CREATE UNIQUE INDEX job_short_key ON public.job USING btree (org_id, short_key);
 CREATE INDEX job_to_render ON public.job USING btree (org_id, run_id, id) WHERE ((completed_at IS NULL) AND (job_type = 'RENDER'::text));
 alter table job enable row level security;
 alter table job force row level security;
@@ -523,12 +531,14 @@ create table plan (
   updated_at timestamp with time zone not null,
   usage json,
   budget json,
+  short_key bigint not null generated always as (app_short_key(id)) stored,
   constraint plan_pkey PRIMARY KEY (org_id, id),
   constraint plan_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),
   constraint plan_check CHECK (((completed_at IS NOT NULL) = (status = ANY (ARRAY['completed'::text, 'failed'::text])))),
   constraint plan_status_check CHECK ((status = ANY (ARRAY['planning'::text, 'executing'::text, 'awaiting_review'::text, 'stalled'::text, 'completed'::text, 'failed'::text])))
 ) with (fillfactor=85);
 CREATE INDEX plan_open ON public.plan USING btree (org_id, id) WHERE (completed_at IS NULL);
+CREATE UNIQUE INDEX plan_short_key ON public.plan USING btree (org_id, short_key);
 alter table plan enable row level security;
 alter table plan force row level security;
 create policy tenant on plan as permissive for all to public
@@ -593,6 +603,7 @@ create table plan_step (
   max_attempts smallint,
   silent_holders smallint,
   copied_from uuid,
+  short_key bigint not null generated always as (app_short_key(id)) stored,
   constraint plan_step_pkey PRIMARY KEY (org_id, id),
   constraint plan_step_org_id_plan_id_step_order_key UNIQUE (org_id, plan_id, step_order) DEFERRABLE INITIALLY DEFERRED,
   constraint plan_step_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id),
@@ -604,6 +615,7 @@ create table plan_step (
   constraint plan_step_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'in_progress'::text, 'awaiting_input'::text, 'completed'::text, 'skipped'::text, 'failed'::text]))),
   constraint plan_step_step_order_check CHECK ((step_order >= 1))
 ) with (fillfactor=85);
+CREATE UNIQUE INDEX plan_step_short_key ON public.plan_step USING btree (org_id, short_key);
 alter table plan_step enable row level security;
 alter table plan_step force row level security;
 create policy tenant on plan_step as permissive for all to public
@@ -651,6 +663,7 @@ create table review (
   decided_via text,
   requested_as text,
   decided_as text,
+  short_key bigint not null generated always as (app_short_key(id)) stored,
   constraint review_pkey PRIMARY KEY (org_id, id),
   constraint review_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id),
   constraint review_check CHECK (((decision IS NULL) = (decided_at IS NULL))),
@@ -658,6 +671,7 @@ create table review (
 );
 CREATE UNIQUE INDEX review_open ON public.review USING btree (org_id, plan_id) WHERE (decision IS NULL);
 CREATE INDEX review_plan ON public.review USING btree (org_id, plan_id, requested_at);
+CREATE UNIQUE INDEX review_short_key ON public.review USING btree (org_id, short_key);
 alter table review enable row level security;
 alter table review force row level security;
 create policy tenant on review as permissive for all to public
@@ -681,6 +695,7 @@ create table run (
   cancel_reason text,
   copied_from uuid,
   copied_seq integer,
+  short_key bigint not null generated always as (app_short_key(id)) stored,
   constraint run_pkey PRIMARY KEY (org_id, id),
   constraint run_org_id_dag_slug_dag_version_fkey FOREIGN KEY (org_id, dag_slug, dag_version) REFERENCES dag_definition(org_id, slug, version),
   constraint run_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),
@@ -689,6 +704,7 @@ create table run (
   constraint run_ends_once CHECK (((cancelled_at IS NULL) OR (completed_at IS NULL))),
   constraint run_origin_whole CHECK (((copied_from IS NULL) = (copied_seq IS NULL)))
 ) with (fillfactor=85);
+CREATE UNIQUE INDEX run_short_key ON public.run USING btree (org_id, short_key);
 alter table run enable row level security;
 alter table run force row level security;
 create policy tenant on run as permissive for all to public

@@ -50,7 +50,7 @@ class StepArgument(Nested):
         description="sources to store",
     )
     max_attempts: int | None = Field(
-        default=None, ge=1, le=MAX_ATTEMPTS, description="workers that may fall silent"
+        default=None, ge=1, le=MAX_ATTEMPTS, description="silent workers until it fails"
     )
     #: Published with the steps that are added later; a new plan has its own list of conditions.
     branching_conditions: SkipJsonSchema[LenientJson[list["StepConditionArgument"]] | None] = None
@@ -81,10 +81,6 @@ AddedSteps = Annotated[
                 "properties": {
                     "stepType": {"type": "string", "description": "as in a new plan"},
                     "instructions": {"type": "string", "description": "what to do"},
-                    "branchingConditions": {
-                        "type": "string",
-                        "description": "JSON array, as in a new plan",
-                    },
                 },
                 "required": ["stepType", "instructions"],
             },
@@ -95,10 +91,12 @@ AddedSteps = Annotated[
 
 class ActionParams(Nested):
     target_step_order: int | None = Field(default=None, description="for skip_to")
-    steps: AddedSteps | None = Field(default=None, description="for add_steps")
-    from_step_order: int | None = Field(default=None, description="for repeat; default: this step")
+    steps: AddedSteps | None = Field(
+        default=None, description="for add_steps; may have branchingConditions"
+    )
+    from_step_order: int | None = Field(default=None, description="for repeat; default: same step")
     max: int | None = Field(default=None, description="for repeat")
-    reason: Line | None = Field(default=None, description="for fail, repeat")
+    reason: Line | None = Field(default=None, description="why")
 
 
 class StepConditionArgument(Nested):

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.request.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.arguments import (
@@ -72,8 +73,9 @@ class ModifyPlan(MutatingArguments):
         min_length=1, max_length=50, description="in order"
     )
     modification_rationale: Line | None = Field(default=None, description="why")
-    expected_revision: int | None = Field(default=None, description="refuse if it differs")
-    dry_run: bool = Field(default=False, description="only check")
+    #: Not published: for programs that change a plan, and for pages.
+    expected_revision: SkipJsonSchema[int | None] = None
+    dry_run: SkipJsonSchema[bool] = False
 
 
 async def modify_plan(ctx: RequestContext, args: ModifyPlan) -> ToolReply:

@@ -173,9 +173,8 @@ TOOL = Tool(
     name="submit_step_result",
     title="Submit a step's result",
     description=(
-        "Complete the step you took. takeNext: the reply is the next step, as from get_next_step; "
-        "else call get_next_step. STALE_ATTEMPT: another worker took over; your result is stored "
-        "but does not count."
+        "Complete the step you took; then call get_next_step, or with takeNext the reply is the "
+        "next step. STALE_ATTEMPT: another worker took over; your result does not count."
     ),
     arguments=SubmitStepResult,
     output_schema=output_schema(planStatus="string"),
