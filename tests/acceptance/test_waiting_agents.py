@@ -16,6 +16,7 @@ from typing import Any
 import httpx2
 
 from embedded_postgres.data_directories import make_data_directory
+from transport.messages import make_request, modern_headers
 from waybook.client import Client
 
 AGENTS = 64
@@ -23,7 +24,6 @@ WAITING = 1_000
 BATCH = 50
 MAX_MEMORY_MB = 50
 SECONDS = 300
-HEADERS = {"accept": "application/json", "mcp-protocol-version": "2025-11-25"}
 
 
 @contextmanager
@@ -120,16 +120,19 @@ def resident_mb(process_id: int) -> float:
 @asynccontextmanager
 async def waiting_calls(address: str, plan_id: str, count: int) -> AsyncIterator[None]:
     """Keep this many calls waiting in the block."""
-    limits = httpx2.Limits(max_connections=None)
+    limits, headers = (
+        httpx2.Limits(max_connections=None),
+        modern_headers("tools/call", "get_next_step"),
+    )
     async with httpx2.AsyncClient(trust_env=False, timeout=120, limits=limits) as http:
 
         async def wait() -> None:
             arguments = {"planId": plan_id, "waitSeconds": 55}
-            params = {"name": "get_next_step", "arguments": arguments}
-            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            message = make_request("tools/call", name="get_next_step", arguments=arguments)
             while True:  # on a busy machine, the calls may take longer than one wait
-                reply = await http.post(f"{address}/mcp", headers=HEADERS, json=message)
-                assert reply.json()["result"]["structuredContent"]["retryAfterSeconds"] == 1
+                reply = await http.post(f"{address}/mcp", headers=headers, content=message)
+                result = reply.json()["result"]
+                assert "BUSY" in str(result) or result["structuredContent"]["retryAfterSeconds"]
 
         tasks: list[asyncio.Task[None]] = []
         for _ in range(0, count, BATCH):
