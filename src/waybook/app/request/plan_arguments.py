@@ -170,7 +170,7 @@ class UsageFields(Nested):
     input_tokens: Tokens | None = Field(default=None, description="tokens")
     output_tokens: Tokens | None = Field(default=None, description="tokens")
     cost_usd: Dollars | None = Field(default=None, description="US dollars")
-    model: Name | None = Field(default=None, description="model")
+    model: SkipJsonSchema[Name | None] = None
 
 
 class BudgetFields(Nested):
@@ -183,9 +183,7 @@ class BudgetFields(Nested):
 
 
 UsageArgument = Annotated[LenientJson[UsageFields] | None, Field(description="cost, if known")]
-BudgetArgument = Annotated[
-    LenientJson[BudgetFields] | None, Field(description="limit for the whole plan")
-]
+BudgetArgument = Annotated[LenientJson[BudgetFields] | None, Field(description="limit")]
 
 
 def to_usage(fields: UsageFields | None) -> Usage | None:

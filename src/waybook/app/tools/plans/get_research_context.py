@@ -49,9 +49,7 @@ class GetResearchContext(SessionArguments):
     plan_id: PlanIdField
     since: int | None = Field(default=None, ge=0, description="seq of an earlier reply: only news")
     #: Not published, to keep the tool list short; replies suggest it where it helps.
-    budget_tokens: SkipJsonSchema[int | None] = Field(
-        default=None, ge=MIN_TOKENS, le=MAX_TOKENS
-    )
+    budget_tokens: SkipJsonSchema[int | None] = Field(default=None, ge=MIN_TOKENS, le=MAX_TOKENS)
     detail: DetailField = False
     # The published schema does not contain these arguments. An agent gets them from a reply, in the
     # next call that the reply suggests.

@@ -37,9 +37,7 @@ LISTS = ("feedback", "failures", "soFar", "earlierResults", "artifacts")
 class GetStepContext(ReadArguments):
     step_id: StepIdField
     #: Not published, to keep the tool list short; replies suggest it where it helps.
-    budget_tokens: SkipJsonSchema[int | None] = Field(
-        default=None, ge=MIN_TOKENS, le=MAX_TOKENS
-    )
+    budget_tokens: SkipJsonSchema[int | None] = Field(default=None, ge=MIN_TOKENS, le=MAX_TOKENS)
     # The published schema does not contain these arguments. An agent gets them from a reply, in the
     # next call that the reply suggests.
     part: SkipJsonSchema[Id | None] = None

@@ -61,7 +61,8 @@ class ModificationArgument(Nested):
     )
     instructions: Text | None = Field(default=None, description="new instructions")
     reason: Line | None = Field(default=None, description="for fail_step, cancel_plan")
-    retry: bool | None = Field(default=None, description="try again")
+    #: Not published: `retry_step` after `fail_step` does the same.
+    retry: SkipJsonSchema[bool | None] = None
     branching_conditions: StepConditions | None = Field(
         default=None, description="JSON array for set_conditions"
     )
