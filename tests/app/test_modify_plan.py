@@ -22,6 +22,16 @@ def ids(reply: Body) -> list[str]:
     return [step["stepId"] for step in reply["steps"]]
 
 
+async def test_modify_plan_that_rewrites_and_removes_step_removes_it(
+    agent: AgentClient,
+) -> None:
+    plan = await agent.plan(2)
+    a, b = plan["stepIds"]
+    rewriting = {"action": "update_step_instructions", "stepId": b, "instructions": "Better."}
+    reply = await modify(agent, plan, rewriting, {"action": "remove_step", "stepId": b})
+    assert ids(reply) == [a]
+
+
 async def test_add_steps_inserts_at_requested_position_and_returns_new_steps(
     agent: AgentClient,
 ) -> None:

@@ -99,6 +99,7 @@ def nothing_follows_the_end(before: Plan, decision: Decision[object]) -> None:
 
 def every_change_has_an_entry(before: Plan, decision: Decision[object]) -> None:
     assert decision.plan.seq == before.seq + len(decision.entries)
+    assert set(decision.touched) <= {step.id for step in decision.plan.steps}
     if not decision.entries:
         assert decision.plan == before
 

@@ -231,8 +231,10 @@ class Draft:
     def remove_step(self, step_id: StepId) -> None:
         """Remove a step and its conditions, and renumber the other steps.
 
-        The step is also removed from the dependencies of other steps.
+        The step is also removed from the dependencies of other steps, and a heartbeat that the same
+        call recorded for it is dropped.
         """
+        self._touched = [touched for touched in self._touched if touched != step_id]
         for other in [s for s in self.plan.steps if step_id in s.depends_on]:
             left = tuple(before for before in other.depends_on if before != step_id)
             self.set_step(other.id, depends_on=left)
