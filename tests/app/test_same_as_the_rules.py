@@ -8,6 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -56,7 +57,7 @@ from waybook.plan.progress import detect_stall
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.settle import is_new_session, resume_session
 from waybook.plan.states import StepStatus
-from waybook.plan.submit import Submission, submit
+from waybook.plan.submit import Submission, submit, submit_and_take_next
 from waybook.store.driver import queries
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
@@ -70,6 +71,13 @@ T = TypeVar("T")
 SESSIONS = st.sampled_from([None, "a", "b"])
 USERS = st.sampled_from(["ann", "bob"])
 PLACES = st.integers(0, 5)
+LOOK = "Look it up."
+#: Kinds of modifications. A cancelled plan ends a test early, so the others are more frequent.
+MODIFICATIONS = (
+    *("add", "remove", "reverse", "rewrite", "fail", "again", "retry") * 2,
+    *("add_repeat", "conditions", "no_conditions") * 2,
+    "cancel",
+)
 STATUS_OF = {
     StepReady: "step_ready",
     PlanComplete: "plan_complete",
@@ -153,30 +161,31 @@ class SameAsTheRules(RuleBasedStateMachine):
 
     # Hypothesis rules that make the calls.
 
-    @initialize(steps=st.integers(1, 4), branch=st.sampled_from([None, *BranchAction]))
-    def begin(self, steps: int, branch: BranchAction | None) -> None:
-        new_step = NewStep(type=StepType.SEARCH, instructions="Look it up.")
-        args: Body = {"name": "P", "researchQuestion": "Q?", "steps": [make_step()] * steps}
+    @initialize(
+        steps=st.integers(1, 4),
+        branch=st.sampled_from([None, *BranchAction]),
+        depends=st.booleans(),
+        holders=st.sampled_from([None, 1, 2]),
+    )
+    def begin(
+        self, steps: int, branch: BranchAction | None, *, depends: bool, holders: int | None
+    ) -> None:
+        """Create a plan; if `depends`, its last step depends on its first step."""
+        body = make_step(LOOK, **({} if holders is None else {"maxAttempts": holders}))
+        bodies = [body] * steps
+        new_step = NewStep(type=StepType.SEARCH, instructions=LOOK, max_attempts=holders)
+        new_steps = [new_step] * steps
+        if depends and steps > 1:
+            bodies[-1] = {**body, "dependsOn": [1]}
+            new_steps[-1] = replace(new_step, depends_on=(1,))
+        args: Body = {"name": "P", "researchQuestion": "Q?", "steps": bodies}
         conditions: tuple[NewCondition, ...] = ()
         if branch:
-            adding = branch is BranchAction.ADD_STEPS
-            params: Body = {"targetStepOrder": steps} if branch is BranchAction.SKIP_TO else {}
-            if adding:
-                params["steps"] = [make_step()]
-            condition = {"afterStepOrder": 1, "conditionExpression": "result == 'branch'"}
-            branching_condition = {**condition, "ifTrueAction": str(branch), "actionParams": params}
-            args["branchingConditions"] = [branching_condition]
-            conditions = (
-                NewCondition(
-                    after_step_order=1,
-                    expression="result == 'branch'",
-                    action=branch,
-                    target_step_order=params.get("targetStepOrder"),
-                    steps=(new_step,) if adding else (),
-                ),
-            )
+            wire, condition = make_branch(branch, target=steps)
+            args["branchingConditions"] = [{"afterStepOrder": 1, **wire}]
+            conditions = (replace(condition, after_step_order=1),)
         new = NewPlan(
-            name="P", research_question="Q?", steps=(new_step,) * steps, conditions=conditions
+            name="P", research_question="Q?", steps=tuple(new_steps), conditions=conditions
         )
         who = ("ann", None, Channel.MCP)
         self.both(who, ("create_research_plan", args), lambda moment: create(new, moment))
@@ -188,10 +197,7 @@ class SameAsTheRules(RuleBasedStateMachine):
             ("get_next_step", {"planId": self.plan.id, "another": another}),
             lambda moment: next_step(self.plan, moment, another=another),
         )
-        assert body["status"] == STATUS_OF[type(reply)]
-        if isinstance(reply, StepReady):
-            assert (full_id(body["stepId"]), body["attempt"]) == (reply.step.id, reply.step.attempt)
-            assert body.get("resumed", False) == reply.resumed
+        check_taken(body, reply)
 
     @precondition(lambda self: self.plan.steps)
     @rule(
@@ -200,9 +206,17 @@ class SameAsTheRules(RuleBasedStateMachine):
         place=PLACES,
         attempt=st.sampled_from([None, 0, 0, 1]),
         result=st.sampled_from(["found", "branch", ""]),
+        take_next=st.booleans(),
     )
     def submit(
-        self, user: str, session: str | None, place: int, attempt: int | None, result: str
+        self,
+        user: str,
+        session: str | None,
+        place: int,
+        attempt: int | None,
+        result: str,
+        *,
+        take_next: bool,
     ) -> None:
         step = self.plan.step(self.step_id(place))
         sent_attempt = None if attempt is None else step.attempt + attempt
@@ -210,14 +224,18 @@ class SameAsTheRules(RuleBasedStateMachine):
         args = {"stepId": step.id, "resultSummary": result, "attempt": sent_attempt, "usage": took}
         usage = Usage(input_tokens=3, cost_micros=100_000) if took else None
         submission = Submission(result_summary=result, attempt=sent_attempt, usage=usage)
+        rule_ = submit_and_take_next if take_next else submit
         body, done = self.both(
             (user, session, Channel.MCP),
-            ("submit_step_result", args),
-            lambda moment: submit(self.plan, step.id, submission, moment),
+            ("submit_step_result", {**args, "takeNext": take_next}),
+            lambda moment: rule_(self.plan, step.id, submission, moment),
         )
         if done:
-            assert body["planStatus"] == self.plan.status
-            assert body["stepStatus"] == done.step.status
+            submitted = body["submitted"] if take_next else body
+            assert submitted["planStatus"] == self.plan.status
+            assert submitted["stepStatus"] == done.step.status
+            if take_next:
+                check_taken(body, done.following)
 
     @precondition(lambda self: self.plan.steps)
     @rule(user=USERS, session=SESSIONS, place=PLACES, result=st.sampled_from([None, "branch"]))
@@ -251,7 +269,7 @@ class SameAsTheRules(RuleBasedStateMachine):
         session=SESSIONS,
         chosen=st.lists(
             st.tuples(
-                st.sampled_from(["add", "remove", "reverse", "rewrite", "fail", "again", "retry"]),
+                st.sampled_from(MODIFICATIONS),
                 PLACES,
             ),
             min_size=1,
@@ -273,11 +291,25 @@ class SameAsTheRules(RuleBasedStateMachine):
     def modification(self, kind: str, place: int) -> tuple[Body, rules.Modification]:
         step_id = self.step_id(place)
         named = {"stepId": step_id}
-        new = NewStep(type=StepType.SEARCH, instructions="Look it up.")
+        new = NewStep(type=StepType.SEARCH, instructions=LOOK)
+        wire, condition = make_branch(BranchAction.REPEAT, target=1)
         turned = tuple(step.id for step in reversed(self.plan.steps))
         adding = {"action": "add_steps", "steps": [make_step()], "insertAfterOrder": place}
         kinds: dict[str, tuple[Body, rules.Modification]] = {
             "add": (adding, rules.AddSteps((new,), place)),
+            "add_repeat": (
+                {**adding, "steps": [make_step(branchingConditions=[wire])]},
+                rules.AddSteps((replace(new, conditions=(condition,)),), place),
+            ),
+            "conditions": (
+                {"action": "set_conditions", **named, "branchingConditions": [wire]},
+                rules.SetConditions(step_id, (condition,)),
+            ),
+            "no_conditions": (
+                {"action": "set_conditions", **named, "branchingConditions": []},
+                rules.SetConditions(step_id, ()),
+            ),
+            "cancel": ({"action": "cancel_plan", "reason": "no use"}, rules.CancelPlan("no use")),
             "remove": ({"action": "remove_step", **named}, rules.RemoveStep(step_id)),
             "reverse": (
                 {"action": "reorder_steps", "stepIds": list(turned)},
@@ -346,6 +378,42 @@ class SameAsTheRules(RuleBasedStateMachine):
             assert stored.get(entity, {}) == expected.get(entity, {})
         for review_id, row in expected.get("review", {}).items():
             assert stored["review"][review_id] == row
+
+
+def make_branch(action: BranchAction, *, target: int) -> tuple[Body, NewCondition]:
+    """Return a condition as a tool argument, without its step, and as the plan rules take it."""
+    params: Body = {}
+    steps: tuple[NewStep, ...] = ()
+    if action is BranchAction.SKIP_TO:
+        params["targetStepOrder"] = target
+    if action is BranchAction.REPEAT:
+        params |= {"fromStepOrder": 1, "max": 2}
+    if action is BranchAction.ADD_STEPS:
+        inner, inner_condition = make_branch(BranchAction.REPEAT, target=target)
+        params["steps"] = [make_step(branchingConditions=[inner])]
+        added = NewStep(type=StepType.SEARCH, instructions=LOOK, conditions=(inner_condition,))
+        steps = (added,)
+    expression = "result == 'branch'"
+    condition = NewCondition(
+        expression=expression,
+        action=action,
+        target_step_order=params.get("targetStepOrder"),
+        from_step_order=params.get("fromStepOrder"),
+        max_repeats=params.get("max"),
+        steps=steps,
+    )
+    wire = {"conditionExpression": expression, "ifTrueAction": str(action), "actionParams": params}
+    return wire, condition
+
+
+def check_taken(body: Body, reply: object) -> None:
+    """Check that a reply of the dispatcher gives the same step as the reply of the rules."""
+    assert isinstance(reply, tuple(STATUS_OF))
+    assert body["status"] == STATUS_OF[type(reply)]
+    if isinstance(reply, StepReady):
+        assert (full_id(body["stepId"]), body["attempt"]) == (reply.step.id, reply.step.attempt)
+        assert body.get("resumed", False) == reply.resumed
+        assert ("takenOver" in body) == (reply.replaced is not None)
 
 
 def _code(answer: Answer) -> str | None:
