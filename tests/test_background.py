@@ -42,7 +42,7 @@ class Turns:
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-async def test_repeat_after_error_continues_and_logs_no_second_traceback(
+async def test_background_loop_continues_after_errors_without_a_second_traceback(
     alone: OrgEnv, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
     services, turns, seen = alone.dispatcher.services, Turns(error, error, error), []
@@ -63,7 +63,7 @@ async def test_repeat_after_error_continues_and_logs_no_second_traceback(
     assert len(traced) == (0 if isinstance(error, Unavailable) else 1)
 
 
-async def test_repeat_canceled_during_work_or_pause_raises_cancelled_error(alone: OrgEnv) -> None:
+async def test_background_loop_can_be_canceled_during_work_or_pause(alone: OrgEnv) -> None:
     services, begun = alone.dispatcher.services, asyncio.Event()
 
     async def turn() -> None:
@@ -99,7 +99,7 @@ LOOPS: dict[str, tuple[str, Loop]] = {
 
 
 @pytest.mark.parametrize("name", LOOPS)
-async def test_background_loop_unexpected_error_continues_with_next_iteration(
+async def test_every_background_loop_continues_after_an_unexpected_error(
     alone: OrgEnv, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     services, (target, loop) = alone.dispatcher.services, LOOPS[name]
@@ -116,7 +116,7 @@ async def test_background_loop_unexpected_error_continues_with_next_iteration(
     assert turns.errors == []
 
 
-def test_loop_health_check_repeated_failures_has_state_fail(alone: OrgEnv) -> None:
+def test_health_check_fails_after_repeated_failures_of_a_background_loop(alone: OrgEnv) -> None:
     loops = alone.dispatcher.services.loops
     assert [check.state for check in about_loops(loops)] == [CheckState.OK]
     loops.note_failure("rendering", RuntimeError("password=hunter2hunter2"))
@@ -128,7 +128,7 @@ def test_loop_health_check_repeated_failures_has_state_fail(alone: OrgEnv) -> No
     assert [check.state for check in about_loops(loops)] == [CheckState.FAIL]
 
 
-async def test_work_in_every_org_first_org_fails_still_processes_other_orgs(
+async def test_background_work_continues_in_other_orgs_if_the_first_org_fails(
     own_world: OrgEnv,
 ) -> None:
     services, seen = own_world.dispatcher.services, list[UUID]()
@@ -145,7 +145,7 @@ async def test_work_in_every_org_first_org_fails_still_processes_other_orgs(
     assert len(seen) > 1
 
 
-def test_loop_health_check_does_not_show_third_party_error_text(alone: OrgEnv) -> None:
+def test_health_check_of_loops_does_not_show_third_party_error_texts(alone: OrgEnv) -> None:
     loops = alone.dispatcher.services.loops
     loops.note_failure("work", psycopg.errors.UniqueViolation("Key (slug)=(acme) already exists"))
     (finding,) = about_loops(loops)

@@ -24,7 +24,7 @@ def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "noted"
 
 
-def test_network_guard_external_connection_is_recorded_and_refused(noted: Path) -> None:
+def test_network_guard_records_and_refuses_connections_to_other_machines(noted: Path) -> None:
     with pytest.raises(OSError, match="beyond this machine"):
         socket.create_connection((UNREACHABLE, 9), 1)
     with pytest.raises(OSError, match="beyond this machine"):
@@ -45,7 +45,7 @@ def test_network_guard_applies_to_subprocesses(noted: Path) -> None:
     assert UNREACHABLE in noted.read_text()
 
 
-def test_network_guard_caught_connection_error_still_fails_test(noted: Path) -> None:
+def test_network_guard_fails_a_test_that_catches_the_connection_error(noted: Path) -> None:
     noted.touch()
     fail_on_network_use(noted)
     with suppress(OSError):
@@ -62,7 +62,7 @@ def test_network_guard_caught_connection_error_still_fails_test(noted: Path) -> 
         *("/run/socket", b"/run/socket", "\0abstract", None, "localhost", b"127.0.0.1", (0, 0)),
     ],
 )
-def test_network_guard_local_address_is_local(address: object) -> None:
+def test_network_guard_treats_a_local_address_as_local(address: object) -> None:
     assert is_local_address(address)
 
 
@@ -73,7 +73,7 @@ def test_network_guard_local_address_is_local(address: object) -> None:
         *("example.org", b"example.org", "localhost.example.org", ("::", 1)),
     ],
 )
-def test_network_guard_external_address_is_not_local(address: object) -> None:
+def test_network_guard_does_not_treat_an_external_address_as_local(address: object) -> None:
     assert not is_local_address(address)
 
 

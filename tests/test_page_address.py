@@ -38,7 +38,7 @@ def make_claim(settings: Settings) -> Iterator[Callable[[], PageClaim]]:
         claim.close()
 
 
-def test_page_claim_is_held_by_one_process_until_closed(
+def test_dashboard_claim_is_held_by_a_single_process_until_closed(
     make_claim: Callable[[], PageClaim],
 ) -> None:
     first, second = make_claim(), make_claim()
@@ -50,7 +50,7 @@ def test_page_claim_is_held_by_one_process_until_closed(
     assert second.try_take()
 
 
-def test_current_base_url_is_recorded_url_while_claim_is_held(
+def test_base_url_is_the_recorded_url_while_the_dashboard_claim_is_held(
     settings: Settings, make_claim: Callable[[], PageClaim]
 ) -> None:
     claim = make_claim()
@@ -65,7 +65,7 @@ def test_current_base_url_is_recorded_url_while_claim_is_held(
     assert make_claim().last_port == 4321
 
 
-def test_page_record_is_private_to_owner(
+def test_file_with_the_dashboard_address_is_private_to_the_owner(
     settings: Settings, make_claim: Callable[[], PageClaim]
 ) -> None:
     make_claim().record(URL)
@@ -79,7 +79,7 @@ def test_page_record_is_private_to_owner(
     "content",
     ["", "{", "[]", "7", '{"url": 7, "command": "", "pid": 1}', '{"url": "http://127.0.0.1:1"}'],
 )
-def test_invalid_page_record_is_ignored(
+def test_invalid_record_of_the_dashboard_address_is_ignored(
     settings: Settings, make_claim: Callable[[], PageClaim], content: str
 ) -> None:
     claim = make_claim()
@@ -89,7 +89,7 @@ def test_invalid_page_record_is_ignored(
     assert claim.last_port is None
 
 
-def test_page_record_with_invalid_port_has_no_port(
+def test_dashboard_address_record_with_an_invalid_port_has_no_port(
     settings: Settings, make_claim: Callable[[], PageClaim]
 ) -> None:
     record = {"url": "http://127.0.0.1:99999", "command": "waybook mcp", "pid": 1}
@@ -101,7 +101,7 @@ def test_page_record_with_invalid_port_has_no_port(
 @pytest.mark.parametrize(
     "elsewhere", [{"database_url": "postgresql://db/x"}, {"public_url": "https://plans.example"}]
 )
-def test_current_base_url_with_server_elsewhere_ignores_record(
+def test_base_url_ignores_the_recorded_address_if_the_server_is_elsewhere(
     settings: Settings, make_claim: Callable[[], PageClaim], elsewhere: dict[str, str]
 ) -> None:
     claim = make_claim()
@@ -111,7 +111,9 @@ def test_current_base_url_with_server_elsewhere_ignores_record(
     assert current_base_url(configured) == configured.base_url
 
 
-def test_serve_is_recorded_when_other_serve_ends(make_claim: Callable[[], PageClaim]) -> None:
+def test_second_serve_command_is_recorded_when_the_first_command_ends(
+    make_claim: Callable[[], PageClaim],
+) -> None:
     first, second, stdio = make_claim(), make_claim(), make_claim()
     assert not stdio.is_server_running()
     assert first.try_record_server(URL)
@@ -136,5 +138,7 @@ def test_serve_is_recorded_when_other_serve_ends(make_claim: Callable[[], PageCl
         ({"auth": "required"}, False),
     ],
 )
-def test_can_serve_pages_only_in_local_mode(changed: dict[str, str], *, expected: bool) -> None:
+def test_dashboard_pages_can_be_served_only_in_local_mode(
+    changed: dict[str, str], *, expected: bool
+) -> None:
     assert can_serve_pages(Settings(**changed)) is expected  # type: ignore[arg-type]  # texts

@@ -26,13 +26,13 @@ around = st.text(st.characters(exclude_categories=["Cs", "L", "N"]), max_size=20
 
 
 @given(around, st.one_of(tokens, jwts), around)
-def test_redact_token_in_any_text_is_masked(before: str, token: str, after: str) -> None:
+def test_redaction_masks_a_token_in_any_text(before: str, token: str, after: str) -> None:
     assert token not in redact(f"{before}{token}{after}")
     assert token.rsplit(".", maxsplit=1)[-1][3:] not in redact(f"{before}{token}{after}")
 
 
 @given(st.text(LETTERS + "-._~+/", min_size=16, max_size=60))
-def test_redact_authorization_header_value_is_masked(secret: str) -> None:
+def test_redaction_masks_the_value_of_an_authorization_header(secret: str) -> None:
     for text in (
         f"Authorization: Bearer {secret}",
         f"{{'authorization': 'Bearer {secret}'}}",
@@ -58,7 +58,7 @@ SECRETS = {
 
 
 @pytest.mark.parametrize("where", SECRETS)
-def test_redact_named_secret_is_masked(where: str) -> None:
+def test_redaction_masks_a_secret_after_its_name(where: str) -> None:
     secret = "c4n4ry-" + "Zq9" * 12
     assert secret not in redact(SECRETS[where].format(secret))
 
@@ -74,12 +74,12 @@ def test_redact_named_secret_is_masked(where: str) -> None:
         "cookies are strict here",
     ],
 )
-def test_redact_text_without_secret_is_unchanged(text: str) -> None:
+def test_redaction_leaves_a_text_without_secrets_unchanged(text: str) -> None:
     assert redact(text) == text
 
 
 @given(st.text())
-def test_redact_applied_twice_equals_redact_once(text: str) -> None:
+def test_second_redaction_of_a_text_changes_nothing(text: str) -> None:
     assert redact(redact(text)) == redact(text)
 
 
@@ -92,7 +92,7 @@ BOMBS = (
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_redact_time_is_not_quadratic_in_text_length(bomb: str) -> None:
+def test_redaction_time_is_not_quadratic_in_the_text_length(bomb: str) -> None:
     """Redaction of a text that is 100 times longer must not take 10,000 times as long."""
     short, long = (bomb * (n // len(bomb)) for n in (2_000, 200_000))
     begun = time.process_time()
@@ -103,13 +103,13 @@ def test_redact_time_is_not_quadratic_in_text_length(bomb: str) -> None:
     assert time.process_time() - begun < 2_000 * max(once, 0.0005)
 
 
-def test_redact_json_masks_secrets_in_keys_and_nested_values() -> None:
+def test_redaction_of_json_masks_secrets_in_keys_and_nested_values() -> None:
     token = "wb_" + "a1" * 20
     result = redact_json({"faults": [{"at": token, "n": 1}], token: None})
     assert result == {"faults": [{"at": "wb_…", "n": 1}], "wb_…": None}
 
 
-def test_redactor_known_value_is_masked_unless_short() -> None:
+def test_redactor_masks_a_known_value_unless_the_value_is_short() -> None:
     redact = redactor(["correct horse", "short", ""])
     assert redact("correct horse battery; short") == "… battery; short"
 

@@ -20,7 +20,7 @@ def test_settings_without_model_endpoint_use_defaults() -> None:
     assert (loaded.model_url, loaded.model_api, loaded.model_seconds) == (None, "openai", 55)
 
 
-def test_settings_model_endpoint_loads_url_model_key_and_timeout() -> None:
+def test_settings_for_a_model_endpoint_load_url_model_key_and_timeout() -> None:
     loaded = settings({**ENDPOINT, "WAYBOOK_MODEL_KEY": "s3cret", "WAYBOOK_MODEL_SECONDS": "20"})
     assert (loaded.model_url, loaded.model) == ("http://127.0.0.1:11434/v1", "m")
     assert (loaded.model_key, loaded.model_seconds) == ("s3cret", 20)
@@ -44,7 +44,7 @@ def test_settings_model_endpoint_loads_url_model_key_and_timeout() -> None:
     ],
     ids=str,
 )
-def test_settings_invalid_model_endpoint_names_setting_and_hides_secret(
+def test_error_for_invalid_model_endpoint_names_setting_and_hides_secret(
     changed: dict[str, str], named: str
 ) -> None:
     environment = {**ENDPOINT, **{f"WAYBOOK_{name}": value for name, value in changed.items()}}
@@ -54,7 +54,7 @@ def test_settings_invalid_model_endpoint_names_setting_and_hides_secret(
     assert "s3cr" not in refused.value.message
 
 
-def test_settings_file_model_key_is_read_and_not_in_repr(tmp_path: Path) -> None:
+def test_model_key_from_the_settings_file_is_not_in_the_repr(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text('model_url = "https://models.example/v1"\nmodel = "m"\nmodel_key = "s3cret"\n')
     loaded = read_settings({}, {}, file)
@@ -65,7 +65,7 @@ def test_settings_file_model_key_is_read_and_not_in_repr(tmp_path: Path) -> None
 # Webhooks
 
 
-def test_base_url_is_public_url_if_set_else_listen_url() -> None:
+def test_base_url_is_the_public_url_if_set_and_otherwise_the_listen_url() -> None:
     assert settings({}).base_url == "http://127.0.0.1:8750"
     loaded = settings({"WAYBOOK_PUBLIC_URL": "https://plans.example/", "WAYBOOK_PORT": "9000"})
     assert (loaded.base_url, loaded.listen_url) == (
@@ -82,7 +82,7 @@ def test_base_url_is_public_url_if_set_else_listen_url() -> None:
         *("http://h:s3cret/", "http://h:0/s3cret", "http://h/s3crét", "http://h/s3cret x"),
     ],
 )
-def test_settings_invalid_url_raises_misconfigured_without_leaking_url(name: str, url: str) -> None:
+def test_error_for_an_invalid_url_setting_does_not_leak_the_url(name: str, url: str) -> None:
     with pytest.raises(Misconfigured) as refused:
         settings({f"WAYBOOK_{name}": url})
     assert name.lower() in refused.value.message
@@ -97,7 +97,7 @@ def test_settings_invalid_url_raises_misconfigured_without_leaking_url(name: str
     ],
     ids=str,
 )
-def test_settings_invalid_webhook_raises_misconfigured_without_secret(
+def test_error_for_an_invalid_webhook_setting_does_not_leak_the_secret(
     given: dict[str, str], named: str
 ) -> None:
     with pytest.raises(Misconfigured) as refused:
@@ -113,7 +113,7 @@ def test_settings_repr_hides_webhook_url_and_secret() -> None:
     assert "s3cret" not in repr(loaded)
 
 
-def test_settings_auth_required_enables_default_rate_limit() -> None:
+def test_required_authentication_enables_the_default_rate_limit() -> None:
     server = {"WAYBOOK_AUTH": "required"}
     assert (settings({}).effective_calls_per_second, settings({}).burst) == (0, 120)
     assert (settings(server).effective_calls_per_second, settings(server).burst) == (60, 120)
@@ -127,7 +127,7 @@ def test_settings_auth_required_enables_default_rate_limit() -> None:
 
 
 @pytest.mark.parametrize("given", [{"CALLS_PER_SECOND": "-1"}, {"BURST": "0"}, {"BURST": "many"}])
-def test_settings_invalid_rate_limit_raises_misconfigured(given: dict[str, str]) -> None:
+def test_invalid_rate_limit_setting_raises_misconfigured(given: dict[str, str]) -> None:
     with pytest.raises(Misconfigured, match="burst"):
         settings({f"WAYBOOK_{name}": value for name, value in given.items()})
 
@@ -135,14 +135,14 @@ def test_settings_invalid_rate_limit_raises_misconfigured(given: dict[str, str])
 # Access
 
 
-def test_settings_pages_is_on_or_off() -> None:
+def test_pages_setting_accepts_only_on_and_off() -> None:
     assert settings({}).pages == "on"
     assert settings({"WAYBOOK_PAGES": "off"}).pages == "off"
     with pytest.raises(Misconfigured, match="use on or off"):
         settings({"WAYBOOK_PAGES": "yes"})
 
 
-def test_settings_non_loopback_host_without_auth_raises_misconfigured() -> None:
+def test_listening_on_a_public_address_without_authentication_is_refused() -> None:
     assert settings({"WAYBOOK_HOST": "::1"}).auth == "none"
     for host in ("0.0.0.0", "::", "192.168.1.5", "plans.example"):  # noqa: S104 - to be refused
         with pytest.raises(Misconfigured) as refused:
@@ -169,7 +169,7 @@ def test_settings_non_loopback_host_without_auth_raises_misconfigured() -> None:
     ],
     ids=lambda told: str(told if isinstance(told, dict) else sorted(told)),
 )
-def test_settings_host_names_come_from_configured_addresses(
+def test_allowed_host_names_come_from_the_configured_addresses(
     given: dict[str, str], names: set[str]
 ) -> None:
     loaded = settings({f"WAYBOOK_{name}": value for name, value in given.items()})
@@ -186,7 +186,7 @@ def test_settings_host_names_come_from_configured_addresses(
     ],
     ids=str,
 )
-def test_settings_invalid_auth_or_metrics_token_raises_misconfigured(given: dict[str, str]) -> None:
+def test_invalid_auth_or_metrics_token_setting_raises_misconfigured(given: dict[str, str]) -> None:
     with pytest.raises(Misconfigured) as refused:
         settings({f"WAYBOOK_{name}": value for name, value in given.items()})
     assert "s3cr" not in refused.value.message

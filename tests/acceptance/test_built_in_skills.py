@@ -160,7 +160,7 @@ async def check_the_end(worker: Worker, complete: Body) -> None:
 # Tests of the content of the skills.
 
 
-def test_built_in_skills_have_expected_step_counts() -> None:
+def test_quick_scan_skill_has_3_steps_and_deep_research_skill_has_7() -> None:
     assert {name: len(plan["steps"]) for name, plan in PLANS.items()} == {
         "quick-scan": 3,
         "deep-research": 7,
@@ -181,7 +181,7 @@ def test_skill_text_mentions_only_existing_tools_with_valid_arguments(name: str)
 
 
 @pytest.mark.parametrize("name", SKILLS)
-def test_skill_links_match_bundled_files(name: str) -> None:
+def test_skill_text_links_to_exactly_the_bundled_files(name: str) -> None:
     skill = SKILLS[name]
     linked = re.findall(r"\]\(([^)]+)\)", skill.body)
     assert set(linked) == {file.path for file in skill.extra_files}
@@ -190,7 +190,7 @@ def test_skill_links_match_bundled_files(name: str) -> None:
 # Tests of the quick-scan skill.
 
 
-async def test_quick_scan_strong_results_completes_without_added_steps(
+async def test_quick_scan_with_strong_results_completes_without_added_steps(
     skilled: AgentClient,
 ) -> None:
     worker = Worker(skilled, "quick-scan")
@@ -200,7 +200,7 @@ async def test_quick_scan_strong_results_completes_without_added_steps(
     await check_the_end(worker, complete)
 
 
-async def test_quick_scan_weak_results_adds_second_search(skilled: AgentClient) -> None:
+async def test_quick_scan_with_weak_results_adds_a_second_search(skilled: AgentClient) -> None:
     worker = Worker(skilled, "quick-scan", WEAK)
     await worker.begin()
     complete = await worker.work()
@@ -209,7 +209,7 @@ async def test_quick_scan_weak_results_adds_second_search(skilled: AgentClient) 
     await check_the_end(worker, complete)
 
 
-async def test_quick_scan_result_without_sources_raises_invalid_input(skilled: AgentClient) -> None:
+async def test_quick_scan_step_rejects_a_result_without_sources(skilled: AgentClient) -> None:
     worker = Worker(skilled, "quick-scan")
     await worker.begin()
     step = await worker.next()
@@ -237,7 +237,7 @@ async def decide(agent: AgentClient, plan: Body, decision: str, **more: str) -> 
     )
 
 
-async def test_deep_research_strong_results_runs_review_then_report(
+async def test_deep_research_with_strong_results_writes_report_after_approval(
     skilled: AgentClient,
 ) -> None:
     worker = Worker(skilled, "deep-research")
@@ -251,7 +251,9 @@ async def test_deep_research_strong_results_runs_review_then_report(
     await check_the_end(worker, complete)
 
 
-async def test_deep_research_weak_results_adds_search_and_revision(skilled: AgentClient) -> None:
+async def test_deep_research_with_weak_results_adds_search_and_revision_steps(
+    skilled: AgentClient,
+) -> None:
     worker = Worker(skilled, "deep-research", WEAK)
     await worker.begin()
     await worker.work()
@@ -270,7 +272,7 @@ async def test_deep_research_weak_results_adds_search_and_revision(skilled: Agen
     await check_the_end(worker, await worker.work())
 
 
-async def test_deep_research_modify_decision_repeats_step_and_review(
+async def test_deep_research_repeats_review_step_after_modify_decision(
     skilled: AgentClient,
 ) -> None:
     worker = Worker(skilled, "deep-research")
@@ -289,7 +291,9 @@ async def test_deep_research_modify_decision_repeats_step_and_review(
     await check_the_end(worker, complete)
 
 
-async def test_deep_research_unanswerable_question_fails_plan(skilled: AgentClient) -> None:
+async def test_deep_research_plan_fails_when_question_cannot_be_answered(
+    skilled: AgentClient,
+) -> None:
     frame = {"answerable": False, "subQuestions": ["Which is nicest?"], "doneWhen": "never"}
     worker = Worker(skilled, "deep-research", {"Frame the question": frame})
     await worker.begin()
@@ -300,7 +304,7 @@ async def test_deep_research_unanswerable_question_fails_plan(skilled: AgentClie
 
 @pytest.mark.parametrize("verdict", ["sound", "weak"])
 @pytest.mark.parametrize("severity", ["minor", "serious"])
-async def test_deep_research_weak_verdict_or_serious_objection_adds_revision(
+async def test_deep_research_adds_revision_for_weak_verdict_or_serious_objection(
     skilled: AgentClient, verdict: str, severity: str
 ) -> None:
     attack = {"verdict": verdict, "objections": [{"objection": "x", "severity": severity}]}

@@ -111,18 +111,18 @@ async def check_documents(agent: AgentClient, run: Body, before: Any) -> None:  
 
 @decision("B1", "B3", "B10", "B13")
 @pytest.mark.parametrize("n", [1, 2, 3])
-async def test_dialectic_workflow_creates_expected_jobs_and_completes(
-    world: OrgEnv, n: int
-) -> None:
+async def test_dialectic_run_creates_as_many_jobs_as_its_map_shows(world: OrgEnv, n: int) -> None:
     await make_dialectic(world, n)
 
 
-async def test_dialectic_workflow_with_four_models_creates_expected_jobs(alone: OrgEnv) -> None:
+async def test_dialectic_run_with_four_models_creates_as_many_jobs_as_map_shows(
+    alone: OrgEnv,
+) -> None:
     await make_dialectic(alone, 4)
 
 
 @decision("B10")
-async def test_run_with_models_changed_by_feedback_creates_jobs_expected_by_map(
+async def test_run_creates_jobs_shown_in_map_after_feedback_changes_models(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     """Change the models between stages; the job counts must match the counts in the map."""

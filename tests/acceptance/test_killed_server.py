@@ -74,7 +74,7 @@ async def resumed(agent: AgentClient, plan: Body, session: str) -> Body:
 
 
 @pytest.mark.parametrize("key", [{}, {"idempotencyKey": "k"}])
-async def test_get_next_step_process_killed_before_commit_writes_nothing(
+async def test_get_next_step_writes_nothing_if_process_dies_before_commit(
     world: OrgEnv, agent: AgentClient, key: Body
 ) -> None:
     plan = await agent.plan(2)
@@ -87,7 +87,7 @@ async def test_get_next_step_process_killed_before_commit_writes_nothing(
     assert (taken["stepOrder"], "resumed" in taken, "replayed" in taken) == (1, False, False)
 
 
-async def test_get_next_step_killed_after_commit_session_resumes_step(
+async def test_session_resumes_claimed_step_if_process_dies_after_commit(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -99,7 +99,7 @@ async def test_get_next_step_killed_after_commit_session_resumes_step(
     assert (await agent.submit(taken, sessionId="s"))["progress"]["done"] == 1
 
 
-async def test_submit_step_result_killed_after_commit_retry_returns_stored_reply(
+async def test_retried_submit_returns_stored_reply_if_process_died_after_commit(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -118,7 +118,7 @@ async def test_submit_step_result_killed_after_commit_retry_returns_stored_reply
     assert (await resumed(agent, plan, "s"))["stepOrder"] == 2
 
 
-async def test_submit_step_result_killed_before_commit_session_can_resume_step(
+async def test_session_resumes_step_if_process_dies_before_result_is_committed(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)

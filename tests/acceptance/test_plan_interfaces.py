@@ -64,7 +64,7 @@ def context(agent: AgentClient) -> RequestContext:
     return RequestContext(services=agent.dispatcher.services, caller=caller)
 
 
-async def test_get_plan_status_reply_shows_expected_status_and_progress(
+async def test_get_plan_status_shows_status_and_progress_of_stalled_plan(
     agent: AgentClient, plan: Body
 ) -> None:
     reply = await agent.status(plan)
@@ -87,7 +87,7 @@ async def test_get_plan_status_reply_shows_expected_status_and_progress(
     assert shown == EXPECTED
 
 
-async def test_list_active_plans_reply_shows_expected_status_and_progress(
+async def test_list_active_plans_shows_status_and_progress_of_stalled_plan(
     agent: AgentClient, plan: Body
 ) -> None:
     (listed,) = (await agent.call("list_active_plans"))["plans"]
@@ -98,7 +98,7 @@ async def test_list_active_plans_reply_shows_expected_status_and_progress(
     assert shown == EXPECTED
 
 
-async def test_plans_command_shows_expected_status_and_progress(
+async def test_plans_command_shows_status_and_progress_of_stalled_plan(
     agent: AgentClient, plan: Body
 ) -> None:
     page = await plan_summaries(context(agent), PlanFilter(order=PlanOrder.ACTIVITY))
@@ -115,7 +115,7 @@ async def test_plans_command_shows_expected_status_and_progress(
     assert (listed["planId"], shown) == (plan["planId"], EXPECTED)
 
 
-async def test_status_command_shows_expected_status_and_progress(
+async def test_status_command_shows_status_and_progress_of_stalled_plan(
     agent: AgentClient, plan: Body
 ) -> None:
     board = await read_plan_detail(context(agent), full_id(plan["planId"]), PlanInclude.BOARD)
@@ -136,7 +136,9 @@ async def test_status_command_shows_expected_status_and_progress(
     assert shown == EXPECTED
 
 
-async def test_plan_page_shows_expected_status_and_progress(world: OrgEnv, plan: Body) -> None:
+async def test_plan_page_shows_status_and_progress_of_stalled_plan(
+    world: OrgEnv, plan: Body
+) -> None:
     async with make_browser(world.agent) as browser:
         text = await page(browser, f"/plans/{plan['planId']}")
     done, total = found(r"<b>(\d+)</b> of <b>(\d+)</b> done", text)
@@ -157,7 +159,9 @@ async def test_plan_page_shows_expected_status_and_progress(world: OrgEnv, plan:
     assert shown == EXPECTED
 
 
-async def test_plan_list_page_shows_expected_status_and_progress(world: OrgEnv, plan: Body) -> None:
+async def test_plan_list_page_shows_status_and_progress_of_stalled_plan(
+    world: OrgEnv, plan: Body
+) -> None:
     async with make_browser(world.agent) as browser:
         text = await page(browser, "/")
     row = text[text.index(f'id="p-{full_id(plan["planId"])}"') :]
@@ -168,7 +172,9 @@ async def test_plan_list_page_shows_expected_status_and_progress(world: OrgEnv, 
     assert (int(order), name) == (3, NAMES[2])
 
 
-async def test_plan_exports_show_expected_status_and_progress(world: OrgEnv, plan: Body) -> None:
+async def test_plan_exports_show_status_and_progress_of_stalled_plan(
+    world: OrgEnv, plan: Body
+) -> None:
     async with make_browser(world.agent) as browser:
         report = await page(browser, f"/plans/{plan['planId']}/export.md")
         rows: Body = (await browser.get(f"/plans/{plan['planId']}/export.json")).json()

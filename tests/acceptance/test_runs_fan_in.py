@@ -71,7 +71,7 @@ async def ready(agent: AgentClient) -> tuple[Body, Body]:
 
 
 @decision("B1", "B5", "B17")
-async def test_two_last_jobs_ending_concurrently_close_step_once(
+async def test_step_closes_once_when_last_two_jobs_end_concurrently(
     two_lines: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = two_lines.agent
@@ -123,7 +123,7 @@ async def test_step_with_failed_job_stays_open_until_job_is_retried(
     await all_as_it_should(two_lines, closed=20)
 
 
-async def test_get_next_job_two_concurrent_calls_return_distinct_jobs(
+async def test_two_concurrent_get_next_job_calls_return_different_jobs(
     two_lines: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = two_lines.agent

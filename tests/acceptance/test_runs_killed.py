@@ -157,7 +157,7 @@ def difference(before: list[int], after: list[int]) -> list[int]:
 
 
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
-async def test_tool_call_aborted_at_any_statement_and_retried_is_applied_once(
+async def test_tool_call_aborted_at_any_statement_takes_effect_once_on_retry(
     alone: OrgEnv, act: Act
 ) -> None:
     world = alone
@@ -211,7 +211,7 @@ async def to_render(agent: AgentClient) -> Body:
     return run
 
 
-async def test_rendering_aborted_at_any_statement_is_finished_by_next_process(
+async def test_next_process_finishes_rendering_aborted_at_any_statement(
     alone: OrgEnv,
 ) -> None:
     world, agent = alone, alone.agent
@@ -308,7 +308,7 @@ def open_renderer(world: OrgEnv, moment: str) -> Iterator[subprocess.Popen[str]]
 
 
 @pytest.mark.parametrize("moment", ["rendering", "written", "committed"])
-async def test_documents_of_killed_renderer_are_rendered_by_other_process(
+async def test_other_process_renders_documents_of_killed_renderer(
     alone: OrgEnv, moment: str
 ) -> None:
     agent = alone.agent

@@ -42,7 +42,7 @@ def serving(database_url: str, owner_url: str) -> Iterator[tuple[subprocess.Pope
             process.kill()
 
 
-async def test_serve_sigterm_while_database_hangs_exits_within_limit(eighteen: Server) -> None:
+async def test_serve_exits_within_limit_on_sigterm_while_database_hangs(eighteen: Server) -> None:
     with (
         new_database(eighteen) as place,
         fault_link(place.app_dsn) as (link, dsn),

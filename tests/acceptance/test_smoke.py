@@ -36,7 +36,7 @@ async def call(client: Client, tool: str, **arguments: object) -> Any:  # noqa: 
     return result.structured_content
 
 
-async def test_plan_and_run_over_mcp_complete(data_dir: Path) -> None:
+async def test_plan_and_run_can_be_completed_over_mcp(data_dir: Path) -> None:
     async with asyncio.timeout(SECONDS), Client(waybook_mcp(data_dir)) as client:
         await work_on_a_plan(client)
         await work_on_a_run(client)

@@ -90,7 +90,7 @@ async def search_after_upgrade(data_dir: Path) -> None:
         assert [why["by"] for why in hits[0]["why"]] == ["meaning"]
 
 
-async def test_running_pgvector_server_after_upgrade_returns_search_results(
+async def test_search_finds_old_content_after_upgrade_of_running_pgvector_server(
     old_data_dir: Path,
 ) -> None:
     await search_after_upgrade(old_data_dir)

@@ -94,7 +94,7 @@ async def last_step(world: OrgEnv) -> Body:
     return {"stepId": step["stepId"], "attempt": 1, "resultSummary": "found"}
 
 
-async def test_webhook_sender_killed_before_commit_sends_no_message(world: OrgEnv) -> None:
+async def test_process_killed_before_commit_sends_no_webhook(world: OrgEnv) -> None:
     async with received_events(world) as (other, teller):
         with open_process(
             world, other.url, "before the commit", **await last_step(world)
@@ -105,7 +105,9 @@ async def test_webhook_sender_killed_before_commit_sends_no_message(world: OrgEn
         assert other.requests == []
 
 
-async def test_webhook_sender_killed_after_commit_other_process_delivers(world: OrgEnv) -> None:
+async def test_other_process_delivers_webhook_if_sender_is_killed_after_commit(
+    world: OrgEnv,
+) -> None:
     async with received_events(world) as (other, teller):
         with open_process(
             world, other.url, "after the commit", **await last_step(world)
@@ -116,7 +118,7 @@ async def test_webhook_sender_killed_after_commit_other_process_delivers(world: 
         assert [verified(request)["type"] for request in other.requests] == ["plan.completed"]
 
 
-async def test_webhook_sender_killed_before_storing_delivery_resends_same_id(
+async def test_webhook_is_resent_with_same_id_after_sender_was_killed(
     world: OrgEnv, clock: FakeClock
 ) -> None:
     async with fake_endpoint(TAKEN) as other, make_webhook_env(world, other.url) as teller:

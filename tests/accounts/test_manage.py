@@ -47,7 +47,7 @@ def make_token(*scopes: Scope, label: str = "laptop", lasts: timedelta | None = 
 
 
 @given(SCOPES, SCOPES)
-def test_add_token_scopes_beyond_user_raises_forbidden(
+def test_add_token_with_more_scopes_than_its_user_raises_forbidden(
     may: tuple[Scope, ...], requested: tuple[Scope, ...]
 ) -> None:
     user, new = make_user(*may), make_token(*requested)
@@ -60,7 +60,7 @@ def test_add_token_scopes_beyond_user_raises_forbidden(
         assert set(refused.value.details["beyond"]) == expand_scopes(requested) - expand_scopes(may)  # type: ignore[call-overload]
 
 
-def test_add_token_invalid_scope_label_or_lifetime_raises_invalid_input() -> None:
+def test_add_token_rejects_missing_scopes_and_invalid_label_or_lifetime() -> None:
     user = make_user()
     for new in (
         make_token(),
@@ -73,7 +73,7 @@ def test_add_token_invalid_scope_label_or_lifetime_raises_invalid_input() -> Non
             manage.add_token(user, new, make_moment())
 
 
-def test_add_token_disabled_user_raises_invalid_transition() -> None:
+def test_add_token_for_disabled_user_raises_invalid_transition() -> None:
     disabled, _ = manage.disable_user(make_user(), make_moment())
     with pytest.raises(InvalidTransition):
         manage.add_token(disabled, make_token(Scope.REVIEW), make_moment())
@@ -95,7 +95,7 @@ def test_repeated_user_or_token_change_raises_invalid_transition() -> None:
 
 
 @given(SCOPES, SCOPES)
-def test_change_scopes_sets_requested_scopes_only(
+def test_change_scopes_replaces_scopes_of_user_with_requested_scopes(
     old: tuple[Scope, ...], new: tuple[Scope, ...]
 ) -> None:
     user = make_user(*old)
@@ -107,12 +107,12 @@ def test_change_scopes_sets_requested_scopes_only(
         assert entry.details["scopes"] == [*changed.scopes]
 
 
-def test_change_scopes_empty_raises_invalid_input() -> None:
+def test_change_scopes_without_any_scope_raises_invalid_input() -> None:
     with pytest.raises(InvalidInput):
         manage.change_scopes(make_user(), (), make_moment())
 
 
-def test_org_audit_entries_replay_to_rows_and_record_principal() -> None:
+def test_replay_of_org_audit_entries_rebuilds_org_users_and_tokens() -> None:
     moment = make_moment()
     recorded = manage.record_org(ORG, moment)
     org, changed = manage.change_org(ORG, moment, name=" Acme ", policy=ReviewPolicy.HUMAN)
@@ -147,7 +147,7 @@ def test_org_audit_entries_replay_to_rows_and_record_principal() -> None:
         " WayBook  (Built in)",
     ],
 )
-def test_add_user_reserved_name_raises_invalid_input(name: str) -> None:
+def test_add_user_with_reserved_name_raises_invalid_input(name: str) -> None:
     with pytest.raises(InvalidInput) as refusal:
         manage.add_user(NewUser(name=name, scopes=(Scope.ADMIN,)), make_moment())
     assert refusal.value.details == {"argument": "name"}

@@ -23,12 +23,12 @@ def test_generate_token_returns_distinct_valid_tokens() -> None:
 
 
 @given(st.text(alphabet=ALPHABET, min_size=LENGTH, max_size=LENGTH))
-def test_looks_like_token_well_formed_text_returns_true(letters: str) -> None:
+def test_well_formed_text_is_recognized_as_token(letters: str) -> None:
     assert looks_like_token(PREFIX + letters)
 
 
 @given(st.text(max_size=60))
-def test_looks_like_token_returns_true_only_for_token_format(text: str) -> None:
+def test_text_is_recognized_as_token_only_in_token_format(text: str) -> None:
     ours = (
         text.startswith(PREFIX)
         and len(text) == len(PREFIX) + LENGTH
@@ -42,7 +42,7 @@ def test_looks_like_token_returns_true_only_for_token_format(text: str) -> None:
     st.integers(0, LENGTH - 1),
     st.characters(),
 )
-def test_looks_like_token_character_outside_alphabet_is_rejected(
+def test_text_with_character_outside_alphabet_is_not_a_token(
     letters: str, place: int, other: str
 ) -> None:
     changed = letters[:place] + other + letters[place + 1 :]
@@ -50,6 +50,6 @@ def test_looks_like_token_character_outside_alphabet_is_rejected(
 
 
 @given(st.text(max_size=50), st.text(max_size=50))
-def test_hash_token_distinct_secrets_have_distinct_hashes(secret: str, other: str) -> None:
+def test_distinct_token_secrets_have_distinct_hashes(secret: str, other: str) -> None:
     assert (hash_token(secret) == hash_token(other)) == (secret == other)
     assert len(hash_token(secret)) == 32

@@ -14,7 +14,7 @@ async def test_get_next_step_names_the_author_of_the_plan(world: OrgEnv) -> None
     assert (context["createdBy"], context["createdAt"]) == ("ann", NOON)
 
 
-async def test_get_next_step_cached_plan_returns_same_author_as_stored_plan(world: OrgEnv) -> None:
+async def test_get_next_step_returns_same_author_for_cached_and_stored_plan(world: OrgEnv) -> None:
     plan = await world.agent.plan()
     first = await world.agent.take(plan)
     second = await world.agent.elsewhere().take(plan)
@@ -29,7 +29,7 @@ async def test_list_active_plans_and_plan_status_return_plan_author(world: OrgEn
         assert (reply["createdBy"], reply["createdAt"]) == ("ann", NOON)
 
 
-async def test_completed_by_shows_submitter_not_step_holder(world: OrgEnv) -> None:
+async def test_completed_by_names_the_submitter_rather_than_the_step_holder(world: OrgEnv) -> None:
     """The submitter is recorded even if another user, or no user, had claimed the step."""
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(3)
@@ -49,7 +49,7 @@ async def test_completed_by_shows_submitter_not_step_holder(world: OrgEnv) -> No
     ] * 2
 
 
-async def test_approved_step_completed_by_shows_review_requester(world: OrgEnv) -> None:
+async def test_completed_by_of_approved_step_names_user_who_requested_review(world: OrgEnv) -> None:
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(2)
     taken = await ann.take(plan)
@@ -61,7 +61,7 @@ async def test_approved_step_completed_by_shows_review_requester(world: OrgEnv) 
     assert (done["resultSummary"], done["completedBy"]) == ("It is.", "bob")
 
 
-async def test_step_formatting_notes_return_completed_by(world: OrgEnv) -> None:
+async def test_formatting_notes_of_step_name_the_user_who_completed_the_step(world: OrgEnv) -> None:
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(1)
     await bob.submit(await bob.take(plan), outputFormattingNotes="In bold.")
@@ -69,7 +69,7 @@ async def test_step_formatting_notes_return_completed_by(world: OrgEnv) -> None:
     assert notes["completedBy"] == "bob"
 
 
-async def test_job_inputs_return_author_and_creation_time(world: OrgEnv) -> None:
+async def test_get_next_job_returns_author_and_creation_time_of_each_input(world: OrgEnv) -> None:
     ann, bob, pat = (world.agent.acting_as(name) for name in ("ann", "bob", "pat"))
     run = await ann.run()
     await bob.work_off(run)

@@ -207,7 +207,7 @@ async def test_malformed_steps_are_refused_and_change_nothing(
         "WyIyMDMwLTAxLTAxIiwgIjAxYTFkZWU5LTg2YzMtNzg1YS1iZTgyLTNmYmE4N2Y5ZTU4MiJd",
     ],
 )
-async def test_list_active_plans_invalid_cursor_returns_reply_or_known_error(
+async def test_invalid_cursor_of_list_active_plans_causes_no_internal_error(
     agent: AgentClient, cursor: str
 ) -> None:
     answer = await agent.ask("list_active_plans", {"cursor": cursor})

@@ -35,7 +35,7 @@ def branches(draw: st.DrawFn) -> Body:
 
 
 @pytest.mark.parametrize("first", ["add_steps", "skip_to"])
-async def test_submit_with_add_steps_and_skip_to_branches_is_accepted(
+async def test_result_can_trigger_add_steps_and_skip_to_conditions_together(
     world: OrgEnv, agent: AgentClient, first: str
 ) -> None:
     adding = make_branch("add_steps", steps=[make_step("More.")])
@@ -65,7 +65,7 @@ async def work_through(agent: AgentClient, plan: Body, *, reviewed: bool) -> Non
 
 @settings(max_examples=40)
 @given(conditions=st.lists(branches(), min_size=1, max_size=6), data=st.data())
-def test_plan_with_any_combination_of_branches_matches_replayed_audit(
+def test_replayed_audit_equals_plan_rows_for_any_branching_conditions(
     shared_place: ServerDatabase, conditions: list[Body], data: st.DataObject
 ) -> None:
     """The end of `make_env` compares the rows with the replayed audit."""

@@ -7,7 +7,7 @@ import pytest
 from org_env import AgentClient
 
 
-async def test_budget_is_reported_with_every_step_and_warns_when_exceeded(
+async def test_replies_report_budget_with_every_step_and_warn_when_exceeded(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(4, budget=json.dumps({"tokens": 100, "costUsd": 2}))
@@ -29,7 +29,7 @@ async def test_budget_is_reported_with_every_step_and_warns_when_exceeded(
     assert (await agent.call("get_next_step", planId=plan["planId"]))["budget"] == last
 
 
-async def test_plan_without_budget_replies_contain_no_budget(agent: AgentClient) -> None:
+async def test_replies_contain_no_budget_for_plan_without_budget(agent: AgentClient) -> None:
     plan = await agent.plan(2)
     taken = await agent.take(plan)
     reply = await agent.submit(taken, usage={"inputTokens": 10**9})
@@ -42,7 +42,7 @@ async def test_plan_without_budget_replies_contain_no_budget(agent: AgentClient)
     [{}, {"tokens": 0}, {"tokens": 1.5}, {"costUsd": 0}, {"costUsd": -1}, {"euros": 3}, [5], 7],
     ids=str,
 )
-async def test_create_plan_malformed_budget_returns_invalid_input(
+async def test_create_plan_with_malformed_budget_returns_invalid_input(
     agent: AgentClient, budget: object
 ) -> None:
     steps = [{"stepType": "search", "instructions": "Look."}]

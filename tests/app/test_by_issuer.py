@@ -56,13 +56,13 @@ async def test_first_sign_in_creates_user_once_and_writes_audit_entry(team: Team
     assert actions == ["org_recorded", "user_added"]
 
 
-async def test_concurrent_first_calls_by_issuer_token_create_one_user(team: Team) -> None:
+async def test_concurrent_first_calls_with_issuer_token_create_one_user(team: Team) -> None:
     callers = await asyncio.gather(*(caller(team) for _ in range(20)))
     assert len(set(callers)) == 1
     assert len(await users(team)) == 1
 
 
-async def test_new_issuer_user_with_taken_name_gets_suffix_and_no_admin_scope(
+async def test_new_issuer_user_gets_suffix_and_no_admin_scope_if_name_is_taken(
     team: Team,
 ) -> None:
     """An issuer's user with the same name as an existing user is treated as another user."""
@@ -83,7 +83,7 @@ async def test_caller_scopes_are_intersection_of_token_and_user_scopes(team: Tea
         await caller(team, there.token(scope=None))
 
 
-async def test_issuer_token_determines_org_of_caller(
+async def test_org_claim_of_issuer_token_determines_org_of_caller(
     team: Team,
 ) -> None:
     team.world.other_org_may_change = True
@@ -104,7 +104,7 @@ async def test_token_with_unknown_org_raises_unauthenticated(team: Team) -> None
     assert await users(team) == []
 
 
-async def test_oidc_new_users_deny_accepts_only_existing_users(world: OrgEnv) -> None:
+async def test_setting_oidc_new_users_to_deny_rejects_unknown_users(world: OrgEnv) -> None:
     async with make_team(world, oidc_new_users="deny") as team:
         with pytest.raises(Unauthenticated):
             await caller(team)
@@ -124,7 +124,7 @@ async def test_issuer_token_expiry_is_checked_against_database_clock(team: Team)
         await caller(team, text)
 
 
-async def test_find_or_create_member_rechecks_expiry_against_database_clock(
+async def test_find_or_create_member_rejects_claims_expired_by_database_clock(
     team: Team,
 ) -> None:
     services, issuer = team.world.dispatcher.services, team.issuer
@@ -137,7 +137,7 @@ async def test_find_or_create_member_rechecks_expiry_against_database_clock(
         await find_or_create_member(services, issuer, claims, Channel.MCP)
 
 
-async def test_authenticate_bearer_without_issuer_rejects_issuer_token(team: Team) -> None:
+async def test_issuer_token_is_rejected_when_no_issuer_is_configured(team: Team) -> None:
     with pytest.raises(Unauthenticated):
         await authenticate_bearer(
             team.world.dispatcher.services, None, team.there.token(), Channel.MCP

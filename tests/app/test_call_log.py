@@ -36,7 +36,9 @@ async def test_a37_call_log_records_caller_tool_and_outcome(
     ]
 
 
-async def test_a37_call_log_records_duration_and_sizes(world: OrgEnv, agent: AgentClient) -> None:
+async def test_a37_call_log_records_duration_and_byte_counts_of_call(
+    world: OrgEnv, agent: AgentClient
+) -> None:
     await agent.call("list_active_plans", limit=5)
     await world.dispatcher.calls.flush()
     query = "select duration_ms, request_bytes, response_bytes from mcp_tool_call_log"
@@ -74,7 +76,7 @@ async def test_call_log_records_step_id_of_call(world: OrgEnv, agent: AgentClien
     ]
 
 
-async def test_a37_call_log_full_queue_drops_and_counts_new_entries(
+async def test_a37_call_log_with_full_queue_drops_and_counts_new_entries(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calls, "MAX_QUEUED", 3)
@@ -124,7 +126,9 @@ async def test_a37_call_succeeds_while_call_log_cannot_be_written(
     assert (await agent.call("list_skills"))["skills"]
 
 
-async def test_a37_call_log_does_not_store_bodies(world: OrgEnv, agent: AgentClient) -> None:
+async def test_a37_call_log_does_not_store_call_arguments(
+    world: OrgEnv, agent: AgentClient
+) -> None:
     await agent.plan(1, name="a secret name")
     await world.dispatcher.calls.flush()
     query = "select l::text from mcp_tool_call_log l"

@@ -87,11 +87,11 @@ def test_injection_samples_are_unique_and_at_least_sixty() -> None:
 @pytest.mark.parametrize(
     "path", [("next", "args", "query"), ("error", "message"), ("status",), ("hits", "why", "words")]
 )
-def test_is_astray_user_text_in_server_field_returns_true(path: tuple[str, ...]) -> None:
+def test_leak_check_detects_user_text_in_fields_written_by_server(path: tuple[str, ...]) -> None:
     assert is_astray(("store_research", "title"), path)
 
 
-async def test_every_stored_text_appears_only_in_expected_fields(world: OrgEnv) -> None:
+async def test_every_stored_text_appears_only_in_allowed_reply_fields(world: OrgEnv) -> None:
     agent, ink = world.agent, MarkedWriter()
     plans = [await marked_plan(agent, ink), await marked_output(agent, ink)]
     run, cancelled = await marked_run(agent, ink), await marked_cancellation(agent, ink)

@@ -37,15 +37,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", TAKEN)
-def test_check_json_value_at_limit_is_accepted(kind: str) -> None:
+def test_check_json_accepts_value_at_limit(kind: str) -> None:
     assert check_json({"value": [TAKEN[kind]]} if kind != "as deep as may be" else TAKEN[kind])
 
 
 @pytest.mark.parametrize("kind", REFUSED)
 @pytest.mark.parametrize("where", ["alone", "in a list", "by a name"])
-def test_check_json_unstorable_value_at_any_position_raises_invalid_input(
-    kind: str, where: str
-) -> None:
+def test_check_json_rejects_unstorable_value_at_any_position(kind: str, where: str) -> None:
     value: Any = REFUSED[kind]
     placed = {"alone": value, "in a list": [value], "by a name": {"value": value}}[where]
     with pytest.raises(InvalidInput):

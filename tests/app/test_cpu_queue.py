@@ -18,7 +18,7 @@ OURS, THEIRS = UUID(int=1), UUID(int=2)
 
 
 @pytest.mark.parametrize("has_condition", [True, False])
-async def test_submit_evaluates_conditions_outside_the_event_loop(
+async def test_submit_step_result_evaluates_conditions_outside_the_event_loop(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch, *, has_condition: bool
 ) -> None:
     threads = []
@@ -40,7 +40,7 @@ async def test_submit_evaluates_conditions_outside_the_event_loop(
     assert [thread is threading.main_thread() for thread in threads] == [not has_condition]
 
 
-async def test_cpu_queue_runs_one_job_of_each_org_in_turn() -> None:
+async def test_cpu_queue_runs_calls_of_different_orgs_in_turn() -> None:
     queue, done, go_on = CpuQueue(max_waiting=3), list[UUID](), threading.Event()
 
     def job(org_id: UUID) -> None:

@@ -20,7 +20,7 @@ def make_condition(after: int, action: str = "continue", **params: object) -> di
     }
 
 
-async def test_create_research_plan_reply_has_plan_step_ids_and_first_step(
+async def test_create_research_plan_returns_plan_id_step_ids_and_first_step(
     agent: AgentClient,
 ) -> None:
     steps = [make_step("Look.", title="First"), make_step("Compare.")]
@@ -48,7 +48,7 @@ async def test_create_research_plan_reply_has_plan_step_ids_and_first_step(
     assert len(set(step_ids)) == 2
 
 
-async def test_create_research_plan_stores_requested_rows(
+async def test_create_research_plan_stores_plan_steps_and_conditions(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     schema = {"type": "object"}
@@ -120,7 +120,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("asked", "code"), REFUSED, ids=lambda told: str(told)[:60])
-async def test_create_research_plan_invalid_arguments_create_nothing(
+async def test_create_research_plan_with_invalid_arguments_creates_nothing(
     world: OrgEnv, agent: AgentClient, asked: dict[str, Any], code: str
 ) -> None:
     error = await agent.refused(
@@ -132,7 +132,7 @@ async def test_create_research_plan_invalid_arguments_create_nothing(
     assert rows == []
 
 
-async def test_create_plan_condition_without_result_prefix_error_suggests_prefix(
+async def test_error_for_condition_without_result_prefix_suggests_the_prefix(
     agent: AgentClient,
 ) -> None:
     condition = {**make_condition(1), "conditionExpression": "sources > 1"}

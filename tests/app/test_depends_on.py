@@ -21,7 +21,7 @@ async def test_get_next_step_returns_only_steps_without_open_dependencies(world:
     assert (second["stepOrder"], second["instructions"]) == (2, "Weigh.")
 
 
-async def test_remove_step_makes_dependent_step_ready(world: OrgEnv) -> None:
+async def test_removing_a_step_makes_dependent_step_ready(world: OrgEnv) -> None:
     agent = world.agent
     steps = [
         {"stepType": "search", "instructions": "Look."},
@@ -48,7 +48,7 @@ async def test_get_dag_map_of_plan_shows_dependencies_as_edges(world: OrgEnv) ->
     assert drawn["stages"][0]["roots"] == [one, two]
 
 
-async def test_create_plan_cyclic_dependency_is_rejected_without_writes(world: OrgEnv) -> None:
+async def test_create_plan_with_cyclic_dependency_is_rejected_without_writes(world: OrgEnv) -> None:
     agent = world.agent
     steps = [{"stepType": "search", "instructions": "Look.", "dependsOn": [1]}]
     refused = await agent.refused(

@@ -40,7 +40,7 @@ async def test_draw_map_of_plan_shows_progress(agent: AgentClient) -> None:
     assert drawing["next"]["tool"] == "get_plan_status"
 
 
-async def test_draw_map_inactive_step_is_stalled_without_audit_entry(
+async def test_draw_map_shows_inactive_step_as_stalled_without_audit_entry(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -52,7 +52,7 @@ async def test_draw_map_inactive_step_is_stalled_without_audit_entry(
     assert await world.entries(agent.org_id, plan["planId"]) == before
 
 
-async def test_draw_map_open_review_includes_decision_call(agent: AgentClient) -> None:
+async def test_draw_map_includes_decision_call_while_review_is_open(agent: AgentClient) -> None:
     plan = await agent.plan([make_step(title="Compare"), make_step()])
     taken = await agent.take(plan)
     review = await agent.call(
@@ -73,7 +73,7 @@ async def test_draw_map_open_review_includes_decision_call(agent: AgentClient) -
     assert (await drawn(agent, plan))["progress"]["done"] == 1
 
 
-async def test_draw_map_modify_decision_makes_step_available_to_other_session(
+async def test_modify_decision_from_map_makes_step_available_to_other_session(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(1)
@@ -103,7 +103,9 @@ async def test_decision_for_superseded_review_returns_not_awaiting_review(
     assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
-async def test_draw_map_failed_plan_shows_reason_and_is_over(agent: AgentClient) -> None:
+async def test_draw_map_of_failed_plan_shows_reason_and_marks_plan_as_over(
+    agent: AgentClient,
+) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
@@ -114,7 +116,7 @@ async def test_draw_map_failed_plan_shows_reason_and_is_over(agent: AgentClient)
     assert drawing["reason"] == "rejected by ann: Wrong river."
 
 
-async def test_draw_map_run_awaiting_feedback_offers_and_accepts_feedback(
+async def test_draw_map_offers_feedback_call_while_run_awaits_feedback(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     run = await agent.run()
@@ -139,14 +141,14 @@ async def test_draw_map_run_awaiting_feedback_offers_and_accepts_feedback(
     assert "Lakes too." in drawing["svg"]
 
 
-async def test_draw_map_dag_has_no_progress(agent: AgentClient) -> None:
+async def test_draw_map_of_dag_shows_no_progress(agent: AgentClient) -> None:
     drawing = await agent.call("draw_map", dagSlug="deep-research")
     assert "progress" not in drawing
     assert drawing["svg"].count('class="step"') == 4
     assert drawing["next"]["args"] == {"dagSlug": "deep-research"}
 
 
-async def test_draw_map_seen_version_returns_unchanged(agent: AgentClient) -> None:
+async def test_draw_map_returns_unchanged_for_version_already_seen(agent: AgentClient) -> None:
     plan = await agent.plan()
     seen = await drawn(agent, plan, width=700)
     same = await drawn(agent, plan, width=700, seen=seen["version"])
@@ -166,7 +168,7 @@ def _width(svg: str) -> int:
     return int(svg.split(' width="', 1)[1].split('"', 1)[0])
 
 
-async def test_draw_map_large_svg_is_omitted_unless_detail_is_requested(agent: AgentClient) -> None:
+async def test_draw_map_omits_large_svg_unless_detail_is_requested(agent: AgentClient) -> None:
     plan = await agent.plan(200)
     short = await drawn(agent, plan)
     assert len(json.dumps(short)) < 48_000
@@ -179,13 +181,15 @@ async def test_draw_map_large_svg_is_omitted_unless_detail_is_requested(agent: A
 
 
 @pytest.mark.parametrize("named", [{}, {"planId": "a", "runId": "b"}, {"planId": "a", "width": 9}])
-async def test_draw_map_missing_conflicting_or_invalid_arguments_are_rejected(
+async def test_draw_map_rejects_missing_conflicting_or_invalid_arguments(
     agent: AgentClient, named: Body
 ) -> None:
     assert (await agent.refused("draw_map", **named))["code"] == "INVALID_INPUT"
 
 
-async def test_draw_map_of_other_org_is_refused(world: OrgEnv, agent: AgentClient) -> None:
+async def test_draw_map_refuses_plan_run_and_workflow_of_other_org(
+    world: OrgEnv, agent: AgentClient
+) -> None:
     stages = make_stage("views", make_recipe_step("view"))
     world.other_org_may_change = True
     await world.other_org.call("add_dag", definition=make_definition("theirs", stages))

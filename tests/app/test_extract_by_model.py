@@ -55,7 +55,7 @@ async def test_extract_data_with_model_returns_extracted_data(world: OrgEnv, way
     assert len(other.requests) == 1
 
 
-async def test_extract_data_openai_sends_chat_completion_request(world: OrgEnv) -> None:
+async def test_extract_data_sends_chat_completion_request_to_openai_api(world: OrgEnv) -> None:
     _, other = await extracted(world, "openai", json.dumps(NILE))
     (request,) = other.requests
     assert request.path == "/v1/chat/completions"
@@ -67,7 +67,7 @@ async def test_extract_data_openai_sends_chat_completion_request(world: OrgEnv) 
     )
 
 
-async def test_extract_data_anthropic_sends_messages_request(world: OrgEnv) -> None:
+async def test_extract_data_sends_messages_request_to_anthropic_api(world: OrgEnv) -> None:
     _, other = await extracted(world, "anthropic", json.dumps(NILE))
     (request,) = other.requests
     assert request.path == "/v1/messages"
@@ -95,7 +95,7 @@ def check_instructions(instructions: str, text: str) -> None:
     ],
 )
 @pytest.mark.parametrize("way", ["openai", "anthropic, in words"])
-async def test_extract_data_parses_json_embedded_in_text(
+async def test_extract_data_parses_json_embedded_in_text_of_model_answer(
     world: OrgEnv, way: str, text: str
 ) -> None:
     reply, other = await extracted(world, way, text)
@@ -103,7 +103,7 @@ async def test_extract_data_parses_json_embedded_in_text(
 
 
 @each_way
-async def test_extract_data_invalid_answer_is_retried_once_with_errors(
+async def test_extract_data_sends_errors_to_model_after_first_invalid_answer(
     world: OrgEnv, way: str
 ) -> None:
     reply, other = await extracted(world, way, '{"river": 3}', json.dumps(NILE))
@@ -115,7 +115,7 @@ async def test_extract_data_invalid_answer_is_retried_once_with_errors(
 
 
 @each_way
-async def test_extract_data_second_invalid_answer_returns_errors_and_prompt(
+async def test_extract_data_returns_errors_and_prompt_after_two_invalid_answers(
     world: OrgEnv, way: str
 ) -> None:
     reply, other = await extracted(world, way, "[]", '{"river": 3}')
@@ -147,7 +147,7 @@ async def test_extract_data_second_invalid_answer_returns_errors_and_prompt(
     ],
     ids=lambda text: text[:20],
 )
-async def test_extract_data_unusable_model_answer_returns_error(
+async def test_extract_data_returns_error_for_unusable_model_answer(
     world: OrgEnv, text: str, said: str
 ) -> None:
     reply, _ = await extracted(world, "openai", text)
@@ -156,14 +156,14 @@ async def test_extract_data_unusable_model_answer_returns_error(
     assert len(orjson.dumps(reply)) < 48_000
 
 
-async def test_extract_data_truncated_model_answer_reports_truncation(world: OrgEnv) -> None:
+async def test_extract_data_reports_truncation_of_model_answer(world: OrgEnv) -> None:
     cut = completion('{"river": ', finish_reason="length")
     async with fake_endpoint(cut) as other, model_requests(world, other.url) as agent:
         reply = await agent.call("extract_data", text=TEXT, schema=RIVER)
     assert reply["errors"][0]["message"] == "the answer was cut off before its end"
 
 
-async def test_extract_data_oversized_model_result_requires_detail(world: OrgEnv) -> None:
+async def test_extract_data_returns_oversized_model_result_only_with_detail(world: OrgEnv) -> None:
     long = {"river": "x" * 60_000}
     async with (
         fake_endpoint(completion(json.dumps(long))) as other,
@@ -174,7 +174,7 @@ async def test_extract_data_oversized_model_result_requires_detail(world: OrgEnv
         assert (await ann.call("extract_data", **args, detail=True))["data"] == long
 
 
-async def test_extract_data_sends_stored_text_with_author(world: OrgEnv) -> None:
+async def test_extract_data_sends_stored_text_with_author_to_model(world: OrgEnv) -> None:
     artifact_id = await submit_late_result(world.agent, TEXT)
     nile = completion(json.dumps(NILE))
     async with fake_endpoint(nile) as other, model_requests(world, other.url) as agent:
@@ -189,7 +189,7 @@ async def test_extract_data_sends_stored_text_with_author(world: OrgEnv) -> None
 
 
 @pytest.mark.parametrize("more", [{"promptOnly": True}, {"candidate": NILE}])
-async def test_extract_data_prompt_only_or_candidate_sends_no_model_request(
+async def test_extract_data_sends_no_model_request_for_prompt_only_or_candidate(
     world: OrgEnv, more: Body
 ) -> None:
     async with fake_endpoint(never_respond) as other, model_requests(world, other.url) as agent:
@@ -198,7 +198,7 @@ async def test_extract_data_prompt_only_or_candidate_sends_no_model_request(
     assert other.requests == []
 
 
-async def test_extract_data_refused_schema_sends_no_model_request(world: OrgEnv) -> None:
+async def test_extract_data_sends_no_model_request_for_refused_schema(world: OrgEnv) -> None:
     async with fake_endpoint(never_respond) as other, model_requests(world, other.url) as agent:
         await agent.refused("extract_data", text=TEXT, schema={"$ref": "http://127.0.0.1:1"})
     assert other.requests == []

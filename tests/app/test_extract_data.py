@@ -41,13 +41,13 @@ async def test_extract_data_without_model_returns_prompt_and_schema(agent: Agent
     assert fence_text(TEXT) in reply["prompt"]
 
 
-async def test_valid_candidate_is_returned_as_extracted_data(agent: AgentClient) -> None:
+async def test_extract_data_returns_valid_candidate_as_extracted_data(agent: AgentClient) -> None:
     reply = await agent.call("extract_data", schema=RIVER, candidate=NILE)
     assert (reply["status"], reply["data"]) == ("extracted", NILE)
     assert "usage" not in reply
 
 
-async def test_extract_data_invalid_candidate_returns_errors_with_paths(agent: AgentClient) -> None:
+async def test_extract_data_returns_error_paths_for_invalid_candidate(agent: AgentClient) -> None:
     reply = await agent.call("extract_data", schema=RIVER, candidate={"km": "long"})
     assert reply["status"] == "invalid"
     assert reply["errors"] == [
@@ -58,19 +58,19 @@ async def test_extract_data_invalid_candidate_returns_errors_with_paths(agent: A
     assert reply["next"]["tool"] == "extract_data"
 
 
-async def test_extract_data_candidate_given_as_json_text_is_parsed(agent: AgentClient) -> None:
+async def test_extract_data_parses_candidate_passed_as_json_text(agent: AgentClient) -> None:
     reply = await agent.call("extract_data", schema=RIVER, candidate=json.dumps(NILE))
     assert reply["data"] == NILE
 
 
-async def test_candidate_json_like_text_for_string_schema_stays_text(
+async def test_json_like_candidate_stays_text_if_schema_type_is_string(
     agent: AgentClient,
 ) -> None:
     reply = await agent.call("extract_data", schema={"type": "string"}, candidate="[1]")
     assert reply["data"] == "[1]"
 
 
-async def test_extract_data_many_errors_returns_at_most_twenty(agent: AgentClient) -> None:
+async def test_extract_data_returns_at_most_twenty_validation_errors(agent: AgentClient) -> None:
     names = [f"\x01{'x' * 100}{n}" for n in range(200)]
     schema = {"items": {"enum": names[:1]}}
     reply = await agent.call("extract_data", schema=schema, candidate=names)
@@ -126,7 +126,7 @@ async def test_extract_data_accepts_candidate_only_if_valid_against_schema(
     ],
     ids=lambda value: json.dumps(value)[:40],
 )
-async def test_extract_data_unsupported_schema_is_refused(
+async def test_extract_data_refuses_unsupported_schema(
     agent: AgentClient, schema: Json, code: str
 ) -> None:
     error = await agent.refused("extract_data", text=TEXT, schema=schema)
@@ -134,7 +134,7 @@ async def test_extract_data_unsupported_schema_is_refused(
     assert error["message"].startswith("schema ")
 
 
-async def test_extract_data_without_text_or_with_two_texts_is_rejected(agent: AgentClient) -> None:
+async def test_extract_data_rejects_call_without_text_or_with_two_texts(agent: AgentClient) -> None:
     both = {"text": TEXT, "artifactId": await submit_late_result(agent)}
     for args in ({}, both):
         error = await agent.refused("extract_data", schema=RIVER, **args)
@@ -142,18 +142,22 @@ async def test_extract_data_without_text_or_with_two_texts_is_rejected(agent: Ag
         assert "artifactId" in error["message"]
 
 
-async def test_extract_data_offset_beyond_end_is_rejected(agent: AgentClient) -> None:
+async def test_extract_data_rejects_offset_beyond_end_of_text(agent: AgentClient) -> None:
     error = await agent.refused("extract_data", schema=RIVER, text=TEXT, offset=26)
     assert error["message"] == "there is no text at offset 26: it has 26 characters"
 
 
-async def test_candidate_too_costly_to_validate_returns_too_large(agent: AgentClient) -> None:
+async def test_extract_data_refuses_candidate_that_is_too_costly_to_validate(
+    agent: AgentClient,
+) -> None:
     wide = {"anyOf": [{"type": "null"}] * 500}
     error = await agent.refused("extract_data", schema=wide, candidate=[1] * 500)
     assert error["code"] == "TOO_LARGE"
 
 
-async def test_extract_data_oversized_candidate_requires_detail(agent: AgentClient) -> None:
+async def test_extract_data_returns_oversized_candidate_only_with_detail(
+    agent: AgentClient,
+) -> None:
     args: Body = {"schema": {"type": "string"}, "candidate": "x" * 60_000}
     error = await agent.refused("extract_data", **args)
     assert (error["code"], error["next"]["args"]) == ("TOO_LARGE", {"detail": True})
@@ -163,7 +167,7 @@ async def test_extract_data_oversized_candidate_requires_detail(agent: AgentClie
 # Tests of extraction from stored texts.
 
 
-async def test_extract_data_stored_text_is_labeled_with_author(agent: AgentClient) -> None:
+async def test_extract_data_labels_stored_text_with_its_author(agent: AgentClient) -> None:
     artifact_id = await submit_late_result(agent, TEXT)
     reply = await agent.call("extract_data", artifactId=artifact_id, schema=RIVER)
     about = {
@@ -180,7 +184,7 @@ async def test_extract_data_stored_text_is_labeled_with_author(agent: AgentClien
     assert reply["next"]["args"] == {"artifactId": artifact_id}
 
 
-async def test_extract_data_artifact_of_other_org_is_refused_as_missing(
+async def test_extract_data_refuses_artifact_of_other_org_as_missing(
     agent: AgentClient, other_org: AgentClient
 ) -> None:
     artifact_id = await submit_late_result(agent, TEXT)
@@ -194,7 +198,7 @@ async def test_extract_data_artifact_of_other_org_is_refused_as_missing(
 
 
 @pytest.mark.parametrize("letter", ["x", "☃", "\n", "\x01"])
-async def test_extract_data_long_text_is_paged_without_loss(
+async def test_extract_data_pages_through_long_text_without_loss(
     agent: AgentClient, letter: str
 ) -> None:
     text = "".join(f"{letter * 9}{n:08}" for n in range(5_000))

@@ -59,7 +59,7 @@ async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
     [("openai", completion, "response_format"), ("anthropic", message, "tools")],
 )
 @pytest.mark.parametrize("status", [400, 404, 422])
-async def test_endpoint_without_structured_output_is_retried_with_plain_request(
+async def test_plain_request_is_sent_if_endpoint_rejects_structured_output(
     world: OrgEnv, api: str, said: Callable[[str], Play], shape: str, status: int
 ) -> None:
     plays = answer({"error": {"message": f"unknown: {shape}"}}, status), said(json.dumps(NILE))
@@ -69,7 +69,7 @@ async def test_endpoint_without_structured_output_is_retried_with_plain_request(
     assert [shape in request.body for request in other.requests] == [True, False]
 
 
-async def test_extract_data_endpoint_400_twice_reports_endpoint_message(world: OrgEnv) -> None:
+async def test_extract_data_reports_endpoint_message_after_second_400_answer(world: OrgEnv) -> None:
     error, other = await unavailable(world, answer({"error": "context too long"}, 400))
     assert "it answered 400: context too long" in error["message"]
     assert (error["details"], len(other.requests)) == ({"status": 400}, 2)
@@ -95,7 +95,7 @@ async def test_extract_data_endpoint_400_twice_reports_endpoint_message(world: O
         (close_early, "broke off"),
     ],
 )
-async def test_extract_data_endpoint_failure_is_unavailable_without_key_leak(
+async def test_extract_data_reports_endpoint_failure_without_leaking_api_key(
     world: OrgEnv, api: str, play: Play, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -107,12 +107,14 @@ async def test_extract_data_endpoint_failure_is_unavailable_without_key_leak(
 
 
 @pytest.mark.parametrize("play", [never_respond, slow_body])
-async def test_endpoint_timeout_returns_unavailable(world: OrgEnv, play: Play) -> None:
+async def test_extract_data_returns_unavailable_after_endpoint_timeout(
+    world: OrgEnv, play: Play
+) -> None:
     error, _ = await unavailable(world, play, seconds=SHORT)
     assert "no whole answer within 0.2 s" in error["message"]
 
 
-async def test_extract_data_unreachable_endpoint_advises_prompt_only(world: OrgEnv) -> None:
+async def test_extract_data_suggests_prompt_only_if_endpoint_is_unreachable(world: OrgEnv) -> None:
     async with model_requests(world, await unused_url()) as agent:
         error = await agent.refused("extract_data", text=TEXT, schema=RIVER)
     assert "cannot be reached" in error["message"]
@@ -137,7 +139,7 @@ class Fading:
         return ModelReply(text="[]", usage=Usage(input_tokens=12, output_tokens=3, model="m-2030"))
 
 
-async def test_extract_data_second_request_gets_remaining_time(world: OrgEnv) -> None:
+async def test_second_request_of_extract_data_gets_only_the_remaining_time(world: OrgEnv) -> None:
     fading = Fading()
     services = replace(world.dispatcher.services, model=fading, model_seconds=SECONDS)
     agent = AgentClient(Dispatcher(services, CallLog(world.database)), world.agent.caller)
@@ -149,13 +151,15 @@ async def test_extract_data_second_request_gets_remaining_time(world: OrgEnv) ->
     assert 0 < second < SECONDS
 
 
-async def test_extract_data_model_refusal_is_reported(world: OrgEnv) -> None:
+async def test_extract_data_reports_that_model_refused(world: OrgEnv) -> None:
     refusing = answer({"choices": [{"message": {"content": None, "refusal": "I won't."}}]})
     error, _ = await unavailable(world, refusing)
     assert "its model refused" in error["message"]
 
 
-async def test_extract_data_after_endpoint_failure_suggested_call_succeeds(world: OrgEnv) -> None:
+async def test_call_suggested_after_endpoint_failure_of_extract_data_succeeds(
+    world: OrgEnv,
+) -> None:
     async with fake_endpoint(answer({}, 500)) as other, model_requests(world, other.url) as agent:
         args: Body = {"text": TEXT, "schema": RIVER}
         error = await agent.refused("extract_data", **args)
@@ -165,7 +169,7 @@ async def test_extract_data_after_endpoint_failure_suggested_call_succeeds(world
         assert (done["status"], len(other.requests)) == ("extracted", 1)
 
 
-async def test_extract_data_endpoint_429_is_retried_until_success(world: OrgEnv) -> None:
+async def test_extract_data_retries_until_success_after_429_answers(world: OrgEnv) -> None:
     busy = answer({}, 429, retry_after="0")
     plays: Any = (busy, busy, completion(json.dumps(NILE)))
     async with fake_endpoint(*plays) as other, model_requests(world, other.url) as agent:

@@ -16,7 +16,7 @@ async def test_get_next_step_reports_hidden_characters_of_step(world: OrgEnv) ->
     assert taken["oddCharacters"] == {"title": {"zero-width": 1}, "instructions": {"bidi": 1}}
 
 
-async def test_reply_without_hidden_characters_has_no_flag(world: OrgEnv) -> None:
+async def test_reply_without_hidden_characters_has_no_hidden_character_flag(world: OrgEnv) -> None:
     plan = await world.agent.plan([make_step("Größe der \U0001f469\u200d\U0001f680")])
     assert "oddCharacters" not in await world.agent.take(plan)
 
@@ -29,7 +29,7 @@ async def test_replayed_answer_repeats_hidden_character_flag(world: OrgEnv) -> N
     assert again == {**first, "replayed": True}
 
 
-async def test_error_with_hidden_characters_reports_flag_in_details(world: OrgEnv) -> None:
+async def test_error_details_flag_hidden_characters_of_feedback(world: OrgEnv) -> None:
     plan = await world.agent.plan(1)
     taken = await world.agent.take(plan)
     await world.agent.call("request_user_review", stepId=taken["stepId"], summary="?")
@@ -40,7 +40,9 @@ async def test_error_with_hidden_characters_reports_flag_in_details(world: OrgEn
     assert refused["details"]["oddCharacters"] == {"error.details.feedback": {"bidi": 1}}
 
 
-async def test_get_research_context_with_hidden_character_flag_fits_budget(world: OrgEnv) -> None:
+async def test_get_research_context_fits_token_budget_with_hidden_character_flag(
+    world: OrgEnv,
+) -> None:
     steps = [make_step(TURNED * 900, title=HIDDEN) for _ in range(6)]
     plan = await world.agent.plan(steps)
     for tokens in (500, 1_000, 12_000):

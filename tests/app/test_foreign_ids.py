@@ -67,7 +67,7 @@ def test_every_tool_argument_is_classified_as_id_name_or_text() -> None:
 
 
 @pytest.mark.usefixtures("conditions")
-async def test_other_orgs_id_is_answered_like_unknown_id(
+async def test_id_of_other_org_gets_same_answer_as_unknown_id(
     world: OrgEnv, theirs: Mapping[str, str]
 ) -> None:
     probes = await foreign_id_calls(world.agent)
@@ -77,7 +77,7 @@ async def test_other_orgs_id_is_answered_like_unknown_id(
     assert rows(world) == before
 
 
-async def test_foreign_id_calls_leak_when_row_level_security_is_disabled(
+async def test_ids_of_other_org_leak_when_row_level_security_is_disabled(
     own_world: OrgEnv,
 ) -> None:
     theirs = with_full_ids(await create_foreign_records(own_world))
@@ -89,7 +89,7 @@ async def test_foreign_id_calls_leak_when_row_level_security_is_disabled(
     assert {name for name, kinds in betrayed.items() if not kinds} == WITHIN_OURS
 
 
-async def test_malformed_id_is_answered_like_unknown_id(agent: AgentClient) -> None:
+async def test_malformed_id_gets_same_answer_as_unknown_id(agent: AgentClient) -> None:
     for probe in await foreign_id_calls(agent):
         expected = await probe.answers(agent, new_id())
         for text in ("nope", "'; drop table plan; --", "☃", "%s", "{nope}"):
@@ -108,7 +108,7 @@ async def test_ids_are_case_insensitive(agent: AgentClient) -> None:
     await agent.call("modify_plan", planId=plan["planId"].upper(), modifications=[added])
 
 
-async def test_listings_contain_nothing_of_other_org(
+async def test_lists_of_plans_skills_and_workflows_omit_records_of_other_org(
     agent: AgentClient, theirs: Mapping[str, str]
 ) -> None:
     lists = ("list_active_plans", "list_skills", "list_dags")

@@ -26,7 +26,7 @@ async def test_session_name_used_by_other_org_has_no_effect(
     assert skill["skillExecutionId"] not in json.dumps(plan)
 
 
-async def test_idempotency_key_used_by_other_org_is_available(
+async def test_idempotency_key_used_by_other_org_can_be_used_again(
     agent: AgentClient, other_org: AgentClient
 ) -> None:
     theirs = await other_org.plan(idempotencyKey="the same", name="Theirs")
@@ -37,7 +37,7 @@ async def test_idempotency_key_used_by_other_org_is_available(
     assert (again["planId"], again["replayed"]) == (ours["planId"], True)
 
 
-async def test_workflow_of_other_org_is_not_found_and_slug_is_available(
+async def test_workflow_of_other_org_is_unknown_and_its_slug_is_available(
     agent: AgentClient, other_org: AgentClient
 ) -> None:
     stage = make_stage("views", make_recipe_step("view"))
@@ -51,7 +51,7 @@ async def test_workflow_of_other_org_is_not_found_and_slug_is_available(
     assert added["version"] == 1
 
 
-async def test_workflow_slug_used_by_two_orgs_runs_own_definition(
+async def test_run_uses_definition_of_its_own_org_if_two_orgs_share_a_slug(
     agent: AgentClient, other_org: AgentClient
 ) -> None:
     runs = []
@@ -68,7 +68,7 @@ async def test_workflow_slug_used_by_two_orgs_runs_own_definition(
 A_RUN = {"name": "Rivers", "input": "x", "models": ["a"]}
 
 
-async def test_list_active_plans_cursor_of_other_org_shows_own_plans_only(
+async def test_list_active_plans_with_cursor_of_other_org_shows_only_own_plans(
     agent: AgentClient, other_org: AgentClient
 ) -> None:
     for _ in range(2):
@@ -81,7 +81,7 @@ async def test_list_active_plans_cursor_of_other_org_shows_own_plans_only(
 
 
 @pytest.mark.parametrize("kind", ["finding", "note"])
-async def test_search_sources_returns_nothing_of_other_org(world: OrgEnv, kind: str) -> None:
+async def test_search_sources_returns_no_hits_from_other_org(world: OrgEnv, kind: str) -> None:
     agent, other_org = world.agent, world.other_org
     args = {"kind": kind, "title": WORD, "content": f"The {WORD} flew over lakes."}
     source = {"title": f"On the {WORD}", "url": f"https://example.org/{WORD}"}

@@ -4,7 +4,7 @@ from org_env import AgentClient, FakeClock, make_step
 from waybook.core.decision_context import Channel
 
 
-async def test_get_next_step_ready_step_returns_full_reply(agent: AgentClient) -> None:
+async def test_get_next_step_returns_every_field_of_a_ready_step(agent: AgentClient) -> None:
     schema = {"type": "object", "required": ["river"]}
     plan = await agent.plan([make_step("Look.", title="First", resultSchema=schema)])
     step_id = plan["stepIds"][0]
@@ -36,7 +36,7 @@ async def test_get_next_step_returns_steps_in_reordered_sequence(agent: AgentCli
     assert taken == plan["stepIds"][::-1]
 
 
-async def test_get_next_step_without_pending_steps_lists_holders(
+async def test_get_next_step_lists_step_holders_if_no_step_is_pending(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan(2)
@@ -63,7 +63,7 @@ async def test_get_next_step_without_pending_steps_lists_holders(
     assert reply["next"]["args"]["waitSeconds"] == 55
 
 
-async def test_a18_get_next_step_plan_without_steps_returns_no_pending_steps(
+async def test_a18_get_next_step_returns_no_pending_steps_for_plan_without_steps(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(1)
@@ -78,7 +78,7 @@ async def test_a18_get_next_step_plan_without_steps_returns_no_pending_steps(
     )
 
 
-async def test_get_next_step_plan_awaiting_review_returns_review(
+async def test_get_next_step_returns_open_review_of_plan_awaiting_review(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan()
@@ -106,7 +106,7 @@ async def test_get_next_step_plan_awaiting_review_returns_review(
     assert reply["next"]["args"]["waitSeconds"] == 55
 
 
-async def test_get_next_step_completed_plan_returns_formatting_and_usage(
+async def test_get_next_step_returns_formatting_and_usage_of_completed_plan(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan(2, outputFormattingNotes="As a table.")
@@ -133,7 +133,7 @@ async def test_get_next_step_completed_plan_returns_formatting_and_usage(
     }
 
 
-async def test_get_next_step_failed_plan_returns_reason(agent: AgentClient) -> None:
+async def test_get_next_step_returns_failure_reason_of_failed_plan(agent: AgentClient) -> None:
     plan = await agent.plan()
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
@@ -147,7 +147,7 @@ async def test_get_next_step_failed_plan_returns_reason(agent: AgentClient) -> N
     assert reply["next"]["tool"] == "get_research_context"
 
 
-async def test_get_next_step_after_modify_decision_returns_step_to_any_caller(
+async def test_get_next_step_returns_step_to_any_caller_after_modify_decision(
     agent: AgentClient,
 ) -> None:
     from_page = agent.acting_as("pat", channel=Channel.DASHBOARD)

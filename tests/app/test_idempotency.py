@@ -86,7 +86,7 @@ async def test_a11_concurrent_calls_with_same_key_have_one_effect_and_one_answer
 
 
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_a11_concurrent_calls_at_commit_with_same_key_have_one_effect(
+async def test_a11_calls_with_same_key_that_commit_concurrently_have_one_effect(
     world: OrgEnv, agent: AgentClient, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If no row is locked, both calls reach the commit; the idempotency key admits only one.
@@ -131,7 +131,7 @@ async def test_a11_key_reused_with_other_arguments_returns_idempotency_conflict(
 
 
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_idempotency_key_is_scoped_to_org(
+async def test_idempotency_key_can_be_reused_in_another_org(
     agent: AgentClient, world: OrgEnv, tool: str
 ) -> None:
     world.other_org_may_change = True
@@ -140,13 +140,13 @@ async def test_idempotency_key_is_scoped_to_org(
         assert "replayed" not in reply
 
 
-async def test_idempotency_key_is_scoped_to_tool(agent: AgentClient) -> None:
+async def test_idempotency_key_can_be_reused_with_another_tool(agent: AgentClient) -> None:
     for tool in MUTATING:
         args = await valid_call(agent, tool)
         assert "replayed" not in await agent.call(tool, **args, idempotencyKey="the same")
 
 
-async def test_idempotency_key_ignores_argument_order(agent: AgentClient) -> None:
+async def test_repeated_call_with_reordered_arguments_is_replayed(agent: AgentClient) -> None:
     args = await valid_call(agent, "create_research_plan")
     first = await agent.call("create_research_plan", **args, idempotencyKey="k")
     turned = dict(reversed(args.items()))

@@ -25,7 +25,9 @@ async def checks_by_name(there: FakeIssuer, **more: object) -> dict[str, CheckRe
     return {result.name: result for result in findings}
 
 
-async def test_check_issuer_reachable_reports_ok_with_usable_keys(there: FakeIssuer) -> None:
+async def test_issuer_check_reports_ok_and_usable_keys_of_reachable_issuer(
+    there: FakeIssuer,
+) -> None:
     there.keys = [make_key("ES256"), make_key("RS256")]
     seen = await checks_by_name(there)
     assert {result.state for result in seen.values()} == {CheckState.OK}
@@ -35,12 +37,14 @@ async def test_check_issuer_reachable_reports_ok_with_usable_keys(there: FakeIss
     assert there.request_counts == {"openid-configuration": 1, "jwks": 1}
 
 
-async def test_check_issuer_plain_oauth_metadata_is_ok(there: FakeIssuer) -> None:
+async def test_issuer_check_accepts_plain_oauth_metadata(there: FakeIssuer) -> None:
     there.plain_oauth = True
     assert (await checks_by_name(there))["issuer"].state is CheckState.OK
 
 
-async def test_check_issuer_wrong_name_error_shows_both_names(there: FakeIssuer) -> None:
+async def test_issuer_check_error_shows_both_names_if_issuer_name_differs(
+    there: FakeIssuer,
+) -> None:
     seen = await checks_by_name(there, oidc_issuer=f"{there.url}/")
     assert list(seen) == ["issuer"]
     assert seen["issuer"].state is CheckState.FAIL
@@ -48,7 +52,7 @@ async def test_check_issuer_wrong_name_error_shows_both_names(there: FakeIssuer)
     assert "oidc_issuer" in str(seen["issuer"].remedy)
 
 
-async def test_check_issuer_down_or_unreachable_fails(there: FakeIssuer) -> None:
+async def test_issuer_check_fails_if_issuer_is_down_or_unreachable(there: FakeIssuer) -> None:
     there.down = True
     assert "503" in (await checks_by_name(there))["issuer"].message
     seen = await checks_by_name(there, oidc_issuer="http://127.0.0.1:1")
@@ -58,7 +62,7 @@ async def test_check_issuer_down_or_unreachable_fails(there: FakeIssuer) -> None
     )
 
 
-async def test_check_issuer_without_response_fails_after_timeout(
+async def test_issuer_check_fails_after_timeout_without_response(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for module in (oidc_discovery, oidc_discovery):
@@ -80,7 +84,7 @@ async def test_check_issuer_without_response_fails_after_timeout(
     ],
     ids=["none", "nothing", "no object", "a shared secret", "for another use"],
 )
-async def test_check_issuer_without_usable_key_fails(there: FakeIssuer, published: object) -> None:
+async def test_issuer_check_fails_without_usable_key(there: FakeIssuer, published: object) -> None:
     there.published = published
     seen = await checks_by_name(there)
     assert seen["issuer"].state is CheckState.OK
@@ -89,14 +93,14 @@ async def test_check_issuer_without_usable_key_fails(there: FakeIssuer, publishe
     assert "RS256" in str(seen["issuer keys"].remedy)
 
 
-async def test_check_issuer_reports_short_keys_as_unusable(there: FakeIssuer) -> None:
+async def test_issuer_check_counts_short_keys_as_unusable(there: FakeIssuer) -> None:
     short = make_key("RS256")
     short.private = rsa_key(1024)
     there.keys = [short, make_key("EdDSA")]
     assert (await checks_by_name(there))["issuer keys"].message == "1 of 2 can be used: EdDSA"
 
 
-async def test_check_issuer_insecure_authorization_endpoint_fails_sign_in_check(
+async def test_sign_in_check_fails_for_insecure_authorization_endpoint(
     there: FakeIssuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metadata = {**there.about(), "authorization_endpoint": "http://id.example.org/authorize"}
@@ -106,7 +110,9 @@ async def test_check_issuer_insecure_authorization_endpoint_fails_sign_in_check(
     assert agents["issuer pages"].state is CheckState.OK
 
 
-async def test_check_issuer_not_configured_sends_no_request(there: FakeIssuer) -> None:
+async def test_issuer_check_sends_no_request_without_complete_configuration(
+    there: FakeIssuer,
+) -> None:
     for settings, state in (
         (Settings(), CheckState.OK),
         (Settings(auth="required"), CheckState.OK),

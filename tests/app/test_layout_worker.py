@@ -35,7 +35,7 @@ def thread_name() -> str:
     return threading.current_thread().name
 
 
-async def test_layout_worker_runs_small_maps_inline_and_large_maps_in_thread() -> None:
+async def test_layout_worker_draws_only_large_maps_in_another_thread() -> None:
     layout_worker = LayoutWorker()
     assert (
         await layout_worker.run(OURS, MAX_INLINE_COST, thread_name)
@@ -44,7 +44,7 @@ async def test_layout_worker_runs_small_maps_inline_and_large_maps_in_thread() -
     assert (await layout_worker.run(OURS, LARGE, thread_name)).startswith("large definitions")
 
 
-async def test_layout_worker_large_map_does_not_block_event_loop() -> None:
+async def test_drawing_a_large_map_does_not_block_event_loop() -> None:
     layout_worker, seen = LayoutWorker(), threading.Event()
     drawing = asyncio.create_task(layout_worker.run(OURS, LARGE, partial(seen.wait, 1)))
     # If the map were drawn in the thread of the event loop, no other task could run before the
@@ -54,7 +54,7 @@ async def test_layout_worker_large_map_does_not_block_event_loop() -> None:
     assert await drawing
 
 
-async def test_layout_worker_alternates_between_jobs_of_different_orgs() -> None:
+async def test_layout_worker_alternates_between_drawing_jobs_of_different_orgs() -> None:
     layout_worker, drawn, go_on = LayoutWorker(), list[UUID](), threading.Event()
 
     def work(org_id: UUID) -> Callable[[], None]:
@@ -74,7 +74,7 @@ async def test_layout_worker_alternates_between_jobs_of_different_orgs() -> None
     assert drawn == [OURS, THEIRS, *[OURS] * (MAX_QUEUED - 1)]
 
 
-def test_definition_cache_compiles_each_version_once_per_org() -> None:
+def test_definition_cache_compiles_each_workflow_version_once_per_org() -> None:
     charts, body = DefinitionCache(), definition_body(builtin_dags()["dialectic"].dag)
     rows = [
         DefinitionRow(1, "Dialectic", body, "", datetime(2026, 1, 1, tzinfo=UTC), "ann", "mine")
@@ -86,7 +86,7 @@ def test_definition_cache_compiles_each_version_once_per_org() -> None:
     assert charts.current(OURS, slug, [rows[0]._replace(version=2)]).compiled_dag is not first
 
 
-async def test_large_maps_of_tools_and_pages_are_drawn_by_layout_worker(
+async def test_layout_worker_draws_large_maps_for_tools_and_pages(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(draughting, "MAX_INLINE_COST", 0)
@@ -127,7 +127,7 @@ def make_job(steps: int = 30, width: int | None = None) -> DrawingJob:
     return DrawingJob(Drawing(Diagram(name="Dense", lanes=(lane,))), width, links)
 
 
-async def test_layout_worker_picture_equals_in_process_rendering() -> None:
+async def test_layout_worker_draws_same_picture_as_direct_rendering() -> None:
     job, layout_worker = make_job(), LayoutWorker()
     assert job.weight > MAX_INLINE_COST
     svg = await layout_worker.picture(OURS, job)
@@ -157,7 +157,7 @@ async def test_layout_worker_draws_repeated_picture_once_per_org(
     assert layout_worker._cached_bytes == sum(map(len, layout_worker._cache.values())) == 3_000
 
 
-async def test_layout_worker_timeout_kills_process_and_next_picture_succeeds(
+async def test_layout_worker_draws_next_picture_after_a_timeout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     layout_worker = LayoutWorker()
@@ -168,7 +168,7 @@ async def test_layout_worker_timeout_kills_process_and_next_picture_succeeds(
     assert await layout_worker.picture(OURS, make_job()) == render(make_job())
 
 
-async def test_layout_worker_restarts_killed_process() -> None:
+async def test_layout_worker_restarts_killed_drawing_process() -> None:
     layout_worker = LayoutWorker()
     await layout_worker.picture(OURS, make_job())
     process = layout_worker._worker._process

@@ -193,7 +193,7 @@ def admin(alone: OrgEnv) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def test_limits_match_specification() -> None:
+def test_limits_in_code_are_equal_to_limits_in_specification() -> None:
     assert [limit == promised for limit, promised in PROMISED.items()] == [True] * len(PROMISED)
     assert (WireSettings().lock_timeout, WireSettings().statement_timeout) == ("5s", "6s")
 
@@ -213,7 +213,7 @@ async def test_argument_at_limit_is_accepted_and_above_limit_is_rejected(
         assert error["details"]["limit"] == limit.most
 
 
-async def test_statement_timeout_returns_busy_without_writes(
+async def test_call_returns_busy_without_writes_after_statement_timeout(
     alone: OrgEnv, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = alone.agent

@@ -30,7 +30,7 @@ async def test_list_skills_returns_one_hundred_skills_within_size_limit(world: O
     assert all(skill["description"].endswith(" …") for skill in reply["skills"])
 
 
-async def test_list_skills_by_name_lists_files_of_skill(world: OrgEnv) -> None:
+async def test_list_skills_with_a_name_lists_files_of_that_skill(world: OrgEnv) -> None:
     agent = knowing(world, *read_skills(""))
     reply = await agent.call("list_skills", name="deep-research")
     (skill,) = reply["skills"]
@@ -48,7 +48,7 @@ async def test_list_skills_returns_text_of_skill_file(world: OrgEnv) -> None:
     assert started["files"] == ["references/judging-sources.md"]
 
 
-async def test_list_skills_long_file_is_cut_and_names_resource(world: OrgEnv) -> None:
+async def test_list_skills_truncates_long_file_and_names_its_resource(world: OrgEnv) -> None:
     agent = knowing(world, make_skill(long="☃".encode() * 50_000))
     reply = await agent.call("list_skills", name="a-skill", file="long")
     assert len(dumps(reply, ensure_ascii=False).encode()) < 48_000
@@ -67,7 +67,7 @@ async def test_list_skills_long_file_is_cut_and_names_resource(world: OrgEnv) ->
         ({"name": "a-skill", "file": "bytes"}, "INVALID_INPUT"),
     ],
 )
-async def test_list_skills_unknown_or_unreadable_item_is_refused(
+async def test_list_skills_refuses_unknown_or_unreadable_skills_and_files(
     world: OrgEnv, asked: dict[str, str], code: str
 ) -> None:
     agent = knowing(world, make_skill(bytes=b"\xff"))

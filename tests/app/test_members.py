@@ -44,7 +44,7 @@ def tamper(world: OrgEnv, statement: str) -> None:
         admin.execute(statement.encode(), {"org": world.agent.org_id})
 
 
-async def test_authenticate_token_returns_scopes_that_token_and_user_share(world: OrgEnv) -> None:
+async def test_token_caller_has_only_scopes_shared_by_token_and_user(world: OrgEnv) -> None:
     issued = await make_token(world.agent, may=(Scope.PLAN_WRITE,), scopes=(Scope.PLAN_READ,))
     caller = await authenticate_token(world.dispatcher.services, issued.secret, Channel.REST)
     assert caller.org_id == world.agent.org_id
@@ -53,7 +53,7 @@ async def test_authenticate_token_returns_scopes_that_token_and_user_share(world
     assert caller.principal == f"token:{issued.token.id}"
 
 
-async def test_authenticate_token_accepts_token_only_before_expiry(world: OrgEnv) -> None:
+async def test_token_is_accepted_only_before_its_expiry(world: OrgEnv) -> None:
     services, issued = world.dispatcher.services, await make_token(world.agent, days=90)
     for_ever = await another_token(world.agent, days=None)
     world.clock.advance(days=90, seconds=-1)
@@ -65,7 +65,7 @@ async def test_authenticate_token_accepts_token_only_before_expiry(world: OrgEnv
     assert (await authenticate_token(services, for_ever.secret, Channel.MCP)).user == "ann"
 
 
-async def test_revoke_token_takes_effect_immediately_in_every_process(world: OrgEnv) -> None:
+async def test_revoked_token_is_rejected_immediately_in_every_process(world: OrgEnv) -> None:
     issued, remaining = await make_token(world.agent), await another_token(world.agent)
     elsewhere = world.agent.elsewhere().dispatcher.services
     await revoke_token(at(world.agent), issued.token.id)
@@ -77,7 +77,7 @@ async def test_revoke_token_takes_effect_immediately_in_every_process(world: Org
         await revoke_token(at(world.agent), issued.token.id)
 
 
-async def test_authenticate_token_of_disabled_user_raises_unauthenticated(world: OrgEnv) -> None:
+async def test_token_of_disabled_user_is_rejected(world: OrgEnv) -> None:
     services, issued, other = (
         world.dispatcher.services,
         await make_token(world.agent),
@@ -93,7 +93,7 @@ async def test_authenticate_token_of_disabled_user_raises_unauthenticated(world:
     assert (await authenticate_token(services, issued.secret, Channel.MCP)).user == "ann"
 
 
-async def test_change_scopes_applies_at_once_to_every_token_and_process(
+async def test_changed_scopes_apply_at_once_to_every_token_and_process(
     world: OrgEnv,
 ) -> None:
     wide = await make_token(world.agent, scopes=(Scope.PLAN_WRITE, Scope.REVIEW))
@@ -119,7 +119,7 @@ async def test_change_scopes_applies_at_once_to_every_token_and_process(
         assert await may(theirs.secret) == expand_scopes([Scope.PLAN_WRITE])
 
 
-async def test_change_scopes_unchanged_writes_no_audit_entry(world: OrgEnv) -> None:
+async def test_setting_the_same_scopes_again_writes_no_audit_entry(world: OrgEnv) -> None:
     await make_token(world.agent, may=(Scope.REVIEW,), scopes=(Scope.REVIEW,))
     before = len(await world.entries(world.agent.org_id, str(world.agent.org_id)))
     await change_scopes(at(world.agent), "ann", (Scope.REVIEW, Scope.REVIEW))
@@ -144,7 +144,7 @@ async def test_token_secret_is_stored_only_as_hash(world: OrgEnv) -> None:
 
 
 @pytest.mark.parametrize("scope", [scope for scope in Scope if scope is not Scope.ADMIN])
-async def test_member_functions_without_admin_scope_raise_forbidden(
+async def test_managing_members_without_admin_scope_raises_forbidden(
     world: OrgEnv, scope: Scope
 ) -> None:
     issued = await make_token(world.agent)
@@ -168,7 +168,7 @@ async def test_member_functions_without_admin_scope_raise_forbidden(
     ).user == "ann"
 
 
-async def test_users_and_tokens_of_other_org_are_not_found(world: OrgEnv) -> None:
+async def test_users_and_tokens_of_other_org_cannot_be_listed_or_changed(world: OrgEnv) -> None:
     theirs = await make_token(world.other_org, "ned")
     await make_token(world.agent)
     mine = await list_members(at(world.agent))
@@ -196,7 +196,7 @@ async def test_user_names_are_unique_only_within_an_org(world: OrgEnv) -> None:
     assert refused.value.details == {"argument": "name"}
 
 
-async def test_org_audit_chain_records_every_change_and_replays_to_rows(
+async def test_org_audit_records_every_change_and_replays_to_stored_rows(
     world: OrgEnv,
 ) -> None:
     issued = await make_token(world.agent)
@@ -235,7 +235,7 @@ async def test_org_audit_chain_records_every_change_and_replays_to_rows(
     ],
     ids=str,
 )
-async def test_verify_org_after_tampering_reports_changed_column(
+async def test_audit_verification_names_the_column_changed_by_tampering(
     shared_place: ServerDatabase, statement: str, said: str
 ) -> None:
     errors: list[str] = []

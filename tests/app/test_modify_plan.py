@@ -32,7 +32,7 @@ async def test_modify_plan_that_rewrites_and_removes_step_removes_it(
     assert ids(reply) == [a]
 
 
-async def test_add_steps_inserts_at_requested_position_and_returns_new_steps(
+async def test_add_steps_inserts_step_at_requested_position(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(2)
@@ -58,7 +58,7 @@ async def test_add_steps_inserts_at_requested_position_and_returns_new_steps(
     assert ids(first)[1:] == ids(appended)
 
 
-async def test_modify_plan_writes_audit_entry_with_rationale_per_modification(
+async def test_modify_plan_writes_an_audit_entry_for_each_modification(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(4)
@@ -135,7 +135,7 @@ async def test_modify_plan_dry_run_shows_difference_and_changes_nothing(
     assert await world.stored(agent.org_id, plan["planId"]) == before
 
 
-async def test_outdated_expected_revision_returns_stale_plan(agent: AgentClient) -> None:
+async def test_modify_plan_with_outdated_revision_returns_stale_plan(agent: AgentClient) -> None:
     plan = await agent.plan(2)
     adding = {"action": "add_steps", "steps": [make_step()]}
     assert (await modify(agent, plan, adding, expectedRevision=1))["revision"] == 2
@@ -147,7 +147,7 @@ async def test_outdated_expected_revision_returns_stale_plan(agent: AgentClient)
     assert error["next"]["tool"] == "get_plan_status"
 
 
-async def test_remove_step_in_progress_raises_invalid_transition(agent: AgentClient) -> None:
+async def test_removing_a_step_in_progress_returns_invalid_transition(agent: AgentClient) -> None:
     plan = await agent.plan(2)
     taken = await agent.take(plan)
     error = await refused(agent, plan, {"action": "remove_step", "stepId": taken["stepId"]})
@@ -155,7 +155,7 @@ async def test_remove_step_in_progress_raises_invalid_transition(agent: AgentCli
     assert (error["details"]["from"], error["details"]["to"]) == ("in_progress", "removed")
 
 
-async def test_a22_remove_step_targeted_by_pending_condition_is_rejected(
+async def test_a22_step_targeted_by_pending_condition_cannot_be_removed(
     agent: AgentClient,
 ) -> None:
     condition = {
@@ -172,7 +172,7 @@ async def test_a22_remove_step_targeted_by_pending_condition_is_rejected(
     assert len((await modify(agent, plan, removing))["steps"]) == 2
 
 
-async def test_remove_step_deletes_conditions_of_step(world: OrgEnv, agent: AgentClient) -> None:
+async def test_removing_a_step_deletes_its_conditions(world: OrgEnv, agent: AgentClient) -> None:
     condition = {
         "afterStepOrder": 2,
         "conditionExpression": "true",
@@ -197,7 +197,9 @@ async def test_a4_failing_or_removing_last_open_step_completes_plan(agent: Agent
     assert (await modify(agent, plan, removing))["planStatus"] == "completed"
 
 
-async def test_modify_plan_while_awaiting_review_or_closed_is_rejected(agent: AgentClient) -> None:
+async def test_modify_plan_is_rejected_while_plan_awaits_review_or_is_closed(
+    agent: AgentClient,
+) -> None:
     adding = {"action": "add_steps", "steps": [make_step()]}
     plan = await agent.plan(2)
     taken = await agent.take(plan)
@@ -220,7 +222,7 @@ WRONG: list[tuple[Body, str]] = [
 
 
 @pytest.mark.parametrize(("modification", "said"), WRONG, ids=str)
-async def test_modify_plan_wrong_action_fields_are_named_in_error(
+async def test_modify_plan_error_names_wrong_fields_of_modification(
     agent: AgentClient, modification: Body, said: str
 ) -> None:
     plan = await agent.plan()

@@ -84,7 +84,7 @@ async def test_call_that_changes_nothing_publishes_no_change_event(
     assert ear.take() == []
 
 
-async def test_detected_stall_publishes_event(own_world: OrgEnv, ear: Ear) -> None:
+async def test_detected_stall_publishes_change_event(own_world: OrgEnv, ear: Ear) -> None:
     plan = await own_world.agent.plan(2)
     await own_world.agent.take(plan)
     ear.take()
@@ -94,7 +94,9 @@ async def test_detected_stall_publishes_event(own_world: OrgEnv, ear: Ear) -> No
     assert ear.take() == [ChangeEvent("plan", full_id(plan["planId"]), version, list_changed=True)]
 
 
-async def test_run_change_and_rendering_publish_event(own_world: OrgEnv, ear: Ear) -> None:
+async def test_changes_and_rendering_of_a_run_publish_change_events(
+    own_world: OrgEnv, ear: Ear
+) -> None:
     agent = own_world.agent
     run = await agent.run("dialectic", "abc")
     run_id = full_id(run["runId"])

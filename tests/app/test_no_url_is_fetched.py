@@ -77,7 +77,9 @@ PROSE = {
 }
 
 
-async def test_urls_in_any_text_are_never_requested(world: OrgEnv, tmp_path: Path) -> None:
+async def test_server_never_requests_a_url_from_a_submitted_text(
+    world: OrgEnv, tmp_path: Path
+) -> None:
     async with open_trap() as trap:
         text = texts(trap.address)
         agent = with_skill(world.agent, tmp_path, text)

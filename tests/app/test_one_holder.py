@@ -28,7 +28,7 @@ async def make_wide_run(agent: AgentClient) -> Body:
     return await agent.run("wide", "abc")
 
 
-async def test_get_next_job_session_name_of_other_user_returns_other_job(
+async def test_users_with_same_session_name_get_different_jobs(
     agent: AgentClient,
 ) -> None:
     run = await make_wide_run(agent)
@@ -41,7 +41,7 @@ async def test_get_next_job_session_name_of_other_user_returns_other_job(
     assert (await bob.job(run, sessionId="main"))["jobId"] == second["jobId"]
 
 
-async def test_get_next_job_any_run_session_name_of_other_user_returns_other_job(
+async def test_users_with_same_session_name_get_different_jobs_without_run_id(
     agent: AgentClient,
 ) -> None:
     await make_wide_run(agent)
@@ -51,7 +51,9 @@ async def test_get_next_job_any_run_session_name_of_other_user_returns_other_job
 
 
 @pytest.mark.parametrize("tool", ID_OF)
-async def test_idempotency_key_of_another_user_is_refused(agent: AgentClient, tool: str) -> None:
+async def test_reusing_idempotency_key_of_another_user_is_refused(
+    agent: AgentClient, tool: str
+) -> None:
     plan, run = await agent.plan(), await make_wide_run(agent)
     where = {"planId": plan["planId"]} if tool == "get_next_step" else {"runId": run["runId"]}
     args = {**where, "sessionId": "main", "idempotencyKey": "1"}
@@ -60,7 +62,7 @@ async def test_idempotency_key_of_another_user_is_refused(agent: AgentClient, to
     assert (await agent.call(tool, **args))[ID_OF[tool]] == taken[ID_OF[tool]]
 
 
-async def test_create_plan_same_session_of_other_user_links_no_skill_execution(
+async def test_create_plan_does_not_link_skill_started_by_other_user(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     started = await agent.call("start_skill", name="survey", sessionId="main")

@@ -36,7 +36,7 @@ def seen_by(agent: AgentClient) -> RequestContext:
     return RequestContext(services=agent.dispatcher.services, caller=agent.caller)
 
 
-async def test_store_research_output_is_stored_and_readable(agent: AgentClient) -> None:
+async def test_stored_output_can_be_read_with_its_content(agent: AgentClient) -> None:
     plan = await make_done_plan(agent)
     stored = await deliver(agent, plan, "# Rivers\n\n“Nile” ☃")
     assert (stored["status"], stored["version"], stored["mediaType"]) == (
@@ -51,7 +51,7 @@ async def test_store_research_output_is_stored_and_readable(agent: AgentClient) 
     assert output.file_name == "Rivers.v1.md"
 
 
-async def test_store_output_on_completed_plan_leaves_plan_and_steps_unchanged(
+async def test_storing_output_leaves_completed_plan_and_steps_unchanged(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await make_done_plan(agent)
@@ -90,7 +90,7 @@ async def test_open_plan_accepts_output_without_status_change(agent: AgentClient
     assert (await agent.status(plan))["status"] == "planning"
 
 
-async def test_output_versions_are_stored_and_identical_content_is_unchanged(
+async def test_output_gets_new_version_only_if_content_differs(
     agent: AgentClient,
 ) -> None:
     plan = await make_done_plan(agent)
@@ -120,7 +120,7 @@ async def test_output_versions_are_stored_and_identical_content_is_unchanged(
         ({"content": "a\0b"}, "INVALID_INPUT"),
     ],
 )
-async def test_store_research_output_invalid_arguments_are_refused(
+async def test_store_research_output_refuses_invalid_arguments(
     world: OrgEnv, agent: AgentClient, changed: Body, code: str
 ) -> None:
     plan = await make_done_plan(agent)
@@ -137,7 +137,7 @@ async def test_output_of_nearly_one_mebibyte_is_stored(agent: AgentClient) -> No
     assert len((await read_output(seen_by(agent), stored["outputId"])).content) == 1_048_000
 
 
-async def test_store_output_repeated_with_same_key_is_replayed(agent: AgentClient) -> None:
+async def test_repeated_store_output_call_with_same_key_is_replayed(agent: AgentClient) -> None:
     plan = await make_done_plan(agent)
     await deliver(agent, plan, idempotencyKey="k")
     replayed = await deliver(agent, plan, idempotencyKey="k")
@@ -145,7 +145,7 @@ async def test_store_output_repeated_with_same_key_is_replayed(agent: AgentClien
     assert replayed["status"] == "stored"
 
 
-async def test_concurrent_outputs_get_distinct_versions(agent: AgentClient) -> None:
+async def test_outputs_stored_concurrently_get_distinct_versions(agent: AgentClient) -> None:
     plan = await make_done_plan(agent)
     both = await asyncio.gather(deliver(agent, plan, "one"), deliver(agent, plan, "two"))
     assert sorted(output["version"] for output in both) == [1, 2]
@@ -215,7 +215,7 @@ async def test_completed_plan_lists_latest_version_of_each_output(
 # Tests of the audit entries about outputs.
 
 
-async def test_plan_as_of_before_output_was_stored_has_no_artifact(
+async def test_past_state_of_plan_lacks_output_stored_later(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await make_done_plan(agent)
@@ -227,7 +227,7 @@ async def test_plan_as_of_before_output_was_stored_has_no_artifact(
     assert "artifact" in (await subject_as_of(call, plan_id, seq=before + 1)).rows
 
 
-async def test_verify_subject_reports_tampered_output_text(own_world: OrgEnv) -> None:
+async def test_audit_verification_reports_changed_output_text(own_world: OrgEnv) -> None:
     agent = own_world.agent
     plan = await make_done_plan(agent)
     stored = await deliver(agent, plan)
@@ -249,7 +249,9 @@ def rewrite(world: OrgEnv, text: str) -> None:
 # Tests of access to outputs of another org.
 
 
-async def test_output_of_other_org_is_not_found(agent: AgentClient, world: OrgEnv) -> None:
+async def test_reading_output_of_other_org_fails_like_unknown_output(
+    agent: AgentClient, world: OrgEnv
+) -> None:
     world.other_org_may_change = True
     theirs = await deliver(world.other_org, world.other_org_plan)
     answers = []
@@ -262,7 +264,7 @@ async def test_output_of_other_org_is_not_found(agent: AgentClient, world: OrgEn
         await list_outputs(seen_by(agent), full_id(world.other_org_plan["planId"]))
 
 
-async def test_read_output_artifact_of_other_kind_is_not_found(agent: AgentClient) -> None:
+async def test_late_result_cannot_be_read_as_output(agent: AgentClient) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan)
     late: Answer = await agent.ask(

@@ -72,7 +72,7 @@ async def make_setback(agent: AgentClient, plan: Body, taken: Body, random: Rand
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_context_reply_fits_budget_and_cut_parts_can_be_fetched(
+async def test_parts_cut_from_context_to_fit_budget_can_be_fetched(
     agent: AgentClient, seed: int
 ) -> None:
     random = Random(seed)  # noqa: S311 - a plan by chance, no secret
@@ -102,7 +102,7 @@ def check_complete(plan: Body, packet: Body, last: Body, results: dict[str, Json
         assert as_text(result) == as_text(results.get(step_id))
 
 
-async def test_context_tools_with_500_artifacts_send_at_most_three_messages(
+async def test_context_tools_read_500_artifacts_with_at_most_3_database_messages(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = await agent.plan(2)
@@ -133,7 +133,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return sent
 
 
-async def test_get_step_context_ranks_relevant_artifacts_before_newest(agent: AgentClient) -> None:
+async def test_get_step_context_ranks_relevant_artifacts_before_newer_artifacts(
+    agent: AgentClient,
+) -> None:
     plan = await agent.plan([make_step("How deep is Lake Baikal?"), make_step("Bake bread.")])
     notes = [
         (None, "Baikal", "Lake Baikal is 1,642 metres deep, deeper than any other lake."),
@@ -146,7 +148,9 @@ async def test_get_step_context_ranks_relevant_artifacts_before_newest(agent: Ag
         assert context["artifacts"][0]["title"] == title
 
 
-async def test_get_step_context_without_vectors_ranks_by_full_text(agent: AgentClient) -> None:
+async def test_get_step_context_ranks_artifacts_by_full_text_without_vectors(
+    agent: AgentClient,
+) -> None:
     agent.dispatcher.services.search_backend.store_capabilities(
         [[CapabilitiesRow(has_pgvector=False, indexed=False)]]
     )
@@ -173,7 +177,9 @@ async def test_step_context_shows_matching_passage_of_long_artifact(agent: Agent
     assert full_artifact["content"] == long
 
 
-async def test_get_step_context_of_retry_has_failures_and_earlier_work(agent: AgentClient) -> None:
+async def test_get_step_context_of_retried_step_shows_failures_and_earlier_work(
+    agent: AgentClient,
+) -> None:
     plan = await agent.plan([make_step("Look it up."), make_step("Sum up.")])
     taken = await agent.take(plan)
     await store_all(agent, plan, [(taken["stepId"], "Half of it", "Found so far: one lake.")])
@@ -192,7 +198,7 @@ async def test_get_step_context_of_retry_has_failures_and_earlier_work(agent: Ag
     assert context["artifacts"] == []
 
 
-async def test_get_step_context_shows_feedback_once(
+async def test_get_step_context_shows_feedback_of_decision_only_once(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(1)
@@ -244,7 +250,7 @@ async def test_fetching_cut_context_parts_prevents_stall_of_step(world: OrgEnv) 
     "part",
     ["nothing", "result:", "result:x", "event:-1", "event:" + "9" * 30, "artifact", "name:1"],
 )
-async def test_get_context_invalid_part_is_refused_with_valid_parts(
+async def test_error_for_invalid_context_part_lists_valid_parts(
     agent: AgentClient, part: str
 ) -> None:
     plan = await agent.plan()
@@ -257,7 +263,7 @@ async def test_get_context_invalid_part_is_refused_with_valid_parts(
         assert "instructions:ID" in error["details"]["parts"]
 
 
-async def test_context_part_of_other_org_is_not_found(world: OrgEnv) -> None:
+async def test_context_part_of_other_org_cannot_be_read(world: OrgEnv) -> None:
     theirs, mine = world.other_org_plan, await world.agent.plan()
     for part in (f"instructions:{theirs['stepIds'][0]}", "failure:1", "event:99"):
         error = await world.agent.refused("get_research_context", planId=mine["planId"], part=part)
@@ -266,7 +272,7 @@ async def test_context_part_of_other_org_is_not_found(world: OrgEnv) -> None:
     assert (await world.agent.refused("get_research_context", **named))["code"] == "NOT_FOUND"
 
 
-async def test_get_research_context_since_sequence_number_lists_new_artifacts(
+async def test_get_research_context_with_since_argument_lists_only_new_artifacts(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan()
@@ -277,7 +283,7 @@ async def test_get_research_context_since_sequence_number_lists_new_artifacts(
     assert [artifact["title"] for artifact in news["artifacts"]] == ["New"]
 
 
-async def test_research_context_large_plan_shows_steps_around_first_open_step(
+async def test_research_context_of_large_plan_shows_steps_near_first_open_step(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan([make_step("z" * 2_000) for _ in range(120)])
@@ -292,7 +298,7 @@ async def test_research_context_large_plan_shows_steps_around_first_open_step(
     assert {step["stepOrder"] for step in packet["steps"]} == {*range(1, 121)}
 
 
-async def test_research_context_events_are_paged_by_sequence_number(agent: AgentClient) -> None:
+async def test_get_research_context_returns_long_event_list_in_pages(agent: AgentClient) -> None:
     plan = await agent.plan(30)
     await agent.work_through(plan)
     args = {"planId": plan["planId"], "since": 0, "budgetTokens": 1_500}

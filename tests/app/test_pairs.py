@@ -273,7 +273,7 @@ async def drive_to_its_end(agent: AgentClient, plan: Body) -> None:
     pytest.fail("the plan does not come to an end")
 
 
-async def test_a12_concurrent_get_next_step_hands_out_each_step_once(world: OrgEnv) -> None:
+async def test_a12_concurrent_get_next_step_calls_hand_out_each_step_once(world: OrgEnv) -> None:
     plan = await world.agent.plan(20)
     calls = [world.agent.call("get_next_step", planId=plan["planId"]) for _ in range(25)]
     async with asyncio.timeout(30):

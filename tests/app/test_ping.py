@@ -10,6 +10,6 @@ async def test_ping_returns_database_time(agent: AgentClient) -> None:
     assert answer["next"]["tool"] == "list_active_plans"
 
 
-async def test_ping_takes_no_arguments(agent: AgentClient) -> None:
+async def test_ping_rejects_any_argument(agent: AgentClient) -> None:
     error = await agent.refused("ping", planId="x")
     assert error["code"] == "INVALID_INPUT"

@@ -55,7 +55,7 @@ def test_plan_report_maps_every_step_status_to_progress_status() -> None:
 
 
 @decision("X1")
-def test_plan_report_with_failed_step_shows_failed_stage() -> None:
+def test_plan_report_shows_stage_as_failed_if_a_step_failed() -> None:
     progress_report = checked_report(S.COMPLETED, S.FAILED, S.SKIPPED)
     (stage,) = progress_report["stages"]
     assert stage["status"] == "failed"
@@ -63,11 +63,11 @@ def test_plan_report_with_failed_step_shows_failed_stage() -> None:
     assert progress_report["dagProgress"] == {"completedStages": 0, "totalStages": 1}
 
 
-def test_plan_report_pending_step_before_completed_step_is_not_started() -> None:
+def test_pending_step_before_completed_step_is_not_started_in_plan_report() -> None:
     assert standings(S.PENDING, S.COMPLETED) == ["not_started", "completed"]
 
 
-def test_step_in_progress_has_started_at() -> None:
+def test_step_in_progress_has_a_start_time_in_plan_report() -> None:
     (step,) = stage_of(S.IN_PROGRESS)["steps"] or []
     assert step["jobs"] == {"done": 0, "active": 1, "failed": 0}
     assert step["startedAt"] is not None
@@ -104,6 +104,6 @@ def test_plan_without_steps_has_empty_map_and_is_not_started() -> None:
 
 
 @decision("X3")
-def test_plan_report_has_revision_of_plan() -> None:
+def test_plan_report_contains_revision_of_plan() -> None:
     plan = make_plan(make_step(S.PENDING))
     assert plan_report(plan)["revision"] == plan.revision

@@ -28,7 +28,7 @@ GAPS = st.lists(st.integers(0, 3 * NANOSECONDS), min_size=1, max_size=100)
 
 
 @given(RATES, BURSTS, GAPS)
-def test_token_bucket_never_exceeds_burst_plus_rate_in_any_interval(
+def test_rate_limit_never_admits_more_calls_than_burst_plus_rate(
     rate: int, burst: int, gaps: list[int]
 ) -> None:
     limit = TokenBuckets(rate, burst)
@@ -39,7 +39,7 @@ def test_token_bucket_never_exceeds_burst_plus_rate_in_any_interval(
 
 
 @given(RATES, BURSTS, TIMES, st.integers(1, 300))
-def test_token_bucket_admits_call_after_retry_after_has_passed(
+def test_rate_limit_admits_call_after_retry_after_has_passed(
     rate: int, burst: int, now: int, calls: int
 ) -> None:
     limit = TokenBuckets(rate, burst)
@@ -54,7 +54,9 @@ def test_token_bucket_admits_call_after_retry_after_has_passed(
 
 
 @given(RATES, BURSTS, TIMES)
-def test_token_bucket_admits_exactly_burst_at_once(rate: int, burst: int, now: int) -> None:
+def test_rate_limit_admits_exactly_the_burst_of_calls_at_once(
+    rate: int, burst: int, now: int
+) -> None:
     limit = TokenBuckets(rate, burst)
     assert [bool(limit.try_acquire("us", now)) for _ in range(burst + 3)] == [False] * burst + [
         True
@@ -62,7 +64,9 @@ def test_token_bucket_admits_exactly_burst_at_once(rate: int, burst: int, now: i
 
 
 @given(RATES, BURSTS, st.lists(st.sampled_from(["us", "them"]), max_size=400))
-def test_token_buckets_of_orgs_are_independent(rate: int, burst: int, calls: list[str]) -> None:
+def test_rate_limit_of_an_org_is_independent_of_other_orgs(
+    rate: int, burst: int, calls: list[str]
+) -> None:
     together, alone = TokenBuckets(rate, burst), {name: TokenBuckets(rate, burst) for name in calls}
     for number, name in enumerate(calls):
         now = number * NANOSECONDS // 50
@@ -70,14 +74,16 @@ def test_token_buckets_of_orgs_are_independent(rate: int, burst: int, calls: lis
 
 
 @given(RATES, BURSTS, st.lists(st.integers(0, 1_000), max_size=200))
-def test_retry_after_does_not_consume_tokens(rate: int, burst: int, orgs: list[int]) -> None:
+def test_reading_retry_after_consumes_no_rate_limit_token(
+    rate: int, burst: int, orgs: list[int]
+) -> None:
     limit = TokenBuckets(rate, burst)
     for number, org in enumerate(orgs):
         now = number * NANOSECONDS // 50
         assert limit.retry_after(org, now) == limit.try_acquire(org, now)
 
 
-def test_token_buckets_delete_buckets_of_inactive_orgs() -> None:
+def test_rate_limit_deletes_token_buckets_of_inactive_orgs() -> None:
     limit = TokenBuckets(60, 120)
     for org in range(10_000):
         now = org * NANOSECONDS // 100
@@ -123,7 +129,7 @@ def limited(world: OrgEnv) -> Limited:
 
 
 @ON_POSTGRES_18
-async def test_call_over_limit_is_refused_with_retry_after(limited: Limited) -> None:
+async def test_call_over_rate_limit_is_refused_with_retry_after(limited: Limited) -> None:
     for _ in range(3):
         await limited.call("list_active_plans")
     error = await limited.refused("list_active_plans")
@@ -176,7 +182,7 @@ async def test_rate_limited_call_sends_no_database_message(agent: AgentClient) -
 
 
 @ON_POSTGRES_18
-async def test_document_and_output_reads_are_rate_limited(limited: Limited) -> None:
+async def test_reading_documents_and_outputs_is_rate_limited(limited: Limited) -> None:
     door = limited.dispatcher
     limited.use_up()
     for read in (door.read_document, door.read_output, door.list_outputs):
@@ -185,7 +191,7 @@ async def test_document_and_output_reads_are_rate_limited(limited: Limited) -> N
 
 
 @ON_POSTGRES_18
-async def test_rate_limit_does_not_affect_other_org_or_dashboard(
+async def test_rate_limit_of_org_does_not_affect_other_org_or_dashboard(
     world: OrgEnv, limited: Limited
 ) -> None:
     limited.use_up()

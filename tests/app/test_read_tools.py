@@ -34,7 +34,7 @@ STATUS_FIELDS = {
 }
 
 
-async def test_plan_status_of_executing_plan_has_all_fields(
+async def test_get_plan_status_returns_every_field_of_executing_plan(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan(5)
@@ -99,14 +99,16 @@ async def test_plan_status_of_executing_plan_has_all_fields(
     assert status["revision"] == 2
 
 
-async def test_a16_plan_before_first_step_is_planning_with_derived_executing(
+async def test_a16_new_plan_has_status_planning_and_derived_status_executing(
     agent: AgentClient,
 ) -> None:
     status = await agent.status(await agent.plan())
     assert (status["status"], status["derivedStatus"]) == ("planning", "executing")
 
 
-async def test_a19_plan_status_current_step_is_step_awaiting_review(agent: AgentClient) -> None:
+async def test_a19_current_step_in_plan_status_is_the_step_awaiting_review(
+    agent: AgentClient,
+) -> None:
     plan = await agent.plan(3)
     await agent.take(plan)
     second = await agent.take(plan)
@@ -118,7 +120,7 @@ async def test_a19_plan_status_current_step_is_step_awaiting_review(agent: Agent
     assert len(status["activeSteps"]) == 2
 
 
-async def test_plan_status_progress_includes_skipped_and_excludes_failed_steps(
+async def test_plan_progress_counts_skipped_steps_but_not_failed_steps(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(3)
@@ -135,7 +137,7 @@ async def test_plan_status_progress_includes_skipped_and_excludes_failed_steps(
     assert status["completedSteps"][0]["resultSummary"] is None
 
 
-async def test_plan_status_long_results_are_cut_evenly_unless_detail_requested(
+async def test_get_plan_status_cuts_long_results_unless_detail_is_requested(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(3)
@@ -156,7 +158,7 @@ async def test_plan_status_long_results_are_cut_evenly_unless_detail_requested(
 # Tests of the list of active plans.
 
 
-async def test_list_active_plans_is_sorted_by_latest_activity_and_paginated(
+async def test_list_active_plans_returns_pages_sorted_by_latest_activity(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plans = []
@@ -177,7 +179,7 @@ async def test_list_active_plans_is_sorted_by_latest_activity_and_paginated(
     assert seen == [plans[0], *plans[:0:-1]]
 
 
-async def test_list_active_plans_returns_counts_and_progress(
+async def test_list_active_plans_returns_step_counts_and_progress_of_plan(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan(4)
@@ -199,7 +201,9 @@ async def test_list_active_plans_returns_counts_and_progress(
     }
 
 
-async def test_list_active_plans_empty_suggests_create_research_plan(agent: AgentClient) -> None:
+async def test_list_active_plans_without_open_plans_suggests_creating_a_plan(
+    agent: AgentClient,
+) -> None:
     page = await agent.call("list_active_plans")
     assert (page["plans"], page["total"], page["nextCursor"]) == ([], 0, None)
     assert page["next"]["tool"] == "create_research_plan"
@@ -227,7 +231,9 @@ async def test_get_step_context_lists_earlier_results_nearest_first(agent: Agent
     assert earlier["earlierResults"] == []
 
 
-async def test_get_step_context_stays_within_budget_and_reports_cuts(agent: AgentClient) -> None:
+async def test_get_step_context_stays_within_token_budget_and_reports_cuts(
+    agent: AgentClient,
+) -> None:
     plan = await agent.plan([*[make_step()] * 4, make_step("z" * 15_000)])
     for _ in range(4):
         await agent.submit(await agent.take(plan), "x" * 20_000)
@@ -247,7 +253,7 @@ async def test_get_step_context_stays_within_budget_and_reports_cuts(agent: Agen
 # Tests of the context of a plan.
 
 
-async def test_get_research_context_returns_full_state_for_new_session(
+async def test_get_research_context_returns_full_state_of_plan_to_new_session(
     world: OrgEnv, agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan(3, outputFormattingNotes="As a table.", sessionId="s")
@@ -279,7 +285,7 @@ async def test_get_research_context_returns_full_state_for_new_session(
     assert context["seq"] == len(await world.entries(agent.org_id, plan["planId"]))
 
 
-async def test_get_research_context_since_sequence_number_returns_only_changes(
+async def test_get_research_context_with_since_argument_returns_only_changes(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(5)
@@ -329,7 +335,7 @@ async def test_replies_about_largest_plan_stay_within_size_limit(agent: AgentCli
 # Skills
 
 
-async def test_skill_lifecycle_list_start_complete_is_audited(
+async def test_start_and_completion_of_skill_are_recorded_in_audit(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     listed = await agent.call("list_skills")
@@ -355,6 +361,6 @@ async def test_skill_lifecycle_list_start_complete_is_audited(
     assert (error["code"], error["next"]["tool"]) == ("INVALID_TRANSITION", "list_active_plans")
 
 
-async def test_start_skill_unknown_name_suggests_list_skills(agent: AgentClient) -> None:
+async def test_start_skill_with_unknown_name_suggests_list_skills(agent: AgentClient) -> None:
     error = await agent.refused("start_skill", name="nope", sessionId="s")
     assert (error["code"], error["next"]["tool"]) == ("NOT_FOUND", "list_skills")

@@ -24,7 +24,7 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sent
 
 
-async def test_cached_plan_calls_send_one_database_message_each(
+async def test_each_call_on_a_cached_plan_sends_one_database_message(
     agent: AgentClient, messages: list[int]
 ) -> None:
     plan = await agent.plan(3)
@@ -36,7 +36,7 @@ async def test_cached_plan_calls_send_one_database_message_each(
     assert (await agent.status(plan))["status"] == "completed"
 
 
-async def test_uncached_plan_first_call_sends_two_database_messages(
+async def test_first_call_on_an_uncached_plan_sends_two_database_messages(
     agent: AgentClient, messages: list[int]
 ) -> None:
     plan = await agent.plan(3)
@@ -60,7 +60,7 @@ async def test_unknown_short_id_is_looked_up_with_one_database_message(
     assert len(messages) == 4
 
 
-async def test_get_next_step_returns_step_not_claimed_by_other_process(agent: AgentClient) -> None:
+async def test_get_next_step_skips_step_claimed_by_other_process(agent: AgentClient) -> None:
     plan = await agent.plan(3)
     elsewhere = agent.elsewhere()
     first = await elsewhere.take(plan)
@@ -82,7 +82,7 @@ async def test_get_next_step_returns_instructions_changed_by_other_process(
     assert (await agent.take(plan))["instructions"] == "Look again."
 
 
-async def test_get_next_step_after_review_decided_by_other_process_returns_step(
+async def test_get_next_step_returns_step_after_other_process_decided_review(
     agent: AgentClient,
 ) -> None:
     """In the cached plan a review is open, but a person has decided it in another process."""
@@ -95,7 +95,7 @@ async def test_get_next_step_after_review_decided_by_other_process_returns_step(
     assert (await agent.take(plan))["stepOrder"] == 2
 
 
-async def test_submit_step_result_of_step_retried_by_other_process_is_accepted(
+async def test_result_is_accepted_after_other_process_retried_failed_step(
     agent: AgentClient,
 ) -> None:
     """In the cached plan the step has failed, but another process has retried the step."""
@@ -143,7 +143,7 @@ async def test_concurrent_processes_never_hand_out_same_step(agent: AgentClient)
     assert sorted(order for taken in batches for order in taken) == list(range(1, 25))
 
 
-async def test_audit_time_is_database_clock_despite_wrong_local_clock(
+async def test_audit_time_comes_from_database_clock_if_local_clock_is_wrong(
     agent: AgentClient, world: OrgEnv
 ) -> None:
     database = world.database

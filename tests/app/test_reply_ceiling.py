@@ -108,7 +108,7 @@ async def calls_of(agent: AgentClient) -> AsyncIterator[tuple[str, Body]]:
 WITHOUT_STORED = {"extract_data"}
 
 
-async def test_every_read_tool_reply_stays_within_size_limit(agent: AgentClient) -> None:
+async def test_reply_of_every_read_tool_stays_within_size_limit(agent: AgentClient) -> None:
     seen = set[str]()
     async for tool, arguments in calls_of(agent):
         seen.add(tool)
@@ -147,7 +147,7 @@ def low_ceiling(agent: AgentClient, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("low_ceiling")
-async def test_reply_over_size_limit_returns_too_large_suggesting_narrower_call(
+async def test_error_for_reply_over_size_limit_suggests_narrower_call(
     agent: AgentClient,
 ) -> None:
     error = await agent.refused("get_dag_map", dagSlug="dialectic", detail=True)
@@ -157,7 +157,7 @@ async def test_reply_over_size_limit_returns_too_large_suggesting_narrower_call(
 
 
 @pytest.mark.usefixtures("low_ceiling")
-async def test_write_with_reply_over_size_limit_error_says_call_was_carried_out(
+async def test_error_for_large_reply_states_that_write_was_carried_out(
     agent: AgentClient,
 ) -> None:
     steps = [{"stepType": "search", "instructions": "Look."}]

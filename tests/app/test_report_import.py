@@ -37,7 +37,7 @@ def plans(draw: st.DrawFn) -> list[NewStep]:
 
 
 @given(plans(), st.sampled_from(["pending", "completed", "failed", "awaiting_input"]))
-def test_report_of_any_plan_has_the_same_steps_after_import(
+def test_import_of_plan_report_restores_the_steps_of_any_plan(
     steps: list[NewStep], status: str
 ) -> None:
     noon = datetime(2030, 1, 1, 12, tzinfo=UTC)

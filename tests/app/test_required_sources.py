@@ -11,7 +11,7 @@ async def make_demanding_step(agent: AgentClient, schema: Body | None = None) ->
     return plan, await agent.take(plan)
 
 
-async def test_required_sources_are_shown_when_step_is_claimed(agent: AgentClient) -> None:
+async def test_claimed_step_shows_number_of_required_sources(agent: AgentClient) -> None:
     plan, taken = await make_demanding_step(agent)
     assert taken["requiredSources"] == 2
     context = await agent.call("get_step_context", stepId=taken["stepId"])
@@ -20,7 +20,7 @@ async def test_required_sources_are_shown_when_step_is_claimed(agent: AgentClien
     assert "requiredSources" not in other
 
 
-async def test_submit_step_result_without_required_sources_changes_nothing(
+async def test_result_without_required_sources_is_refused_and_changes_nothing(
     agent: AgentClient,
 ) -> None:
     plan, taken = await make_demanding_step(agent, {"required": ["river"]})
@@ -40,7 +40,9 @@ async def test_submit_step_result_without_required_sources_changes_nothing(
     assert await agent.status(plan) == before
 
 
-async def test_steps_added_by_modification_or_branch_require_sources(agent: AgentClient) -> None:
+async def test_steps_added_by_modification_or_branch_can_require_sources(
+    agent: AgentClient,
+) -> None:
     branch = {
         "afterStepOrder": 1,
         "conditionExpression": "true",
@@ -61,7 +63,7 @@ async def test_step_requiring_sources_can_be_removed(agent: AgentClient) -> None
     assert len(reply["steps"]) == 1
 
 
-async def test_approved_step_with_too_few_sources_is_completed(agent: AgentClient) -> None:
+async def test_approval_completes_step_that_has_too_few_sources(agent: AgentClient) -> None:
     plan, taken = await make_demanding_step(agent)
     args = {"stepId": taken["stepId"], "summary": "Enough?", "resultSummary": "found"}
     await agent.call("request_user_review", **args)
@@ -70,7 +72,7 @@ async def test_approved_step_with_too_few_sources_is_completed(agent: AgentClien
 
 
 @pytest.mark.parametrize("required", [0, -1, 51, 1.5, "many"])
-async def test_create_research_plan_invalid_required_sources_is_refused(
+async def test_create_research_plan_refuses_invalid_number_of_required_sources(
     agent: AgentClient, required: object
 ) -> None:
     steps = [make_step(requiredSources=required)]
@@ -87,7 +89,7 @@ async def stored(agent: AgentClient, taken: Body, *titles: str) -> Body:
     return await agent.call("store_research", **named, content="Found.", sources=sources)
 
 
-async def test_submit_requires_distinct_sources_stored_for_step(agent: AgentClient) -> None:
+async def test_duplicate_source_counts_once_toward_required_sources(agent: AgentClient) -> None:
     plan, taken = await make_demanding_step(agent)
     await stored(agent, taken, "a")
     await stored(agent, taken, "a")
@@ -104,7 +106,7 @@ async def test_submit_requires_distinct_sources_stored_for_step(agent: AgentClie
     assert (await agent.status(plan))["counts"]["done"] == 1
 
 
-async def test_submit_step_result_ignores_sources_of_other_step_or_org(
+async def test_sources_of_other_step_or_org_do_not_count_as_required_sources(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan, taken = await make_demanding_step(agent)
@@ -117,7 +119,7 @@ async def test_submit_step_result_ignores_sources_of_other_step_or_org(
     assert error["details"]["sources"]["stored"] == 0
 
 
-async def test_submit_step_result_accepts_sources_stored_in_earlier_attempt(
+async def test_sources_stored_in_earlier_attempt_count_as_required_sources(
     agent: AgentClient,
 ) -> None:
     plan, taken = await make_demanding_step(agent)

@@ -66,19 +66,19 @@ async def test_stored_research_appears_in_next_search(world: OrgEnv) -> None:
     assert (read["content"], read["left"]) == (FLOOD, 0)
 
 
-async def test_store_research_with_step_id_only_resolves_plan(agent: AgentClient) -> None:
+async def test_store_research_with_only_a_step_id_links_plan_of_step(agent: AgentClient) -> None:
     taken = await agent.take(await agent.plan())
     stored = await agent.call("store_research", **NOTE, stepId=taken["stepId"].upper())
     assert (stored["planId"], stored["stepId"]) == (taken["planId"], taken["stepId"])
 
 
-async def test_store_research_with_step_of_other_plan_is_not_found(agent: AgentClient) -> None:
+async def test_store_research_refuses_step_that_belongs_to_other_plan(agent: AgentClient) -> None:
     plan, taken = await agent.plan(), await agent.take(await agent.plan())
     where = {"planId": plan["planId"], "stepId": taken["stepId"]}
     assert (await agent.refused("store_research", **NOTE, **where))["code"] == "NOT_FOUND"
 
 
-async def test_store_research_for_step_prevents_stall(world: OrgEnv) -> None:
+async def test_storing_research_for_a_step_prevents_its_stall(world: OrgEnv) -> None:
     agent = world.agent
     taken = await agent.take(await agent.plan())
     for _ in range(3):
@@ -90,7 +90,7 @@ async def test_store_research_for_step_prevents_stall(world: OrgEnv) -> None:
 
 
 @pytest.mark.parametrize("with_plan", [True, False])
-async def test_store_research_same_title_adds_version_if_content_differs(
+async def test_store_research_adds_version_only_if_content_differs(
     world: OrgEnv, *, with_plan: bool
 ) -> None:
     agent = world.agent
@@ -111,7 +111,7 @@ async def test_store_research_same_title_adds_version_if_content_differs(
     assert [hit["id"] for hit in await search_hits(agent, "Floods")] == [second["artifactId"]]
 
 
-async def test_store_research_concurrent_same_title_gets_distinct_versions(world: OrgEnv) -> None:
+async def test_concurrent_research_with_same_title_gets_distinct_versions(world: OrgEnv) -> None:
     agent, plan = world.agent, await world.agent.plan()
     for where in ({"planId": plan["planId"]}, {}):
         stored = await asyncio.gather(
@@ -124,7 +124,7 @@ async def test_store_research_concurrent_same_title_gets_distinct_versions(world
         assert len({artifact["sourceIds"][0] for artifact in stored}) == 1
 
 
-async def test_store_research_same_source_is_stored_once(world: OrgEnv) -> None:
+async def test_store_research_stores_repeated_source_once(world: OrgEnv) -> None:
     agent, plans = world.agent, [await world.agent.plan() for _ in range(2)]
     stored: Body = {}
     for plan in (*plans, plans[0], {}):
@@ -151,7 +151,9 @@ async def test_store_research_on_closed_plan_advises_storing_without_plan(
 
 
 @pytest.mark.parametrize("content", [{"a": [1, 2.5, None]}, [1], 7, 0, False, "text", "☃" * 9])
-async def test_store_research_json_content_round_trips(agent: AgentClient, content: object) -> None:
+async def test_get_artifact_returns_json_content_exactly_as_stored(
+    agent: AgentClient, content: object
+) -> None:
     stored = await agent.call("store_research", **{**NOTE, "content": content})
     read = await agent.call("get_artifact", artifactId=stored["artifactId"])
     assert read["content"] == content
@@ -180,14 +182,14 @@ async def test_store_research_json_content_round_trips(agent: AgentClient, conte
     ],
     ids=lambda value: str(value)[:40],
 )
-async def test_store_research_invalid_arguments_store_nothing(
+async def test_store_research_with_invalid_arguments_stores_nothing(
     world: OrgEnv, wrong: Body, code: str
 ) -> None:
     assert (await world.agent.refused("store_research", **{**NOTE, **wrong}))["code"] == code
     assert await rows(world, "artifact") == await rows(world, "passage") == 0
 
 
-async def test_standalone_research_has_verified_audit_chain(world: OrgEnv) -> None:
+async def test_research_stored_without_plan_has_an_audit_entry(world: OrgEnv) -> None:
     """Check that an audit entry exists; the `world` fixture verifies all audit chains later."""
     stored = await world.agent.call("store_research", **NOTE, sources=[PAGE], metadata={"a": 1})
     (entry,) = await world.entries(world.agent.org_id, stored["artifactId"])
@@ -203,7 +205,9 @@ async def test_standalone_research_has_verified_audit_chain(world: OrgEnv) -> No
 # Reading
 
 
-async def test_get_artifact_long_text_is_paged_and_complete_with_detail(agent: AgentClient) -> None:
+async def test_get_artifact_returns_long_text_in_pages_or_whole_with_detail(
+    agent: AgentClient,
+) -> None:
     long = "".join(f"{n} ☃\n" for n in range(10_000))
     stored = await agent.call("store_research", **{**NOTE, "content": long})
     call: Body = {"artifactId": stored["artifactId"]}
@@ -239,7 +243,7 @@ async def test_search_sources_applies_every_filter(world: OrgEnv) -> None:
     assert await titles(since=since) == {"Ours", "Fact"}
 
 
-async def test_search_sources_pages_return_each_hit_once_within_size_limit(
+async def test_pages_of_search_results_contain_every_hit_exactly_once(
     agent: AgentClient,
 ) -> None:
     sources = [
@@ -271,13 +275,13 @@ async def test_search_sources_ignores_artifacts_of_other_org(world: OrgEnv) -> N
     assert all(hit["title"].startswith("Theirs") for hit in theirs)
 
 
-async def test_search_sources_reports_search_method(world: OrgEnv) -> None:
+async def test_search_sources_reports_which_search_method_was_used(world: OrgEnv) -> None:
     reply = await world.agent.call("search_sources", query="moraine")
     assert reply["searched"].startswith("full text and vectors")
     assert (reply["hits"], reply["next"]["tool"]) == ([], "store_research")
 
 
-async def test_search_sources_sends_two_database_messages_when_warm(
+async def test_search_sources_sends_two_database_messages_after_first_search(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await world.agent.call("store_research", **NOTE)
@@ -296,7 +300,7 @@ async def test_search_sources_sends_two_database_messages_when_warm(
 
 
 @pytest.mark.parametrize("cursor", ["x", "-1", "", "1e3", "٣", "101", "1" * 20])
-async def test_search_sources_invalid_cursor_is_refused(agent: AgentClient, cursor: str) -> None:
+async def test_search_sources_refuses_invalid_cursor(agent: AgentClient, cursor: str) -> None:
     error = await agent.refused("search_sources", query="x", cursor=cursor)
     assert error["code"] == "INVALID_INPUT"
 
@@ -304,7 +308,7 @@ async def test_search_sources_invalid_cursor_is_refused(agent: AgentClient, curs
 # Tests of the sweep that adds passages to the search index.
 
 
-async def test_late_result_is_searchable_after_index_sweep(world: OrgEnv) -> None:
+async def test_late_result_can_be_searched_after_background_indexing(world: OrgEnv) -> None:
     agent = world.agent
     taken = await agent.take(await agent.plan())
     late = {"stepId": taken["stepId"], "attempt": 9, "resultSummary": {"finding": FLOOD}}
@@ -319,7 +323,7 @@ async def test_late_result_is_searchable_after_index_sweep(world: OrgEnv) -> Non
     assert await index_all_orgs(services) == 0
 
 
-async def test_index_sweep_indexes_rows_added_after_earlier_sweep(world: OrgEnv) -> None:
+async def test_background_indexing_includes_results_added_after_earlier_pass(world: OrgEnv) -> None:
     services, agent = world.dispatcher.services, world.agent
     while await index_all_orgs(services):
         pass

@@ -27,7 +27,7 @@ def why(error: WaybookError, tool: str = "create_research_plan", **arguments: ob
     return call.why
 
 
-def test_retry_advice_has_delay_and_idempotency_key() -> None:
+def test_retry_advice_names_delay_and_idempotency_key() -> None:
     assert why(Busy()) == "retry the same call after 1 s, with the same idempotencyKey"
     assert why(Busy(), "get_plan_status") == "retry the same call after 1 s"
     advice = why(Unavailable(), idempotencyKey="k")
@@ -35,7 +35,7 @@ def test_retry_advice_has_delay_and_idempotency_key() -> None:
 
 
 @pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if not tool.reads_only])
-def test_retry_advice_after_unavailable_write_suggests_read_call(tool: str) -> None:
+def test_retry_advice_suggests_a_read_call_if_a_write_was_unavailable(tool: str) -> None:
     call = retry_call(Unavailable(), TOOLS[tool], {})
     assert call is not None
     assert TOOLS[call.tool].reads_only
@@ -68,7 +68,7 @@ def test_retry_advice_is_absent_if_no_call_can_help() -> None:
 
 
 @ON_POSTGRES_18
-async def test_unstorable_argument_error_names_argument(agent: AgentClient) -> None:
+async def test_error_for_unstorable_text_names_the_argument(agent: AgentClient) -> None:
     arguments = {"name": "x", "researchQuestion": "\ud800", "steps": []}
     error = await agent.refused("create_research_plan", **arguments)
     assert error["details"] == {"argument": "researchQuestion"}

@@ -59,7 +59,9 @@ async def test_a28_second_review_request_is_rejected_while_review_is_open(
     )
 
 
-async def test_request_review_pending_step_raises_invalid_transition(agent: AgentClient) -> None:
+async def test_review_request_for_pending_step_returns_invalid_transition(
+    agent: AgentClient,
+) -> None:
     plan = await agent.plan()
     error = await agent.refused("request_user_review", stepId=plan["stepIds"][0], summary="x")
     assert error["code"] == "INVALID_TRANSITION"
@@ -73,7 +75,7 @@ async def test_request_user_review_on_closed_plan_is_refused(agent: AgentClient)
     assert error["code"] == "PLAN_TERMINAL"
 
 
-async def test_a38_approve_completes_step_with_result_of_review_request(
+async def test_a38_approval_completes_step_with_result_of_review_request(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan, taken = await under_review(agent, resultSummary={"river": "Nile"})
@@ -88,13 +90,15 @@ async def test_a38_approve_completes_step_with_result_of_review_request(
 
 
 @pytest.mark.parametrize("decision", ["approve", "skip"])
-async def test_a3_decision_on_last_step_completes_plan(agent: AgentClient, decision: str) -> None:
+async def test_a3_approving_or_skipping_last_step_completes_plan(
+    agent: AgentClient, decision: str
+) -> None:
     plan, _ = await under_review(agent, steps=1)
     assert (await decide(agent, plan, decision))["planStatus"] == "completed"
     assert (await agent.call("get_next_step", planId=plan["planId"]))["status"] == "plan_complete"
 
 
-async def test_a23_approve_evaluates_conditions(agent: AgentClient) -> None:
+async def test_a23_approval_evaluates_branching_conditions(agent: AgentClient) -> None:
     condition = {
         "afterStepOrder": 1,
         "conditionExpression": "result.stop",
@@ -108,7 +112,7 @@ async def test_a23_approve_evaluates_conditions(agent: AgentClient) -> None:
     assert (reply["planStatus"], reply["branches"][0]["action"]) == ("failed", "fail")
 
 
-async def test_reject_fails_step_and_plan(agent: AgentClient) -> None:
+async def test_reject_decision_fails_step_and_plan(agent: AgentClient) -> None:
     plan, taken = await under_review(agent)
     reply = await decide(agent, plan, "reject", feedback="Wrong river.")
     assert (reply["stepStatus"], reply["planStatus"]) == ("failed", "failed")
@@ -171,7 +175,7 @@ async def test_decision_on_step_not_under_review_returns_not_awaiting_review(
 
 
 @pytest.mark.parametrize("first", ["approve", "reject", "modify", "skip"])
-async def test_second_decision_is_refused_with_first_decision_details(
+async def test_error_for_second_decision_shows_first_decision(
     agent: AgentClient, world: OrgEnv, first: str
 ) -> None:
     plan, _ = await under_review(agent, steps=1)

@@ -22,7 +22,7 @@ async def version_of(agent: AgentClient, run: Body) -> int:
     return version
 
 
-async def test_add_dag_same_definition_is_stored_once(agent: AgentClient) -> None:
+async def test_add_dag_stores_repeated_definition_once(agent: AgentClient) -> None:
     added = await agent.call("add_dag", definition=views())
     assert (added["dagSlug"], added["version"], added["status"]) == ("views", 1, "added")
     for same in (views(), json.dumps(views()), dict(reversed(views().items()))):
@@ -30,7 +30,7 @@ async def test_add_dag_same_definition_is_stored_once(agent: AgentClient) -> Non
         assert (again["version"], again["status"]) == (1, "unchanged")
 
 
-async def test_add_dag_changed_definition_gets_new_version(
+async def test_add_dag_with_changed_definition_creates_new_version(
     agent: AgentClient,
 ) -> None:
     texts = ["First.", "Second.", "First."]
@@ -40,7 +40,7 @@ async def test_add_dag_changed_definition_gets_new_version(
     assert [dag["version"] for dag in listed if dag["dagSlug"] == "views"] == [3]
 
 
-async def test_run_uses_definition_version_of_start_after_new_version_is_added(
+async def test_run_keeps_its_definition_version_after_new_version_is_added(
     agent: AgentClient,
 ) -> None:
     await agent.call("add_dag", definition=views(prompt="The first version."))
@@ -61,7 +61,7 @@ async def test_run_uses_definition_version_of_start_after_new_version_is_added(
     assert (await agent.work_off(first))["status"] == "nothing_ready"
 
 
-async def test_run_after_cache_reset_still_uses_definition_version_of_start(
+async def test_run_keeps_its_definition_version_after_cache_reset(
     agent: AgentClient,
 ) -> None:
     """The cache is reset, because a restarted process has an empty definition cache."""
@@ -72,7 +72,7 @@ async def test_run_after_cache_reset_still_uses_definition_version_of_start(
     assert (await agent.job(run))["prompt"] == "The first version."
 
 
-async def test_org_definition_overrides_builtin_definition(
+async def test_workflow_definition_of_org_overrides_builtin_definition(
     agent: AgentClient, other_org: AgentClient, world: OrgEnv
 ) -> None:
     world.other_org_may_change = True
@@ -92,13 +92,13 @@ async def test_org_definition_overrides_builtin_definition(
     assert (theirs["version"], theirs["stages"][0]["stageSlug"]) == (1, "scope")
 
 
-async def test_custom_definition_overrides_builtin_before_first_run(agent: AgentClient) -> None:
+async def test_org_can_override_builtin_workflow_before_its_first_run(agent: AgentClient) -> None:
     mine = {**views(), "slug": "dialectic"}
     assert (await agent.call("add_dag", definition=mine))["version"] == 1
     assert (await agent.run("dialectic"))["stages"][0]["stageSlug"] == "views"
 
 
-async def test_new_builtin_version_applies_to_new_runs_only(
+async def test_new_builtin_workflow_version_applies_only_to_new_runs(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Existing runs keep the old built-in version; new runs and lists use the new version."""
@@ -119,14 +119,14 @@ async def test_new_builtin_version_applies_to_new_runs_only(
     assert (await agent.job(before))["prompt"] == "As it was."
 
 
-async def test_definition_added_by_user_named_waybook_overrides_builtin(agent: AgentClient) -> None:
+async def test_workflow_added_by_user_named_waybook_overrides_builtin(agent: AgentClient) -> None:
     """A definition added by a user named `waybook` is not taken for a built-in definition."""
     waybook = agent.acting_as("waybook")
     await waybook.call("add_dag", definition={**views(), "slug": "dialectic"})
     assert (await agent.run("dialectic"))["stages"][0]["stageSlug"] == "views"
 
 
-async def test_add_dag_concurrent_versions_are_numbered_consecutively(
+async def test_concurrently_added_workflow_versions_are_numbered_consecutively(
     agent: AgentClient, world: OrgEnv
 ) -> None:
     definitions = [views(prompt=f"Way {n}.") for n in range(12)]
@@ -163,7 +163,7 @@ def faulty() -> Body:
     return make_definition("faulty", round_, loose, wordy, hidden, transitions=ways)
 
 
-async def test_add_dag_invalid_definition_lists_every_error_without_writes(
+async def test_add_dag_with_invalid_definition_lists_every_error(
     agent: AgentClient, world: OrgEnv
 ) -> None:
     error = await agent.refused("add_dag", definition=faulty())
@@ -186,7 +186,7 @@ async def test_add_dag_invalid_definition_lists_every_error_without_writes(
     [{}, [], "x", 3, {"slug": "x"}, {"slug": "x", "stages": []}, {"slug": "", "stages": [1]}],
     ids=str,
 )
-async def test_add_dag_invalid_definition_raises_bad_recipe(
+async def test_add_dag_with_malformed_definition_returns_bad_recipe(
     agent: AgentClient, definition: object
 ) -> None:
     error = await agent.refused("add_dag", definition=definition)
@@ -194,7 +194,7 @@ async def test_add_dag_invalid_definition_raises_bad_recipe(
     assert error["details"]["faults"]
 
 
-async def test_add_dag_error_with_many_diagnostics_stays_within_size_limit(
+async def test_add_dag_error_stays_within_size_limit_with_many_faults(
     agent: AgentClient,
 ) -> None:
     steps = [make_recipe_step("é" * 100 + str(n), "nonsense") for n in range(500)]
@@ -205,7 +205,7 @@ async def test_add_dag_error_with_many_diagnostics_stays_within_size_limit(
     assert len(json.dumps(answer.body, ensure_ascii=False).encode()) < 48_000
 
 
-async def test_start_run_and_get_dag_map_unknown_dag_are_refused(agent: AgentClient) -> None:
+async def test_start_run_and_get_dag_map_refuse_unknown_workflow(agent: AgentClient) -> None:
     error = await agent.refused("start_run", **_start("nowhere"))
     assert (error["code"], error["next"]["tool"]) == ("NOT_FOUND", "list_dags")
     assert (await agent.refused("get_dag_map", dagSlug="nowhere"))["code"] == "NOT_FOUND"
@@ -218,7 +218,7 @@ def _start(slug: str) -> Body:
 # Tests of definitions that can run.
 
 
-async def test_slugs_and_step_keys_accept_any_characters(agent: AgentClient) -> None:
+async def test_workflow_slugs_and_step_keys_may_contain_any_characters(agent: AgentClient) -> None:
     """Some names are equal when joined by a slash: `a` and `b/c`, `a/b` and `c`."""
     names = [("a", "b/c"), ("a/b", "c"), ("~1", "'; drop table job; --"), ("☃ %s", "{{ x }}")]
     stages = [make_stage(slug, make_recipe_step(key)) for slug, key in names]
@@ -242,7 +242,7 @@ async def test_slugs_and_step_keys_accept_any_characters(agent: AgentClient) -> 
     )
 
 
-async def test_skipped_step_completes_without_jobs_and_run_completes(agent: AgentClient) -> None:
+async def test_run_completes_without_jobs_for_its_skipped_step(agent: AgentClient) -> None:
     first = make_recipe_step("first")
     skipped = make_recipe_step("skipped", skip=True)
     last = make_recipe_step("last", "all_to_one")

@@ -20,7 +20,7 @@ async def run(agent: AgentClient) -> Body:
 # Tests of jobs with several documents.
 
 
-async def test_submit_job_result_single_content_fills_every_document(
+async def test_single_content_fills_every_document_of_a_job(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -62,7 +62,7 @@ async def test_submit_job_result_accepts_separate_content_per_document(
     ],
     ids=json.dumps,
 )
-async def test_submit_job_result_documents_not_matching_job_are_refused(
+async def test_submit_job_result_refuses_documents_that_job_does_not_expect(
     agent: AgentClient, run: Body, documents: list[Body]
 ) -> None:
     job = await agent.job(run)
@@ -74,7 +74,7 @@ async def test_submit_job_result_documents_not_matching_job_are_refused(
     await agent.submit_documents(job)
 
 
-async def test_submit_job_result_structured_content_is_stored_as_json(
+async def test_structured_content_of_job_result_is_stored_as_json(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     content = {"title": "Ä plan", "steps": [1, {"two": None}]}
@@ -108,7 +108,7 @@ async def test_partial_results_become_one_document_after_last_part(
     assert (await agent.work_off(run))["status"] == "run_complete"
 
 
-async def test_submit_job_more_than_max_parts_returns_too_large(
+async def test_submit_job_result_refuses_more_than_the_maximum_of_parts(
     agent: AgentClient, run: Body
 ) -> None:
     await agent.submit_documents(await agent.job(run))
@@ -122,7 +122,7 @@ async def test_submit_job_more_than_max_parts_returns_too_large(
     await agent.submit_documents(job, "the last")
 
 
-async def test_submit_partial_result_with_several_documents_is_rejected(
+async def test_partial_result_with_several_documents_is_rejected(
     agent: AgentClient, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -152,7 +152,7 @@ async def test_retry_of_failed_continuation_job_resumes_partial_document(
 
 
 @decision("B6")
-async def test_regenerate_document_of_closed_step_leaves_progress_unchanged(
+async def test_regenerating_document_of_closed_step_leaves_progress_unchanged(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     assert (await agent.work_off(run))["status"] == "run_complete"
@@ -181,7 +181,7 @@ async def test_regenerate_document_of_closed_step_leaves_progress_unchanged(
 
 
 @decision("B1")
-async def test_regenerate_document_of_open_step_leaves_step_open_until_submitted(
+async def test_step_stays_open_until_regenerated_document_is_submitted(
     agent: AgentClient, run: Body
 ) -> None:
     await agent.submit_documents(await agent.job(run))
@@ -201,7 +201,7 @@ async def test_regenerate_document_of_open_step_leaves_step_open_until_submitted
     assert {job_input["content"] for job_input in job["inputs"]} == {"# Found", "# Anew"}
 
 
-async def test_later_job_reads_latest_document_version(
+async def test_later_job_reads_latest_version_of_regenerated_document(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     done = await agent.submit_documents(await agent.job(run), "First.")
@@ -214,7 +214,7 @@ async def test_later_job_reads_latest_document_version(
     assert versions == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
 
 
-async def test_regenerate_document_already_regenerating_is_refused(
+async def test_document_cannot_be_regenerated_twice_at_the_same_time(
     agent: AgentClient, run: Body
 ) -> None:
     done = await agent.submit_documents(await agent.job(run))
@@ -227,7 +227,7 @@ async def test_regenerate_document_already_regenerating_is_refused(
     assert third["jobId"] != again["jobId"]
 
 
-async def test_failed_regeneration_leaves_closed_step_unchanged(
+async def test_failed_document_regeneration_leaves_closed_step_unchanged(
     agent: AgentClient, run: Body
 ) -> None:
     await agent.work_off(run)

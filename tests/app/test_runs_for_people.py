@@ -31,7 +31,7 @@ async def rendered(agent: AgentClient) -> None:
         pass
 
 
-async def test_find_runs_orders_by_latest_activity_and_filters_by_name_or_id(
+async def test_runs_are_sorted_by_activity_and_can_be_filtered_by_name_or_id(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     older, newer = await agent.run(name="Lakes"), await agent.run(name="Rivers")
@@ -44,7 +44,7 @@ async def test_find_runs_orders_by_latest_activity_and_filters_by_name_or_id(
     assert by_id.id == full_id(older["runId"])
 
 
-async def test_run_state_matches_state_of_stages(agent: AgentClient) -> None:
+async def test_state_of_run_is_derived_from_its_stages(agent: AgentClient) -> None:
     run = await agent.run()
 
     async def state() -> tuple[RunState, str | None, str | None]:
@@ -74,7 +74,7 @@ async def test_run_state_matches_state_of_stages(agent: AgentClient) -> None:
     assert await find_runs(looking(agent)) == []
 
 
-async def test_read_run_detail_shows_workers_and_latest_event(agent: AgentClient) -> None:
+async def test_run_detail_shows_workers_and_latest_event(agent: AgentClient) -> None:
     run = await agent.run()
     await agent.job(run, sessionId="monday")
     board = await read_run_detail(looking(agent), full_id(run["runId"]), RunInclude.BOARD)
@@ -95,7 +95,7 @@ async def test_reading_runs_adds_no_audit_entry(agent: AgentClient) -> None:
     ).run.seq == seq
 
 
-async def test_resolve_run_returns_only_open_run_or_exact_name_match(agent: AgentClient) -> None:
+async def test_run_can_be_selected_as_only_open_run_or_by_exact_name(agent: AgentClient) -> None:
     with pytest.raises(NotFound, match="no run is open"):
         await resolve_run(looking(agent), None)
     run = await agent.run(name="Lakes")
@@ -108,7 +108,7 @@ async def test_resolve_run_returns_only_open_run_or_exact_name_match(agent: Agen
         await resolve_run(looking(agent), None)
 
 
-async def test_list_documents_returns_latest_rendered_version(agent: AgentClient) -> None:
+async def test_list_documents_returns_only_the_latest_rendered_version(agent: AgentClient) -> None:
     run = await agent.run()
     done = await agent.submit_documents(await agent.job(run), "# One")
     await rendered(agent)

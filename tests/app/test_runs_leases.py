@@ -42,7 +42,7 @@ async def nothing(agent: AgentClient, run: Body, **more: object) -> Body:
 # Leases
 
 
-async def test_get_next_job_expired_lease_passes_job_to_next_caller(
+async def test_get_next_job_gives_job_with_expired_lease_to_next_caller(
     world: OrgEnv, agent: AgentClient, bob: AgentClient, clock: FakeClock, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -59,7 +59,7 @@ async def test_get_next_job_expired_lease_passes_job_to_next_caller(
     assert (last.event, json.loads(last.details)["takenFrom"]) == ("step_started", "ann")
 
 
-async def test_submit_job_result_with_outdated_attempt_is_stored_as_late_result(
+async def test_job_result_with_outdated_attempt_is_stored_as_late_result(
     world: OrgEnv, agent: AgentClient, bob: AgentClient, clock: FakeClock, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -97,7 +97,7 @@ async def test_fail_job_with_outdated_attempt_is_rejected(
     assert (await bob.submit_documents(taken))["jobStatus"] == "completed"
 
 
-async def test_submit_job_result_after_lease_expiry_of_unreassigned_job_succeeds(
+async def test_result_after_lease_expiry_is_accepted_if_job_was_not_reclaimed(
     agent: AgentClient, clock: FakeClock, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -106,7 +106,7 @@ async def test_submit_job_result_after_lease_expiry_of_unreassigned_job_succeeds
 
 
 @pytest.mark.parametrize("sign", ["get_job_input", "get_next_job"])
-async def test_heartbeat_renews_lease(
+async def test_heartbeat_renews_lease_of_job(
     agent: AgentClient, bob: AgentClient, clock: FakeClock, run: Body, sign: str
 ) -> None:
     job = await agent.job(run, sessionId="ann's")
@@ -134,7 +134,7 @@ async def test_heartbeat_of_former_holder_is_refused_and_renews_no_lease(
     assert (await agent.job(run))["attempt"] == 3
 
 
-async def test_job_with_max_expired_leases_fails_stage(
+async def test_job_whose_leases_expire_too_often_fails_the_stage(
     agent: AgentClient, clock: FakeClock, run: Body
 ) -> None:
     for attempt in range(1, MAX_ATTEMPTS + 1):
@@ -149,7 +149,7 @@ async def test_job_with_max_expired_leases_fails_stage(
     )
 
 
-async def test_get_next_job_many_expired_leases_still_returns_job(
+async def test_get_next_job_returns_a_job_despite_many_expired_leases(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     """More leases have expired than one call processes; the next call processes the rest."""
@@ -198,7 +198,7 @@ async def test_failed_job_is_retried_with_growing_delay_until_max_attempts(
     assert (reply["status"], reply["next"]["tool"]) == ("stage_failed", "retry_failed")
 
 
-async def test_retry_failed_restarts_job_in_same_row(
+async def test_retry_failed_restarts_the_same_job_instead_of_a_new_job(
     agent: AgentClient, clock: FakeClock, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -219,7 +219,7 @@ async def test_retry_failed_restarts_job_in_same_row(
     assert (await agent.work_off(run))["status"] == "run_complete"
 
 
-async def test_retry_failed_unknown_stage_or_step_returns_invalid_input(
+async def test_retry_failed_with_unknown_stage_or_step_returns_invalid_input(
     agent: AgentClient, run: Body
 ) -> None:
     for named in ({"stageSlug": "nope"}, {"stageSlug": "work", "stepKey": "nope"}):
@@ -241,7 +241,9 @@ async def test_failed_job_does_not_block_other_jobs_of_stage(agent: AgentClient,
     assert error["code"] == "INVALID_TRANSITION"
 
 
-async def test_submit_and_fail_completed_job_are_refused(agent: AgentClient, run: Body) -> None:
+async def test_completed_job_can_be_neither_submitted_nor_failed_again(
+    agent: AgentClient, run: Body
+) -> None:
     job = await agent.job(run)
     await agent.submit_documents(job)
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
@@ -254,7 +256,7 @@ async def test_submit_and_fail_completed_job_are_refused(agent: AgentClient, run
 # Sessions
 
 
-async def test_get_next_job_same_session_without_another_flag_resumes_job(
+async def test_get_next_job_in_same_session_resumes_job_unless_another_is_true(
     agent: AgentClient, run: Body
 ) -> None:
     await agent.submit_documents(await agent.job(run))
@@ -281,7 +283,9 @@ async def test_get_next_job_does_not_resume_job_claimed_by_other_user(
 # Filters
 
 
-async def test_get_next_job_filters_by_model_id(agent: AgentClient, run: Body) -> None:
+async def test_get_next_job_returns_only_jobs_of_requested_model(
+    agent: AgentClient, run: Body
+) -> None:
     await nothing(agent, run, modelId="b")
     await agent.submit_documents(await agent.job(run, modelId="a"))
     assert (await agent.job(run, modelId="b"))["modelId"] == "b"
@@ -302,7 +306,9 @@ async def test_session_can_hold_jobs_of_several_models(agent: AgentClient, run: 
     assert (again["jobId"], again["resumed"]) == (second["jobId"], True)
 
 
-async def test_get_next_job_filters_by_job_types(agent: AgentClient, run: Body) -> None:
+async def test_get_next_job_returns_only_jobs_of_requested_types(
+    agent: AgentClient, run: Body
+) -> None:
     await nothing(agent, run, jobTypes=["EXECUTE"])
     plan = await agent.job(run, jobTypes=["PLAN"], sessionId="s")
     assert plan["jobType"] == "PLAN"
@@ -354,7 +360,7 @@ async def test_get_next_job_without_run_id_returns_job_with_expired_lease(
     assert (await agent.call("get_next_job"))["jobId"] == job["jobId"]
 
 
-async def test_get_next_job_without_run_id_same_key_returns_first_reply(
+async def test_get_next_job_with_repeated_key_and_no_run_id_returns_first_reply(
     agent: AgentClient, run: Body
 ) -> None:
     first = await agent.call("get_next_job", idempotencyKey="k")

@@ -22,7 +22,7 @@ async def run(agent: AgentClient) -> Body:
     return await make_run_of_three_steps(agent)
 
 
-async def test_rendered_documents_match_expected_count_and_are_sanitized(
+async def test_rendering_makes_every_document_available_and_removes_scripts(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     await agent.submit_documents(await agent.job(run))
@@ -41,7 +41,7 @@ async def test_rendered_documents_match_expected_count_and_are_sanitized(
     assert "<em>you</em>" in html
 
 
-async def test_render_template_receives_run_stage_step_and_document(
+async def test_render_template_can_use_run_stage_step_and_document(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     template = (
@@ -58,7 +58,7 @@ async def test_render_template_receives_run_stage_step_and_document(
     assert markdown == "Rivers, tea, views, Have a view, A view 1 of a: yes"
 
 
-async def test_stage_without_render_settings_renders_documents_unchanged(
+async def test_documents_of_step_without_render_template_become_available(
     agent: AgentClient,
 ) -> None:
     step = make_recipe_step("view", outputs=[{"documentKey": "view"}])
@@ -95,7 +95,7 @@ async def test_slow_rendering_does_not_block_agents_or_other_renderers(
     assert len(await pages(world, agent)) == 2
 
 
-async def test_render_all_locked_run_does_not_block_other_runs(
+async def test_locked_run_does_not_block_rendering_of_other_runs(
     hasty: OrgEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
     """While the first run is locked, the second run is rendered; the first is rendered later."""
@@ -119,7 +119,7 @@ async def hasty(shared_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
         yield world
 
 
-async def test_render_all_orgs_renders_documents_of_every_org(
+async def test_rendering_includes_documents_of_every_org(
     world: OrgEnv, agent: AgentClient, other_org: AgentClient
 ) -> None:
     world.other_org_may_change = True

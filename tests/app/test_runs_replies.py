@@ -51,7 +51,7 @@ async def complete_text(agent: AgentClient, job_input: Body) -> str:
 
 
 @given(st.text(), st.integers(-5, 200))
-def test_truncate_returns_longest_prefix_within_limit(text: str, most: int) -> None:
+def test_truncated_text_is_the_longest_prefix_within_limit(text: str, most: int) -> None:
     begun = truncate(text, most)
     assert text.startswith(begun)
     assert escaped_size(begun) <= max(0, most)
@@ -62,7 +62,7 @@ def test_truncate_returns_longest_prefix_within_limit(text: str, most: int) -> N
 
 
 @pytest.mark.parametrize("dag", ["dialectic", "deep-research"])
-async def test_get_next_job_returns_complete_prompts_of_builtin_workflows(
+async def test_prompts_of_builtin_workflows_contain_no_unreplaced_placeholders(
     agent: AgentClient, dag: str
 ) -> None:
     """No prompt contains an unreplaced template marker, and each job has its step's inputs."""
@@ -145,7 +145,7 @@ async def reading(agent: AgentClient, prompt: str = "Read.", **more: object) -> 
     return run
 
 
-async def test_get_next_job_long_inputs_are_cut_evenly_and_can_be_fetched(
+async def test_get_next_job_cuts_long_inputs_and_offers_the_rest(
     agent: AgentClient,
 ) -> None:
     run = await reading(agent, input={"brief": "B" * 100_000})
@@ -164,7 +164,7 @@ async def test_get_next_job_long_inputs_are_cut_evenly_and_can_be_fetched(
     assert sum(shares.values()) > 40_000
 
 
-async def test_get_next_job_long_prompt_is_cut_and_can_be_fetched(agent: AgentClient) -> None:
+async def test_get_next_job_cuts_long_prompt_and_offers_the_rest(agent: AgentClient) -> None:
     text = "☃" * 60_000
     run = await reading(agent, prompt="Read {{ run.input }}!", input=text)
     job = await small(agent, "get_next_job", runId=run["runId"])
@@ -174,7 +174,9 @@ async def test_get_next_job_long_prompt_is_cut_and_can_be_fetched(agent: AgentCl
     assert await complete_text(agent, brief) == text
 
 
-async def test_get_next_job_long_partial_document_is_cut_at_beginning(agent: AgentClient) -> None:
+async def test_get_next_job_returns_only_the_end_of_a_long_partial_document(
+    agent: AgentClient,
+) -> None:
     run = await reading(agent)
     parts = ["é" * 50_000, "ß" * 50_000]
     for part in parts:
@@ -192,7 +194,7 @@ async def test_get_next_job_long_partial_document_is_cut_at_beginning(agent: Age
     assert read == so_far
 
 
-async def test_get_next_job_long_previous_version_is_cut_and_can_be_fetched(
+async def test_get_next_job_cuts_long_previous_version_and_offers_the_rest(
     agent: AgentClient,
 ) -> None:
     run = await reading(agent)
@@ -203,7 +205,7 @@ async def test_get_next_job_long_previous_version_is_cut_and_can_be_fetched(
     assert job["previousVersion"] + rest == "ö" * 90_000
 
 
-async def test_get_next_job_feedback_of_two_stages_is_returned_per_stage(
+async def test_get_next_job_returns_feedback_of_each_stage_separately(
     agent: AgentClient,
 ) -> None:
     """One step reads the feedback on two stages; each text is truncated, then fetched."""
@@ -225,7 +227,7 @@ async def test_get_next_job_feedback_of_two_stages_is_returned_per_stage(
     } == feedback_by_stage
 
 
-async def test_get_job_input_unknown_document_key_is_refused(agent: AgentClient) -> None:
+async def test_get_job_input_refuses_unknown_document_key(agent: AgentClient) -> None:
     job = await agent.job(await agent.run())
     error = await agent.refused("get_job_input", jobId=job["jobId"], documentKey="secret")
     assert error["code"] == "INVALID_INPUT"
@@ -239,7 +241,7 @@ async def test_get_job_input_unknown_document_key_is_refused(agent: AgentClient)
 # Tests of jobs with many inputs.
 
 
-async def test_get_next_job_many_inputs_are_paged_completely(agent: AgentClient) -> None:
+async def test_get_next_job_lists_many_inputs_in_pages_without_loss(agent: AgentClient) -> None:
     """The documents' names are so long that not all inputs can be listed in one reply."""
     each = make_recipe_step("each", "per_source_document_by_lineage")
     wanted = [{"documentKey": "each", "stage": "two"}]
@@ -273,7 +275,7 @@ async def test_get_next_job_many_inputs_are_paged_completely(agent: AgentClient)
     assert [stage["documentsAvailable"] for stage in cut["stages"]] == [12, 144, 0]
 
 
-async def test_get_next_job_many_documents_to_produce_are_paged_completely(
+async def test_get_next_job_lists_many_required_documents_in_pages_without_loss(
     agent: AgentClient,
 ) -> None:
     outputs = [{"documentKey": f"{'文' * 100}{n}"} for n in range(40)]
@@ -303,7 +305,7 @@ async def test_get_next_job_many_documents_to_produce_are_paged_completely(
 # Tests of replies about large definitions.
 
 
-async def test_reply_about_large_definition_is_shortened_unless_detail_is_set(
+async def test_reply_about_large_workflow_is_shortened_unless_detail_is_set(
     agent: AgentClient,
 ) -> None:
     """The definition has four stages of eighty steps each, with names of maximum length."""
@@ -344,7 +346,7 @@ async def test_reply_about_large_definition_is_shortened_unless_detail_is_set(
         assert size(answer.body) < MAX_TOKENS
 
 
-async def test_get_next_job_many_open_jobs_reply_is_shortened(agent: AgentClient) -> None:
+async def test_get_next_job_shortens_reply_about_many_open_jobs(agent: AgentClient) -> None:
     """The run has 48 claimed jobs, of four steps and twelve models, and all names are long."""
     steps = [make_recipe_step(f"{'步' * 190}{n}") for n in range(4)]
     await agent.call("add_dag", definition=make_definition("wide", make_stage("段" * 200, *steps)))
@@ -356,7 +358,7 @@ async def test_get_next_job_many_open_jobs_reply_is_shortened(agent: AgentClient
     assert reply["open"]
 
 
-async def test_get_next_job_reply_shows_open_jobs_up_to_limit(
+async def test_get_next_job_lists_open_jobs_up_to_limit(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "MAX_OPEN_COUNTED", 5)

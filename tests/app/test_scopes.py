@@ -59,17 +59,17 @@ def with_scopes(agent: AgentClient, *scopes: Scope, **more: object) -> AgentClie
     return AgentClient(agent.dispatcher, caller)
 
 
-def test_every_tool_has_expected_required_scopes() -> None:
+def test_every_tool_requires_exactly_the_listed_scopes() -> None:
     assert {name: set(tool.required_scopes) for name, tool in TOOLS.items()} == NEEDS
 
 
-def test_expand_scopes_of_any_scope_includes_plan_read() -> None:
+def test_every_scope_includes_permission_to_read_plans() -> None:
     assert all(Scope.PLAN_READ in expand_scopes([scope]) for scope in Scope)
     assert expand_scopes([Scope.ADMIN]) == ALL_SCOPES
 
 
 @pytest.mark.parametrize("scope", Scope)
-async def test_tool_without_required_scope_is_forbidden(world: OrgEnv, scope: Scope) -> None:
+async def test_tool_call_without_required_scope_is_forbidden(world: OrgEnv, scope: Scope) -> None:
     holder = with_scopes(world.agent, scope)
     for name, needed in NEEDS.items():
         refused = (await holder.ask(name, {})).body.get("error")
@@ -79,7 +79,7 @@ async def test_tool_without_required_scope_is_forbidden(world: OrgEnv, scope: Sc
             assert refused["details"]["needed"] == sorted(needed)  # type: ignore[index]
 
 
-async def test_caller_without_scopes_is_forbidden_from_every_tool_and_read(world: OrgEnv) -> None:
+async def test_caller_without_scopes_can_call_no_tool_and_read_no_document(world: OrgEnv) -> None:
     unscoped = with_scopes(world.agent)
     assert [
         (await unscoped.refused(name)).get("code")  # this error does not depend on the arguments
@@ -115,7 +115,7 @@ async def test_agent_may_submit_decision_under_relayed_review_policy(world: OrgE
     ],
     ids=["the asker", "another agent", "the asker, who may review others", "the asker, an admin"],
 )
-async def test_submit_user_decision_human_policy_rejects_agent_credential(
+async def test_agent_cannot_decide_review_under_human_policy(
     world: OrgEnv, scopes: list[Scope], credential: str
 ) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
@@ -133,7 +133,7 @@ async def test_submit_user_decision_human_policy_rejects_agent_credential(
 
 
 @pytest.mark.parametrize("channel", [Channel.DASHBOARD, Channel.MCP])
-async def test_submit_user_decision_human_policy_accepts_other_reviewer(
+async def test_person_can_decide_review_of_agent_under_human_policy(
     world: OrgEnv, channel: Channel
 ) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
@@ -146,7 +146,7 @@ async def test_submit_user_decision_human_policy_accepts_other_reviewer(
     assert json.loads(last.details)["decidedAs"] == "session:9"
 
 
-async def test_human_review_policy_requires_review_scope_for_stage_feedback(world: OrgEnv) -> None:
+async def test_stage_feedback_requires_review_scope_under_human_policy(world: OrgEnv) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
     worker = with_scopes(world.agent, Scope.RUN_WRITE, credential="token:1")
     run = await worker.run()

@@ -16,14 +16,14 @@ async def resumptions(world: OrgEnv, plan: Body) -> list[str | None]:
     return [session for event, session in await events(world, plan) if event == "session_resumed"]
 
 
-async def test_a10_get_next_step_same_session_resumes_step(agent: AgentClient) -> None:
+async def test_a10_get_next_step_in_same_session_resumes_step(agent: AgentClient) -> None:
     plan = await agent.plan()
     taken = await agent.take(plan, sessionId="mine")
     again = await agent.take(plan, sessionId="mine")
     assert again == {**taken, "resumed": True}
 
 
-async def test_a10_get_next_step_with_another_flag_returns_next_step(agent: AgentClient) -> None:
+async def test_a10_session_gets_a_second_step_with_another_set_to_true(agent: AgentClient) -> None:
     plan = await agent.plan()
     first = await agent.take(plan, sessionId="mine")
     second = await agent.take(plan, sessionId="mine", another=True)
@@ -31,21 +31,21 @@ async def test_a10_get_next_step_with_another_flag_returns_next_step(agent: Agen
     assert (await agent.take(plan, sessionId="mine"))["stepId"] == first["stepId"]
 
 
-async def test_a10_get_next_step_without_session_returns_new_step_each_call(
+async def test_a10_each_call_without_session_returns_a_new_step(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan()
     assert [(await agent.take(plan))["stepOrder"] for _ in range(3)] == [1, 2, 3]
 
 
-async def test_a10_get_next_step_same_key_returns_same_step(agent: AgentClient) -> None:
+async def test_a10_get_next_step_with_same_key_returns_same_step(agent: AgentClient) -> None:
     plan = await agent.plan()
     first = await agent.take(plan, idempotencyKey="k")
     assert await agent.take(plan, idempotencyKey="k") == {**first, "replayed": True}
     assert (await agent.take(plan))["stepOrder"] == 2
 
 
-async def test_a10_get_next_step_other_user_same_session_returns_other_step(
+async def test_a10_other_user_with_same_session_name_gets_other_step(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan()
@@ -54,7 +54,7 @@ async def test_a10_get_next_step_other_user_same_session_returns_other_step(
     assert (await bob.take(plan, sessionId="1"))["stepOrder"] == 2
 
 
-async def test_a10_concurrent_get_next_step_of_one_session_returns_one_step(
+async def test_a10_concurrent_calls_of_a_session_return_the_same_step(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(10)
@@ -62,7 +62,7 @@ async def test_a10_concurrent_get_next_step_of_one_session_returns_one_step(
     assert {taken["stepOrder"] for taken in await asyncio.gather(*calls)} == {1}
 
 
-async def test_a10_get_next_step_after_submit_returns_next_step(agent: AgentClient) -> None:
+async def test_a10_session_gets_next_step_after_submitting_result(agent: AgentClient) -> None:
     plan = await agent.plan()
     await agent.submit(await agent.take(plan, sessionId="mine"), sessionId="mine")
     taken = await agent.take(plan, sessionId="mine")
@@ -81,7 +81,7 @@ async def test_a10_get_next_step_does_not_resume_step_claimed_by_other_user(
     assert (await agent.take(plan, sessionId="mine"))["stepOrder"] == 2
 
 
-async def test_a27_new_session_on_plan_with_history_is_recorded_once(
+async def test_a27_resumption_of_plan_by_new_session_is_recorded_once(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(sessionId="first")

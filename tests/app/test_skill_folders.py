@@ -65,14 +65,14 @@ def test_parse_skill_returns_all_front_matter_and_body() -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "a-b", "x2", "9-lives", "a" * 64])
-def test_skill_name_of_lowercase_digits_and_single_hyphens_is_accepted(name: str) -> None:
+def test_skill_name_of_lowercase_letters_digits_and_hyphens_is_accepted(name: str) -> None:
     assert parse_skill(make_text(name=name), name).name == name
 
 
 @pytest.mark.parametrize(
     "name", ["A", "a_b", "-a", "a-", "a--b", "a b", "ä", "a/b", "..", "a" * 65, "a\n", "claude:x"]
 )
-def test_skill_name_in_other_format_raises_invalid_skill(name: str) -> None:
+def test_skill_with_malformed_name_raises_invalid_skill(name: str) -> None:
     with pytest.raises(InvalidSkill, match="small letters"):
         parse_skill(make_text(name=name), name)
 
@@ -95,7 +95,7 @@ def test_skill_name_in_other_format_raises_invalid_skill(name: str) -> None:
         ({"x": "y" * 9_000}, "over 8,000"),
     ],
 )
-def test_skill_front_matter_invalid_field_raises_invalid_skill(
+def test_skill_with_invalid_front_matter_field_raises_invalid_skill(
     head: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(InvalidSkill, match=said):
@@ -121,17 +121,17 @@ def test_skill_description_of_1024_characters_is_accepted() -> None:
         (make_text(name="other"), "not that of the folder"),
     ],
 )
-def test_parse_skill_malformed_text_raises_invalid_skill(text: str, said: str) -> None:
+def test_skill_with_malformed_text_raises_invalid_skill(text: str, said: str) -> None:
     with pytest.raises(InvalidSkill, match=said):
         parse_skill(text, "a-skill")
 
 
-def test_horizontal_rule_in_skill_body_does_not_end_front_matter() -> None:
+def test_horizontal_rules_in_skill_body_are_preserved() -> None:
     skill = parse_skill("---\nname: a-skill\ndescription: x\n---\nOne.\n\n---\n\nTwo.", "a-skill")
     assert skill.body == "One.\n\n---\n\nTwo."
 
 
-def test_read_skill_accepts_bom_and_crlf(tmp_path: Path) -> None:
+def test_skill_file_may_have_byte_order_mark_and_crlf_line_ends(tmp_path: Path) -> None:
     folder = make_folder(tmp_path)
     text = "\ufeff" + make_text().replace("\n", "\r\n")
     (folder / "SKILL.md").write_bytes(text.encode())
@@ -142,7 +142,7 @@ TEXTS = st.text(st.characters(codec="utf-8"))
 
 
 @given(TEXTS | st.builds("---\n{}\n---\n{}".format, TEXTS, TEXTS))
-def test_parse_skill_any_text_returns_skill_or_raises_invalid_skill(text: str) -> None:
+def test_parsing_any_text_as_skill_succeeds_or_raises_invalid_skill(text: str) -> None:
     with contextlib.suppress(InvalidSkill):
         assert isinstance(parse_skill(text, "a-skill"), Skill)
 
@@ -156,7 +156,7 @@ def test_builtin_skills_are_valid() -> None:
     assert scan.errors == ()
 
 
-def test_find_skills_later_folder_overrides_same_name(tmp_path: Path) -> None:
+def test_skill_in_later_folder_overrides_skill_with_same_name(tmp_path: Path) -> None:
     make_folder(tmp_path / "one", make_text("First."))
     make_folder(tmp_path / "two", make_text("Second."))
     make_folder(tmp_path / "two", name="another")
@@ -169,7 +169,7 @@ def test_find_skills_later_folder_overrides_same_name(tmp_path: Path) -> None:
     assert list(bodies) == ["a-skill", "another", "deep-research", "quick-scan"]
 
 
-def test_read_skills_invalid_folder_is_skipped_with_warning(
+def test_invalid_skill_folder_is_skipped_with_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_folder(tmp_path, name="good")
@@ -185,12 +185,12 @@ def test_read_skills_invalid_folder_is_skipped_with_warning(
     ]
 
 
-def test_read_skill_not_utf8_reports_error(tmp_path: Path) -> None:
+def test_skill_file_not_in_utf8_is_rejected(tmp_path: Path) -> None:
     (make_folder(tmp_path) / "SKILL.md").write_bytes(b"---\nname: \xff\n---\n")
     assert fault_of(tmp_path) == "SKILL.md is not UTF-8"
 
 
-def test_find_skills_more_skills_than_limit_reports_error(
+def test_skills_beyond_the_maximum_number_are_reported_as_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loader, "MAX_SKILLS", 3)
@@ -204,7 +204,7 @@ def test_find_skills_more_skills_than_limit_reports_error(
 # Tests of the additional files of a skill.
 
 
-def test_read_skill_reads_extra_files_as_bytes_without_hidden_files(tmp_path: Path) -> None:
+def test_read_skill_reads_extra_files_but_no_hidden_files(tmp_path: Path) -> None:
     folder = make_folder(tmp_path)
     (folder / "references").mkdir()
     (folder / "references" / "more.md").write_text("More.")
@@ -227,7 +227,7 @@ def test_skill_folder_with_link_to_outside_file_is_rejected(tmp_path: Path) -> N
     assert fault_of(tmp_path / "skills") == "more.md is a link that leads out of the folder"
 
 
-def test_skill_file_linked_from_outside_folder_is_rejected(tmp_path: Path) -> None:
+def test_skill_md_that_links_to_an_outside_file_is_rejected(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "elsewhere")
     linked = tmp_path / "skills" / "a-skill"
     linked.mkdir(parents=True)
@@ -246,7 +246,7 @@ def test_skill_folder_with_broken_link_is_rejected(tmp_path: Path) -> None:
     assert "cannot be read" in fault_of(tmp_path)
 
 
-def test_skill_link_within_folder_and_linked_skill_folder_are_accepted(tmp_path: Path) -> None:
+def test_links_within_a_skill_folder_and_to_a_skill_folder_are_accepted(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "elsewhere")
     (folder / "same.md").symlink_to(folder / "SKILL.md")
     (tmp_path / "skills").mkdir()
@@ -260,7 +260,7 @@ def test_skill_folder_with_named_pipe_is_rejected(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("limit", "most"), [("MAX_FILES", 2), ("MAX_FOLDER_BYTES", 60)])
-def test_find_skills_folder_over_limit_reports_error(
+def test_skill_folder_with_too_many_files_or_bytes_reports_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
     folder = make_folder(tmp_path)
@@ -271,7 +271,7 @@ def test_find_skills_folder_over_limit_reports_error(
     assert any("it has over" in fault.message for fault in find_skills(str(tmp_path)).errors)
 
 
-def test_skill_folder_nested_more_than_8_deep_is_rejected(tmp_path: Path) -> None:
+def test_skill_folder_nested_more_than_8_levels_deep_is_rejected(tmp_path: Path) -> None:
     deep = make_folder(tmp_path)
     for _ in range(9):
         deep = deep / "in"

@@ -23,7 +23,7 @@ async def noted(world: OrgEnv, plan: Body) -> list[str]:
     return [action for action in actions if action in {"stall_detected", "resumed"}]
 
 
-async def test_step_is_stalled_only_after_more_than_thirty_minutes(
+async def test_step_stalls_after_more_than_thirty_minutes_of_inactivity(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan()
@@ -75,7 +75,7 @@ async def test_a35_get_plan_status_records_new_stall_once(
     assert await noted(world, plan) == ["stall_detected"]
 
 
-async def test_a35_concurrent_get_plan_status_records_stall_once(
+async def test_a35_concurrent_get_plan_status_calls_record_stall_once(
     world: OrgEnv, agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan()
@@ -89,7 +89,7 @@ async def test_a35_concurrent_get_plan_status_records_stall_once(
 @pytest.mark.parametrize(
     "tool", ["get_research_context", "get_step_context", "list_active_plans", "ping"]
 )
-async def test_a35_other_read_tools_record_no_stall(
+async def test_a35_read_tools_other_than_get_plan_status_record_no_stall(
     world: OrgEnv, agent: AgentClient, clock: FakeClock, tool: str
 ) -> None:
     plan = await agent.plan()
@@ -101,7 +101,7 @@ async def test_a35_other_read_tools_record_no_stall(
     assert await noted(world, plan) == []
 
 
-async def test_heartbeat_prevents_stall(agent: AgentClient, clock: FakeClock) -> None:
+async def test_heartbeat_prevents_stall_of_step(agent: AgentClient, clock: FakeClock) -> None:
     plan = await agent.plan()
     taken = await agent.take(plan)
     clock.advance(minutes=29)
@@ -153,7 +153,7 @@ async def test_a5_result_for_stalled_last_step_completes_plan(
     assert (await agent.submit(taken))["planStatus"] == "completed"
 
 
-async def test_a7_review_time_is_excluded_from_stall_detection(
+async def test_a7_time_spent_in_review_does_not_count_as_stall(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan()
@@ -187,7 +187,7 @@ async def test_stalled_plan_is_active_and_a_modification_resumes_the_plan(
 # Tests of the stall sweep.
 
 
-async def test_stall_sweep_records_stalls_of_every_org(own_world: OrgEnv) -> None:
+async def test_background_sweep_records_stalled_plans_of_every_org(own_world: OrgEnv) -> None:
     own_world.other_org_may_change = True
     ours = await own_world.agent.plan()
     await own_world.agent.take(ours)
@@ -202,7 +202,7 @@ async def test_stall_sweep_records_stalls_of_every_org(own_world: OrgEnv) -> Non
     assert await sweep_all_orgs(own_world.dispatcher.services) == 0
 
 
-async def test_a35_concurrent_sweeps_record_each_stall_once(own_world: OrgEnv) -> None:
+async def test_a35_concurrent_background_sweeps_record_each_stall_once(own_world: OrgEnv) -> None:
     agent = own_world.agent
     plans = [await agent.plan() for _ in range(5)]
     for plan in plans:
@@ -214,7 +214,7 @@ async def test_a35_concurrent_sweeps_record_each_stall_once(own_world: OrgEnv) -
         assert await noted(own_world, plan) == ["stall_detected"]
 
 
-async def test_sweep_audit_entry_has_sweep_channel_and_server_actor(own_world: OrgEnv) -> None:
+async def test_audit_entry_of_stall_sweep_names_waybook_as_actor(own_world: OrgEnv) -> None:
     plan = await own_world.agent.plan()
     await own_world.agent.take(plan)
     own_world.clock.advance(minutes=31)
@@ -223,7 +223,7 @@ async def test_sweep_audit_entry_has_sweep_channel_and_server_actor(own_world: O
     assert (last.event, last.actor, last.channel) == ("plan_modified", "waybook", "sweep")
 
 
-async def test_sweep_locked_plan_is_skipped(
+async def test_stall_sweep_skips_locked_plan(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plans = [await own_world.agent.plan() for _ in range(3)]
@@ -238,7 +238,7 @@ async def test_sweep_locked_plan_is_skipped(
     assert await sweep_all_orgs(own_world.dispatcher.services) == 1
 
 
-async def test_stall_sweep_loop_continues_after_database_errors(
+async def test_stall_sweep_continues_after_database_errors(
     monkeypatch: pytest.MonkeyPatch, world: OrgEnv
 ) -> None:
     swept = asyncio.Event()
@@ -259,7 +259,7 @@ async def test_stall_sweep_loop_continues_after_database_errors(
         await task
 
 
-def test_sweep_caller_has_no_session(world: OrgEnv) -> None:
+def test_background_sweep_acts_without_a_session(world: OrgEnv) -> None:
     caller = Caller(org_id=world.agent.org_id, user="waybook", channel=Channel.SWEEP)
     assert RequestContext(services=world.dispatcher.services, caller=caller).actor().session is None
 

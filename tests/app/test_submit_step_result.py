@@ -14,7 +14,7 @@ def make_condition(expression: str, action: str, **params: object) -> dict[str, 
     return {**condition, "actionParams": params}
 
 
-async def test_submit_step_result_reply_has_step_and_plan_status(agent: AgentClient) -> None:
+async def test_submit_step_result_returns_status_of_step_and_plan(agent: AgentClient) -> None:
     plan = await agent.plan(3)
     reply = await agent.submit(await agent.take(plan))
     assert reply == {
@@ -62,7 +62,7 @@ async def test_submit_step_result_stores_result_unchanged(
     assert shown["resultSummary"] == result
 
 
-async def test_submit_pending_step_completes_step(agent: AgentClient) -> None:
+async def test_result_of_pending_step_completes_the_step(agent: AgentClient) -> None:
     plan = await agent.plan(2)
     submitted = {"stepId": plan["stepIds"][1], "resultSummary": "early"}
     reply = await agent.call("submit_step_result", **submitted)
@@ -70,7 +70,7 @@ async def test_submit_pending_step_completes_step(agent: AgentClient) -> None:
 
 
 @pytest.mark.parametrize("attempt", [0, 2, -1, 10**12])
-async def test_submit_step_result_stale_attempt_is_refused_and_result_stored(
+async def test_result_with_wrong_attempt_is_refused_but_stored(
     world: OrgEnv, agent: AgentClient, attempt: int
 ) -> None:
     plan = await agent.plan(1)
@@ -90,7 +90,9 @@ async def test_submit_step_result_stale_attempt_is_refused_and_result_stored(
     assert (await agent.submit(taken))["planStatus"] == "completed"
 
 
-async def test_submit_completed_step_raises_invalid_transition(agent: AgentClient) -> None:
+async def test_second_result_for_completed_step_returns_invalid_transition(
+    agent: AgentClient,
+) -> None:
     plan = await agent.plan(2)
     taken = await agent.take(plan)
     await agent.submit(taken)
@@ -101,7 +103,7 @@ async def test_submit_completed_step_raises_invalid_transition(agent: AgentClien
     assert error["next"]["tool"] == "get_plan_status"
 
 
-async def test_submit_on_closed_plan_returns_plan_terminal(agent: AgentClient) -> None:
+async def test_result_for_closed_plan_returns_plan_terminal(agent: AgentClient) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan)
     await agent.submit(taken)
@@ -109,7 +111,7 @@ async def test_submit_on_closed_plan_returns_plan_terminal(agent: AgentClient) -
     assert (error["code"], error["next"]["tool"]) == ("PLAN_TERMINAL", "get_plan_status")
 
 
-async def test_submit_step_result_schema_mismatch_is_refused_with_errors(
+async def test_result_that_violates_schema_is_refused_with_errors(
     agent: AgentClient,
 ) -> None:
     schema = {"type": "object", "required": ["river"], "properties": {"km": {"type": "integer"}}}
@@ -125,7 +127,7 @@ async def test_submit_step_result_schema_mismatch_is_refused_with_errors(
 
 
 @pytest.mark.parametrize("name", ["resultSummary", "stepExecutionReport"])
-async def test_submit_accepts_256_kib_and_rejects_more_as_too_large(
+async def test_result_of_256_kib_is_accepted_and_larger_result_is_refused(
     agent: AgentClient, name: str
 ) -> None:
     plan = await agent.plan(2)
@@ -136,7 +138,7 @@ async def test_submit_accepts_256_kib_and_rejects_more_as_too_large(
     await agent.call("submit_step_result", **{**args, name: "x" * (256 * 1024 - 10)})
 
 
-async def test_submit_step_result_skip_to_branch_skips_to_target(agent: AgentClient) -> None:
+async def test_skip_to_condition_skips_steps_up_to_its_target(agent: AgentClient) -> None:
     condition = make_condition("confidence < 0.5", "skip_to", targetStepOrder=4)
     plan = await agent.plan(4, branchingConditions=[condition])
     reply = await agent.submit(await agent.take(plan), confidence=0.2)
@@ -147,7 +149,7 @@ async def test_submit_step_result_skip_to_branch_skips_to_target(agent: AgentCli
     assert (await agent.take(plan))["stepId"] == plan["stepIds"][3]
 
 
-async def test_submit_step_result_add_steps_branch_inserts_after_step(agent: AgentClient) -> None:
+async def test_add_steps_condition_inserts_steps_after_completed_step(agent: AgentClient) -> None:
     condition = make_condition("size(result.gaps) > 0", "add_steps", steps=[make_step("Fill it.")])
     plan = await agent.plan(2, branchingConditions=[condition])
     reply = await agent.submit(await agent.take(plan), {"gaps": ["sources"]})
@@ -157,7 +159,7 @@ async def test_submit_step_result_add_steps_branch_inserts_after_step(agent: Age
     assert taken["instructions"] == "Fill it."
 
 
-async def test_fail_branch_fails_plan_and_leaves_remaining_steps_pending(
+async def test_fail_condition_fails_plan_and_leaves_later_steps_pending(
     agent: AgentClient,
 ) -> None:
     condition = make_condition("result == 'nothing'", "fail", reason="There is nothing.")
@@ -169,7 +171,9 @@ async def test_fail_branch_fails_plan_and_leaves_remaining_steps_pending(
     assert (status["outcome"], len(status["pendingSteps"])) == ("failed", 2)
 
 
-async def test_condition_evaluation_error_is_reported_and_does_not_fire(agent: AgentClient) -> None:
+async def test_condition_that_cannot_be_evaluated_is_reported_and_ignored(
+    agent: AgentClient,
+) -> None:
     condition = make_condition("result.sources > 1", "fail")
     plan = await agent.plan(2, branchingConditions=[condition])
     reply = await agent.submit(await agent.take(plan), {"no": "sources"})

@@ -72,7 +72,7 @@ def _without_model(took: Body) -> Body:
     ],
     ids=str,
 )
-async def test_submit_malformed_usage_returns_invalid_input_without_writes(
+async def test_result_with_malformed_usage_is_refused_without_writes(
     agent: AgentClient, usage: object, said: str
 ) -> None:
     plan = await agent.plan(1)
@@ -85,13 +85,13 @@ async def test_submit_malformed_usage_returns_invalid_input_without_writes(
     assert (status["counts"]["done"], status["usage"]) == (0, ZERO)
 
 
-async def test_submit_with_empty_usage_adds_zero_usage(agent: AgentClient) -> None:
+async def test_result_with_empty_usage_adds_zero_usage(agent: AgentClient) -> None:
     plan = await agent.plan(1)
     await agent.submit(await agent.take(plan), usage={})
     assert (await agent.status(plan))["usage"] == ZERO
 
 
-async def test_cost_is_rounded_to_millionths_per_result(agent: AgentClient) -> None:
+async def test_cost_is_rounded_to_millionths_of_a_dollar_per_result(agent: AgentClient) -> None:
     plan = await agent.plan(3)
     for cost in (0.1 + 0.2, 0.0000005, 0.00000049):
         await agent.submit(await agent.take(plan), usage={"costUsd": cost})
@@ -274,7 +274,7 @@ async def make_busy_day(place: ServerDatabase, acts: list[tuple[str, Body, bool]
 
 @settings(max_examples=25)
 @given(st.lists(ACTS, max_size=16))
-def test_reported_usage_equals_sum_of_accepted_results(
+def test_reported_usage_equals_sum_of_usage_of_stored_results(
     shared_place: ServerDatabase, acts: list[tuple[str, Body, bool]]
 ) -> None:
     asyncio.run(make_busy_day(shared_place, acts))

@@ -74,7 +74,7 @@ async def test_search_reflects_writes_and_deletes_of_other_process(library: Sear
     assert await near(other, FLOOD) == await near(library, FLOOD) == [second]
 
 
-async def test_vector_cache_refresh_reads_only_changes(
+async def test_refresh_of_vector_cache_reads_only_changed_vectors(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = [await library.store(f"note {n}", FLOOD) for n in range(3)]
@@ -88,7 +88,7 @@ async def test_vector_cache_refresh_reads_only_changes(
     assert pages == []
 
 
-async def test_vector_cache_refresh_includes_transaction_committed_out_of_order(
+async def test_vector_cache_includes_transaction_that_committed_out_of_order(
     library: SearchCorpus,
 ) -> None:
     """Transactions may commit in a different order than they began; the cache must not miss any."""
@@ -111,7 +111,7 @@ async def test_vector_cache_refresh_includes_transaction_committed_out_of_order(
     assert set(await near(library, FLOOD)) == {later, subject.id}
 
 
-async def test_vector_caches_after_concurrent_writes_return_same_results(
+async def test_searches_in_two_processes_agree_after_concurrent_writes(
     library: SearchCorpus,
 ) -> None:
     other = another_process(library)
@@ -162,7 +162,7 @@ def test_vector_cache_is_reused_only_for_unexpired_later_snapshot(
     assert held.continues(later) is leads_on
 
 
-async def test_vector_cache_snapshot_of_other_database_reloads_all_vectors(
+async def test_vector_cache_reloads_all_vectors_for_snapshot_of_other_database(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = await library.store("flood", FLOOD)
@@ -176,7 +176,7 @@ async def test_vector_cache_snapshot_of_other_database_reloads_all_vectors(
     assert pages == ["page"]
 
 
-async def test_vector_cache_more_changes_than_one_page_reloads_all_vectors(
+async def test_vector_cache_reloads_all_vectors_after_too_many_changes(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await library.store("first", BEES)
@@ -192,7 +192,7 @@ async def test_vector_cache_more_changes_than_one_page_reloads_all_vectors(
 # Bounds
 
 
-async def test_vector_search_of_org_over_cache_limit_reads_page_by_page(
+async def test_search_reads_vectors_page_by_page_if_org_exceeds_cache_limit(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (embeddings, vector_cache, portable_search):
@@ -223,7 +223,7 @@ async def test_vector_cache_evicts_least_recently_searched_org_to_fit_limit(
     assert cache.size_bytes <= 50_000
 
 
-async def test_vector_cache_memory_per_passage_is_bounded(library: SearchCorpus) -> None:
+async def test_vector_cache_uses_bounded_memory_per_passage(library: SearchCorpus) -> None:
     for n in range(64):
         await library.store(f"note {n}", FLOOD)
     await near(library, FLOOD)
@@ -259,7 +259,7 @@ async def test_vector_cache_returns_no_vectors_of_other_model(library: SearchCor
 # Housekeeping
 
 
-async def test_retention_deletes_passage_deletion_records_after_two_days(
+async def test_retention_removes_records_of_deleted_passages_after_two_days(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     for age in (timedelta(hours=47), timedelta(hours=49)):
@@ -274,7 +274,9 @@ async def test_retention_deletes_passage_deletion_records_after_two_days(
     assert len(await library.rows("select from passage_deletion")) == 1
 
 
-async def test_search_backend_pgvector_missing_raises_misconfigured(library: SearchCorpus) -> None:
+async def test_pgvector_search_setting_is_refused_if_pgvector_is_missing(
+    library: SearchCorpus,
+) -> None:
     if library.abilities.backend is Backend.PGVECTOR:
         pytest.skip("this server has pgvector")
     wanted = libraries.SearchBackend(backend="pgvector")

@@ -49,7 +49,7 @@ async def counts(world: OrgEnv, secret: str) -> bool:
     return True
 
 
-async def test_session_started_by_token_has_identity_and_scopes_of_token(
+async def test_web_session_started_with_token_has_user_and_scopes_of_token(
     world: OrgEnv, given: IssuedToken, secret: str
 ) -> None:
     known = await authenticate_session(world.dispatcher.services, secret)
@@ -74,7 +74,9 @@ async def test_web_session_ends_after_eight_idle_hours(world: OrgEnv, secret: st
     assert not await counts(world, secret)
 
 
-async def test_request_by_open_page_does_not_extend_web_session(world: OrgEnv, secret: str) -> None:
+async def test_background_request_of_open_page_does_not_extend_web_session(
+    world: OrgEnv, secret: str
+) -> None:
     for _ in range(2):
         world.clock.advance(hours=3)
         await authenticate_session(world.dispatcher.services, secret, notes=False)
@@ -82,7 +84,7 @@ async def test_request_by_open_page_does_not_extend_web_session(world: OrgEnv, s
     assert not await counts(world, secret)
 
 
-async def test_session_expires_after_seven_days_despite_activity(
+async def test_web_session_expires_after_seven_days_despite_activity(
     world: OrgEnv, secret: str
 ) -> None:
     for _ in range(7 * 4 - 1):
@@ -92,14 +94,14 @@ async def test_session_expires_after_seven_days_despite_activity(
     assert not await counts(world, secret)
 
 
-async def test_revoked_token_ends_web_sessions_at_once(
+async def test_revoking_a_token_ends_its_web_sessions_at_once(
     world: OrgEnv, given: IssuedToken, secret: str
 ) -> None:
     await revoke_token(at(world.agent), given.token.id)
     assert not await counts(world, secret)
 
 
-async def test_expired_token_ends_web_sessions(world: OrgEnv) -> None:
+async def test_expiry_of_a_token_ends_its_web_sessions(world: OrgEnv) -> None:
     short = await make_token(world.agent, "dan", days=1)
     started = await start_by_token(world.dispatcher.services, short.secret)
     for _ in range(4):
@@ -108,7 +110,7 @@ async def test_expired_token_ends_web_sessions(world: OrgEnv) -> None:
     assert not await counts(world, started.secret)
 
 
-async def test_disable_user_ends_only_sessions_of_disabled_user(
+async def test_disabling_a_user_ends_only_web_sessions_of_that_user(
     world: OrgEnv, secret: str, persons: str
 ) -> None:
     await disable_user(at(world.agent), "ann")
@@ -118,7 +120,7 @@ async def test_disable_user_ends_only_sessions_of_disabled_user(
     assert not await counts(world, persons)
 
 
-async def test_change_scopes_applies_at_once_to_web_sessions(
+async def test_changed_scopes_apply_at_once_to_web_sessions(
     world: OrgEnv, secret: str, persons: str
 ) -> None:
     services = world.dispatcher.services
@@ -129,7 +131,7 @@ async def test_change_scopes_applies_at_once_to_web_sessions(
             assert known.caller.scopes == expand_scopes([scope]) & expand_scopes(most)
 
 
-async def test_end_session_leaves_other_sessions_of_user_valid(
+async def test_ending_a_web_session_leaves_other_sessions_of_user_valid(
     world: OrgEnv, given: IssuedToken, secret: str
 ) -> None:
     other = await start_by_token(world.dispatcher.services, given.secret)
@@ -139,7 +141,7 @@ async def test_end_session_leaves_other_sessions_of_user_valid(
     assert await counts(world, other.secret)
 
 
-async def test_session_secret_is_stored_only_as_hash(world: OrgEnv, secret: str) -> None:
+async def test_web_session_secret_is_stored_only_as_hash(world: OrgEnv, secret: str) -> None:
     (rows,) = await world.database.read_org(
         world.agent.org_id, "select hash, s::text from web_session s"
     )
@@ -147,7 +149,7 @@ async def test_session_secret_is_stored_only_as_hash(world: OrgEnv, secret: str)
     assert not leaks(rows[0][1], secret)
 
 
-async def test_authenticate_session_invalid_secret_is_rejected(world: OrgEnv, secret: str) -> None:
+async def test_web_session_with_invalid_secret_is_rejected(world: OrgEnv, secret: str) -> None:
     for made_up in ("", "x", 43 * "x", 43 * "é", 44 * "x"):
         assert not await counts(world, made_up)
     assert not await counts(world, hash_token(secret).hex()[:43])

@@ -55,7 +55,7 @@ TOO_LATE = "it gave no answer within 1 s"
     ],
     ids=["500", "404", "never", "header by header", "hangs up", "nonsense"],
 )
-async def test_failed_delivery_is_retried_with_same_webhook_id(
+async def test_failed_webhook_delivery_is_retried_with_same_webhook_id(
     world: OrgEnv, clock: FakeClock, play: Play, fault: str
 ) -> None:
     async with received_events(world, play, TAKEN) as (other, teller):
@@ -77,7 +77,7 @@ async def test_failed_delivery_is_retried_with_same_webhook_id(
     assert stamps[1] - stamps[0] == 6
 
 
-async def test_unreachable_endpoint_delivery_stays_waiting(world: OrgEnv) -> None:
+async def test_webhook_delivery_keeps_waiting_while_endpoint_is_unreachable(world: OrgEnv) -> None:
     async with make_webhook_env(world, await unused_url()) as teller:
         await make_review(teller.agent)
         await teller.deliver()
@@ -86,7 +86,9 @@ async def test_unreachable_endpoint_delivery_stays_waiting(world: OrgEnv) -> Non
 
 
 @pytest.mark.parametrize("play", [endless_body, slow_body, truncated_body])
-async def test_delivery_ignores_response_body(world: OrgEnv, play: Play) -> None:
+async def test_webhook_delivery_succeeds_regardless_of_response_body(
+    world: OrgEnv, play: Play
+) -> None:
     async with received_events(world, play) as (_, teller):
         await make_review(teller.agent)
         await teller.deliver()
@@ -95,7 +97,7 @@ async def test_delivery_ignores_response_body(world: OrgEnv, play: Play) -> None
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-async def test_delivery_does_not_follow_redirects(world: OrgEnv, status: int) -> None:
+async def test_webhook_delivery_does_not_follow_redirects(world: OrgEnv, status: int) -> None:
     async with fake_endpoint(TAKEN) as elsewhere:
         moved = answer("", status, location=f"{elsewhere.url}/internal")
         async with received_events(world, moved) as (other, teller):
@@ -106,7 +108,7 @@ async def test_delivery_does_not_follow_redirects(world: OrgEnv, status: int) ->
     assert (len(other.requests), elsewhere.requests) == (1, [])
 
 
-async def test_delivery_is_given_up_after_max_delivery_time_and_logged(
+async def test_webhook_delivery_is_abandoned_after_maximum_time_and_logged(
     world: OrgEnv, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with received_events(world, answer("", 500)) as (other, teller):
@@ -128,7 +130,7 @@ async def test_delivery_is_given_up_after_max_delivery_time_and_logged(
     assert delivery.id in error_record.getMessage()
 
 
-async def test_delivery_answered_410_is_given_up_at_once(world: OrgEnv) -> None:
+async def test_webhook_delivery_is_abandoned_at_once_after_410_answer(world: OrgEnv) -> None:
     async with received_events(world, answer("", 410)) as (_, teller):
         await make_review(teller.agent)
         await teller.deliver()
@@ -136,7 +138,7 @@ async def test_delivery_answered_410_is_given_up_at_once(world: OrgEnv) -> None:
     assert (delivery.status, delivery.attempt) == (DeliveryStatus.GIVEN_UP, 1)
 
 
-async def test_retry_delivery_sends_abandoned_delivery_again(world: OrgEnv) -> None:
+async def test_retry_sends_abandoned_webhook_delivery_again(world: OrgEnv) -> None:
     async with received_events(world, answer("", 410), TAKEN) as (other, teller):
         await make_review(teller.agent)
         await teller.deliver()
@@ -146,7 +148,7 @@ async def test_retry_delivery_sends_abandoned_delivery_again(world: OrgEnv) -> N
         assert len({request.headers["webhook-id"] for request in other.requests}) == 1
 
 
-async def test_send_test_notification_reports_delivery_status(world: OrgEnv) -> None:
+async def test_sending_a_test_notification_reports_delivery_status(world: OrgEnv) -> None:
     async with received_events(world, TAKEN, answer("", 500)) as (other, teller):
         assert (await send_test_notification(teller.call)).status is DeliveryStatus.DELIVERED
         failed = await send_test_notification(teller.call)
@@ -155,7 +157,7 @@ async def test_send_test_notification_reports_delivery_status(world: OrgEnv) -> 
     assert (payload["type"], payload["data"]["url"]) == ("webhook.test", "http://127.0.0.1:8750")
 
 
-async def test_settled_deliveries_are_deleted_after_retention_period(
+async def test_settled_webhook_deliveries_are_deleted_after_retention_period(
     world: OrgEnv, clock: FakeClock
 ) -> None:
     async with received_events(world) as (_, teller):
@@ -201,7 +203,7 @@ async def test_concurrent_processes_deliver_each_webhook_message_once(world: Org
         }
 
 
-async def test_leased_delivery_is_not_sent_by_other_process_until_expiry(
+async def test_webhook_delivery_in_progress_is_not_sent_by_other_process(
     world: OrgEnv, clock: FakeClock
 ) -> None:
     async with received_events(world, never_respond, TAKEN) as (other, teller):

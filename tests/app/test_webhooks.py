@@ -19,7 +19,7 @@ from webhook_env import TAKEN, events, make_review, make_webhook_env, received_e
 # Tests of the kinds of notifications.
 
 
-async def test_review_notification_has_requester_and_review_url(
+async def test_review_notification_contains_requester_and_review_url(
     world: OrgEnv, clock: FakeClock
 ) -> None:
     async with received_events(world) as (other, teller):
@@ -62,7 +62,7 @@ async def test_review_notification_has_requester_and_review_url(
     )
 
 
-async def test_webhook_is_sent_on_plan_stall_completion_review_and_failure(
+async def test_webhook_is_sent_when_plan_stalls_completes_fails_or_needs_review(
     world: OrgEnv, clock: FakeClock
 ) -> None:
     async with received_events(world) as (other, teller):
@@ -91,7 +91,7 @@ async def test_webhook_is_sent_on_plan_stall_completion_review_and_failure(
     assert payloads["plan.completed"]["progress"] == {"percent": 100, "done": 2, "total": 2}
 
 
-async def test_webhook_is_sent_on_stage_failure_feedback_and_run_completion(
+async def test_webhook_is_sent_when_stage_fails_or_run_needs_feedback_or_ends(
     world: OrgEnv,
 ) -> None:
     async with received_events(world) as (other, teller):
@@ -127,7 +127,7 @@ async def test_webhook_is_sent_on_stage_failure_feedback_and_run_completion(
     assert done == {"completedStages": 2, "totalStages": 2}
 
 
-async def test_run_completed_on_start_sends_notification(world: OrgEnv) -> None:
+async def test_run_that_completes_at_start_sends_notification(world: OrgEnv) -> None:
     async with received_events(world) as (_, teller):
         idle = make_definition("idle", make_stage("only", make_recipe_step("look", skip=True)))
         await teller.agent.call("add_dag", definition=idle)
@@ -144,7 +144,7 @@ async def test_webhook_sends_only_configured_events(world: OrgEnv) -> None:
         assert await events(teller) == ["plan.completed"]
 
 
-async def test_no_webhook_configured_stores_no_deliveries(
+async def test_deliveries_are_not_stored_without_configured_webhook(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     await make_review(agent)
@@ -173,7 +173,7 @@ async def test_replayed_call_sends_single_notification(world: OrgEnv) -> None:
         assert await events(teller) == ["plan.completed"]
 
 
-async def test_webhook_delivery_of_other_org_is_not_sent_or_retried(world: OrgEnv) -> None:
+async def test_webhook_deliveries_of_other_org_are_neither_sent_nor_retried(world: OrgEnv) -> None:
     world.other_org_may_change = True
     async with (
         received_events(world) as (other, teller),
@@ -194,7 +194,7 @@ async def test_webhook_delivery_of_other_org_is_not_sent_or_retried(world: OrgEn
 # Formats
 
 
-async def test_slack_message_escapes_mentions(world: OrgEnv) -> None:
+async def test_slack_message_escapes_mentions_in_plan_name(world: OrgEnv) -> None:
     async with received_events(world, form="slack") as (other, teller):
         plan = await teller.agent.plan(1, name="<!channel> & <@U1>")
         await teller.agent.work_through(plan)
@@ -206,7 +206,7 @@ async def test_slack_message_escapes_mentions(world: OrgEnv) -> None:
     }
 
 
-async def test_text_notification_starts_with_subject(world: OrgEnv) -> None:
+async def test_text_notification_starts_with_its_subject_line(world: OrgEnv) -> None:
     async with received_events(world, form="text") as (other, teller):
         review = await make_review(teller.agent)
         await teller.deliver()
@@ -221,7 +221,9 @@ async def test_text_notification_starts_with_subject(world: OrgEnv) -> None:
     )
 
 
-async def test_custom_template_overrides_builtin_text(world: OrgEnv, tmp_path: Path) -> None:
+async def test_custom_template_overrides_builtin_notification_text(
+    world: OrgEnv, tmp_path: Path
+) -> None:
     (tmp_path / "plan.completed.txt").write_text("Fertig: {{ data.planName }}", "utf-8")
     async with (
         fake_endpoint(TAKEN) as other,

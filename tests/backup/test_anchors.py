@@ -39,7 +39,7 @@ async def compared(place: ServerDatabase, file: Path) -> AnchorCheck:
         return await check_anchor(RequestContext(services=services, caller=caller), file)
 
 
-async def test_check_anchor_database_with_later_writes_passes(
+async def test_audit_anchor_check_passes_after_later_writes(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     plan = await own_world.agent.plan()
@@ -51,7 +51,7 @@ async def test_check_anchor_database_with_later_writes_passes(
     assert check.chains >= 2
 
 
-async def test_check_anchor_empty_database_reports_every_chain_missing(
+async def test_audit_anchor_check_of_empty_database_reports_every_missing_chain(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     await own_world.agent.plan()
@@ -62,7 +62,7 @@ async def test_check_anchor_empty_database_reports_every_chain_missing(
     assert "is missing, and no erasure explains it" in next(iter(check.errors.values()))[0]
 
 
-async def test_check_anchor_restored_older_backup_reports_error(
+async def test_audit_anchor_check_reports_database_restored_from_older_backup(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     plan = await own_world.agent.plan()
@@ -81,7 +81,7 @@ async def test_check_anchor_restored_older_backup_reports_error(
     ]
 
 
-async def test_check_anchor_rewritten_entry_reports_different_hash(
+async def test_audit_anchor_check_reports_changed_hash_of_an_entry(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     own_world.is_sound = False
@@ -96,7 +96,9 @@ async def test_check_anchor_rewritten_entry_reports_different_hash(
     assert errors == [f"plan {plan['planId']}: entry 1 has a different hash"]
 
 
-async def test_check_anchor_erased_user_passes(own_world: OrgEnv, tmp_path: Path) -> None:
+async def test_audit_anchor_check_passes_after_user_was_erased(
+    own_world: OrgEnv, tmp_path: Path
+) -> None:
     await add_user(own_world.place, own_world.agent, "eve")
     await own_world.agent.acting_as("eve").plan()
     longer = await own_world.agent.acting_as("eve").plan()
@@ -106,7 +108,7 @@ async def test_check_anchor_erased_user_passes(own_world: OrgEnv, tmp_path: Path
     assert (await check_anchor(judge(own_world), file)).ok
 
 
-async def test_check_anchor_chain_deleted_after_erasure_reports_missing_entry(
+async def test_audit_anchor_check_reports_chain_deleted_after_user_erasure(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     own_world.is_sound = False
@@ -120,7 +122,7 @@ async def test_check_anchor_chain_deleted_after_erasure_reports_missing_entry(
     assert errors == [f"plan {plan['planId']}: entry 1 is missing, and no erasure explains it"]
 
 
-async def test_check_anchor_user_erased_before_anchor_reports_deleted_chain(
+async def test_audit_anchor_check_reports_deletion_despite_earlier_user_erasure(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     """An erasure before the anchor does not explain entries that are deleted after the anchor."""
@@ -135,7 +137,9 @@ async def test_check_anchor_user_erased_before_anchor_reports_deleted_chain(
     assert errors == [f"plan {plan['planId']}: entry 1 is missing, and no erasure explains it"]
 
 
-async def test_check_anchor_erased_org_passes(own_world: OrgEnv, tmp_path: Path) -> None:
+async def test_audit_anchor_check_passes_after_org_was_erased(
+    own_world: OrgEnv, tmp_path: Path
+) -> None:
     await own_world.agent.plan()
     file = await taken(own_world, tmp_path)
     slug = slug_of(own_world.agent)
@@ -143,7 +147,7 @@ async def test_check_anchor_erased_org_passes(own_world: OrgEnv, tmp_path: Path)
     assert (await check_anchor(judge(own_world), file)).ok
 
 
-async def test_check_anchor_plan_deleted_by_retention_passes(
+async def test_audit_anchor_check_passes_after_retention_deleted_a_plan(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     plan = await own_world.agent.plan()
@@ -160,7 +164,7 @@ async def test_check_anchor_plan_deleted_by_retention_passes(
     assert (await check_anchor(judge(own_world), file)).ok
 
 
-async def test_check_anchor_deleted_erasure_record_reports_error(
+async def test_audit_anchor_check_reports_deleted_erasure_record(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     own_world.is_sound = False
@@ -176,7 +180,7 @@ async def test_check_anchor_deleted_erasure_record_reports_error(
 
 
 @pytest.mark.parametrize("line_count", [0, 1, 2, -1])
-async def test_check_anchor_truncated_file_raises_invalid_input(
+async def test_truncated_audit_anchor_file_raises_invalid_input(
     own_world: OrgEnv, tmp_path: Path, line_count: int
 ) -> None:
     await own_world.agent.plan()
@@ -187,7 +191,7 @@ async def test_check_anchor_truncated_file_raises_invalid_input(
         await check_anchor(judge(own_world), file)
 
 
-async def test_check_anchor_file_with_removed_line_raises_invalid_input(
+async def test_audit_anchor_file_with_removed_line_raises_invalid_input(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     await own_world.agent.plan()

@@ -59,7 +59,7 @@ async def test_restored_backup_has_the_same_rows_in_every_table(
         assert anchored(again) == anchored(file)
 
 
-async def test_backup_during_concurrent_writes_restores_consistent_snapshot(
+async def test_backup_taken_during_writes_restores_a_consistent_snapshot(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     """The backup pauses in the middle until concurrent writers have written."""
@@ -95,7 +95,7 @@ async def test_backup_during_concurrent_writes_restores_consistent_snapshot(
     assert (await check_anchor(judge, file)).ok
 
 
-async def test_backup_from_postgres_15_restores_on_postgres_18(
+async def test_backup_from_postgres_15_can_be_restored_on_postgres_18(
     fifteen: Server, eighteen: Server, tmp_path: Path
 ) -> None:
     file = tmp_path / "backup.zip"
@@ -110,7 +110,7 @@ async def test_backup_from_postgres_15_restores_on_postgres_18(
         await check_audit_of(new)
 
 
-async def test_restored_database_allows_plan_to_be_completed(
+async def test_plan_can_be_completed_in_restored_database(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     plan = await own_world.agent.plan()
@@ -123,7 +123,7 @@ async def test_restored_database_allows_plan_to_be_completed(
             assert (await agent.work_through(plan))["status"] == "plan_complete"
 
 
-async def test_backup_of_erased_org_includes_erasure_and_tombstone_rows(
+async def test_backup_of_erased_org_includes_records_of_the_erasure(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     await own_world.agent.plan()
@@ -151,7 +151,7 @@ def test_restore_into_nonempty_database_is_refused_and_changes_nothing(
     assert all_rows(own_place) == before
 
 
-def test_backup_of_an_older_schema_restores_and_is_migrated(server: Server, tmp_path: Path) -> None:
+def test_backup_of_older_schema_is_restored_and_migrated(server: Server, tmp_path: Path) -> None:
     file = tmp_path / "backup.zip"
     older = len(bundled_migrations()) - 1
     with empty_database(server) as old, empty_database(server) as new:
@@ -165,7 +165,7 @@ def test_backup_of_an_older_schema_restores_and_is_migrated(server: Server, tmp_
             assert max(applied_migrations(connection)) == len(bundled_migrations())
 
 
-def test_restore_older_backup_into_migrated_database_is_refused(
+def test_restoring_older_backup_into_migrated_database_is_refused(
     own_place: ServerDatabase, tmp_path: Path
 ) -> None:
     file = tmp_path / "backup.zip"
@@ -176,7 +176,7 @@ def test_restore_older_backup_into_migrated_database_is_refused(
         restore_into(own_place, file)
 
 
-def test_restore_backup_from_newer_program_raises_invalid_input(
+def test_restoring_backup_of_newer_version_raises_invalid_input(
     own_place: ServerDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "backup.zip"
@@ -189,7 +189,9 @@ def test_restore_backup_from_newer_program_raises_invalid_input(
         restore_into(copy, file)
 
 
-def test_backup_of_outdated_schema_error_suggests_migrate(server: Server, tmp_path: Path) -> None:
+def test_error_for_backup_of_outdated_schema_suggests_migrate_command(
+    server: Server, tmp_path: Path
+) -> None:
     with empty_database(server) as old:
         migrate(old.owner_dsn, up_to=5)
         with pytest.raises(Misconfigured, match="waybook migrate"):
@@ -197,7 +199,7 @@ def test_backup_of_outdated_schema_error_suggests_migrate(server: Server, tmp_pa
     assert [*tmp_path.iterdir()] == []
 
 
-def test_backup_file_has_mode_600_and_is_not_overwritten(
+def test_backup_file_is_private_and_is_not_overwritten(
     own_place: ServerDatabase, tmp_path: Path
 ) -> None:
     file = tmp_path / "backup.zip"

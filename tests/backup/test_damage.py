@@ -67,7 +67,7 @@ def test_restore_of_a_truncated_archive_changes_nothing(
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_archive_with_other_compression_raises_damaged_error(
+def test_backup_archive_with_unknown_compression_is_rejected_as_damaged(
     original: Path, tmp_path: Path, method: int
 ) -> None:
     file = tmp_path / "other.zip"
@@ -78,7 +78,7 @@ def test_archive_with_other_compression_raises_damaged_error(
         contents(file)
 
 
-def test_archive_with_flipped_bit_is_rejected_or_has_unchanged_contents(
+def test_backup_with_flipped_bit_is_rejected_or_has_unchanged_contents(
     original: Path, tmp_path: Path
 ) -> None:
     file, data = tmp_path / "flipped.zip", bytearray(original.read_bytes())
@@ -95,7 +95,7 @@ def test_archive_with_flipped_bit_is_rejected_or_has_unchanged_contents(
     assert detected > FLIPS // 2
 
 
-def test_restore_damage_found_while_loading_rolls_back(
+def test_restore_is_rolled_back_if_damage_appears_while_loading(
     original: Path, copy: ServerDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The check before loading is disabled, so that the damage is found while loading."""
@@ -112,7 +112,7 @@ def test_restore_damage_found_while_loading_rolls_back(
     assert all_rows(copy) == before
 
 
-def test_archive_with_replaced_member_is_rejected(original: Path, tmp_path: Path) -> None:
+def test_backup_archive_with_a_replaced_file_is_rejected(original: Path, tmp_path: Path) -> None:
     """The zip file has valid zip checksums, but one row is missing from one of its files."""
     file = tmp_path / "replaced.zip"
     with zipfile.ZipFile(original) as source, zipfile.ZipFile(file, "w") as target:
@@ -123,7 +123,7 @@ def test_archive_with_replaced_member_is_rejected(original: Path, tmp_path: Path
         contents(file)
 
 
-def test_restore_row_of_other_org_is_rejected_by_row_level_security(
+def test_row_level_security_rejects_restored_row_of_other_org(
     original: Path, copy: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The archive checks are disabled, so that only row-level security can reject the row."""
@@ -186,7 +186,7 @@ async def test_backup_killed_midway_leaves_no_archive(alone: OrgEnv, tmp_path: P
     assert contents(file)
 
 
-def test_restore_missing_or_non_backup_file_raises_invalid_input(
+def test_restore_of_missing_or_foreign_file_raises_invalid_input(
     copy: ServerDatabase, tmp_path: Path
 ) -> None:
     file = tmp_path / "letter.txt"

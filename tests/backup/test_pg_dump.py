@@ -48,7 +48,7 @@ def reader(place: ServerDatabase) -> Iterator[str]:
             admin.execute(f"drop role {name}".encode())
 
 
-async def test_pg_dump_by_a_role_that_bypasses_rls_has_every_row(
+async def test_pg_dump_by_role_that_bypasses_row_security_contains_every_row(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     await fill(own_world)
@@ -69,7 +69,7 @@ async def test_pg_dump_by_a_role_that_bypasses_rls_has_every_row(
         assert anchored(again) == anchored(ours)
 
 
-async def test_pg_dump_by_the_owner_fails_or_loses_every_row(
+async def test_pg_dump_by_database_owner_fails_or_loses_every_row(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     await own_world.agent.plan()

@@ -21,7 +21,7 @@ ARCHIVING = {
 }
 
 
-async def test_point_in_time_recovery_matches_anchor_of_target_time(tmp_path: Path) -> None:
+async def test_point_in_time_recovery_passes_check_against_audit_anchor(tmp_path: Path) -> None:
     then, later = tmp_path / "then.jsonl", tmp_path / "later.jsonl"
     with own_cluster(**ARCHIVING) as cluster:
         archive = cluster.home / "archive"
@@ -69,7 +69,7 @@ async def test_synchronous_standby_has_every_acknowledged_call(tmp_path: Path) -
         assert (await compared(standby.place, anchor)).ok
 
 
-async def test_check_anchor_after_failover_to_lagging_standby_reports_lost_plan(
+async def test_audit_anchor_check_reports_plan_lost_in_failover(
     tmp_path: Path,
 ) -> None:
     anchor = tmp_path / "anchor.jsonl"

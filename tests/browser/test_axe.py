@@ -9,9 +9,7 @@ from browser.axe import PACKAGES, accessible
 from browser.served_site import Site
 
 
-async def test_accessibility_check_link_without_name_raises_assertion_error(
-    page: Page, site: Site
-) -> None:
+async def test_accessibility_check_reports_link_without_name(page: Page, site: Site) -> None:
     await page.goto(site.address)
     await accessible(page)
     await page.evaluate("document.querySelector('nav a').innerText = ''")
@@ -19,9 +17,7 @@ async def test_accessibility_check_link_without_name_raises_assertion_error(
         await accessible(page)
 
 
-async def test_accessibility_check_unreadable_dark_theme_raises_assertion_error(
-    page: Page, site: Site
-) -> None:
+async def test_accessibility_check_reports_unreadable_dark_theme(page: Page, site: Site) -> None:
     await page.goto(site.address)
     await page.evaluate(
         "const sheet = new CSSStyleSheet();"

@@ -48,7 +48,7 @@ FILES = {
 }
 
 
-async def test_page_list_contains_every_dashboard_get_route(site: Site) -> None:
+async def test_list_of_tested_pages_contains_every_dashboard_page(site: Site) -> None:
     routes = dashboard_routes(site.world.dispatcher, site.person)
     shown = {route.path for route in routes if "GET" in (route.methods or ())}
     assert shown - FILES == set(PAGES.values())

@@ -82,7 +82,7 @@ async def foreign_site() -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-async def test_cross_origin_page_requests_are_refused_and_change_nothing(
+async def test_requests_from_other_websites_are_refused_and_change_nothing(
     world: OrgEnv, context: BrowserContext
 ) -> None:
     forms = (await valid_forms(world.agent)).values()

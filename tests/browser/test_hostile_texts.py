@@ -37,7 +37,7 @@ REFLECTED = (
 )
 
 
-async def test_pages_with_hostile_texts_execute_no_payload(page: Page, site: Site) -> None:
+async def test_pages_do_not_execute_scripts_in_hostile_texts(page: Page, site: Site) -> None:
     assert len(PAYLOADS) >= 40
     urls: list[str] = []
 
@@ -59,9 +59,7 @@ async def test_pages_with_hostile_texts_execute_no_payload(page: Page, site: Sit
     assert (strange, urls, site.faults) == ({}, [], [])
 
 
-async def test_error_pages_do_not_execute_hostile_path_or_query_text(
-    page: Page, site: Site
-) -> None:
+async def test_error_pages_do_not_execute_hostile_text_of_the_url(page: Page, site: Site) -> None:
     for word in SHORT[::7]:
         for path in ("/plans/{}", "/runs/{}", "/dags/{}", "/audit?since={}", "/outputs?behind={}"):
             shown = await page.goto(site.address + path.replace("{}", quote(word, safe="")))

@@ -34,7 +34,9 @@ async def tab(browser: Browser, site: Site, request: pytest.FixtureRequest) -> A
     assert site.faults == []
 
 
-async def test_inbox_request_changes_then_approve_completes_plan(tab: Page, site: Site) -> None:
+async def test_plan_completes_after_change_request_and_approval_in_inbox(
+    tab: Page, site: Site
+) -> None:
     agent = site.world.agent
     plan = await agent.plan(1, name="Rivers of the south")
     await ask(site, plan)
@@ -58,7 +60,7 @@ async def test_inbox_request_changes_then_approve_completes_plan(tab: Page, site
     assert (await agent.status(plan))["status"] == "completed"
 
 
-async def test_inbox_reject_requires_confirmation_and_preserves_reason(
+async def test_rejecting_in_inbox_requires_confirmation_and_preserves_reason(
     tab: Page, site: Site
 ) -> None:
     agent = site.world.agent
@@ -75,7 +77,7 @@ async def test_inbox_reject_requires_confirmation_and_preserves_reason(
     assert (await agent.status(plan))["status"] == "failed"
 
 
-async def test_inbox_second_reviewer_sees_decision_of_first_reviewer(
+async def test_second_reviewer_sees_decision_of_first_reviewer_in_inbox(
     page: Page, site: Site
 ) -> None:
     agent = site.world.agent

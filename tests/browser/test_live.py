@@ -33,7 +33,7 @@ async def test_open_page_shows_changes_live(page: Page, site: Site) -> None:
     await expect(row).to_contain_text("awaiting review")
 
 
-async def test_live_update_keeps_typed_text(page: Page, site: Site) -> None:
+async def test_live_update_keeps_text_typed_into_a_field(page: Page, site: Site) -> None:
     """Text typed into an input field is kept, whether or not an update contains the field."""
     offered = [FORM]
 
@@ -97,7 +97,7 @@ async def test_many_open_tabs_reconnect_after_server_restart(
         await asyncio.gather(*(_shows(tab, "3 of 4") for tab in tabs))
 
 
-async def test_live_updates_work_without_shared_worker(page: Page, site: Site) -> None:
+async def test_page_shows_live_updates_without_shared_worker(page: Page, site: Site) -> None:
     plan = await site.world.agent.plan(2, name="Rivers of the north")
     await page.add_init_script("delete self.SharedWorker")
     await page.goto(site.address)

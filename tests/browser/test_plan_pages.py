@@ -30,7 +30,7 @@ async def make_busy_plan(site: Site) -> Body:
     return plan
 
 
-async def test_plan_page_lets_user_retry_stalled_step(page: Page, site: Site) -> None:
+async def test_stalled_step_can_be_retried_on_plan_page(page: Page, site: Site) -> None:
     plan = await make_busy_plan(site)
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
@@ -59,7 +59,7 @@ async def test_plan_page_lets_user_retry_stalled_step(page: Page, site: Site) ->
     assert (taken["stepOrder"], taken["attempt"]) == (43, 2)
 
 
-async def test_plan_page_adds_step_without_javascript_on_small_screen(
+async def test_step_can_be_added_on_plan_page_without_javascript(
     browser: Browser, site: Site
 ) -> None:
     plan = await site.world.agent.plan(3)

@@ -18,7 +18,9 @@ async def some_plans(agent: AgentClient) -> list[Body]:
     return plans
 
 
-async def test_plans_page_lists_progress_and_resume_prompt(page: Page, site: Site) -> None:
+async def test_plans_page_shows_progress_and_prompt_for_resuming_a_plan(
+    page: Page, site: Site
+) -> None:
     await page.goto(site.address)
     await expect(page.get_by_text("claude mcp add --transport http waybook")).to_be_visible()
     await accessible(page)
@@ -41,7 +43,7 @@ async def test_plans_page_lists_progress_and_resume_prompt(page: Page, site: Sit
     await expect(row).to_have_count(0)
 
 
-async def test_keyboard_shortcuts_navigate_lists_and_are_ignored_while_typing(
+async def test_keyboard_shortcuts_navigate_lists_but_not_while_typing(
     page: Page, site: Site
 ) -> None:
     await some_plans(site.world.agent)

@@ -19,7 +19,7 @@ async def make_waiting_run(agent: AgentClient) -> Body:
     return run
 
 
-async def test_run_page_feedback_opens_next_stage(page: Page, site: Site) -> None:
+async def test_feedback_on_run_page_starts_next_stage(page: Page, site: Site) -> None:
     run = await make_waiting_run(site.world.agent)
     await page.goto(f"{site.address}/runs")
     await page.get_by_role("link", name="Rivers of the north").click()
@@ -33,7 +33,7 @@ async def test_run_page_feedback_opens_next_stage(page: Page, site: Site) -> Non
     await expect(page.get_by_role("heading", name="Found")).to_be_visible()
 
 
-async def test_run_page_feedback_and_regenerate_work_without_javascript(
+async def test_feedback_and_regeneration_on_run_page_need_no_javascript(
     browser: Browser, site: Site
 ) -> None:
     run = await make_waiting_run(site.world.agent)

@@ -61,7 +61,7 @@ async def sign_in(tab: Page, secret: str) -> None:
     await tab.get_by_role("button", name="Sign in").click()
 
 
-async def test_sign_out_then_browser_back_shows_sign_in_page(tab: Page, door: Door) -> None:
+async def test_back_button_after_sign_out_shows_sign_in_page(tab: Page, door: Door) -> None:
     world, agent = door.world, door.world.agent
     await world.set_policy(ReviewPolicy.HUMAN)
     pat = await make_token(agent, "pat", scopes=(Scope.REVIEW,))
@@ -91,7 +91,9 @@ async def test_sign_out_then_browser_back_shows_sign_in_page(tab: Page, door: Do
     await expect(tab.get_by_text("Rivers of the south")).to_have_count(0)
 
 
-async def test_sign_in_with_org_issuer_returns_to_requested_page(tab: Page, door: Door) -> None:
+async def test_sign_in_with_identity_provider_returns_to_requested_page(
+    tab: Page, door: Door
+) -> None:
     """The sign-in must succeed although cross-site requests contain no session cookie."""
     known = {"email": "ann@example.org", "email_verified": True}
     door.team.there.person |= known

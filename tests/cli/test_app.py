@@ -13,7 +13,7 @@ from waybook.cli.lazy import load
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_command_short_help_matches_command_table(name: str) -> None:
+def test_short_help_of_command_equals_text_in_command_table(name: str) -> None:
     target, short_help = COMMANDS[name]
     assert load(target).get_short_help_str(limit=100) == short_help
 
@@ -43,7 +43,7 @@ def test_every_command_has_help(name: str) -> None:
         ("waybook.cli.commands.map", "rich asyncio pydantic mcp psycopg"),
     ],
 )
-def test_command_does_not_import_unneeded_modules(imported: str, spared: str) -> None:
+def test_importing_a_module_does_not_load_unneeded_modules(imported: str, spared: str) -> None:
     look = f"import sys, {imported}; print(*set({spared.split()!r}) & set(sys.modules))"
     ran = subprocess.run([sys.executable, "-c", look], check=True, capture_output=True, text=True)
     assert ran.stdout.strip() == ""
@@ -53,7 +53,7 @@ def test_an_unknown_command_is_a_usage_error() -> None:
     assert CliRunner().invoke(app, ["dance"]).exit_code == 2
 
 
-def test_call_unreachable_database_prints_two_line_error(terminal: Terminal) -> None:
+def test_call_command_prints_two_line_error_if_database_is_unreachable(terminal: Terminal) -> None:
     failed = terminal.run("call", "ping", "--database-url", "postgresql://127.0.0.1:1/none")
     first, second = failed.stderr.splitlines()
     assert failed.exit_code == 1
@@ -61,7 +61,7 @@ def test_call_unreachable_database_prints_two_line_error(terminal: Terminal) -> 
     assert second == "  try: waybook doctor"
 
 
-def test_call_invalid_database_url_prints_example_without_secret(terminal: Terminal) -> None:
+def test_error_for_invalid_database_url_shows_example_without_secret(terminal: Terminal) -> None:
     failed = terminal.run("call", "ping", "--database-url", "s3cret is not a url")
     assert failed.exit_code == 1
     assert "postgresql://user:password@host/name" in failed.stderr

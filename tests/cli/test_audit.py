@@ -25,7 +25,7 @@ def worked_on(terminal: Terminal) -> str:
     return plan_id
 
 
-def test_audit_list_prints_newest_first(terminal: Terminal, worked_on: str) -> None:
+def test_audit_list_command_prints_newest_entries_first(terminal: Terminal, worked_on: str) -> None:
     entries = terminal.json_output("audit", "list", worked_on)
     assert [entry["seq"] for entry in entries] == [4, 3, 2, 1]
     output = terminal.say("audit", "list", worked_on)
@@ -33,14 +33,16 @@ def test_audit_list_prints_newest_first(terminal: Terminal, worked_on: str) -> N
     assert "created the plan" in output
 
 
-def test_audit_list_without_subject_lists_every_subject(terminal: Terminal, worked_on: str) -> None:
+def test_audit_list_command_without_plan_or_run_id_lists_all_entries(
+    terminal: Terminal, worked_on: str
+) -> None:
     entries = terminal.json_output("audit", "list", "--limit", "1000")
     plan_id = full_id(worked_on)
     assert {entry["seq"] for entry in entries if entry["subjectId"] == plan_id} == {1, 2, 3, 4}
     assert terminal.json_output("audit", "list", "--since", "2999-01-01") == []
 
 
-def test_audit_verify_untampered_chain_passes(terminal: Terminal, worked_on: str) -> None:
+def test_audit_verify_passes_for_unchanged_audit(terminal: Terminal, worked_on: str) -> None:
     verdict = terminal.json_output("audit", "verify")
     (chain,) = [chain for chain in verdict["chains"] if chain["subjectId"] == full_id(worked_on)]
     assert verdict["ok"]
@@ -92,7 +94,7 @@ def tampered(attachment: Attachment, there: str, back: str, plan_id: str) -> Ite
 
 
 @pytest.mark.parametrize("how", TAMPERINGS)
-def test_audit_verify_tampered_chain_reports_first_broken_entry(
+def test_audit_verify_reports_first_broken_entry_of_tampered_chain(
     terminal: Terminal, attachment: Attachment, worked_on: str, how: str
 ) -> None:
     there, back, broken, message = TAMPERINGS[how]
@@ -105,7 +107,7 @@ def test_audit_verify_tampered_chain_reports_first_broken_entry(
     assert message in shown.stdout
 
 
-def test_audit_verify_chain_without_plan_row_reports_deletion(
+def test_audit_verify_reports_deletion_if_audit_chain_has_no_plan_row(
     terminal: Terminal, attachment: Attachment, worked_on: str
 ) -> None:
     plan_id = full_id(worked_on)
@@ -135,7 +137,9 @@ def test_audit_verify_includes_skill_executions(terminal: Terminal) -> None:
     assert terminal.json_output("audit", "verify")["ok"]
 
 
-def test_audit_as_of_shows_plan_at_that_time(terminal: Terminal, worked_on: str) -> None:
+def test_audit_as_of_command_shows_plan_at_an_earlier_time(
+    terminal: Terminal, worked_on: str
+) -> None:
     def first_step(moment: str) -> str:
         rows = terminal.json_output("audit", "as-of", worked_on, moment)["rows"]
         (status,) = [row["status"] for row in rows["step"].values() if row["order"] == 1]
@@ -147,7 +151,9 @@ def test_audit_as_of_shows_plan_at_that_time(terminal: Terminal, worked_on: str)
     assert "after entry 2" in terminal.say("audit", "as-of", worked_on, "2")
 
 
-def test_audit_as_of_before_creation_prints_error(terminal: Terminal, worked_on: str) -> None:
+def test_audit_as_of_command_prints_error_for_time_before_creation(
+    terminal: Terminal, worked_on: str
+) -> None:
     failed = terminal.run("audit", "as-of", worked_on, "2001-01-01")
     assert failed.exit_code == 1
     assert "there was no such plan or run yet" in failed.stderr

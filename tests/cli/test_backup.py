@@ -29,7 +29,7 @@ def archive(terminal: Terminal, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return file
 
 
-def test_restored_database_passes_audit_verify_with_anchor(
+def test_restored_database_passes_audit_verify_against_audit_anchor(
     elsewhere: Terminal, archive: Path
 ) -> None:
     verify = ("audit", "verify", "--anchor", str(archive))
@@ -53,7 +53,7 @@ def test_restored_database_passes_audit_verify_with_anchor(
     assert "not empty" in again.stderr
 
 
-def test_audit_verify_updates_stored_anchor_only_if_chains_match(
+def test_audit_verify_updates_stored_audit_anchor_only_if_chains_match(
     terminal: Terminal, elsewhere: Terminal, archive: Path
 ) -> None:
     assert archive.exists()
@@ -71,7 +71,7 @@ def test_audit_verify_updates_stored_anchor_only_if_chains_match(
     other.unlink()
 
 
-def test_audit_anchor_mismatching_chains_keeps_file_unless_forced(
+def test_audit_anchor_command_keeps_file_if_chains_differ_unless_forced(
     terminal: Terminal, elsewhere: Terminal, tmp_path: Path
 ) -> None:
     terminal.plan("Only here")
@@ -86,14 +86,16 @@ def test_audit_anchor_mismatching_chains_keeps_file_unless_forced(
     assert file.read_bytes() != before
 
 
-def test_audit_anchor_never_replaces_a_backup(terminal: Terminal, archive: Path) -> None:
+def test_audit_anchor_command_never_replaces_a_backup(terminal: Terminal, archive: Path) -> None:
     before = archive.read_bytes()
     refused = terminal.run("audit", "anchor", str(archive), "--force")
     assert (refused.exit_code, archive.read_bytes()) == (1, before)
     assert "is a backup" in refused.stderr
 
 
-def test_backup_never_replaces_a_file_unless_forced(terminal: Terminal, tmp_path: Path) -> None:
+def test_backup_command_never_replaces_a_file_unless_forced(
+    terminal: Terminal, tmp_path: Path
+) -> None:
     file = tmp_path / "backup.zip"
     file.write_text("mine")
     refused = terminal.run("backup", str(file))
@@ -102,7 +104,7 @@ def test_backup_never_replaces_a_file_unless_forced(terminal: Terminal, tmp_path
     assert terminal.json_output("backup", str(file), "--force")["rows"] > 0
 
 
-def test_backup_verify_finds_damage_without_a_database(
+def test_backup_verify_detects_damage_without_a_database(
     terminal: Terminal, archive: Path, tmp_path: Path
 ) -> None:
     assert "is complete" in terminal.say("backup", str(archive), "--verify", columns=200)

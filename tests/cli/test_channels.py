@@ -60,7 +60,7 @@ def greet(process: subprocess.Popen[str]) -> None:
     )
 
 
-def test_mcp_lists_tools_while_database_is_unreachable() -> None:
+def test_mcp_command_lists_tools_while_database_is_unreachable() -> None:
     at_once = {"WAYBOOK_DATABASE_WAIT_SECONDS": "0"}
     with open_process("mcp", "--database-url", NOWHERE, **at_once) as process:
         greet(process)
@@ -72,7 +72,7 @@ def test_mcp_lists_tools_while_database_is_unreachable() -> None:
         assert process.wait(timeout=20) == 0
 
 
-def test_mcp_over_stdio_answers_tool_call(terminal: Terminal) -> None:
+def test_mcp_command_answers_tool_call_over_stdio(terminal: Terminal) -> None:
     with open_process("mcp", "--data-dir", str(terminal.data_dir)) as process:
         greet(process)
         answer = ask(process, "tools/call", name="list_active_plans", arguments={})
@@ -81,7 +81,7 @@ def test_mcp_over_stdio_answers_tool_call(terminal: Terminal) -> None:
         assert process.wait(timeout=20) == 0
 
 
-def test_http_client_calls_tools_and_server_exits_on_sigterm(terminal: Terminal) -> None:
+def test_serve_command_answers_http_client_and_exits_on_sigterm(terminal: Terminal) -> None:
     with open_process("serve", "--port", "0", "--data-dir", str(terminal.data_dir)) as process:
         assert process.stdout is not None
         address = process.stdout.readline().split()[-1]
@@ -148,7 +148,7 @@ async def work(address: str) -> None:
             await wb.call("no_such_tool")
 
 
-async def test_client_unreachable_server_raises_unavailable() -> None:
+async def test_python_client_raises_unavailable_if_server_is_unreachable() -> None:
     async with Client("http://127.0.0.1:1", retry=NO_RETRY) as wb:
         with pytest.raises(errors.Unavailable):
             await wb.call("ping")
@@ -165,7 +165,7 @@ def test_every_error_code_has_exception_class() -> None:
     assert set(KINDS) == codes
 
 
-def test_error_from_json_restores_error_type_and_details() -> None:
+def test_error_rebuilt_from_json_has_same_type_and_details() -> None:
     payload = errors.InvalidTransition(
         "no such edge", old="completed", new="pending", planId="p"
     ).as_json()
@@ -177,7 +177,7 @@ def test_error_from_json_restores_error_type_and_details() -> None:
 # Tests of the public Python API.
 
 
-def test_waybook_all_lists_expected_public_names() -> None:
+def test_waybook_package_exports_exactly_the_public_names() -> None:
     assert waybook.__all__ == [
         "Client",
         "PlanStatus",
@@ -194,12 +194,12 @@ def test_waybook_all_lists_expected_public_names() -> None:
     assert all(getattr(waybook, name).__name__ == name for name in waybook.__all__)
 
 
-def test_waybook_stub_all_matches_runtime_all() -> None:
+def test_type_stub_of_waybook_lists_same_public_names_as_package() -> None:
     stub = ast.parse(files("waybook").joinpath("__init__.pyi").read_text(encoding="utf-8"))
     (names,) = [node.value for node in stub.body if isinstance(node, ast.Assign)]
     assert ast.literal_eval(names) == waybook.__all__
 
 
-def test_waybook_unknown_attribute_raises_attribute_error() -> None:
+def test_unknown_attribute_of_waybook_package_raises_attribute_error() -> None:
     with pytest.raises(AttributeError):
         waybook.nothing_of_the_kind  # type: ignore[attr-defined]  # noqa: B018 - that is the test

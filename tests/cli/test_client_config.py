@@ -60,7 +60,7 @@ def remove(text: str, before: str | None = None) -> str:
 
 
 @given(DOCUMENTS, STYLES, st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", "\ufeff", "\n"]))
-def test_json_add_then_remove_restores_every_byte(
+def test_adding_then_removing_server_restores_json_config_exactly(
     value: dict[str, Any], style: dict[str, Any], newline: str, lead: str
 ) -> None:
     text = lead + json.dumps(value, ensure_ascii=False, **style).replace("\n", newline) + newline
@@ -72,7 +72,9 @@ def test_json_add_then_remove_restores_every_byte(
 
 
 @given(DOCUMENTS, STYLES)
-def test_json_add_inserts_one_contiguous_text(value: dict[str, Any], style: dict[str, Any]) -> None:
+def test_adding_server_inserts_one_contiguous_text_into_json_config(
+    value: dict[str, Any], style: dict[str, Any]
+) -> None:
     text = json.dumps(value, ensure_ascii=False, **style)
     added = add(text)
     start = next((n for n, c in enumerate(text) if added[n] != c), len(text))
@@ -84,7 +86,9 @@ def test_json_add_inserts_one_contiguous_text(value: dict[str, Any], style: dict
 
 
 @given(DOCUMENTS, STYLES)
-def test_json_add_twice_changes_nothing(value: dict[str, Any], style: dict[str, Any]) -> None:
+def test_adding_server_twice_leaves_json_config_unchanged(
+    value: dict[str, Any], style: dict[str, Any]
+) -> None:
     added = add(json.dumps(value, **style))
     assert add(added) == added
     other = {"url": "http://127.0.0.1:8750/mcp"}
@@ -92,7 +96,7 @@ def test_json_add_twice_changes_nothing(value: dict[str, Any], style: dict[str, 
 
 
 @given(COMMENTS, COMMENTS, COMMENTS, COMMENTS, st.booleans())
-def test_json_add_and_remove_keep_comments(
+def test_adding_and_removing_server_keeps_comments_in_json_config(
     first: str,
     second: str,
     third: str,
@@ -122,7 +126,9 @@ def test_json_add_and_remove_keep_comments(
         ("", ""),
     ],
 )
-def test_json_remove_of_entry_written_by_hand(text: str, expected: str) -> None:
+def test_server_entry_written_by_hand_can_be_removed_from_json_config(
+    text: str, expected: str
+) -> None:
     assert remove(text) == expected
 
 
@@ -138,12 +144,12 @@ def test_json_remove_of_entry_written_by_hand(text: str, expected: str) -> None:
         ('{"a": ' + "9" * 5000 + "}", "this is not JSON that can be edited"),
     ],
 )
-def test_json_add_to_broken_text_names_the_line(text: str, message: str) -> None:
+def test_error_for_broken_json_config_names_the_line(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         add(text)
 
 
-def test_json_comment_is_refused_for_strict_client() -> None:
+def test_comment_in_json_config_is_refused_for_strict_client() -> None:
     with pytest.raises(ConfigError, match="line 2"):
         json_edit.add_entry('{\n// note\n"a": 1}', "servers", "w", ENTRY, comments=False)
 
@@ -173,7 +179,9 @@ def remove_toml(text: str) -> str:
 
 
 @given(TOML_TEXTS, st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", "\n", "\n\n"]))
-def test_toml_add_then_remove_restores_every_byte(text: str, newline: str, end: str) -> None:
+def test_adding_then_removing_server_restores_toml_config_exactly(
+    text: str, newline: str, end: str
+) -> None:
     text = (text + end).replace("\n", newline)
     added = add_toml(text)
     assert added.startswith(text)
@@ -187,7 +195,7 @@ def test_toml_add_then_remove_restores_every_byte(text: str, newline: str, end: 
 
 
 @given(TOML_TEXTS, TOML_TEXTS)
-def test_toml_remove_keeps_tables_added_later(text: str, later: str) -> None:
+def test_removing_server_keeps_tables_added_later_to_toml_config(text: str, later: str) -> None:
     try:
         expected = tomllib.loads(f"{text}\n{later}", parse_float=str)
     except tomllib.TOMLDecodeError:
@@ -200,7 +208,7 @@ def test_toml_remove_keeps_tables_added_later(text: str, later: str) -> None:
     assert removed.endswith(later)
 
 
-def test_toml_add_keeps_subtables_of_the_client() -> None:
+def test_replacing_server_entry_keeps_subtables_in_toml_config() -> None:
     added = add_toml("") + "\n[servers.w.tools.ping]\napproval = true\n"
     replaced = add_toml(added, {"url": "u"})
     assert tomllib.loads(replaced)["servers"]["w"] == {
@@ -218,14 +226,14 @@ def test_toml_add_keeps_subtables_of_the_client() -> None:
         ('a = 1\n[servers]\nw.url = "u"', "line 2|line 3"),
     ],
 )
-def test_toml_add_to_broken_text_names_the_line(text: str, message: str) -> None:
+def test_error_for_broken_toml_config_names_the_line(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         add_toml(text)
 
 
 @pytest.mark.parametrize("name", CLIENTS)
 @pytest.mark.parametrize("is_http", [False, True])
-def test_client_entry_is_read_back_and_removed(name: str, *, is_http: bool) -> None:
+def test_server_entry_of_every_client_can_be_read_and_removed(name: str, *, is_http: bool) -> None:
     client = CLIENTS[name]
     if is_http and client.url_field is None:
         return
@@ -252,7 +260,7 @@ def test_client_entry_is_read_back_and_removed(name: str, *, is_http: bool) -> N
         ),
     ],
 )
-def test_config_file_of_user_follows_platform_and_variables(
+def test_path_of_user_config_depends_on_platform_and_environment(
     name: str, platform: str, expected: str
 ) -> None:
     environment = {"CODEX_HOME": "/codex", "APPDATA": "/appdata"}
@@ -260,7 +268,7 @@ def test_config_file_of_user_follows_platform_and_variables(
     assert config_file(CLIENTS[name], ConfigScope.USER, places) == Path(expected)
 
 
-def test_config_file_of_project_is_in_the_folder() -> None:
+def test_project_config_file_is_in_the_project_folder() -> None:
     places = Places(Path("/users/me"), Path("/project"), "linux", {})
     configs = {
         name: config_file(client, ConfigScope.PROJECT, places) for name, client in CLIENTS.items()
@@ -270,7 +278,7 @@ def test_config_file_of_project_is_in_the_folder() -> None:
     assert configs["claude-desktop"] is None
 
 
-def test_token_reference_of_each_client_is_an_environment_variable() -> None:
+def test_config_of_each_client_refers_to_token_by_environment_variable() -> None:
     configs = {
         name: client.http_entry("u", client.token_reference) for name, client in CLIENTS.items()
     }
@@ -289,18 +297,18 @@ def test_token_reference_of_each_client_is_an_environment_variable() -> None:
         ("/c/uv/environments-v2/x/bin/waybook", "/c/uv/environments-v2/x", [], ["uvx", "waybook"]),
     ],
 )
-def test_program_command_is_absolute_or_uvx(
+def test_server_command_in_config_is_an_absolute_path_or_uvx(
     started_as: str, prefix: str, programs: list[str], expected: list[str]
 ) -> None:
     present = {program: program for program in programs}
     assert command_for(started_as, "/v/bin/python", prefix, present.get) == expected
 
 
-def test_tool_environment_of_uv_is_not_temporary() -> None:
+def test_uv_tool_environment_is_not_treated_as_temporary() -> None:
     assert not is_temporary_environment(PurePosixPath("/me/.local/share/uv/tools/waybook"))
 
 
-def test_write_config_keeps_link_and_permissions(tmp_path: Path) -> None:
+def test_writing_config_keeps_symbolic_link_and_permissions(tmp_path: Path) -> None:
     real, link = tmp_path / "real.json", tmp_path / "link.json"
     real.write_text("{}")
     real.chmod(0o640)
@@ -312,13 +320,13 @@ def test_write_config_keeps_link_and_permissions(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "real.json"]
 
 
-def test_read_config_of_other_encoding_names_the_line(tmp_path: Path) -> None:
+def test_error_for_config_not_in_utf8_names_the_line(tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_bytes(b"a = 1\nb = \xff\n")
     with pytest.raises(ConfigError, match="line 2: this is not UTF-8"):
         read_config(file)
 
 
-def test_every_client_syntax_is_used() -> None:
+def test_every_config_syntax_is_used_by_a_client() -> None:
     assert {client.syntax for client in CLIENTS.values()} == set(Syntax)
     assert all(isinstance(client, Client) for client in CLIENTS.values())

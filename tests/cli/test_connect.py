@@ -37,7 +37,7 @@ def files_in(home: Path) -> list[str]:
     ("client", "file"),
     [("claude-code", ".claude.json"), ("codex", ".codex/config.toml")],
 )
-def test_connect_creates_file_that_starts_a_working_server(
+def test_connect_writes_config_that_starts_a_working_server(
     terminal: Terminal, home: Path, client: str, file: str
 ) -> None:
     place = ("--data-dir", str(terminal.data_dir))
@@ -57,7 +57,9 @@ def test_connect_creates_file_that_starts_a_working_server(
     assert "is not connected" in terminal.say("connect", client, "--remove", "--yes")
 
 
-def test_connect_again_with_same_options_changes_no_byte(terminal: Terminal, home: Path) -> None:
+def test_connect_twice_with_same_options_leaves_file_unchanged(
+    terminal: Terminal, home: Path
+) -> None:
     file = home / ".mcp.json"
     file.write_text(OTHERS)
     place = ("--data-dir", str(terminal.data_dir))
@@ -74,7 +76,7 @@ def test_connect_again_with_same_options_changes_no_byte(terminal: Terminal, hom
     assert files_in(home) == [".mcp.json"]
 
 
-def test_connect_answered_no_writes_nothing(terminal: Terminal, home: Path) -> None:
+def test_connect_writes_nothing_if_user_answers_no(terminal: Terminal, home: Path) -> None:
     file = home / ".gemini" / "settings.json"
     file.parent.mkdir()
     file.write_text("{ // theirs\n}")
@@ -86,7 +88,9 @@ def test_connect_answered_no_writes_nothing(terminal: Terminal, home: Path) -> N
     assert files_in(home) == [".gemini/settings.json"]
 
 
-def test_connect_broken_file_names_line_and_changes_nothing(terminal: Terminal, home: Path) -> None:
+def test_connect_names_line_of_broken_config_and_changes_nothing(
+    terminal: Terminal, home: Path
+) -> None:
     (home / ".claude.json").write_text(BROKEN)
     for words in ((), ("--remove",)):
         failed = terminal.run("connect", "claude-code", "--yes", *words)
@@ -99,7 +103,9 @@ def test_connect_broken_file_names_line_and_changes_nothing(terminal: Terminal, 
     assert '"waybook"' in terminal.say("connect", "claude-code", "--print")
 
 
-def test_connect_remove_keeps_later_changes_and_backs_up(terminal: Terminal, home: Path) -> None:
+def test_connect_remove_keeps_later_changes_and_writes_a_backup(
+    terminal: Terminal, home: Path
+) -> None:
     file = home / ".cursor" / "mcp.json"
     file.parent.mkdir()
     file.write_text(OTHERS)
@@ -110,7 +116,7 @@ def test_connect_remove_keeps_later_changes_and_backs_up(terminal: Terminal, hom
     assert '"waybook"' in (home / ".cursor" / "mcp.json.waybook-backup").read_text()
 
 
-def test_connect_server_that_does_not_answer_fails_and_keeps_file(
+def test_connect_fails_and_keeps_config_if_server_does_not_answer(
     terminal: Terminal, home: Path
 ) -> None:
     words = ("connect", "vscode", "--scope", "project", "--http", "http://127.0.0.1:9", "--yes")
@@ -143,7 +149,7 @@ def served_url(output: IO[str] | None) -> str:
     return next(match[1] for match in served if match)
 
 
-def test_connect_token_is_masked_and_env_token_is_a_reference(
+def test_connect_masks_token_and_writes_environment_token_as_reference(
     terminal: Terminal, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ("connect", "claude-code", "--http", "http://127.0.0.1:9", "--yes")
@@ -175,7 +181,7 @@ def authorization(home: Path) -> Any:  # noqa: ANN401 - JSON
         (("notepad",), "notepad"),
     ],
 )
-def test_connect_contradicting_options_are_usage_errors(
+def test_connect_rejects_contradicting_options_as_usage_errors(
     terminal: Terminal, home: Path, words: tuple[str, ...], message: str
 ) -> None:
     refused = terminal.run("connect", *words, "--yes", columns=200)
@@ -184,7 +190,9 @@ def test_connect_contradicting_options_are_usage_errors(
     assert files_in(home) == []
 
 
-def test_connect_chatgpt_and_generic_print_only(terminal: Terminal, home: Path) -> None:
+def test_connect_for_chatgpt_and_generic_client_only_prints_config(
+    terminal: Terminal, home: Path
+) -> None:
     assert "https://YOUR_HOST/mcp" in terminal.say("connect", "chatgpt")
     generic = json.loads(terminal.say("connect", "generic", "--tools", "all"))
     assert generic["mcpServers"]["waybook"]["args"] == ["mcp", "--tools", "all"]

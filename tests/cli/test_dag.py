@@ -51,7 +51,7 @@ def test_dag_list_shows_built_in_workflows(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("models", "total"), [("1", 33), ("2", 96), ("3", 221), ("4", 432), ("a, b,c", 221)]
 )
-def test_dag_show_with_models_prints_expected_job_count(
+def test_dag_show_with_models_prints_number_of_jobs(
     terminal: Terminal, models: str, total: int
 ) -> None:
     reply = terminal.json_output("dag", "show", "dialectic", "--models", models)
@@ -82,7 +82,7 @@ def test_dag_show_without_models_prints_no_job_counts(terminal: Terminal) -> Non
     assert "--models 3" in output
 
 
-def test_dag_show_unknown_workflow_prints_error(terminal: Terminal) -> None:
+def test_dag_show_prints_error_for_unknown_workflow(terminal: Terminal) -> None:
     failed = terminal.run("dag", "show", "nothing")
     assert failed.exit_code == 1
     assert "NOT_FOUND" in failed.stderr
@@ -109,7 +109,7 @@ def test_dag_add_reads_json_from_stdin(terminal: Terminal) -> None:
     assert "✓ from-stdin was added" in terminal.say("dag", "add", "-", typed=typed)
 
 
-def test_dag_add_invalid_definition_prints_every_fault_and_adds_nothing(
+def test_dag_add_prints_every_fault_of_invalid_definition_and_adds_nothing(
     terminal: Terminal, tmp_path: Path
 ) -> None:
     failed = terminal.run("dag", "add", make_file(tmp_path, BAD))
@@ -122,14 +122,14 @@ def test_dag_add_invalid_definition_prints_every_fault_and_adds_nothing(
     assert "bad" not in {dag["dagSlug"] for dag in terminal.json_output("dag", "list")}
 
 
-def test_dag_add_unparsable_text_prints_error_with_line(terminal: Terminal) -> None:
+def test_dag_add_prints_error_with_line_for_unparsable_text(terminal: Terminal) -> None:
     failed = terminal.run("dag", "add", "-", typed='slug: "x\n')
     assert failed.exit_code == 1
     assert "BAD_RECIPE: one fault" in failed.stderr
     assert "line 2" in failed.stderr
 
 
-def test_dag_add_invalid_definition_with_json_flag_prints_diagnostics(
+def test_dag_add_with_json_flag_prints_faults_of_invalid_definition(
     terminal: Terminal, tmp_path: Path
 ) -> None:
     failed = terminal.run("dag", "add", make_file(tmp_path, BAD), "--json")
@@ -141,9 +141,9 @@ def test_dag_add_invalid_definition_with_json_flag_prints_diagnostics(
     ]
 
 
-def test_dag_add_missing_file_is_usage_error(terminal: Terminal, tmp_path: Path) -> None:
+def test_dag_add_of_missing_file_is_a_usage_error(terminal: Terminal, tmp_path: Path) -> None:
     assert terminal.run("dag", "add", str(tmp_path / "no.yaml")).exit_code == 2
 
 
-def test_dag_schema_prints_published_schema(terminal: Terminal) -> None:
+def test_dag_schema_command_prints_published_schema(terminal: Terminal) -> None:
     assert json.loads(terminal.say("dag", "schema")) == definition_schema()

@@ -66,7 +66,7 @@ def test_demo_completes_plan_and_passes_audit_verify(terminal: Terminal, played:
         "paralysis is complete, all 4 steps",
     ],
 )
-def test_demo_output_contains_every_expected_event(played: str, moment: str) -> None:
+def test_demo_output_contains_every_scripted_event(played: str, moment: str) -> None:
     assert moment in played
 
 
@@ -91,7 +91,7 @@ def test_demo_run_completes_with_all_documents_available(terminal: Terminal, pla
     assert f"waybook documents {run['runId'][:13]} --out documents" in played
 
 
-def test_demo_documents_are_complete_without_template_placeholders(
+def test_demo_documents_contain_no_template_placeholders(
     terminal: Terminal, played: str, tmp_path: Path
 ) -> None:
     assert played
@@ -103,9 +103,7 @@ def test_demo_documents_are_complete_without_template_placeholders(
     assert all(text.count("## In short") == 1 for text in texts)
 
 
-def test_demo_last_event_is_less_than_30_minutes_in_the_past(
-    terminal: Terminal, played: str
-) -> None:
+def test_last_event_of_demo_is_less_than_30_minutes_old(terminal: Terminal, played: str) -> None:
     assert played
     (last, *_) = terminal.json_output("audit", "list", make_run(terminal)["runId"])
 
@@ -122,7 +120,7 @@ def test_demo_output_suggests_next_commands(played: str) -> None:
     assert "claude mcp add waybook -- waybook mcp" in played
 
 
-def test_demo_plan_audit_has_every_expected_event_and_actor(
+def test_audit_of_demo_plan_contains_every_scripted_event_and_actor(
     terminal: Terminal, played: str
 ) -> None:
     assert played
@@ -140,7 +138,7 @@ def test_demo_plan_audit_has_every_expected_event_and_actor(
     assert {entry["actor"] for entry in entries} == {"ada", "ben", "cleo", "mira"}
 
 
-def test_demo_command_alone_completes_with_empty_stderr() -> None:
+def test_demo_command_completes_with_empty_stderr() -> None:
     command = [sys.executable, "-m", "waybook", "demo", "--fast"]
     environment = {**os.environ, "TMPDIR": str(parent_directory() or tempfile.gettempdir())}
     ran = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
@@ -180,7 +178,7 @@ async def test_simulated_clock_wakes_actors_in_time_order() -> None:
     ]
 
 
-async def test_simulated_clock_canceled_actor_does_not_stop_clock() -> None:
+async def test_simulated_clock_continues_after_an_actor_is_canceled() -> None:
     clock = make_clock()
 
     async def sleeper() -> None:
@@ -199,7 +197,7 @@ async def test_simulated_clock_canceled_actor_does_not_stop_clock() -> None:
     assert clock.now == NINE + timedelta(minutes=2)
 
 
-async def test_simulated_clock_with_canceled_actor_wakes_one_actor_at_a_time() -> None:
+async def test_simulated_clock_wakes_one_actor_at_a_time_after_cancellation() -> None:
     clock = make_clock()
     awake: list[str] = []
 
@@ -228,7 +226,7 @@ async def test_simulated_clock_with_canceled_actor_wakes_one_actor_at_a_time() -
     assert [type(outcome) for outcome in outcomes[1:]] == [type(None)] * 2
 
 
-async def test_simulated_clock_actor_raises_stops_run() -> None:
+async def test_error_in_an_actor_stops_the_simulated_clock() -> None:
     clock = make_clock()
 
     async def falls() -> None:
@@ -246,7 +244,7 @@ async def test_simulated_clock_actor_raises_stops_run() -> None:
     assert isinstance(outcomes[0], ValueError)
 
 
-async def test_simulated_clock_skips_frames_but_draws_at_reading_pause() -> None:
+async def test_simulated_clock_skips_screen_updates_except_at_reading_pauses() -> None:
     clock = make_clock()
     drawn: list[timedelta] = []
 

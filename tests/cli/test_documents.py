@@ -18,7 +18,9 @@ def done(terminal: Terminal) -> str:
     return completed_run(terminal, "Documents to read", models=2)
 
 
-def test_documents_are_listed_in_the_order_of_the_stages(terminal: Terminal, done: str) -> None:
+def test_documents_command_lists_documents_in_order_of_stages(
+    terminal: Terminal, done: str
+) -> None:
     documents = terminal.json_output("documents", done)
     assert len(documents) == 8 + 20 + 3 + 6 + 6
     stages = list(dict.fromkeys(document["stageSlug"] for document in documents))
@@ -36,7 +38,9 @@ def test_documents_command_renders_pending_documents_before_listing(terminal: Te
     assert "4 of 4 available, of the stages begun so far" in terminal.say("documents", run_id)
 
 
-def test_documents_stage_option_lists_only_selected_stage(terminal: Terminal, done: str) -> None:
+def test_documents_command_with_stage_option_lists_only_that_stage(
+    terminal: Terminal, done: str
+) -> None:
     documents = terminal.json_output("documents", done, "--stage", "synthesis")
     assert {document["documentKey"] for document in documents} == {
         "product_requirements",
@@ -45,7 +49,7 @@ def test_documents_stage_option_lists_only_selected_stage(terminal: Terminal, do
     }
 
 
-def test_documents_out_writes_markdown_and_html_files(
+def test_documents_command_with_out_writes_markdown_and_html_files(
     terminal: Terminal, done: str, tmp_path: Path
 ) -> None:
     out = tmp_path / "new" / "folder"
@@ -60,7 +64,7 @@ def test_documents_out_writes_markdown_and_html_files(
     assert (out / "2-antithesis" / "risk_register.beta.of-alpha.md").exists()
 
 
-def test_documents_format_option_writes_only_selected_format(
+def test_documents_command_with_format_option_writes_only_that_format(
     terminal: Terminal, done: str, tmp_path: Path
 ) -> None:
     words = ("--stage", "thesis", "--format", "html", "--out", str(tmp_path))
@@ -69,7 +73,7 @@ def test_documents_format_option_writes_only_selected_format(
     assert {path.suffix for path in tmp_path.rglob("*.*")} == {".html"}
 
 
-def test_documents_out_existing_file_is_not_overwritten_without_force(
+def test_documents_command_does_not_overwrite_file_without_force(
     terminal: Terminal, done: str, tmp_path: Path
 ) -> None:
     mine = tmp_path / "1-thesis" / "feature_spec.beta.md"
@@ -83,7 +87,7 @@ def test_documents_out_existing_file_is_not_overwritten_without_force(
     assert mine.read_text().startswith("# Found")
 
 
-def test_documents_of_run_without_documents_prints_empty_message(terminal: Terminal) -> None:
+def test_documents_command_prints_message_for_run_without_documents(terminal: Terminal) -> None:
     run = terminal.call(
         "start_run", dagSlug="deep-research", name="Just begun", input="?", models=["a"]
     )
@@ -115,7 +119,7 @@ def make_document(
 
 
 @given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS, st.none() | TEXTS), max_size=12))
-def test_file_names_are_unique_and_stay_inside_folder(
+def test_document_file_names_are_unique_and_stay_inside_folder(
     rows: list[tuple[str, str, str, str | None]],
 ) -> None:
     listed = [make_document(number, *row) for number, row in enumerate(rows)]

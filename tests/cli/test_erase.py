@@ -27,7 +27,7 @@ def slugs(attachment: Attachment) -> set[str]:
         return {str(row[0]) for row in admin.execute("select slug from org").fetchall()}
 
 
-def test_org_erase_requires_slug_confirmation(
+def test_org_erase_command_requires_slug_as_confirmation(
     terminal: Terminal, attachment: Attachment, acme: str
 ) -> None:
     refused = terminal.run("org", "erase", acme, typed="something else\n")
@@ -40,7 +40,7 @@ def test_org_erase_requires_slug_confirmation(
     assert acme not in slugs(attachment)
 
 
-def test_org_erase_with_yes_skips_confirmation_and_prints_json(
+def test_org_erase_with_yes_needs_no_confirmation_and_prints_json(
     terminal: Terminal, attachment: Attachment, acme: str
 ) -> None:
     reply = terminal.json_output("org", "erase", acme, "--yes")
@@ -53,13 +53,13 @@ def test_org_erase_with_yes_skips_confirmation_and_prints_json(
     assert "the org was erased at" in terminal.say("audit", "verify", columns=200)
 
 
-def test_org_erase_unknown_org_prints_one_line_error(terminal: Terminal) -> None:
+def test_org_erase_of_unknown_org_prints_one_line_error(terminal: Terminal) -> None:
     failed = terminal.run("org", "erase", "nobody", "--yes")
     assert failed.exit_code == 1
     assert failed.stderr.splitlines()[-1].startswith("✗ there is no org “nobody” here")
 
 
-def test_user_erase_requires_confirmation_and_audit_verify_passes(
+def test_user_erase_requires_confirmation_and_leaves_audit_valid(
     terminal: Terminal, attachment: Attachment
 ) -> None:
     plan_id = terminal.plan("Of somebody")
@@ -77,7 +77,7 @@ def test_user_erase_requires_confirmation_and_audit_verify_passes(
     assert terminal.json_output("audit", "verify")["ok"]
 
 
-def test_retain_deletes_expired_rows(terminal: Terminal, attachment: Attachment) -> None:
+def test_retain_command_deletes_expired_rows(terminal: Terminal, attachment: Attachment) -> None:
     terminal.call("list_skills", sessionId="long ago")
     with psycopg.connect(attachment.admin_dsn) as admin:
         admin.execute("update mcp_tool_call_log set at = at - interval '90 days'")

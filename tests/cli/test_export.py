@@ -112,7 +112,7 @@ def _exported(terminal: Terminal, subject: str, folder: Path) -> Path:
     return file
 
 
-def test_plan_export_imported_elsewhere_has_equal_rows_and_valid_audit(
+def test_exported_plan_has_equal_rows_and_valid_audit_after_import(
     terminal: Terminal, elsewhere: Terminal, plan_id: str, tmp_path: Path
 ) -> None:
     file = _exported(terminal, plan_id, tmp_path)
@@ -128,7 +128,7 @@ def test_plan_export_imported_elsewhere_has_equal_rows_and_valid_audit(
     assert f"has a plan with the id {full_id(plan_id)} already" in again.stderr
 
 
-def test_imported_plan_continues_with_open_steps(
+def test_imported_plan_can_be_continued_with_its_open_steps(
     terminal: Terminal, elsewhere: Terminal, tmp_path: Path
 ) -> None:
     plan_id = terminal.plan("Continued elsewhere", steps=1)
@@ -140,7 +140,7 @@ def test_imported_plan_continues_with_open_steps(
     assert elsewhere.json_output("audit", "verify")["ok"]
 
 
-def test_run_export_imported_elsewhere_has_equal_rows_and_valid_audit(
+def test_exported_run_has_equal_rows_and_valid_audit_after_import(
     terminal: Terminal, elsewhere: Terminal, run_id: str, tmp_path: Path
 ) -> None:
     file = _exported(terminal, run_id, tmp_path)
@@ -150,7 +150,7 @@ def test_run_export_imported_elsewhere_has_equal_rows_and_valid_audit(
     assert elsewhere.json_output("audit", "verify")["ok"]
 
 
-def test_export_imported_into_other_org_of_same_database_keeps_ids(
+def test_import_into_other_org_of_same_database_keeps_ids(
     terminal: Terminal, run_id: str, plan_id: str, tmp_path: Path
 ) -> None:
     terminal.say("org", "add", "import-target")
@@ -201,7 +201,7 @@ def test_import_of_changed_export_is_refused(
     assert message in " ".join(refused.stderr.split())
 
 
-def test_import_dry_run_and_declined_prompt_write_nothing(
+def test_import_writes_nothing_in_dry_run_or_if_user_declines(
     terminal: Terminal, elsewhere: Terminal, tmp_path: Path
 ) -> None:
     plan_id = terminal.plan("Never written")
@@ -213,7 +213,7 @@ def test_import_dry_run_and_declined_prompt_write_nothing(
     assert elsewhere.run("status", plan_id).exit_code == 1
 
 
-def test_export_csv_has_intervals_and_escapes_formulas(
+def test_csv_export_contains_durations_and_escapes_formulas(
     terminal: Terminal, plan_id: str, run_id: str
 ) -> None:
     rows = list(csv.DictReader(io.StringIO(terminal.say("export", plan_id, "--format", "csv"))))
@@ -225,7 +225,7 @@ def test_export_csv_has_intervals_and_escapes_formulas(
     assert any(job["user"] == "evening" for job in jobs)
 
 
-def test_export_markdown_and_mermaid_of_plan_and_run(
+def test_plan_and_run_can_be_exported_as_markdown_and_mermaid(
     terminal: Terminal, plan_id: str, run_id: str
 ) -> None:
     assert "### 1. =Look" in terminal.say("export", plan_id)
@@ -250,13 +250,13 @@ def test_export_never_replaces_a_file_unless_forced(
     assert file.read_text().startswith("# Rivers, exported")
 
 
-def test_export_of_unknown_subject_is_refused(terminal: Terminal) -> None:
+def test_export_of_unknown_plan_or_run_is_refused(terminal: Terminal) -> None:
     refused = terminal.run("export", "no such thing")
     assert refused.exit_code == 1
     assert "there is no plan and no run “no such thing” here" in refused.stderr
 
 
-def test_import_of_export_requires_administrator(terminal: Terminal, plan_id: str) -> None:
+def test_importing_an_export_requires_administrator(terminal: Terminal, plan_id: str) -> None:
     async def act(here: AppSession) -> None:
         text = b"".join([part async for part in export_json(here.call, rows)])
         call = replace(here.call, caller=replace(here.call.caller, scopes=WITHOUT_ADMIN))

@@ -59,7 +59,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("command", ["report", "map"])
 @pytest.mark.parametrize("kind", ["large", "endless"])
-def test_report_or_map_oversized_file_prints_too_large_error_as_json(
+def test_report_and_map_commands_refuse_oversized_file_with_json_error(
     large: Path, command: str, kind: str
 ) -> None:
     done = little(command, str(large) if kind == "large" else ENDLESS)
@@ -68,7 +68,7 @@ def test_report_or_map_oversized_file_prints_too_large_error_as_json(
     assert done.stderr == ""
 
 
-def test_report_lines_after_too_long_line_answers_next_line(large: Path) -> None:
+def test_report_command_answers_line_after_a_too_long_line(large: Path) -> None:
     limited = f'ulimit -v {ROOM}; exec "$@"'
     words = [sys.executable, "-m", "waybook", "report", str(large), "--lines"]
     done = subprocess.run(["sh", "-c", limited, "sh", *words], capture_output=True, check=True)
@@ -77,14 +77,14 @@ def test_report_lines_after_too_long_line_answers_next_line(large: Path) -> None
     assert "stages" in second
 
 
-def test_report_lines_endless_line_exits_with_too_large_error() -> None:
+def test_report_command_exits_with_error_after_endless_line() -> None:
     done = little("report", ENDLESS, "--lines")
     assert json.loads(done.stdout)["error"]["code"] == "TOO_LARGE"
     assert "a line does not come to an end" in done.stderr
 
 
 @pytest.mark.parametrize("kind", ["large", "endless"])
-def test_dag_add_oversized_definition_is_rejected_before_parsing(large: Path, kind: str) -> None:
+def test_dag_add_rejects_oversized_definition(large: Path, kind: str) -> None:
     done = little(*ADD, str(large) if kind == "large" else ENDLESS)
     assert "the text is longer than 1,048,576 bytes" in done.stderr
 
@@ -95,7 +95,7 @@ def test_endless_typed_input_is_refused_at_size_limit(command: tuple[str, ...]) 
 
 
 @pytest.mark.parametrize("command", [("report",), ("map",), ADD])
-def test_unreadable_file_error_names_file_and_cause(
+def test_error_for_unreadable_file_names_file_and_cause(
     command: tuple[str, ...], tmp_path: Path
 ) -> None:
     for file, why in ((UNREADABLE, "Input/output error"), (str(tmp_path), "Is a directory")):
@@ -104,7 +104,7 @@ def test_unreadable_file_error_names_file_and_cause(
         assert f"{file}: {why}" in " ".join(done.stderr.split())
 
 
-def test_input_not_utf8_is_refused_with_position() -> None:
+def test_command_input_not_in_utf8_is_refused() -> None:
     for words in (["map", "-"], [*ADD, "-", "--json"]):
         error = json.loads(here(*words, typed=b"slug: a\nname: M\xfcnchen\n").stdout)["error"]
         (fault,) = error["details"]["faults"]
@@ -114,7 +114,7 @@ def test_input_not_utf8_is_refused_with_position() -> None:
 
 
 @pytest.mark.parametrize("name", bombs.DEFINITIONS)
-def test_dag_add_hostile_definition_exits_with_error(name: str) -> None:
+def test_dag_add_of_hostile_definition_exits_with_error(name: str) -> None:
     done = here(*ADD, "-", "--json", typed=bombs.DEFINITIONS[name].encode())
     if done.exit_code == 1 and done.stdout:
         error = json.loads(done.stdout)["error"]
@@ -125,13 +125,13 @@ def test_dag_add_hostile_definition_exits_with_error(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", bombs.DEEP)
-def test_call_deeply_nested_arguments_is_usage_error(name: str) -> None:
+def test_call_command_with_deeply_nested_arguments_is_a_usage_error(name: str) -> None:
     done = here(*CALL, typed=bombs.DEEP[name].encode())
     assert done.exit_code == 2
     assert "JSON" in done.stderr
 
 
-def test_map_reads_snapshot_from_pipe() -> None:
+def test_map_command_reads_run_snapshot_from_pipe() -> None:
     words = f"{sys.executable} -m waybook map <(cat)"
     typed = json.dumps(SNAPSHOT)
     done = subprocess.run(
@@ -151,7 +151,7 @@ def test_map_reads_snapshot_from_pipe() -> None:
     ],
     ids=["deep", "not UTF-8", "digits", "large", "NUL"],
 )
-def test_settings_file_unreadable_raises_misconfigured(tmp_path: Path, text: bytes) -> None:
+def test_unreadable_settings_file_raises_misconfigured(tmp_path: Path, text: bytes) -> None:
     file = tmp_path / "config.toml"
     file.write_bytes(text)
     with pytest.raises(Misconfigured, match="configuration file"):
@@ -160,7 +160,7 @@ def test_settings_file_unreadable_raises_misconfigured(tmp_path: Path, text: byt
         read_settings({}, {"WAYBOOK_CONFIG": str(tmp_path)})
 
 
-def test_webhook_template_not_a_regular_file_raises_misconfigured(tmp_path: Path) -> None:
+def test_webhook_template_that_is_not_a_regular_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "plan.failed.txt").symlink_to(ENDLESS)
     webhook = WebhookSettings(
         url="", secrets=(), format="text", events=frozenset(), templates_dir=tmp_path

@@ -144,7 +144,7 @@ def test_command_output_contains_no_terminal_control_characters(
 
 
 @pytest.mark.parametrize("command", [one for one in COMMANDS if one != "watch"])
-def test_json_output_escapes_terminal_control_characters(
+def test_json_output_of_command_escapes_terminal_control_characters(
     terminal: Terminal, stored: Stored, command: str
 ) -> None:
     output = terminal.run(*words_of(command, stored), "--json").stdout
@@ -152,7 +152,9 @@ def test_json_output_escapes_terminal_control_characters(
     json.loads(output)
 
 
-def test_plans_json_returns_stored_text_unchanged(terminal: Terminal, stored: Stored) -> None:
+def test_plans_command_with_json_flag_prints_stored_text_unchanged(
+    terminal: Terminal, stored: Stored
+) -> None:
     (match,) = [plan for plan in terminal.json_output("plans") if plan["planId"] == stored.plan_id]
     assert match["name"] == SHORT
 
@@ -172,11 +174,11 @@ def test_console_print_does_not_interpret_markup() -> None:
     assert capture.get() == f"{MARKUP} :fire: https://example.org\n"
 
 
-def test_output_prints_stored_content_unchanged(terminal: Terminal, stored: Stored) -> None:
+def test_output_command_prints_stored_content_unchanged(terminal: Terminal, stored: Stored) -> None:
     assert terminal.say("output", stored.output_id).rstrip("\n") == ALL.rstrip("\n")
 
 
-def test_print_text_to_terminal_escapes_control_characters(
+def test_control_characters_are_escaped_in_text_printed_to_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)

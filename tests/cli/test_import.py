@@ -47,7 +47,9 @@ def test_import_detects_each_format_and_creates_a_plan(terminal: Terminal, tmp_p
     assert counts == {"chart.mmd": 2, "tasks.json": 1, "beads.jsonl": 1, "issue.json": 2}
 
 
-def test_import_error_names_the_line_and_writes_nothing(terminal: Terminal, tmp_path: Path) -> None:
+def test_failed_import_names_the_line_and_writes_nothing(
+    terminal: Terminal, tmp_path: Path
+) -> None:
     file = tmp_path / "plan.md"
     file.write_text("- [ ] one\n- [ ] two (after 9)\n")
     before = terminal.json_output("plans")
@@ -67,7 +69,9 @@ def test_import_from_stdin_needs_yes_or_dry_run(terminal: Terminal) -> None:
     assert json.loads(shown.stdout)["steps"][1]["dependsOn"] == [1]
 
 
-def test_exported_markdown_imports_with_the_same_steps(terminal: Terminal, tmp_path: Path) -> None:
+def test_plan_exported_as_markdown_has_same_steps_after_import(
+    terminal: Terminal, tmp_path: Path
+) -> None:
     steps = [
         {"stepType": "search", "title": "Look", "instructions": "Look it up.\n\n# Not a heading"},
         {"stepType": "synthesize", "instructions": "Write.", "dependsOn": [1]},

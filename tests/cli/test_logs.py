@@ -34,7 +34,7 @@ def broken() -> Exception:
     raise AssertionError
 
 
-def test_json_line_formatter_writes_one_line_per_record() -> None:
+def test_json_log_formatter_writes_one_line_per_record() -> None:
     line = JsonLineFormatter().format(make_record("a %s\nb", "plan"))
     assert "\n" not in line
     assert json.loads(line)["message"] == "a plan\nb"
@@ -47,7 +47,7 @@ def test_log_line_redacts_secret_in_message_and_values() -> None:
     assert record["message"] == "{'cookie': '…'} is not wb_…"
 
 
-def test_log_line_redacts_secret_in_trace_and_cause() -> None:
+def test_log_line_redacts_secret_in_stack_trace_and_cause() -> None:
     line = JsonLineFormatter().format(make_record("broke", error=broken()))
     record = json.loads(line)
     assert "KeyError: 'wb_…'" in record["trace"]
@@ -56,7 +56,7 @@ def test_log_line_redacts_secret_in_trace_and_cause() -> None:
     assert "hunter2" not in line
 
 
-def test_configured_log_handler_redacts_secrets_and_control_characters() -> None:
+def test_log_handler_redacts_secrets_and_escapes_control_characters() -> None:
     handler = logging.StreamHandler()
     _log_to(handler, LoadedSettings(Settings(model_key="correct horse"), {}))
     line = handler.format(make_record("said %s", "correct horse, \x9b31m\u202e"))

@@ -38,7 +38,7 @@ def statuses(svg: str) -> dict[str, str]:
     return {step["data-step"]: step["data-status"] for step in steps}
 
 
-def test_map_svg_of_snapshot_shows_run_progress() -> None:
+def test_map_command_draws_progress_of_run_snapshot_as_svg() -> None:
     drawn = run("map", "-", "--svg", "-", typed=SNAPSHOT)
     assert drawn.exit_code == 0
     assert statuses(drawn.stdout) == {
@@ -51,13 +51,13 @@ def test_map_svg_of_snapshot_shows_run_progress() -> None:
     assert "<style>" in drawn.stdout
 
 
-def test_map_svg_of_definition_shows_expected_job_counts() -> None:
+def test_svg_of_map_command_shows_job_counts_only_with_models() -> None:
     drawn = run("map", "-", "--svg", "-", "--models", "3", typed=write_definition(DAG))
     assert drawn.stdout.count(">3 jobs</text>") == 3
     assert "jobs</text>" not in run("map", "-", "--svg", "-", typed=write_definition(DAG)).stdout
 
 
-def test_map_writes_svg_mermaid_and_markdown_files_in_one_call(tmp_path: Path) -> None:
+def test_map_command_writes_svg_mermaid_and_markdown_in_one_call(tmp_path: Path) -> None:
     forms = {form: tmp_path / f"map.{form}" for form in ("svg", "mermaid", "markdown")}
     words = [word for form, file in forms.items() for word in (f"--{form}", str(file))]
     result = run("map", str(EXAMPLES / "dag.yaml"), *words)
@@ -69,7 +69,7 @@ def test_map_writes_svg_mermaid_and_markdown_files_in_one_call(tmp_path: Path) -
     assert contents["markdown"].startswith("# ")
 
 
-def test_map_svg_of_invalid_snapshot_draws_valid_part() -> None:
+def test_map_command_draws_valid_part_of_invalid_snapshot() -> None:
     broken: Body = {**SNAPSHOT, "dag": write_definition(DAG)}
     broken["dag"]["stages"][0]["recipe"]["edges"].append(["write", "plan"])
     broken["dag"]["transitions"] = [{"from": "thesis", "to": "nowhere"}]
@@ -79,7 +79,7 @@ def test_map_svg_of_invalid_snapshot_draws_valid_part() -> None:
     assert ">unknown</text>" in drawn.stdout
 
 
-def test_map_svg_of_invalid_definition_fails_and_writes_no_file(tmp_path: Path) -> None:
+def test_map_command_writes_no_svg_file_for_invalid_workflow(tmp_path: Path) -> None:
     definition: Body = write_definition(DAG)
     definition["stages"][0]["recipe"]["edges"].append(["write", "plan"])
     target = tmp_path / "map.svg"
@@ -90,20 +90,20 @@ def test_map_svg_of_invalid_definition_fails_and_writes_no_file(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("where", ["no/such/folder/map.svg", "."])
-def test_map_svg_unwritable_path_is_usage_error(where: str) -> None:
+def test_map_command_with_unwritable_svg_path_is_a_usage_error(where: str) -> None:
     failed = run("map", "-", "--svg", where, typed=SNAPSHOT)
     assert failed.exit_code == 2
     assert where in failed.stderr
 
 
-def test_map_lines_with_svg_is_usage_error() -> None:
+def test_map_command_with_lines_and_svg_options_is_a_usage_error() -> None:
     assert run("map", "-", "--lines", "--svg", "-", typed=SNAPSHOT).exit_code == 2
 
 
 # Tests of drawings of plans and runs.
 
 
-def test_status_svg_shows_plan_progress(terminal: Terminal) -> None:
+def test_status_command_draws_plan_progress_as_svg(terminal: Terminal) -> None:
     plan_id = terminal.under_review("Rivers & lakes")
     svg = terminal.say("status", plan_id, "--svg", "-")
     assert list(statuses(svg).values()) == ["awaiting_input", "pending", "pending"]
@@ -112,7 +112,7 @@ def test_status_svg_shows_plan_progress(terminal: Terminal) -> None:
     assert listed.startswith("# Rivers \\& lakes\n\n1. Part 1 — ! awaiting input, step 1\n")
 
 
-def test_run_svg_shows_run_progress(terminal: Terminal, tmp_path: Path) -> None:
+def test_run_command_draws_run_progress_as_svg(terminal: Terminal, tmp_path: Path) -> None:
     run_id = run_in_progress(terminal, "A dialectic on the wall")
     target = tmp_path / "run.svg"
     terminal.say("run", run_id, "--svg", str(target))

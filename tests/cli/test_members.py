@@ -38,20 +38,20 @@ def test_org_set_changes_settings_shown_by_org_show(terminal: Terminal, org: str
 
 
 @pytest.mark.parametrize("slug", ["", "Acme", "a b", "-a", "a-", "é", 64 * "a", "a;drop"])
-def test_org_add_invalid_slug_is_refused(terminal: Terminal, slug: str) -> None:
+def test_org_add_refuses_invalid_slug(terminal: Terminal, slug: str) -> None:
     failed = terminal.run("org", "add", "--", slug)
     assert failed.exit_code == 1
     assert "a slug has" in failed.stderr
 
 
-def test_org_add_duplicate_slug_fails(terminal: Terminal, org: str) -> None:
+def test_org_add_with_existing_slug_fails(terminal: Terminal, org: str) -> None:
     again = terminal.run("org", "add", org)
     assert (again.exit_code, "already" in again.stderr) == (1, True)
     listing = terminal.run("user", "list", "--org", f"{org}x")
     assert f"did you mean {org}?" in " ".join(listing.stderr.split())
 
 
-def test_user_add_disable_and_enable_change_listed_user(terminal: Terminal, org: str) -> None:
+def test_user_list_shows_user_after_add_disable_and_enable(terminal: Terminal, org: str) -> None:
     assert "No users yet" in terminal.say("user", "list", "--org", org)
     output = terminal.say("user", "add", "ann", "--org", org, "--email", "ann@example.org")
     assert f"waybook token add ann --label laptop --org {org}" in output
@@ -67,7 +67,9 @@ def test_user_add_disable_and_enable_change_listed_user(terminal: Terminal, org:
     assert (bob["issuer"], bob["subject"]) == (issuer, "bob-2")
 
 
-def test_user_scopes_changes_permissions_and_is_audited(terminal: Terminal, org: str) -> None:
+def test_user_scopes_command_changes_permissions_and_is_audited(
+    terminal: Terminal, org: str
+) -> None:
     token = make_token(terminal, org, "ann", "--scope", "plan:write")
     step = '{"stepType": "search", "instructions": "Look."}'
     plan = f'{{"name": "x", "researchQuestion": "Which?", "steps": [{step}]}}'
@@ -90,7 +92,7 @@ def test_user_scopes_changes_permissions_and_is_audited(terminal: Terminal, org:
     assert terminal.run("audit", "verify", "--token", looking["token"]).exit_code == 0
 
 
-def test_token_add_prints_secret_once_with_usage(terminal: Terminal, org: str) -> None:
+def test_token_add_prints_secret_that_token_list_never_shows(terminal: Terminal, org: str) -> None:
     terminal.say("user", "add", "ann", "--org", org)
     output = terminal.say("token", "add", "ann", "--label", "laptop", "--org", org, columns=200)
     secret = next(word for word in output.split() if word.startswith("wb_"))
@@ -103,7 +105,7 @@ def test_token_add_prints_secret_once_with_usage(terminal: Terminal, org: str) -
     assert secret not in shown + json.dumps(listed)
 
 
-def test_token_add_scopes_beyond_user_fails(terminal: Terminal, org: str) -> None:
+def test_token_add_with_more_scopes_than_user_fails(terminal: Terminal, org: str) -> None:
     make_token(terminal, org)
     usual, never = (
         terminal.json_output("token", "add", "ann", "--label", "x", "--org", org, *more)
@@ -124,7 +126,7 @@ def test_token_list_shows_revoked_token_only_with_all(terminal: Terminal, org: s
     assert terminal.run("token", "revoke", token["tokenId"]).exit_code == 1
 
 
-def test_command_with_token_uses_token_org_and_scopes(terminal: Terminal, org: str) -> None:
+def test_command_with_token_acts_with_org_and_scopes_of_token(terminal: Terminal, org: str) -> None:
     token = make_token(terminal, org, "ann", "--scope", "plan:write")
     plan = {
         "name": f"of {org}",
@@ -160,7 +162,7 @@ def test_command_with_invalid_token_exits_1_without_printing_token(
     assert token not in failed.stderr
 
 
-def test_mcp_stdio_revoked_token_is_refused(terminal: Terminal, org: str) -> None:
+def test_mcp_over_stdio_refuses_revoked_token(terminal: Terminal, org: str) -> None:
     token = make_token(terminal, org)
     asyncio.run(_over_stdio(terminal, org, token))
 

@@ -22,7 +22,7 @@ def checks(report: object) -> dict[str, dict[str, str]]:
     return {check["check"]: check for check in report["checks"]}
 
 
-def test_doctor_healthy_server_passes_every_database_check(terminal: Terminal) -> None:
+def test_doctor_passes_every_database_check_on_healthy_server(terminal: Terminal) -> None:
     terminal.say("migrate")
     results = checks(json.loads(terminal.run("doctor", "--json", "--port", "0").stdout))
     guarded = ("database", "server", "migrations", "roles", "row-level security", "audit", "clock")
@@ -32,14 +32,14 @@ def test_doctor_healthy_server_passes_every_database_check(terminal: Terminal) -
     assert results["search"]["said"] == "full text and vectors, ranked in this process"
 
 
-def test_doctor_settings_show_source(terminal: Terminal) -> None:
+def test_doctor_shows_source_of_each_setting(terminal: Terminal) -> None:
     report = json.loads(terminal.run("doctor", "--json", "--port", "0").stdout)
     assert report["settings"]["port"] == {"value": "0", "from": "flag"}
     assert report["settings"]["data_dir"]["from"] == "environment WAYBOOK_DATA_DIR"
     assert report["settings"]["host"] == {"value": "127.0.0.1", "from": "default"}
 
 
-def test_doctor_unreachable_database_fails_without_leaking_password(terminal: Terminal) -> None:
+def test_doctor_fails_for_unreachable_database_without_leaking_password(terminal: Terminal) -> None:
     url = "postgresql://ann:s3cret@127.0.0.1:1/none"
     failed = terminal.run("doctor", "--database-url", url, columns=160)
     assert failed.exit_code == 1
@@ -47,7 +47,7 @@ def test_doctor_unreachable_database_fails_without_leaking_password(terminal: Te
     assert "s3cret" not in failed.output
 
 
-def test_doctor_model_is_shown_and_key_redacted(
+def test_doctor_shows_model_but_not_its_key(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     none = checks(json.loads(terminal.run("doctor", "--json", "--port", "0").stdout))
@@ -65,7 +65,7 @@ def test_doctor_model_is_shown_and_key_redacted(
     assert "s3cret" not in output + terminal.run("doctor", "--port", "0", columns=160).output
 
 
-def test_doctor_unreachable_issuer_fails_and_shows_issuer(
+def test_doctor_names_issuer_that_cannot_be_reached(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (
@@ -83,7 +83,7 @@ def test_doctor_unreachable_issuer_fails_and_shows_issuer(
     assert (issuer["state"], issuer["said"]) == ("fail", "http://127.0.0.1:1: it cannot be reached")
 
 
-def test_doctor_invalid_trusted_proxies_fail(
+def test_doctor_fails_for_invalid_trusted_proxies(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = ("doctor", "--json", "--port", "0")
@@ -94,7 +94,7 @@ def test_doctor_invalid_trusted_proxies_fail(
     assert (refused.exit_code, "trusted_proxies" in refused.stderr) == (1, True)
 
 
-def test_commands_by_database_user_without_role_print_required_grant(
+def test_commands_print_required_grant_if_database_user_lacks_role(
     terminal: Terminal, attachment: Attachment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal.say("migrate")
@@ -128,7 +128,7 @@ async def _first_words_of_mcp(terminal: Terminal) -> str:
     return line.decode()
 
 
-def test_doctor_port_in_use_warns_and_suggests_port_option(terminal: Terminal) -> None:
+def test_doctor_warns_if_port_is_in_use(terminal: Terminal) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = str(taken.getsockname()[1])
         results = checks(json.loads(terminal.run("doctor", "--json", "--port", port).stdout))
@@ -136,7 +136,7 @@ def test_doctor_port_in_use_warns_and_suggests_port_option(terminal: Terminal) -
     assert "--port" in results["port"]["todo"]
 
 
-def test_migrate_check_new_database_lists_pending_then_migrate_applies(
+def test_migrate_check_lists_pending_migrations_of_new_database(
     terminal: Terminal, attachment: Attachment
 ) -> None:
     with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:

@@ -23,7 +23,9 @@ def delivered(terminal: Terminal) -> str:
     return plan_id
 
 
-def test_outputs_lists_latest_version_of_each_output(terminal: Terminal, delivered: str) -> None:
+def test_outputs_command_lists_latest_version_of_each_output(
+    terminal: Terminal, delivered: str
+) -> None:
     outputs = terminal.json_output("outputs", delivered)
     assert [(output["title"], output["version"]) for output in outputs] == [
         ("../Table", 1),
@@ -34,7 +36,9 @@ def test_outputs_lists_latest_version_of_each_output(terminal: Terminal, deliver
     assert outputs[0]["outputId"] in text
 
 
-def test_outputs_versions_option_lists_every_version(terminal: Terminal, delivered: str) -> None:
+def test_outputs_command_with_versions_option_lists_every_version(
+    terminal: Terminal, delivered: str
+) -> None:
     outputs = terminal.json_output("outputs", delivered, "--versions")
     assert [(output["title"], output["version"]) for output in outputs] == [
         ("../Table", 1),
@@ -43,7 +47,7 @@ def test_outputs_versions_option_lists_every_version(terminal: Terminal, deliver
     ]
 
 
-def test_outputs_save_writes_files_only_inside_folder(
+def test_outputs_command_saves_files_only_inside_folder(
     terminal: Terminal, delivered: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "new" / "folder"
@@ -57,7 +61,7 @@ def test_outputs_save_writes_files_only_inside_folder(
     }
 
 
-def test_outputs_save_existing_file_is_not_overwritten_without_force(
+def test_outputs_command_does_not_overwrite_file_without_force(
     terminal: Terminal, delivered: str, tmp_path: Path
 ) -> None:
     mine = tmp_path / "Rivers.v2.md"
@@ -71,7 +75,9 @@ def test_outputs_save_existing_file_is_not_overwritten_without_force(
     assert mine.read_bytes() == b"# More\r\n"
 
 
-def test_outputs_save_similar_titles_get_distinct_files(terminal: Terminal, tmp_path: Path) -> None:
+def test_outputs_with_similar_titles_are_saved_to_distinct_files(
+    terminal: Terminal, tmp_path: Path
+) -> None:
     plan_id = terminal.plan("Plan with look-alikes")
     for title in ("a b", "A/b", "a?b"):
         deliver(terminal, plan_id, title=title)
@@ -80,13 +86,13 @@ def test_outputs_save_similar_titles_get_distinct_files(terminal: Terminal, tmp_
     assert names == {"a-b.v1.md", "a-b.v1-2.md", "a-b.v1-3.md"}
 
 
-def test_output_prints_stored_bytes(terminal: Terminal, delivered: str) -> None:
+def test_output_command_prints_content_of_output(terminal: Terminal, delivered: str) -> None:
     table, report = terminal.json_output("outputs", delivered)
     assert terminal.say("output", table["outputId"]) == "a,b\n"
     assert terminal.json_output("output", report["outputId"])["content"] == "# More\r\n"
 
 
-def test_outputs_of_plan_without_outputs_prints_empty_message(
+def test_outputs_command_prints_message_for_plan_without_outputs(
     terminal: Terminal, tmp_path: Path
 ) -> None:
     plan_id = terminal.plan("Plan without outputs")
@@ -95,7 +101,7 @@ def test_outputs_of_plan_without_outputs_prints_empty_message(
     assert "No outputs yet." in text
 
 
-def test_output_unknown_id_exits_1_with_message(terminal: Terminal) -> None:
+def test_output_command_with_unknown_id_exits_with_1(terminal: Terminal) -> None:
     failed = terminal.run("output", "nope")
     assert failed.exit_code == 1
     assert "no output with this id" in failed.stderr

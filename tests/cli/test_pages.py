@@ -43,7 +43,7 @@ def server_of(data_dir: Path) -> PageRecord:
     return server
 
 
-def test_review_url_over_stdio_opens_and_port_closes_with_process(data_dir: Path) -> None:
+def test_review_url_from_stdio_process_opens_until_process_ends(data_dir: Path) -> None:
     port = find_free_port()
     with (
         open_stdio(data_dir, port) as agent,
@@ -64,7 +64,7 @@ def test_review_url_over_stdio_opens_and_port_closes_with_process(data_dir: Path
     assert not is_listening(port)
 
 
-def test_killed_page_server_is_replaced_at_same_port(data_dir: Path) -> None:
+def test_other_process_serves_pages_at_same_port_if_server_is_killed(data_dir: Path) -> None:
     port = find_free_port()
     with open_stdio(data_dir, port) as first, open_stdio(data_dir, port) as second:
         url = first.review("Survives")
@@ -80,7 +80,7 @@ def test_killed_page_server_is_replaced_at_same_port(data_dir: Path) -> None:
     assert not is_listening(port)
 
 
-def test_first_reply_after_page_server_was_killed_has_url_that_opens(data_dir: Path) -> None:
+def test_reply_contains_url_that_opens_after_page_server_was_killed(data_dir: Path) -> None:
     port = find_free_port()
     with open_stdio(data_dir, port) as first, open_stdio(data_dir, port) as second:
         first.review("Killed")
@@ -98,7 +98,7 @@ def test_first_reply_after_page_server_was_killed_has_url_that_opens(data_dir: P
         second.end()
 
 
-def test_busy_port_is_replaced_by_free_port_that_is_kept(data_dir: Path) -> None:
+def test_pages_reuse_the_free_port_chosen_when_configured_port_was_busy(data_dir: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = int(taken.getsockname()[1])
         with open_stdio(data_dir, port) as agent:
@@ -112,7 +112,7 @@ def test_busy_port_is_replaced_by_free_port_that_is_kept(data_dir: Path) -> None
         agent.end()
 
 
-def test_running_serve_is_linked_and_stdio_process_does_not_serve(data_dir: Path) -> None:
+def test_stdio_process_links_to_running_server_and_serves_no_pages(data_dir: Path) -> None:
     port = find_free_port()
     with open_serve(data_dir, 0) as served, open_stdio(data_dir, port) as agent:
         url = agent.review("By the server")
@@ -123,7 +123,7 @@ def test_running_serve_is_linked_and_stdio_process_does_not_serve(data_dir: Path
         agent.end()
 
 
-def test_serve_takes_port_of_stdio_process_until_serve_ends(data_dir: Path) -> None:
+def test_serve_command_takes_port_of_stdio_process_until_command_ends(data_dir: Path) -> None:
     port = find_free_port()
     with (
         open_stdio(data_dir, port) as agent,
@@ -155,7 +155,7 @@ def test_stdio_process_with_database_url_serves_no_pages(
         agent.end()
 
 
-def test_stdio_process_with_pages_off_serves_no_pages(data_dir: Path) -> None:
+def test_stdio_process_with_pages_setting_off_serves_no_pages(data_dir: Path) -> None:
     port = find_free_port()
     with open_stdio(data_dir, port, WAYBOOK_PAGES="off") as agent:
         assert agent.review("Configured").startswith(f"http://127.0.0.1:{port}/plans/")
@@ -163,7 +163,7 @@ def test_stdio_process_with_pages_off_serves_no_pages(data_dir: Path) -> None:
         agent.end()
 
 
-def test_failure_to_serve_pages_is_logged_and_tools_work(data_dir: Path) -> None:
+def test_tools_answer_calls_if_dashboard_pages_cannot_be_served(data_dir: Path) -> None:
     record = ControlDirectory(data_dir).pages_record
     record.mkdir()
     port = find_free_port()
@@ -178,7 +178,7 @@ def test_failure_to_serve_pages_is_logged_and_tools_work(data_dir: Path) -> None
         record.rmdir()
 
 
-def test_commands_print_address_that_serves_or_how_to_start(
+def test_commands_print_address_of_running_server_or_start_command(
     data_dir: Path, terminal: Terminal
 ) -> None:
     with open_stdio(data_dir, find_free_port()) as agent:

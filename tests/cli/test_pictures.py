@@ -20,19 +20,21 @@ def minutes(number: float) -> datetime:
 
 
 @given(COUNTS, st.integers(6, 200))
-def test_segmented_bar_has_requested_width(counts: dict[StepStatus, int], width: int) -> None:
+def test_segmented_progress_bar_has_requested_width(
+    counts: dict[StepStatus, int], width: int
+) -> None:
     assert segmented_bar(counts, width).cell_len == width
 
 
 @given(COUNTS, st.integers(6, 200))
-def test_cell_counts_gives_every_present_status_at_least_one_cell(
+def test_progress_bar_shows_every_present_status_in_at_least_one_cell(
     counts: dict[StepStatus, int], width: int
 ) -> None:
     cells = cell_counts(counts, width)
     assert all(cells[status] >= 1 for status, count in counts.items() if count)
 
 
-def test_spans_of_separates_work_from_waiting_for_review() -> None:
+def test_timeline_separates_work_from_waiting_for_review() -> None:
     moves = [
         StepStatusChange("a", minutes(0), StepStatus.IN_PROGRESS, "ann", None),
         StepStatusChange("a", minutes(5), StepStatus.FAILED, "ann", None),
@@ -52,7 +54,7 @@ def test_spans_of_separates_work_from_waiting_for_review() -> None:
     assert time_spent(spans["a"]) == timedelta(minutes=6)
 
 
-def test_timeline_long_pause_is_shortened() -> None:
+def test_timeline_shortens_long_pause() -> None:
     monday = Span(minutes(0), minutes(10), StepStatus.COMPLETED)
     thursday = Span(minutes(4000), minutes(4010), StepStatus.COMPLETED)
     axis = Axis([monday, thursday])
@@ -72,7 +74,9 @@ SPANS = st.lists(
 
 
 @given(SPANS, st.integers(1, 120))
-def test_timeline_bar_every_span_is_visible_and_within_width(spans: list[Span], width: int) -> None:
+def test_every_time_span_is_visible_and_fits_width_of_timeline(
+    spans: list[Span], width: int
+) -> None:
     axis = Axis(spans)
     for span in spans:
         line = timeline_bar([span], axis, width).plain

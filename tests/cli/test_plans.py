@@ -34,7 +34,7 @@ def long_plan(terminal: Terminal) -> str:
     return plan_id
 
 
-def test_plans_lists_plan_with_counts(terminal: Terminal, long_plan: str) -> None:
+def test_plans_command_lists_plan_with_step_counts(terminal: Terminal, long_plan: str) -> None:
     (match,) = [plan for plan in terminal.json_output("plans") if plan["planId"] == long_plan]
     assert match["status"] == "executing"
     assert match["progress"] == {"percent": 33, "done": 20, "total": 60}
@@ -49,7 +49,9 @@ def test_plans_lists_plan_with_counts(terminal: Terminal, long_plan: str) -> Non
 
 
 @pytest.mark.parametrize("columns", [80, 140])
-def test_plans_list_fits_terminal_width(terminal: Terminal, long_plan: str, columns: int) -> None:
+def test_plans_command_output_fits_terminal_width(
+    terminal: Terminal, long_plan: str, columns: int
+) -> None:
     output = terminal.say("plans", columns=columns)
     assert all(len(line.rstrip()) <= columns for line in output.splitlines())
     assert long_plan[:8] in output
@@ -57,7 +59,7 @@ def test_plans_list_fits_terminal_width(terminal: Terminal, long_plan: str, colu
     assert "◐ executing" in output
 
 
-def test_plans_all_option_lists_closed_plans(terminal: Terminal) -> None:
+def test_plans_command_with_all_option_lists_closed_plans(terminal: Terminal) -> None:
     plan_id = terminal.plan("Soon over", 1)
     step = terminal.take(plan_id)
     terminal.call("submit_step_result", stepId=step["stepId"], resultSummary="done")
@@ -66,7 +68,7 @@ def test_plans_all_option_lists_closed_plans(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(("columns", "lines"), SCREENS)
-def test_watch_output_fits_terminal_size(
+def test_watch_command_output_fits_terminal_size(
     terminal: Terminal, long_plan: str, columns: int, lines: int
 ) -> None:
     shown = terminal.say("watch", long_plan, "--once", columns=columns, lines=lines).splitlines()
@@ -74,7 +76,7 @@ def test_watch_output_fits_terminal_size(
     assert all(len(line) <= columns for line in shown)
 
 
-def test_watch_shows_progress_and_current_step(terminal: Terminal, long_plan: str) -> None:
+def test_watch_command_shows_progress_and_current_step(terminal: Terminal, long_plan: str) -> None:
     shown = terminal.say("watch", long_plan, "--once", columns=120)
     assert "20 of 60 done" in shown
     assert "✓ 20 completed   ✗ 1 failed   ◐ 1 in progress   · 38 pending" in shown
@@ -84,7 +86,7 @@ def test_watch_shows_progress_and_current_step(terminal: Terminal, long_plan: st
     assert "below" in shown
 
 
-def test_watch_shows_stall_without_writing_audit(terminal: Terminal) -> None:
+def test_watch_command_shows_stall_without_writing_audit_entry(terminal: Terminal) -> None:
     plan_id = terminal.plan("Silent", ago=timedelta(hours=3))
     terminal.take(plan_id, ago=timedelta(hours=2))
     shown = terminal.say("watch", plan_id, "--once")
@@ -94,13 +96,13 @@ def test_watch_shows_stall_without_writing_audit(terminal: Terminal) -> None:
     assert newest["event"] == "step_started"
 
 
-def test_status_partial_name_resolves_plan(terminal: Terminal) -> None:
+def test_status_command_accepts_part_of_plan_name(terminal: Terminal) -> None:
     plan_id = terminal.plan("The Amazon and its sources")
     assert terminal.json_output("status", "amazon")["planId"] == plan_id
     assert "The Amazon and its sources" in terminal.say("status", plan_id[:13])
 
 
-def test_status_ambiguous_plan_name_is_refused(terminal: Terminal) -> None:
+def test_status_command_refuses_ambiguous_plan_name(terminal: Terminal) -> None:
     terminal.plan("Twins, the first")
     terminal.plan("Twins, the second")
     failed = terminal.run("status", "twins")
@@ -108,14 +110,14 @@ def test_status_ambiguous_plan_name_is_refused(terminal: Terminal) -> None:
     assert "could mean several plans" in failed.stderr
 
 
-def test_watch_unknown_plan_prints_error_with_list_command(terminal: Terminal) -> None:
+def test_watch_command_for_unknown_plan_suggests_plans_command(terminal: Terminal) -> None:
     failed = terminal.run("watch", "no such thing", "--once")
     assert failed.exit_code == 1
     assert "there is no plan" in failed.stderr
     assert "try: waybook plans" in failed.stderr
 
 
-def test_status_untitled_step_shows_instructions(terminal: Terminal) -> None:
+def test_status_command_shows_instructions_of_untitled_step(terminal: Terminal) -> None:
     steps = [{"stepType": "search", "instructions": "Find the source.\nThen the mouth."}]
     made = terminal.call("create_research_plan", name="Untitled", researchQuestion="?", steps=steps)
     assert "Find the source." in terminal.say("status", made["planId"])

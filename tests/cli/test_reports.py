@@ -51,7 +51,9 @@ def make_cycle() -> Body:
 @pytest.mark.parametrize(
     ("command", "door"), [("report", report_from_snapshot), ("map", map_from_snapshot)]
 )
-def test_report_and_map_without_terminal_print_one_json_line(command: str, door: Any) -> None:  # noqa: ANN401 - either door
+def test_report_and_map_commands_print_one_json_line_without_terminal(
+    command: str, door: Any
+) -> None:
     for flags in ([], ["--json"]):
         result = run(command, "-", *flags, typed=SNAPSHOT)
         assert (result.exit_code, json.loads(result.stdout)) == (0, door(SNAPSHOT))
@@ -60,7 +62,7 @@ def test_report_and_map_without_terminal_print_one_json_line(command: str, door:
 
 @pytest.mark.parametrize("command", ["report", "map"])
 @pytest.mark.parametrize("typed", [NO_SNAPSHOT, [], "{", "", "\ud83d", '{"dag": NaN}'])
-def test_report_and_map_invalid_input_prints_json_error_and_exits_1(
+def test_report_and_map_commands_print_json_error_for_invalid_input(
     command: str, typed: object
 ) -> None:
     refused = CliRunner().invoke(
@@ -72,7 +74,7 @@ def test_report_and_map_invalid_input_prints_json_error_and_exits_1(
     assert json.loads(refused.stdout)["error"]["code"] in {"INVALID_INPUT", "BAD_RECIPE"}
 
 
-def test_report_lines_after_invalid_line_answers_next_line() -> None:
+def test_report_command_answers_line_after_an_invalid_line() -> None:
     lines = [json.dumps(SNAPSHOT), json.dumps(NO_SNAPSHOT), "", "{", json.dumps(SNAPSHOT)]
     result = run("report", "--lines", "-", typed="\r\n".join(lines))
     assert result.exit_code == 0
@@ -82,7 +84,7 @@ def test_report_lines_after_invalid_line_answers_next_line() -> None:
     assert [error["error"]["code"] for error in errors] == ["INVALID_INPUT"] * 3
 
 
-def test_map_lines_answers_each_line_separately() -> None:
+def test_map_command_with_lines_option_answers_each_line_separately() -> None:
     lines = [write_definition(DAG), make_cycle(), SNAPSHOT]
     result = run("map", "--lines", "--models", "3", "-", typed="\n".join(map(json.dumps, lines)))
     bare, refused, own = map(json.loads, result.stdout.splitlines())
@@ -91,7 +93,7 @@ def test_map_lines_answers_each_line_separately() -> None:
     assert [stage["expected"]["total"] for stage in own["stages"]] == [4, 2]
 
 
-def test_report_lines_answers_before_next_line_is_sent() -> None:
+def test_report_command_answers_line_before_next_line_is_sent() -> None:
     command = [str(Path(sys.executable).parent / "waybook"), "report", "--lines", "-"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -109,17 +111,17 @@ def test_report_lines_answers_before_next_line_is_sent() -> None:
 @pytest.mark.parametrize(
     ("models", "total"), [("3", 6), ("alpha,beta", 4), ("alpha", 2), ("alpha, alpha", 2)]
 )
-def test_map_models_option_accepts_count_or_names(models: str, total: int) -> None:
+def test_map_command_accepts_number_or_names_of_models(models: str, total: int) -> None:
     result = run("map", "--models", models, "-", typed=write_definition(DAG))
     assert json.loads(result.stdout)["stages"][0]["expected"]["total"] == total
 
 
 @pytest.mark.parametrize("models", ["0", "1001", "a,,b", ","])
-def test_map_invalid_models_is_usage_error(models: str) -> None:
+def test_map_command_with_invalid_models_is_a_usage_error(models: str) -> None:
     assert run("map", "--models", models, "-", typed=write_definition(DAG)).exit_code == 2
 
 
-def test_map_reads_yaml_definition() -> None:
+def test_map_command_reads_yaml_definition() -> None:
     result = run("map", str(EXAMPLES / "dag.yaml"), "--models", "3")
     stages = json.loads(result.stdout)["stages"]
     assert [stage["stageSlug"] for stage in stages] == ["ideas", "choice"]
@@ -134,7 +136,7 @@ def test_report_of_example_snapshot_has_no_warnings() -> None:
 
 
 @pytest.mark.parametrize("file", ["no-such-file.json", "."])
-def test_report_unreadable_file_is_usage_error(file: str) -> None:
+def test_report_command_with_unreadable_file_is_a_usage_error(file: str) -> None:
     failed = run("report", file)
     assert (failed.exit_code, failed.stdout) == (2, "")
     assert file in failed.stderr
@@ -149,7 +151,7 @@ def _at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_at_a_terminal")
-def test_report_at_terminal_shows_progress_of_stages() -> None:
+def test_report_command_shows_progress_of_stages_at_terminal() -> None:
     shown = run("report", "-", typed=SNAPSHOT).stdout
     assert "0 of 2 stages completed, 0 %" in shown
     assert "1 of 2 steps, 50 %, 0 of 4 documents" in shown
@@ -160,7 +162,7 @@ def test_report_at_terminal_shows_progress_of_stages() -> None:
 
 
 @pytest.mark.usefixtures("_at_a_terminal")
-def test_map_prints_steps_and_expected_units() -> None:
+def test_map_command_prints_steps_and_expected_amount_of_work() -> None:
     shown = run("map", "-", typed=SNAPSHOT).stdout
     assert "thesis  2 steps, 4 units of work" in shown
     assert "root" in shown
@@ -169,7 +171,7 @@ def test_map_prints_steps_and_expected_units() -> None:
 
 
 @pytest.mark.usefixtures("_at_a_terminal")
-def test_map_invalid_definition_prints_one_error_per_line() -> None:
+def test_map_command_prints_errors_of_invalid_workflow_on_separate_lines() -> None:
     definition = make_cycle()
     definition["stages"][1]["recipe"]["edges"] = [["a", "b"]]
     failed = run("map", "-", typed=definition)
@@ -180,20 +182,20 @@ def test_map_invalid_definition_prints_one_error_per_line() -> None:
 
 
 @pytest.mark.usefixtures("_at_a_terminal")
-def test_report_input_without_dag_prints_one_line_error() -> None:
+def test_report_command_prints_one_line_error_for_input_without_dag() -> None:
     failed = run("report", "-", typed=NO_SNAPSHOT)
     assert (failed.exit_code, failed.stderr) == (1, "✗ this is no snapshot: it has no dag\n")
 
 
 @pytest.mark.usefixtures("_at_a_terminal")
-def test_report_cyclic_dag_shows_stage_as_unknown() -> None:
+def test_report_command_shows_stage_with_cycle_as_unknown() -> None:
     shown = run("report", "-", typed={**SNAPSHOT, "dag": make_cycle()}).stdout
     assert "thesis  ? unknown" in shown
     assert "▲ recipe.edges: the steps wait for each other" in shown
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 140])
-def test_report_and_map_displays_fit_terminal_width(width: int) -> None:
+def test_report_and_map_output_fits_terminal_width(width: int) -> None:
     long = make_dag(
         make_stage("a-stage-with-a-long-name", *(make_step("x" * 90 + str(n)) for n in "12"))
     )

@@ -13,7 +13,7 @@ def status_of(terminal: Terminal, plan_id: str) -> str:
     return str(terminal.json_output("status", plan_id)["status"])
 
 
-def test_review_prints_questions_and_choices(terminal: Terminal) -> None:
+def test_review_command_prints_questions_of_open_review(terminal: Terminal) -> None:
     plan_id = terminal.under_review("Shown")
     output = terminal.say("review", plan_id)
     assert "Is this enough?" in output
@@ -23,7 +23,7 @@ def test_review_prints_questions_and_choices(terminal: Terminal) -> None:
     assert (entry["plan_id"], entry["step_order"]) == (plan_id, 1)
 
 
-def test_review_lists_run_awaiting_feedback_with_command(
+def test_review_command_lists_run_awaiting_feedback(
     terminal: Terminal,
 ) -> None:
     run_id = run_awaiting_feedback(terminal, "Draft thesis")
@@ -35,32 +35,32 @@ def test_review_lists_run_awaiting_feedback_with_command(
     assert run_id not in terminal.say("review", columns=120)
 
 
-def test_review_approve_completes_step(terminal: Terminal) -> None:
+def test_review_command_with_approve_completes_step(terminal: Terminal) -> None:
     plan_id = terminal.under_review("Approved")
     assert "✓ approved" in terminal.say("review", plan_id, "--approve")
     assert status_of(terminal, plan_id) == "executing"
     assert terminal.json_output("status", plan_id)["completedSteps"][0]["resultSummary"] == "Nile"
 
 
-def test_review_modify_adds_feedback_to_instructions(terminal: Terminal) -> None:
+def test_review_command_with_modify_adds_feedback_to_instructions(terminal: Terminal) -> None:
     plan_id = terminal.under_review("Sent back")
     body = json.loads(terminal.say("review", plan_id, "--modify", "Count them.", "--json"))
     assert body["attempt"] == 2
     assert body["instructions"].endswith("Count them.")
 
 
-def test_review_skip_skips_step_and_plan_keeps_executing(terminal: Terminal) -> None:
+def test_review_command_with_skip_skips_step_and_continues_plan(terminal: Terminal) -> None:
     plan_id = terminal.under_review("Skipped")
     assert "the step is skipped, the plan executing" in terminal.say("review", plan_id, "--skip")
 
 
-def test_review_reject_fails_plan(terminal: Terminal) -> None:
+def test_review_command_with_reject_fails_plan(terminal: Terminal) -> None:
     plan_id = terminal.under_review("Rejected")
     terminal.say("review", plan_id, "--reject")
     assert status_of(terminal, plan_id) == "failed"
 
 
-def test_review_second_decision_is_refused(terminal: Terminal) -> None:
+def test_review_command_refuses_second_decision(terminal: Terminal) -> None:
     plan_id = terminal.under_review("Once")
     terminal.say("review", plan_id, "--approve")
     failed = terminal.run("review", plan_id, "--approve")
@@ -69,7 +69,7 @@ def test_review_second_decision_is_refused(terminal: Terminal) -> None:
     assert "said approve" in failed.stderr
 
 
-def test_review_with_two_decision_options_is_usage_error(terminal: Terminal) -> None:
+def test_review_command_with_two_decisions_is_a_usage_error(terminal: Terminal) -> None:
     assert terminal.run("review", "any", "--approve", "--skip").exit_code == 2
 
 
@@ -92,7 +92,7 @@ def test_review_prompt_applies_typed_decision(
     assert shown.endswith("✓ Nothing is waiting for you.\n")
 
 
-def test_review_prompt_rejection_not_confirmed_leaves_review_open(
+def test_review_stays_open_if_rejection_is_not_confirmed_at_prompt(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(review, "can_prompt", lambda: True)

@@ -35,7 +35,7 @@ def done(terminal: Terminal) -> str:
 # Tests of the list of runs.
 
 
-def test_runs_lists_run_with_counts(terminal: Terminal, half: str) -> None:
+def test_runs_command_lists_run_with_stage_and_step_counts(terminal: Terminal, half: str) -> None:
     (match,) = [run for run in terminal.json_output("runs") if run["runId"] == half]
     assert match["dagSlug"] == "dialectic"
     assert match["status"] == "failed"
@@ -50,7 +50,9 @@ def test_runs_lists_run_with_counts(terminal: Terminal, half: str) -> None:
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100, 110, 140, 200])
-def test_runs_list_fits_terminal_width(terminal: Terminal, half: str, columns: int) -> None:
+def test_runs_command_output_fits_terminal_width(
+    terminal: Terminal, half: str, columns: int
+) -> None:
     output = terminal.say("runs", columns=columns)
     assert all(len(line.rstrip()) <= columns for line in output.splitlines())
     assert half[:8] in output
@@ -58,13 +60,13 @@ def test_runs_list_fits_terminal_width(terminal: Terminal, half: str, columns: i
     assert "1 of 5" in output
 
 
-def test_runs_all_option_lists_completed_runs(terminal: Terminal, done: str) -> None:
+def test_runs_command_with_all_option_lists_completed_runs(terminal: Terminal, done: str) -> None:
     assert done not in {run["runId"] for run in terminal.json_output("runs")}
     (match,) = [run for run in terminal.json_output("runs", "--all") if run["runId"] == done]
     assert (match["status"], match["completedStages"]) == ("completed", 5)
 
 
-def test_runs_lists_awaiting_feedback_status_and_stage(terminal: Terminal) -> None:
+def test_runs_command_shows_which_stage_awaits_feedback(terminal: Terminal) -> None:
     run_id = run_awaiting_feedback(terminal, "Waiting for a word")
     (match,) = [run for run in terminal.json_output("runs") if run["runId"] == run_id]
     assert (match["status"], match["awaitingFeedback"]) == ("awaiting_feedback", "thesis")
@@ -74,7 +76,7 @@ def test_runs_lists_awaiting_feedback_status_and_stage(terminal: Terminal) -> No
 # Tests of the view of one run.
 
 
-def test_run_prints_address_that_serves_or_how_to_start(terminal: Terminal) -> None:
+def test_run_command_prints_address_of_running_server_or_start_command(terminal: Terminal) -> None:
     run_id = run_awaiting_feedback(terminal, "Linked")
     shown = terminal.say("run", run_id, columns=200)
     assert f"http://127.0.0.1:8750/runs/{run_id}" in shown
@@ -91,7 +93,7 @@ def test_run_prints_address_that_serves_or_how_to_start(terminal: Terminal) -> N
         assert match["runUrl"] == f"http://127.0.0.1:4321/runs/{run_id}"
 
 
-def test_run_prints_stages_and_steps(terminal: Terminal, half: str) -> None:
+def test_run_command_prints_stages_and_steps(terminal: Terminal, half: str) -> None:
     output = terminal.say("run", half, columns=110)
     assert "✗ failed  A dialectic with a name" in output
     assert "Dialectic, version 1, with alpha, beta, gamma; 16 of 57 documents available" in output
@@ -168,7 +170,9 @@ def test_run_figures_are_equal_in_tool_reply_page_and_command(
         assert step["name"] in page
 
 
-def test_run_watch_without_terminal_prints_run_once(terminal: Terminal, half: str) -> None:
+def test_run_command_with_watch_prints_run_once_without_terminal(
+    terminal: Terminal, half: str
+) -> None:
     assert "1 of 5 stages" in terminal.say("run", half, "--watch")
 
 
@@ -193,7 +197,7 @@ def test_run_display_fits_terminal_size(
         assert all(len(line) <= columns for line in shown)
 
 
-def test_run_display_of_limited_height_shows_active_step(terminal: Terminal, half: str) -> None:
+def test_run_display_shows_active_step_on_a_small_screen(terminal: Terminal, half: str) -> None:
     console = Console(width=100, file=io.StringIO(), record=True)
     console.print(run_display(board_of(terminal, half), Viewport(width=100, height=12)))
     shown = console.export_text()
@@ -202,12 +206,12 @@ def test_run_display_of_limited_height_shows_active_step(terminal: Terminal, hal
     assert "below" in shown
 
 
-def test_run_partial_name_resolves_run(terminal: Terminal, done: str) -> None:
+def test_run_command_accepts_part_of_run_name(terminal: Terminal, done: str) -> None:
     assert "Done and over" in terminal.say("run", "done and")
     assert "✓ completed" in terminal.say("run", done[:20])
 
 
-def test_run_ambiguous_name_is_refused(terminal: Terminal) -> None:
+def test_run_command_refuses_ambiguous_run_name(terminal: Terminal) -> None:
     run_awaiting_feedback(terminal, "Twins, the first")
     run_awaiting_feedback(terminal, "Twins, the second")
     failed = terminal.run("run", "twins")
@@ -215,7 +219,7 @@ def test_run_ambiguous_name_is_refused(terminal: Terminal) -> None:
     assert "could mean several runs" in failed.stderr
 
 
-def test_run_unknown_prints_error_with_list_command(terminal: Terminal) -> None:
+def test_run_command_for_unknown_run_suggests_runs_command(terminal: Terminal) -> None:
     failed = terminal.run("run", "no such thing")
     assert failed.exit_code == 1
     assert "there is no run" in failed.stderr
@@ -225,7 +229,7 @@ def test_run_unknown_prints_error_with_list_command(terminal: Terminal) -> None:
 # Feedback
 
 
-def test_feedback_starts_next_stage_and_is_audited_with_channel_cli(terminal: Terminal) -> None:
+def test_feedback_command_starts_next_stage_and_is_audited(terminal: Terminal) -> None:
     run_id = run_awaiting_feedback(terminal, "To be continued")
     shown = terminal.say("run", run_id, columns=100)
     assert f'waybook feedback {run_id} thesis "…"' in shown
@@ -236,7 +240,7 @@ def test_feedback_starts_next_stage_and_is_audited_with_channel_cli(terminal: Te
     assert newest["channel"] == "cli"
 
 
-def test_feedback_reads_text_from_stdin_and_sets_models(terminal: Terminal) -> None:
+def test_feedback_command_reads_text_from_stdin_and_sets_models(terminal: Terminal) -> None:
     run_id = run_awaiting_feedback(terminal, "With others")
     words = ("feedback", run_id, "thesis", "-", "--models", "beta, gamma", "--json")
     ran = terminal.run(*words, typed="Go on.\n")
@@ -244,7 +248,7 @@ def test_feedback_reads_text_from_stdin_and_sets_models(terminal: Terminal) -> N
     assert '"models":["beta","gamma"]' in ran.stdout
 
 
-def test_feedback_on_incomplete_stage_raises_invalid_transition(terminal: Terminal) -> None:
+def test_feedback_command_refuses_feedback_on_incomplete_stage(terminal: Terminal) -> None:
     run_id = run_awaiting_feedback(terminal, "Too early")
     failed = terminal.run("feedback", run_id, "antithesis", "Good.")
     assert failed.exit_code == 1
@@ -254,13 +258,13 @@ def test_feedback_on_incomplete_stage_raises_invalid_transition(terminal: Termin
 # Tests of the audit of a run.
 
 
-def test_audit_list_of_run_shows_event_labels(terminal: Terminal, half: str) -> None:
+def test_audit_list_command_describes_events_of_run_in_words(terminal: Terminal, half: str) -> None:
     output = terminal.say("audit", "list", half, columns=140)
     assert "claimed a job: antithesis_generate_business_case_critique" in output
     assert "no such model" in output
     assert terminal.json_output("audit", "verify")["ok"]
 
 
-def test_audit_list_unknown_subject_error_mentions_plan_and_run(terminal: Terminal) -> None:
+def test_audit_list_command_prints_error_for_unknown_plan_or_run(terminal: Terminal) -> None:
     failed = terminal.run("audit", "list", "no such thing")
     assert "there is no plan and no run “no such thing” here" in failed.stderr

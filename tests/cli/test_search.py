@@ -23,7 +23,7 @@ def stored(terminal: Terminal) -> Body:
 
 
 @pytest.mark.parametrize("columns", [40, 80, 140])
-def test_search_hit_shows_matched_words_and_sources_within_width(
+def test_search_command_shows_matched_words_and_sources_of_hit(
     terminal: Terminal, stored: Body, columns: int
 ) -> None:
     output = terminal.say("search", "moraine dam", columns=columns)
@@ -37,7 +37,7 @@ def test_search_hit_shows_matched_words_and_sources_within_width(
     assert all(len(line.rstrip()) <= columns for line in output.splitlines())
 
 
-def test_search_plan_and_kind_options_filter_hits(terminal: Terminal, stored: Body) -> None:
+def test_search_command_filters_hits_by_plan_and_kind(terminal: Terminal, stored: Body) -> None:
     def ids(*words: str) -> list[str]:
         return [hit["id"] for hit in terminal.json_output("search", "moraine dam", *words)["hits"]]
 
@@ -45,17 +45,17 @@ def test_search_plan_and_kind_options_filter_hits(terminal: Terminal, stored: Bo
     assert ids("--kind", "nothing") == []
 
 
-def test_search_without_hits_prints_empty_message(terminal: Terminal) -> None:
+def test_search_command_without_hits_prints_message(terminal: Terminal) -> None:
     assert "Nothing was found" in terminal.say("search", "xylophone", "--kind", "nothing")
 
 
-def test_search_unknown_plan_exits_1(terminal: Terminal) -> None:
+def test_search_command_with_unknown_plan_exits_with_1(terminal: Terminal) -> None:
     result = terminal.run("search", "dam", "--plan", "no such plan")
     assert result.exit_code == 1
     assert "there is no plan" in result.output
 
 
-def test_embeddings_key_is_not_printed_by_doctor_or_search(
+def test_doctor_and_search_commands_do_not_print_embeddings_key(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAYBOOK_EMBEDDER", "endpoint")
@@ -87,7 +87,7 @@ def test_embeddings_key_is_not_printed_by_doctor_or_search(
         ),
     ],
 )
-def test_search_invalid_settings_print_error(
+def test_search_command_prints_error_for_invalid_settings(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], expected: str
 ) -> None:
     for name, value in settings.items():

@@ -58,7 +58,7 @@ def refusals(session: Session) -> list[tuple[object, object]]:
     return rejected
 
 
-async def test_mcp_stdio_invalid_line_gets_error_and_session_continues(terminal: Terminal) -> None:
+async def test_mcp_session_over_stdio_continues_after_an_invalid_line(terminal: Terminal) -> None:
     async with limited_session("--data-dir", str(terminal.data_dir)) as session:
         for name, line in LINES.items():
             await session.write([line, b"\n"])
@@ -72,7 +72,7 @@ async def test_mcp_stdio_invalid_line_gets_error_and_session_continues(terminal:
         assert await session.end() == b""
 
 
-async def test_mcp_stdio_hostile_argument_creates_no_plan_and_session_continues(
+async def test_mcp_session_over_stdio_continues_after_hostile_argument(
     terminal: Terminal, attachment: Attachment
 ) -> None:
     async with limited_session("--data-dir", str(terminal.data_dir)) as session:
@@ -92,7 +92,7 @@ async def test_mcp_stdio_hostile_argument_creates_no_plan_and_session_continues(
     assert stored(attachment) == before
 
 
-async def test_mcp_stdio_too_long_line_is_refused_with_request_id(terminal: Terminal) -> None:
+async def test_mcp_over_stdio_refuses_too_long_line_with_its_request_id(terminal: Terminal) -> None:
     ahead = so_much(100 * MEBIBYTE, b'{"jsonrpc":"2.0","id":7,"method":"ping","params":', b"}\n")
     behind = so_much(2 * MEBIBYTE, b'{"method":"ping","params":', b',"jsonrpc":"2.0","id":"a"}\n')
     without_id = so_much(2 * MEBIBYTE, b'{"method":"ping","params":', b"}\n")

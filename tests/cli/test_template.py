@@ -8,7 +8,7 @@ import pytest
 from cli.terminal import Body, Terminal
 
 
-def test_template_list_and_show_describe_builtin_templates(terminal: Terminal) -> None:
+def test_template_commands_list_and_show_builtin_templates(terminal: Terminal) -> None:
     listed = {
         template["template"]: template for template in terminal.json_output("template", "list")
     }
@@ -17,7 +17,7 @@ def test_template_list_and_show_describe_builtin_templates(terminal: Terminal) -
     assert "template: incident" in terminal.say("template", "show", "incident")
 
 
-def test_template_use_creates_plan_after_confirmation(terminal: Terminal) -> None:
+def test_template_use_command_creates_plan_after_confirmation(terminal: Terminal) -> None:
     words = ("template", "use", "research-report", "--set", "question=Why is the sky blue?")
     declined = terminal.run(*words, typed="n\n")
     assert "Nothing was written." in declined.stderr
@@ -69,7 +69,7 @@ def test_template_saved_from_finished_plan_makes_the_same_plan(
 
 
 @pytest.mark.parametrize("name", ["code-change", "incident", "research-report"])
-def test_builtin_template_makes_a_plan(terminal: Terminal, name: str) -> None:
+def test_every_builtin_template_creates_a_plan(terminal: Terminal, name: str) -> None:
     shown = terminal.json_output("template", "show", name)
     parameters = [parameter["name"] for parameter in shown["parameters"]]
     assert shown["description"]

@@ -102,7 +102,7 @@ def open_screen(
         os.close(ours)
 
 
-def test_watch_updates_after_plan_progress_and_terminal_resize(terminal: Terminal) -> None:
+def test_watch_command_redraws_after_plan_progress_and_resize(terminal: Terminal) -> None:
     plan_id = terminal.plan("Watched live", 40)
     with open_screen(terminal, "watch", plan_id, columns=80, lines=12) as screen:
         screen.until(lambda text: "0 of 40 done" in text and "live" in text)
@@ -129,7 +129,7 @@ def test_watch_updates_after_plan_progress_and_terminal_resize(terminal: Termina
         assert "Traceback" not in screen.text
 
 
-def test_review_in_terminal_reports_concurrent_decision(
+def test_review_command_reports_decision_made_meanwhile_elsewhere(
     terminal: Terminal,
 ) -> None:
     plan_id = terminal.under_review("Decided at a terminal")

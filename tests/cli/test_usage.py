@@ -27,7 +27,7 @@ def spent(terminal: Terminal) -> tuple[str, str]:
     return plan["planId"], run["runId"]
 
 
-def test_usage_reports_cost_by_model_plan_and_run(
+def test_usage_command_reports_cost_by_model_plan_and_run(
     terminal: Terminal, spent: tuple[str, str]
 ) -> None:
     report = terminal.json_output("usage", "--limit", "1000")
@@ -45,7 +45,7 @@ def test_usage_reports_cost_by_model_plan_and_run(
 
 
 @pytest.mark.parametrize("columns", [60, 80, 140])
-def test_usage_tables_fit_terminal_width(
+def test_usage_command_output_fits_terminal_width(
     terminal: Terminal, spent: tuple[str, str], columns: int
 ) -> None:
     output = terminal.say("usage", columns=columns)
@@ -55,14 +55,14 @@ def test_usage_tables_fit_terminal_width(
     assert "$0.25" in output
 
 
-def test_usage_limit_option_shows_that_list_is_truncated(
+def test_usage_command_with_limit_option_mentions_omitted_rows(
     terminal: Terminal, spent: tuple[str, str]
 ) -> None:
     assert spent
     assert "more: --limit" in terminal.say("usage", "--limit", "1")
 
 
-def test_usage_since_without_results_prints_empty_message(
+def test_usage_command_prints_message_for_period_without_usage(
     terminal: Terminal, spent: tuple[str, str]
 ) -> None:
     assert spent
@@ -71,7 +71,7 @@ def test_usage_since_without_results_prints_empty_message(
     assert terminal.run("usage", "--since", "yesterday").exit_code != 0
 
 
-def test_status_and_run_print_usage(terminal: Terminal, spent: tuple[str, str]) -> None:
+def test_status_and_run_commands_print_usage(terminal: Terminal, spent: tuple[str, str]) -> None:
     status = terminal.say("status", spent[0])
     assert "1,200 tokens in, 50 out, $0.25, reported by 1 result" in status
     assert "1,250 of 1,500 tokens, 83 %" in status

@@ -35,7 +35,7 @@ async def called(client: Client, tool: str, **arguments: object) -> Body:
     return dict(result.structured_content or {})
 
 
-async def test_legacy_and_current_clients_receive_resource_updates(terminal: Terminal) -> None:
+async def test_old_and_new_mcp_clients_receive_resource_updates(terminal: Terminal) -> None:
     updated: asyncio.Queue[str] = asyncio.Queue()
 
     async def hear(message: object) -> None:

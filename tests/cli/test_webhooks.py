@@ -49,7 +49,9 @@ def doctor(terminal: Terminal) -> dict[str, dict[str, str]]:
     return {check["check"]: check for check in json.loads(ran.stdout)["checks"]}
 
 
-def test_webhooks_list_shows_delivered_test_message(terminal: Terminal, receiver: Receiver) -> None:
+def test_webhooks_list_command_shows_delivered_test_message(
+    terminal: Terminal, receiver: Receiver
+) -> None:
     assert terminal.say("webhooks", "test") == "✓ the test arrived (204)\n"
     assert receiver.got[-1]["type"] == "webhook.test"
     delivery = terminal.json_output("webhooks", "list", "--limit", "1")[0]
@@ -64,7 +66,7 @@ def test_webhooks_list_shows_delivered_test_message(terminal: Terminal, receiver
     assert doctor(terminal)["notices"]["state"] == "ok"
 
 
-def test_webhooks_test_command_failed_delivery_can_be_retried(
+def test_failed_test_webhook_can_be_retried_with_retry_command(
     terminal: Terminal, receiver: Receiver
 ) -> None:
     receiver.status = 410
@@ -82,7 +84,7 @@ def test_webhooks_test_command_failed_delivery_can_be_retried(
     assert (unknown.exit_code, "waybook webhooks list" in unknown.output) == (1, True)
 
 
-def test_review_command_stores_notification_for_delivery(
+def test_review_command_stores_notification_for_later_delivery(
     terminal: Terminal, receiver: Receiver
 ) -> None:
     plan_id = terminal.under_review("Seas")
@@ -97,7 +99,7 @@ def test_review_command_stores_notification_for_delivery(
     assert {event["type"] for event in receiver.got} == {"plan.failed", "webhook.test"}
 
 
-def test_webhooks_test_command_without_webhook_url_fails(terminal: Terminal) -> None:
+def test_webhooks_test_command_fails_without_webhook_url(terminal: Terminal) -> None:
     failed = terminal.run("webhooks", "test")
     assert failed.exit_code == 1
     assert "webhooks are off: set webhook_url" in failed.output
@@ -118,7 +120,7 @@ def test_webhooks_test_command_without_webhook_url_fails(terminal: Terminal) -> 
         ("TEMPLATES_DIR", "/nowhere", "there is no /nowhere"),
     ],
 )
-def test_doctor_invalid_webhook_settings_fails_check(
+def test_doctor_check_fails_for_invalid_webhook_settings(
     terminal: Terminal,
     receiver: Receiver,
     monkeypatch: pytest.MonkeyPatch,
@@ -133,7 +135,7 @@ def test_doctor_invalid_webhook_settings_fails_check(
     assert fault in check["said"]
 
 
-def test_doctor_plain_http_webhook_warns(
+def test_doctor_warns_about_webhook_over_plain_http(
     terminal: Terminal, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert doctor(terminal)["webhooks"]["state"] == "ok"

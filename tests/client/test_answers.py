@@ -65,7 +65,7 @@ async def proxy(*answers: HttpAnswer) -> AsyncIterator[tuple[Client, list[dict[s
         refusal(Unavailable(retryAfter=0)),
     ],
 )
-async def test_call_transient_answer_is_repeated_with_same_key(answer: HttpAnswer) -> None:
+async def test_client_repeats_call_with_same_key_after_transient_error(answer: HttpAnswer) -> None:
     async with proxy(answer, answer, OK) as (client, requests):
         assert await client.call("modify_plan", planId="p") == {"answer": 42}
     keys = {request["params"]["arguments"]["idempotencyKey"] for request in requests}
@@ -73,14 +73,16 @@ async def test_call_transient_answer_is_repeated_with_same_key(answer: HttpAnswe
 
 
 @pytest.mark.parametrize("answer", [(503, "", ""), refusal(Unavailable(retryAfter=0))])
-async def test_call_unknown_tool_without_key_is_not_repeated(answer: HttpAnswer) -> None:
+async def test_client_does_not_repeat_call_of_unknown_tool_after_unavailable(
+    answer: HttpAnswer,
+) -> None:
     async with proxy(answer, OK) as (client, requests):
         with pytest.raises(Unavailable):
             await client.call("new_tool")
     assert len(requests) == 1
 
 
-async def test_call_unknown_tool_met_lock_is_repeated() -> None:
+async def test_client_repeats_call_of_unknown_tool_after_busy_answer() -> None:
     async with proxy(refusal(Busy(retryAfter=0)), OK) as (client, requests):
         assert await client.call("new_tool") == {"answer": 42}
     assert len(requests) == 2
@@ -95,7 +97,7 @@ async def test_call_unknown_tool_met_lock_is_repeated() -> None:
         ((200, "", '{"error": {"code": -32603, "message": "Internal error"}}'), Unavailable),
     ],
 )
-async def test_call_permanent_answer_raises_after_one_request(
+async def test_client_raises_permanent_error_after_a_single_request(
     answer: HttpAnswer, kind: type[WaybookError]
 ) -> None:
     async with proxy(answer, OK) as (client, requests):
@@ -104,14 +106,14 @@ async def test_call_permanent_answer_raises_after_one_request(
     assert len(requests) == 1
 
 
-async def test_call_retry_after_beyond_deadline_raises_at_once() -> None:
+async def test_client_raises_at_once_if_retry_after_exceeds_deadline() -> None:
     async with proxy((503, "retry-after: 60\r\n", ""), OK) as (client, requests):
         with pytest.raises(Unreachable) as late:
             await client.call("ping")
     assert (len(requests), late.value.details) == (1, {"retryAfter": 60})
 
 
-async def test_call_with_own_key_is_sent_unchanged() -> None:
+async def test_client_sends_idempotency_key_of_caller_unchanged() -> None:
     async with proxy(OK) as (client, requests):
         await client.call("modify_plan", planId="p", idempotencyKey="mine")
     assert requests[0]["params"]["arguments"]["idempotencyKey"] == "mine"
@@ -124,7 +126,7 @@ async def test_call_with_blank_key_gets_new_key(key: str | None) -> None:
     assert requests[0]["params"]["arguments"]["idempotencyKey"].strip()
 
 
-async def test_client_two_calls_have_different_keys() -> None:
+async def test_client_sends_different_idempotency_keys_for_two_calls() -> None:
     async with proxy(OK, OK) as (client, requests):
         await client.call("modify_plan", planId="p")
         await client.call("modify_plan", planId="p")
@@ -132,7 +134,7 @@ async def test_client_two_calls_have_different_keys() -> None:
     assert first != second
 
 
-def test_tool_names_of_client_match_registry() -> None:
+def test_tool_lists_of_client_are_equal_to_tools_of_server() -> None:
     keyed = {n for n, tool in TOOLS.items() if "idempotency_key" in tool.arguments.model_fields}
     assert keyed == KEYED_TOOLS
     reading = {name for name, tool in TOOLS.items() if tool.reads_only}

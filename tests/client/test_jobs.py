@@ -21,7 +21,9 @@ async def client(address: str) -> AsyncIterator[Client]:
         yield opened
 
 
-async def test_jobs_of_model_yields_only_jobs_for_model(client: Client, agent: AgentClient) -> None:
+async def test_client_jobs_for_a_model_yields_only_jobs_of_that_model(
+    client: Client, agent: AgentClient
+) -> None:
     run = await agent.run(models="ab")
     await agent.work_off(run)
     await agent.feedback(run, "scope")
@@ -36,7 +38,7 @@ async def test_jobs_of_model_yields_only_jobs_for_model(client: Client, agent: A
     assert (await agent.job(run, modelId="a"))["modelId"] == "a"
 
 
-async def test_jobs_of_two_models_complete_stage_and_wait_for_person(
+async def test_two_models_complete_a_stage_without_sharing_a_job(
     client: Client, agent: AgentClient
 ) -> None:
     run = await agent.run(models="ab")
@@ -73,7 +75,9 @@ async def test_job_submitted_in_parts_is_continued_by_next_job(
     assert first["continuation"]["jobId"] == job.job_id != first["jobId"]
 
 
-async def test_job_block_error_schedules_retry(client: Client, agent: AgentClient) -> None:
+async def test_exception_in_job_block_of_client_schedules_a_retry(
+    client: Client, agent: AgentClient
+) -> None:
     run = await agent.run(models="a")
     with pytest.raises(ZeroDivisionError):
         async with client.job(run["runId"]):
@@ -82,7 +86,9 @@ async def test_job_block_error_schedules_retry(client: Client, agent: AgentClien
     assert (reply["status"], reply["open"][0]["status"]) == ("nothing_ready", "retrying")
 
 
-async def test_job_block_error_with_fail_fails_stage(client: Client, agent: AgentClient) -> None:
+async def test_error_in_job_block_with_on_error_fail_fails_the_stage(
+    client: Client, agent: AgentClient
+) -> None:
     run = await agent.run(models="a")
     with pytest.raises(ZeroDivisionError):
         async with client.job(run["runId"], on_error="fail"):
@@ -99,7 +105,9 @@ async def test_job_block_without_submit_raises_not_submitted(
             pass
 
 
-async def test_job_refused_document_keeps_job(client: Client, agent: AgentClient) -> None:
+async def test_client_can_submit_a_job_again_after_a_refused_document(
+    client: Client, agent: AgentClient
+) -> None:
     run = await agent.run(models="a")
     async with client.job(run["runId"]) as job:
         with pytest.raises(InvalidInput):
@@ -109,7 +117,7 @@ async def test_job_refused_document_keeps_job(client: Client, agent: AgentClient
     assert done["jobStatus"] == "completed"
 
 
-async def test_job_fail_reports_attempts_left(client: Client, agent: AgentClient) -> None:
+async def test_job_fail_returns_number_of_attempts_left(client: Client, agent: AgentClient) -> None:
     run = await agent.run(models="a")
     async with client.job(run["runId"]) as job:
         failed = await job.fail("model overloaded")
@@ -144,7 +152,7 @@ async def beat_often(job: Job) -> None:
     job._heartbeat.start()
 
 
-async def test_job_read_input_joins_pieces_of_long_input(
+async def test_job_read_input_returns_full_text_of_a_long_input(
     client: Client, agent: AgentClient
 ) -> None:
     text = "".join(f"{n} " for n in range(30_000))
@@ -156,7 +164,7 @@ async def test_job_read_input_joins_pieces_of_long_input(
         await job.submit("# Found")
 
 
-async def test_job_taken_over_cancels_block_and_leaves_new_holder(
+async def test_job_block_is_canceled_after_another_session_claims_the_job(
     address: str, world: OrgEnv, agent: AgentClient
 ) -> None:
     run = await agent.run(models="a")

@@ -51,7 +51,9 @@ async def losing_client(address: str) -> AsyncIterator[Client]:
             yield client
 
 
-async def test_lost_replies_of_every_call_leave_each_act_once(address: str, world: OrgEnv) -> None:
+async def test_every_change_is_stored_once_when_replies_of_all_calls_are_lost(
+    address: str, world: OrgEnv
+) -> None:
     async with losing_client(address) as client:
         plan = await client.create_plan("Rivers", "Which river is longest?", STEPS)
         async for step in client.steps(plan["planId"]):
@@ -68,7 +70,7 @@ async def count_plans(world: OrgEnv) -> int:
     return int(row[0])
 
 
-async def test_lost_reply_of_give_back_resets_step_once(
+async def test_step_block_error_is_recorded_once_when_the_reply_is_lost(
     address: str, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -80,7 +82,7 @@ async def test_lost_reply_of_give_back_resets_step_once(
     assert await count(world, plan["planId"], "step_failed") == 1
 
 
-async def test_lost_replies_of_jobs_leave_each_document_once(
+async def test_each_document_is_stored_once_when_replies_of_job_calls_are_lost(
     address: str, agent: AgentClient
 ) -> None:
     run = await agent.run(models="a")
@@ -93,7 +95,7 @@ async def test_lost_replies_of_jobs_leave_each_document_once(
     assert first["status"] == "completed"
 
 
-async def test_lost_reply_without_retry_raises_unreachable_and_can_be_repeated(
+async def test_submission_can_be_repeated_after_a_lost_reply_without_retry(
     address: str, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -106,7 +108,7 @@ async def test_lost_reply_without_retry_raises_unreachable_and_can_be_repeated(
     assert await count(world, plan["planId"], "step_completed") == 1
 
 
-async def test_unreachable_server_raises_unavailable_at_deadline() -> None:
+async def test_client_raises_unavailable_at_deadline_if_server_is_unreachable() -> None:
     retry = Retry(deadline_seconds=0.05, first_delay_seconds=0.01)
     async with Client("http://127.0.0.1:1", retry=retry) as client:
         with pytest.raises(Unavailable, match="cannot reach"):
@@ -132,7 +134,7 @@ def serve(data_dir: Path, port: int = 0) -> Iterator[tuple["subprocess.Popen[str
             process.kill()
 
 
-async def test_server_killed_before_reply_counts_submission_once() -> None:
+async def test_result_is_stored_once_when_server_is_killed_before_the_reply() -> None:
     with (
         make_data_directory() as data_dir,
         serve(data_dir) as (process, address),

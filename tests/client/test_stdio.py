@@ -35,7 +35,7 @@ def connect(data_dir: Path) -> StdioConnection:
     return StdioConnection(*command, timeout=WAIT_SECONDS, env=environment)
 
 
-async def test_stdio_client_killed_server_is_restarted_and_plan_completed(data_dir: Path) -> None:
+async def test_stdio_client_restarts_killed_server_and_completes_plan(data_dir: Path) -> None:
     connection = connect(data_dir)
     retry = Retry(deadline_seconds=WAIT_SECONDS)
     async with asyncio.timeout(2 * WAIT_SECONDS), Client(connection, retry=retry) as client:

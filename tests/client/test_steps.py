@@ -27,7 +27,7 @@ async def events(world: OrgEnv, plan: Body) -> list[str]:
     return [str(entry.event) for entry in entries]
 
 
-async def test_steps_yields_every_step_once_until_plan_is_complete(
+async def test_client_steps_yields_every_step_of_a_plan_once(
     client: Client, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(3)
@@ -41,7 +41,7 @@ async def test_steps_yields_every_step_once_until_plan_is_complete(
     assert (await agent.status(plan))["status"] == "completed"
 
 
-async def test_steps_body_without_block_submits_every_step(
+async def test_client_steps_loop_completes_plan_without_a_step_block(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -49,7 +49,9 @@ async def test_steps_body_without_block_submits_every_step(
     assert [reply["planStatus"] for reply in replies] == ["executing", "completed"]
 
 
-async def test_step_has_instructions_ids_and_context(client: Client, agent: AgentClient) -> None:
+async def test_client_step_has_instructions_ids_and_context(
+    client: Client, agent: AgentClient
+) -> None:
     plan = await agent.plan([make_step("Count.", title="Count"), make_step("Add.")])
     async with client.step(plan["planId"]) as step:
         context = await step.context()
@@ -78,7 +80,9 @@ async def test_step_block_error_gives_step_back_with_reason(
     assert "ZeroDivisionError: no result" in str(failures)
 
 
-async def test_step_block_error_with_fail_fails_step(client: Client, agent: AgentClient) -> None:
+async def test_error_in_step_block_with_on_error_fail_fails_the_step(
+    client: Client, agent: AgentClient
+) -> None:
     plan = await agent.plan(2)
     with pytest.raises(ZeroDivisionError):
         async with client.step(plan["planId"], on_error="fail"):
@@ -87,7 +91,7 @@ async def test_step_block_error_with_fail_fails_step(client: Client, agent: Agen
     assert (failed["stepOrder"], failed["reason"]) == (1, "ZeroDivisionError:")
 
 
-async def test_step_block_error_with_keep_leaves_step_to_session(
+async def test_error_in_step_block_with_on_error_keep_keeps_the_step_claimed(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -99,7 +103,7 @@ async def test_step_block_error_with_keep_leaves_step_to_session(
         await step.submit("found")
 
 
-async def test_step_block_without_submit_raises_and_gives_back(
+async def test_step_block_without_submit_gives_the_step_back(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -110,7 +114,7 @@ async def test_step_block_without_submit_raises_and_gives_back(
     assert pending["stepId"] == plan["stepIds"][0]
 
 
-async def test_steps_turn_without_submit_raises_not_submitted(
+async def test_client_steps_loop_without_submit_raises_not_submitted(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -120,7 +124,9 @@ async def test_steps_turn_without_submit_raises_not_submitted(
     assert len((await agent.status(plan))["pendingSteps"]) == 2
 
 
-async def test_steps_loop_left_early_gives_step_back(client: Client, agent: AgentClient) -> None:
+async def test_leaving_client_steps_loop_early_gives_the_step_back(
+    client: Client, agent: AgentClient
+) -> None:
     plan = await agent.plan(2)
     async with aclosing(client.steps(plan["planId"])) as steps:
         async for _ in steps:
@@ -134,7 +140,7 @@ async def take_back(agent: AgentClient, step: Step) -> None:
     await agent.call("modify_plan", planId=step.plan_id, modifications=[change])
 
 
-async def test_lost_step_cancels_block_and_raises_hold_lost(
+async def test_step_block_is_canceled_with_hold_lost_when_the_step_is_lost(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -153,7 +159,7 @@ async def test_lost_step_cancels_block_and_raises_hold_lost(
     assert task.cancelling() == 0
 
 
-async def test_lost_step_error_leaves_step_of_new_holder(
+async def test_error_of_former_holder_leaves_the_step_with_the_new_holder(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -166,7 +172,7 @@ async def test_lost_step_error_leaves_step_of_new_holder(
     assert (active["attempt"], active["sessionId"]) == (2, "other")
 
 
-async def test_lost_step_submit_raises_stale_attempt_and_stores_result(
+async def test_late_result_raises_stale_attempt_and_is_stored_as_artifact(
     address: str, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -178,7 +184,7 @@ async def test_lost_step_submit_raises_stale_attempt_and_stores_result(
     assert late.value.details["artifactId"]
 
 
-async def test_canceled_block_gives_step_back_and_ends_tasks(
+async def test_canceled_step_block_gives_the_step_back_and_ends_its_tasks(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -202,7 +208,7 @@ async def test_canceled_block_gives_step_back_and_ends_tasks(
     assert pending["stepId"] == plan["stepIds"][0]
 
 
-async def test_refused_result_keeps_step_for_corrected_result(
+async def test_step_stays_claimed_after_a_refused_result(
     client: Client, agent: AgentClient
 ) -> None:
     schema = {"type": "object", "required": ["price"]}
@@ -214,7 +220,7 @@ async def test_refused_result_keeps_step_for_corrected_result(
         assert (await step.submit({"price": 1}))["planStatus"] == "completed"
 
 
-async def test_concurrent_blocks_of_one_client_claim_different_steps(
+async def test_concurrent_loops_of_the_same_client_claim_different_steps(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(4)
@@ -247,7 +253,9 @@ async def is_seen_now(world: OrgEnv, plan: Body) -> bool:
     return bool(active["lastSeenAt"] == world.clock.now.isoformat())
 
 
-async def test_steps_wait_for_reviewer_and_go_on(client: Client, agent: AgentClient) -> None:
+async def test_client_steps_loop_continues_after_a_reviewer_approves(
+    client: Client, agent: AgentClient
+) -> None:
     plan = await agent.plan(2)
     orders, decisions = [], []
     async with asyncio.timeout(WAIT_SECONDS):
@@ -268,7 +276,7 @@ async def approve(agent: AgentClient, plan: Body) -> Body:
     return await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
 
 
-async def test_steps_until_idle_end_while_plan_awaits_review(
+async def test_client_steps_loop_until_idle_ends_while_plan_awaits_review(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -278,7 +286,7 @@ async def test_steps_until_idle_end_while_plan_awaits_review(
     assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
-async def test_step_of_complete_plan_raises_nothing_ready(
+async def test_client_step_raises_nothing_ready_when_plan_is_complete(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -289,7 +297,9 @@ async def test_step_of_complete_plan_raises_nothing_ready(
     assert nothing.value.status == "plan_complete"
 
 
-async def test_steps_of_failed_plan_raise_nothing_ready(client: Client, agent: AgentClient) -> None:
+async def test_client_steps_loop_raises_nothing_ready_when_plan_has_failed(
+    client: Client, agent: AgentClient
+) -> None:
     plan = await agent.plan(
         1,
         branchingConditions=[
@@ -302,7 +312,9 @@ async def test_steps_of_failed_plan_raise_nothing_ready(client: Client, agent: A
                 await step.submit("found")
 
 
-async def test_fail_ends_step_and_names_reason(client: Client, agent: AgentClient) -> None:
+async def test_step_fail_ends_the_step_and_stores_the_reason(
+    client: Client, agent: AgentClient
+) -> None:
     plan = await agent.plan(2)
     async with client.step(plan["planId"]) as step:
         await step.fail("no such river")

@@ -69,7 +69,7 @@ CHEAP = (
 
 
 @pytest.mark.parametrize("source", TOO_DEAR)
-def test_evaluate_expensive_condition_stops_at_budget_with_error(source: str) -> None:
+def test_expensive_condition_stops_with_an_error_at_the_cost_budget(source: str) -> None:
     outcome = compile_condition(source[:1_000]).evaluate({"result": RESULT})
     assert outcome.cost == BUDGET
     assert not outcome.fired
@@ -78,7 +78,7 @@ def test_evaluate_expensive_condition_stops_at_budget_with_error(source: str) ->
 
 
 @pytest.mark.parametrize("source", CHEAP)
-def test_evaluate_large_expression_stays_within_budget(source: str) -> None:
+def test_large_condition_is_evaluated_within_the_cost_budget(source: str) -> None:
     outcome = compile_condition(source).evaluate({"result": RESULT})
     assert outcome.cost < BUDGET
     assert outcome.error is None or "budget" not in outcome.error
@@ -117,7 +117,7 @@ def test_condition_integer_of_5000_digits_is_read_as_infinity() -> None:
         "a" * 100_000,
     ],
 )
-def test_compile_condition_too_deep_or_malformed_raises_bad_expression(source: str) -> None:
+def test_condition_that_is_too_deep_or_malformed_raises_bad_expression(source: str) -> None:
     with pytest.raises(BadExpression):
         compile_condition(source)
 
@@ -135,12 +135,12 @@ def test_compile_condition_too_deep_or_malformed_raises_bad_expression(source: s
         ("1" + "+1" * (MAX_TREE_DEPTH - 2) + f" == {MAX_TREE_DEPTH - 1}", True),
     ],
 )
-def test_compile_condition_long_but_shallow_source_is_accepted(source: str, *, fires: bool) -> None:
+def test_long_condition_without_deep_nesting_is_accepted(source: str, *, fires: bool) -> None:
     outcome = compile_condition(source).evaluate({})
     assert (outcome.fired, outcome.error) == (fires, None)
 
 
-def test_condition_with_macros_nested_to_max_depth_evaluates() -> None:
+def test_condition_with_macros_nested_to_maximum_depth_is_evaluated() -> None:
     layers = (MAX_NESTING_DEPTH - 2) // 2
     source = "[0].exists(a, (" * layers + "true" + "))" * layers
     assert compile_condition(source).evaluate({}).fired

@@ -33,7 +33,7 @@ def refusal_of(source: str) -> BadExpression:
     ("confidence", "sources", "fires"),
     [(0.3, [], True), (0.5, [], False), (0.3, ["a"], False), (0, [], True)],
 )
-def test_condition_specification_example_fires_as_specified(
+def test_example_condition_fires_only_with_low_confidence_and_no_sources(
     confidence: float, sources: list[Json], *, fires: bool
 ) -> None:
     outcome = outcome_of(EXAMPLE, {"sources": sources}, confidence=confidence)
@@ -80,7 +80,9 @@ def test_condition_specification_example_fires_as_specified(
         ("confidence < 0.5", "there is no confidence here at position 0"),
     ],
 )
-def test_evaluate_runtime_error_reports_message_with_position(source: str, error: str) -> None:
+def test_runtime_error_of_a_condition_contains_message_and_position(
+    source: str, error: str
+) -> None:
     outcome = outcome_of(source, {"text": "abc", "list": [1, 2]})
     assert (outcome.fired, outcome.error) == (False, error)
 
@@ -92,7 +94,7 @@ def test_condition_error_truncates_long_key() -> None:
     assert len(error) < 120
 
 
-def test_evaluate_condition_reading_non_json_value_returns_error() -> None:
+def test_condition_that_reads_a_non_json_value_returns_an_error() -> None:
     values: dict[str, Json] = {"a": (1, 2), "b": {"c": b"", "d": [b""]}}
     for source in ("result.a == 1", "result.b.c == 1", "result.b.d[0] == 1", "1 in result.b.d"):
         error = outcome_of(source, values).error
@@ -100,7 +102,7 @@ def test_evaluate_condition_reading_non_json_value_returns_error() -> None:
         assert "is no JSON value" in error
 
 
-def test_evaluate_enum_and_float_subclass_use_underlying_value() -> None:
+def test_condition_reads_enums_and_float_subclasses_as_plain_values() -> None:
     class Step(StrEnum):
         AGENT = "agent"
 
@@ -129,7 +131,7 @@ def test_condition_cost_counts_nodes_and_macro_iterations() -> None:
 # Tests of compiled conditions as immutable values.
 
 
-def test_compile_condition_returns_immutable_condition_with_source() -> None:
+def test_compiled_condition_is_immutable_and_contains_its_source() -> None:
     condition = compile_condition(EXAMPLE)
     assert condition == compile_condition(EXAMPLE)
     assert condition.source == EXAMPLE
@@ -192,7 +194,7 @@ def test_compile_condition_returns_immutable_condition_with_source() -> None:
         ("true\x00", 4, r"unexpected character '\x00' at position 4"),
     ],
 )
-def test_compile_condition_invalid_source_reports_message_and_position(
+def test_error_for_an_invalid_condition_contains_message_and_position(
     source: str, position: int, message: str
 ) -> None:
     refusal = refusal_of(source)
@@ -217,7 +219,7 @@ def test_compile_condition_invalid_source_reports_message_and_position(
         ("result.a.any(x, x)", "exists", "did you mean exists?"),
     ],
 )
-def test_compile_condition_unknown_name_suggests_alternative(
+def test_error_for_an_unknown_name_in_a_condition_suggests_a_name(
     source: str, hint: str | None, message: str
 ) -> None:
     refusal = refusal_of(source)
@@ -225,7 +227,7 @@ def test_compile_condition_unknown_name_suggests_alternative(
     assert refusal.details.get("hint") == hint
 
 
-def test_compile_condition_source_over_1000_characters_is_refused() -> None:
+def test_condition_of_more_than_1000_characters_is_refused() -> None:
     assert compile_condition("true".ljust(1_000)).evaluate({}).fired
     refusal = refusal_of("true".ljust(1_001))
     assert "the condition has 1001 characters, 1000 are allowed" in refusal.message

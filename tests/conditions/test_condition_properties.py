@@ -33,7 +33,7 @@ values = st.recursive(
 
 @steady
 @given(texts, values)
-def test_compile_condition_any_text_compiles_or_is_refused_with_position(
+def test_any_text_compiles_as_condition_or_is_refused_with_a_position(
     text: str, value: Json
 ) -> None:
     try:
@@ -52,7 +52,9 @@ def test_compile_condition_any_text_compiles_or_is_refused_with_position(
 
 @steady
 @given(st.lists(pieces, max_size=8).map("".join))
-def test_any_accepted_condition_matches_cel_result(ours: Reading, real: Reading, text: str) -> None:
+def test_every_accepted_condition_has_the_same_result_as_in_cel(
+    ours: Reading, real: Reading, text: str
+) -> None:
     values: dict[str, Json] = {"result": {"a": [1]}, "plan": {}}
     result = ours(text, values)
     if result != "refused" and "===" not in text and "!==" not in text:

@@ -15,6 +15,6 @@ def test_condition_compiler_handles_every_syntax_node_type() -> None:
     assert all(_compiled.dispatch(kind) is not fallback for kind in nodes)
 
 
-def test_compile_node_unknown_kind_raises_not_implemented_error() -> None:
+def test_condition_compiler_raises_not_implemented_for_unknown_node() -> None:
     with pytest.raises(NotImplementedError):
         _compiled(Node(0), {})

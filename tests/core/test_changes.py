@@ -19,7 +19,7 @@ def test_event_enum_has_exactly_eight_values() -> None:
     ]
 
 
-def test_change_as_json_has_from_and_to() -> None:
+def test_json_form_of_a_change_contains_old_and_new_value() -> None:
     change = Change(Entity.STEP, "s1", "status", "pending", "in_progress")
     assert change.as_json() == {
         "entity": "step",

@@ -63,49 +63,49 @@ LIKELY = st.text(
 
 
 @pytest.mark.parametrize("text", HONEST.values(), ids=HONEST.keys())
-def test_count_hidden_ordinary_text_and_emoji_returns_empty(text: str) -> None:
+def test_count_of_hidden_characters_is_empty_for_ordinary_text_and_emoji(text: str) -> None:
     assert count_hidden(text) == {}
     assert escape_hidden(text) == text
 
 
 @pytest.mark.parametrize(("text", "kinds"), ODD.values(), ids=ODD.keys())
-def test_count_hidden_counts_characters_by_kind(text: str, kinds: dict[str, int]) -> None:
+def test_hidden_characters_are_counted_by_kind(text: str, kinds: dict[str, int]) -> None:
     assert count_hidden(text) == kinds
 
 
 @pytest.mark.parametrize(("text", "kinds"), ODD.values(), ids=ODD.keys())
-def test_escape_hidden_leaves_no_hidden_character(text: str, kinds: dict[str, int]) -> None:
+def test_escaped_text_contains_no_hidden_characters(text: str, kinds: dict[str, int]) -> None:
     shown = escape_hidden(text)
     assert count_hidden(shown) == {}
     assert shown.count("⟦U+") == sum(kinds.values())
 
 
 @given(LIKELY)
-def test_escape_hidden_number_of_escapes_equals_count_hidden_result(text: str) -> None:
+def test_number_of_escapes_equals_number_of_hidden_characters(text: str) -> None:
     shown = escape_hidden(text)
     assert shown.count("⟦U+") - text.count("⟦U+") == sum(count_hidden(text).values())
     assert not count_hidden(shown).keys() & {"control", "bidi", "tag", "annotation"}
 
 
 @given(LIKELY)
-def test_contains_hidden_and_may_contain_hidden_have_no_false_negatives(text: str) -> None:
+def test_checks_for_hidden_characters_have_no_false_negatives(text: str) -> None:
     if count_hidden(text):
         assert contains_hidden(text)
         assert may_contain_hidden(orjson.dumps({"a": [text]}))
 
 
 @given(ANY)
-def test_escape_hidden_text_without_hidden_characters_is_unchanged(text: str) -> None:
+def test_escaping_leaves_text_without_hidden_characters_unchanged(text: str) -> None:
     if not contains_hidden(text):
         assert escape_hidden(text) == text
 
 
-def test_count_hidden_every_kind_is_counted_under_own_name() -> None:
+def test_every_kind_of_hidden_character_is_counted_under_its_own_name() -> None:
     for name, marks in KINDS:
         assert count_hidden(f"a{marks[-1]}") == {name: 1}
 
 
-def test_hidden_by_field_reports_paths_and_masks_untrusted_keys() -> None:
+def test_hidden_character_report_shows_field_paths_but_masks_result_keys() -> None:
     hidden = hidden_by_field(
         {
             "steps": [{"title": "fine"}, {"title": "a\u202eb"}],
@@ -115,11 +115,11 @@ def test_hidden_by_field_reports_paths_and_masks_untrusted_keys() -> None:
     assert hidden == {"steps[1].title": {"bidi": 1}, "result.*": {"zero-width": 1}}
 
 
-def test_hidden_by_field_counts_hidden_characters_in_keys() -> None:
+def test_hidden_character_report_includes_characters_in_keys() -> None:
     assert hidden_by_field({"result": {"a\u202eb": 1}}) == {"result.*": {"bidi": 1}}
 
 
-def test_hidden_by_field_many_fields_result_size_is_bounded() -> None:
+def test_hidden_character_report_has_limited_size_for_many_fields() -> None:
     hidden = hidden_by_field({"lines": ["\u202e"] * 5_000, "deep": _deep(60)})
     assert hidden["more"] == 5_001 - MAX_NAMES_LISTED
     assert all(len(path) <= MAX_PATH_LENGTH for path in hidden)

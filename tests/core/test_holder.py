@@ -152,20 +152,20 @@ def check_moves(page_context: PlanDesk | RunDesk, moves: list[tuple[str, Actor, 
 
 
 @given(MOVES)
-def test_step_any_call_order_has_single_user_and_session_as_holder(
+def test_each_attempt_of_a_step_has_a_single_holder_after_any_calls(
     moves: list[tuple[str, Actor, int]],
 ) -> None:
     check_moves(PlanDesk(), moves)
 
 
 @given(MOVES)
-def test_job_any_call_order_has_single_user_and_session_as_holder(
+def test_each_attempt_of_a_job_has_a_single_holder_after_any_calls(
     moves: list[tuple[str, Actor, int]],
 ) -> None:
     check_moves(RunDesk(), moves)
 
 
-def test_next_job_when_held_job_belongs_to_other_user_returns_free_job() -> None:
+def test_next_job_returns_a_free_job_when_the_held_job_is_of_another_user() -> None:
     """The rule checks the job's holder, in case the store returns the job of another user."""
     ann, bob = (Actor(user, Channel.MCP, "main") for user in ("ann", "bob"))
     world = RunDesk().world

@@ -35,7 +35,7 @@ def test_replay_of_plan_audit_returns_same_rows_as_plan() -> None:
     assert rows["session"] == {"a": {"seen_at": "2030-01-01T12:00:00+00:00"}}
 
 
-def test_replay_inserted_then_deleted_row_returns_empty() -> None:
+def test_replay_of_an_inserted_and_then_deleted_row_returns_no_rows() -> None:
     assert replay([MADE, Change(Entity.STEP, "s", "*", {"status": "pending"}, None)]) == {}
 
 
@@ -51,12 +51,12 @@ def test_replay_inserted_then_deleted_row_returns_empty() -> None:
         Change(Entity.STEP, "new", "*", None, "a row"),
     ],
 )
-def test_replay_inconsistent_change_raises_replay_error(forged: Change) -> None:
+def test_replay_of_an_inconsistent_change_raises_replay_error(forged: Change) -> None:
     with pytest.raises(ReplayError):
         replay([MADE, forged])
 
 
-def test_differences_returns_message_for_each_row_that_differs() -> None:
+def test_comparison_of_replayed_and_stored_rows_lists_every_difference() -> None:
     replayed: Rows = {
         "step": {"s1": {"status": "pending"}, "s2": {"status": "failed", "title": None}}
     }
@@ -72,16 +72,16 @@ def test_differences_returns_message_for_each_row_that_differs() -> None:
     assert differences(stored, stored) == []
 
 
-def test_change_from_json_round_trip_is_lossless() -> None:
+def test_change_is_unchanged_after_conversion_to_json_and_back() -> None:
     assert change_from_json(MADE.as_json()) == MADE
 
 
 @pytest.mark.parametrize("raw", [{}, {"entity": "cat", "id": "", "field": "", "from": 1, "to": 2}])
-def test_change_from_json_invalid_raises_replay_error(raw: dict[str, Json]) -> None:
+def test_invalid_json_of_a_change_raises_replay_error(raw: dict[str, Json]) -> None:
     with pytest.raises(ReplayError, match="not a change"):
         change_from_json(raw)
 
 
-def test_rows_of_plan_omits_step_heartbeat_time() -> None:
+def test_audited_rows_of_a_plan_omit_last_seen_time_of_steps() -> None:
     plan = make_plan(make_step())
     assert "last_seen_at" not in rows_of(plan)["step"][step_id(1)]

@@ -22,7 +22,7 @@ def lanes(draw: st.DrawFn) -> Lane:
 
 
 @given(lanes(), st.integers(0, 39), st.integers(1, 40))
-def test_steps_around_any_step_returns_connected_steps_within_limit(
+def test_steps_around_a_step_are_connected_and_within_the_limit(
     lane: Lane, place: int, most: int
 ) -> None:
     key = lane.steps[place % len(lane.steps)].key
@@ -43,7 +43,9 @@ def test_steps_around_any_step_returns_connected_steps_within_limit(
 
 
 @given(lanes(), st.integers(1, 40))
-def test_steps_around_chain_within_limit_returns_all_steps(lane: Lane, place: int) -> None:
+def test_steps_around_a_step_are_the_whole_chain_if_the_limit_allows(
+    lane: Lane, place: int
+) -> None:
     chain = Lane(
         slug="plan",
         name="",
@@ -55,8 +57,6 @@ def test_steps_around_chain_within_limit_returns_all_steps(lane: Lane, place: in
 
 
 @given(lanes(), st.integers(0, 40))
-def test_exceeds_returns_whether_lane_has_more_drawn_boxes_than_limit(
-    lane: Lane, boxes: int
-) -> None:
+def test_stage_exceeds_the_box_limit_only_if_more_boxes_are_drawn(lane: Lane, boxes: int) -> None:
     drawn = len(stack_siblings(lane, STACK_FROM).boxes)
     assert exceeds(lane, boxes) == (drawn > boxes)

@@ -59,12 +59,12 @@ def test_builtin_definition_has_description_and_transition_conditions(dag: Dag) 
 
 @decision("B10", "B13")
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_dialectic_definition_has_expected_unit_counts(n: int) -> None:
+def test_builtin_dialectic_has_the_promised_number_of_jobs_per_stage(n: int) -> None:
     promised = [4 * n + 1, 7 * n**2, 4 * n**3 + 4 * n + 5, 3 * n + 1, 3 * n + 1]
     assert totals(DAGS["dialectic"], n) == promised
 
 
-def test_dialectic_has_expected_stages_steps_and_transitions() -> None:
+def test_builtin_dialectic_has_fixed_stages_steps_and_transitions() -> None:
     dag = DAGS["dialectic"]
     assert [(stage.slug, stage.name, len(stage.recipe.steps)) for stage in dag.stages] == [
         ("thesis", "Proposal", 5),
@@ -90,7 +90,7 @@ ADDED = [
 
 @decision("B15")
 @pytest.mark.parametrize(("slug", "source", "target"), ADDED)
-def test_dialectic_definition_missing_edge_reports_hidden_dependency(
+def test_removing_an_edge_from_dialectic_is_refused_as_hidden_dependency(
     slug: str, source: str, target: str
 ) -> None:
     definition = yaml.safe_load(TEXTS["dialectic"])
@@ -102,7 +102,7 @@ def test_dialectic_definition_missing_edge_reports_hidden_dependency(
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_deep_research_unit_counts_grow_linearly_with_models(n: int) -> None:
+def test_number_of_deep_research_jobs_grows_linearly_with_models(n: int) -> None:
     assert totals(DAGS["deep-research"], n) == [1, 2 * n, 1]
 
 
@@ -110,7 +110,7 @@ def test_deep_research_unit_counts_grow_linearly_with_models(n: int) -> None:
     ("name", "documents"),
     [("dialectic", [12, 45, 3, 9, 9]), ("deep-research", [1, 6, 1])],
 )
-def test_built_in_definition_has_expected_document_counts_per_stage(
+def test_builtin_definition_has_a_fixed_number_of_documents_per_stage(
     name: str, documents: list[int]
 ) -> None:
     dag = DAGS[name]
@@ -176,7 +176,7 @@ def test_built_in_prompt_states_format_length_and_quality_criteria(
 
 
 @each_step
-def test_definition_prompt_renders_with_single_model(
+def test_prompts_of_definitions_can_be_rendered_for_a_single_model(
     dag: Dag, stage: Stage, step: RecipeStep
 ) -> None:
     context = prompt_context(dag, stage, step, models=MODELS[:1], feedback=None)
@@ -216,7 +216,7 @@ OBJECT = """{"title": "A title", "answer": "Some text", "question": "Why?", "pur
 @pytest.mark.parametrize(
     ("slug", "step", "output"), PAGES, ids=[f"{slug}-{out.document_key}" for slug, _, out in PAGES]
 )
-def test_builtin_template_renders_any_model_content(
+def test_builtin_templates_render_any_content_written_by_a_model(
     slug: str, step: RecipeStep, output: Output, content: str
 ) -> None:
     context: Mapping[str, Json] = {

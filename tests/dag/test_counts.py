@@ -35,18 +35,18 @@ def dialectic_counts(n: int) -> dict[str, StageCounts]:
 
 @decision("B10")
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_dialectic_counts_match_expected_totals(n: int) -> None:
+def test_dialectic_job_totals_per_stage_are_computed_from_number_of_models(n: int) -> None:
     totals = [counts.total for counts in dialectic_counts(n).values()]
     assert totals == [4 * n + 1, 7 * n**2, 4 * n**3 + 4 * n + 5, 3 * n + 1, 3 * n + 1]
 
 
-def test_dialectic_counts_with_three_models_total_221_units() -> None:
+def test_dialectic_with_three_models_has_221_jobs() -> None:
     counts = dialectic_counts(3)
     assert [counts[slug].total for slug in counts] == [13, 63, 125, 10, 10]
 
 
 @decision("B10")
-def test_leaf_lineage_with_several_authors_is_listed_once() -> None:
+def test_line_of_documents_with_several_authors_is_passed_on_once() -> None:
     review = dialectic_counts(3)["review"]
     assert review.outputs["critique"] == 9
     assert review.leaves.lineages == tuple(f"propose/header/m{n}" for n in range(3))
@@ -54,7 +54,7 @@ def test_leaf_lineage_with_several_authors_is_listed_once() -> None:
 
 
 @decision("B10")
-def test_leaf_steps_starting_lineages_add_lineage_per_output() -> None:
+def test_last_steps_of_a_stage_start_a_line_of_documents_per_output() -> None:
     merge = dialectic_counts(3)["merge"]
     assert merge.leaves.lineages == ("merge/requirements", "merge/architecture", "merge/stack")
     assert merge.leaves.authors == ("m0",)
@@ -82,7 +82,7 @@ def by_the_book(run: StageRun, step: RecipeStep) -> tuple[int, int]:
 
 
 @given(recipes(), models(), models())
-def test_counts_any_recipe_equal_reference_unit_and_output_counts(
+def test_job_and_output_counts_of_any_recipe_equal_reference_counts(
     recipe: Recipe, now: list[str], before: list[str]
 ) -> None:
     run = make_stage_run(Stage("stage", "Stage", recipe), now, entry_origins(before))
@@ -95,7 +95,7 @@ def test_counts_any_recipe_equal_reference_unit_and_output_counts(
 
 
 @given(runs())
-def test_dag_counts_any_dag_equals_counts_of_actual_stage_runs(
+def test_predicted_counts_of_any_dag_equal_counts_of_its_stage_runs(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     dag, models_of = drawn
@@ -108,7 +108,7 @@ def test_dag_counts_any_dag_equals_counts_of_actual_stage_runs(
 
 
 @decision("B12")
-def test_per_source_document_step_has_unit_per_first_input_document() -> None:
+def test_per_document_step_has_a_job_for_each_document_of_its_first_input() -> None:
     follower = make_step("c", S.PER_SOURCE_DOCUMENT, inputs=["b", "a"])
     steps = [make_step("a", S.ALL_TO_ONE), make_step("b", S.PER_MODEL), follower]
     run = make_stage_run(make_stage("s", *steps, edges=[("a", "c"), ("b", "c")]))
@@ -116,7 +116,7 @@ def test_per_source_document_step_has_unit_per_first_input_document() -> None:
 
 
 @decision("B12")
-def test_per_source_document_root_has_unit_per_prior_lineage_or_model() -> None:
+def test_per_document_first_step_has_a_job_per_earlier_document_or_model() -> None:
     stage = make_stage("s", make_step("a", S.PER_SOURCE_DOCUMENT))
     prior = origins_of(ProducedDocument("x", f"l/{number}") for number in range(7))
     assert counts_of(make_stage_run(stage, prior=prior)).units == {"a": 7}
@@ -127,7 +127,7 @@ def test_per_source_document_root_has_unit_per_prior_lineage_or_model() -> None:
 @pytest.mark.parametrize(
     ("child", "outputs"), [(S.PER_SOURCE_DOCUMENT, 3), (S.PER_MODEL, 1), (S.ALL_TO_ONE, 1)]
 )
-def test_plan_step_has_output_per_model_only_with_per_document_child(
+def test_plan_step_has_an_output_per_model_only_before_per_document_step(
     child: Strategy, outputs: int
 ) -> None:
     stage = make_stage("s", make_plan_step("p"), make_step("c", child), edges=[("p", "c")])
@@ -136,12 +136,12 @@ def test_plan_step_has_output_per_model_only_with_per_document_child(
     assert counts.outputs["p"] == outputs
 
 
-def test_expected_counts_duplicate_model_is_counted_once() -> None:
+def test_duplicate_model_is_counted_once_in_expected_jobs() -> None:
     stage = make_stage("s", make_step("a", S.PER_MODEL))
     assert counts_of(make_stage_run(stage, ["m", "k", "m"])).total == 2
 
 
-def test_skipped_step_has_no_units_and_passes_nothing_to_successors() -> None:
+def test_skipped_step_has_no_jobs_and_passes_no_documents_on() -> None:
     steps = [make_step("a", skip=True), make_step("b", S.PER_SOURCE_DOCUMENT), make_step("c")]
     run = make_stage_run(make_stage("s", *steps, edges=[("a", "b")]))
     counts = counts_of(run)
@@ -149,7 +149,7 @@ def test_skipped_step_has_no_units_and_passes_nothing_to_successors() -> None:
     assert counts.leaves.lineages == ("s/c/a", "s/c/b", "s/c/c")
 
 
-def test_stage_with_only_skipped_steps_passes_no_lineages_to_next_stage() -> None:
+def test_stage_of_only_skipped_steps_passes_no_documents_to_next_stage() -> None:
     dag = make_dag(
         make_stage("one", make_step("a", skip=True)),
         make_stage("two", make_step("b", S.PER_SOURCE_GROUP), make_step("c", S.PER_MODEL)),
@@ -159,7 +159,7 @@ def test_stage_with_only_skipped_steps_passes_no_lineages_to_next_stage() -> Non
     assert counts["two"].units == {"b": 0, "c": 1}
 
 
-def test_stage_after_several_stages_receives_all_origins() -> None:
+def test_stage_after_several_stages_receives_documents_of_all_these_stages() -> None:
     group = make_step("d", S.PER_SOURCE_GROUP)
     dag = make_dag(
         make_stage("end", group),
@@ -174,13 +174,13 @@ def test_stage_after_several_stages_receives_all_origins() -> None:
     assert counts["end"].leaves.lineages == ("right/r/m", "right/r/k", "left/l")
 
 
-def test_dag_counts_stage_without_models_has_no_per_model_units() -> None:
+def test_stage_without_models_has_no_jobs_in_per_model_steps() -> None:
     dag = make_dag(make_stage("s", make_step("a", S.PER_MODEL), make_step("b", S.ALL_TO_ONE)))
     assert dag_counts(dag, graphs_of(dag), {})["s"].units == {"a": 0, "b": 1}
 
 
 @pytest.mark.parametrize("strategy", [S.PAIRWISE_BY_ORIGIN, S.PER_MODEL])
-def test_counts_of_10000_steps_and_100_models_return_exact_total(
+def test_job_total_of_10000_steps_and_100_models_is_exact(
     strategy: Strategy,
 ) -> None:
     keys = [f"s{number}" for number in range(10_000)]
@@ -195,7 +195,7 @@ def test_counts_of_10000_steps_and_100_models_return_exact_total(
 
 
 @decision("B10")
-def test_stage_of_10000_leaf_steps_returns_inherited_lineages_once() -> None:
+def test_stage_of_10000_last_steps_passes_each_line_of_documents_on_once() -> None:
     prior = origins_of(ProducedDocument("x", f"l/{number}") for number in range(10_000))
     steps = [make_step(f"s{number}", S.PER_SOURCE_GROUP) for number in range(10_000)]
     counts = counts_of(make_stage_run(make_stage("s", *steps), ["x"], prior))
@@ -203,14 +203,14 @@ def test_stage_of_10000_leaf_steps_returns_inherited_lineages_once() -> None:
     assert counts.leaves.lineages == prior.lineages
 
 
-def test_documents_expected_counts_distinct_rendered_outputs() -> None:
+def test_expected_documents_are_distinct_outputs_with_a_template() -> None:
     text = make_output("text", "# {{ body }}")
     both = [text, text, make_output("data")]
     stage = make_stage("s", make_step("a", outputs=both), make_step("b"), make_plan_step("c"))
     assert documents_expected(stage, counts_of(make_stage_run(stage))) == 3
 
 
-def test_documents_expected_without_templates_counts_execute_outputs() -> None:
+def test_expected_documents_are_execute_outputs_if_no_template_exists() -> None:
     twice = [make_output("text"), make_output("text"), make_output("data")]
     stage = make_stage(
         "s", make_step("a", outputs=twice), make_step("b", skip=True), make_plan_step("c")
@@ -218,7 +218,7 @@ def test_documents_expected_without_templates_counts_execute_outputs() -> None:
     assert documents_expected(stage, counts_of(make_stage_run(stage))) == 2 * 3
 
 
-def test_documents_expected_counts_rendered_outputs_of_plan_step() -> None:
+def test_expected_documents_include_rendered_outputs_of_a_plan_step() -> None:
     plan = make_plan_step("p", outputs=[make_output("plan", "# Plan")])
     child = make_step("c", S.PER_SOURCE_DOCUMENT, inputs=[make_input("plan")])
     stage = make_stage("s", plan, child, edges=[("p", "c")])

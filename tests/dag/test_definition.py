@@ -67,7 +67,7 @@ def faults_among(*steps: RecipeStep, edges: Edges = ()) -> Faults:
 # Tests of reading and writing definitions.
 
 
-def test_read_definition_missing_properties_get_defaults() -> None:
+def test_definition_reader_fills_missing_properties_with_defaults() -> None:
     dag = read_definition(make_definition(STEP, {**STEP, "stepKey": "b"}))
     assert (dag.name, dag.description, dag.transitions) == ("d", "", ())
     assert dag.stages[0].name == "one"
@@ -87,7 +87,7 @@ def test_read_definition_missing_properties_get_defaults() -> None:
     )
 
 
-def test_read_definition_null_property_equals_missing_property() -> None:
+def test_definition_reader_treats_null_properties_as_missing() -> None:
     schema = definition_schema()["$defs"]
     assert isinstance(schema, dict)
     step = {**dict.fromkeys(schema["step"]["properties"]), **STEP}
@@ -95,7 +95,7 @@ def test_read_definition_null_property_equals_missing_property() -> None:
     assert read_definition(data) == read_definition(make_definition())
 
 
-def test_read_definition_step_with_all_properties_is_parsed() -> None:
+def test_definition_reader_reads_every_property_of_a_step() -> None:
     step: Raw = {
         **STEP,
         "stepNumber": 7.0,
@@ -124,14 +124,14 @@ def test_read_definition_step_with_all_properties_is_parsed() -> None:
     assert (type(read.number), type(read.parallel_group)) == (int, int)
 
 
-def test_read_definition_empty_inputs_required_yields_empty_tuple() -> None:
+def test_definition_reader_reads_empty_inputs_required_as_no_inputs() -> None:
     (step,) = (
         read_definition(make_definition({**STEP, "inputsRequired": []})).stages[0].recipe.steps
     )
     assert step.inputs == ()
 
 
-def test_read_definition_without_transitions_links_stages_in_order() -> None:
+def test_definition_without_transitions_links_stages_in_order() -> None:
     stages = [{"slug": slug, "recipe": {"steps": [STEP]}} for slug in ("one", "two", "three")]
     dag = read_definition({"slug": "d", "stages": stages})
     assert dag.transitions == (Transition("one", "two"), Transition("two", "three"))
@@ -153,7 +153,7 @@ def test_definition_round_trip_preserves_conditions_and_description() -> None:
 
 
 @given(dag=dags())
-def test_graphs_of_returns_graph_for_every_stage(dag: Dag) -> None:
+def test_graphs_of_a_dag_contain_a_graph_for_every_stage(dag: Dag) -> None:
     expected = {stage.slug: graph_of(stage.recipe) for stage in dag.stages}
     assert graphs_of(dag) == expected
 
@@ -162,12 +162,12 @@ def test_graphs_of_returns_graph_for_every_stage(dag: Dag) -> None:
 
 
 @pytest.mark.parametrize("data", [None, [], "text", 1, True, {"slug": "d"}, {"stages": [STEP]}])
-def test_read_definition_invalid_root_value_is_refused_as_bad_form(data: object) -> None:
+def test_definition_with_invalid_root_value_is_refused_as_bad_form(data: object) -> None:
     assert {name for name, _ in faults(data)} == {"bad_form"}
 
 
 @pytest.mark.parametrize("missing", ["stepKey", "jobType", "granularityStrategy"])
-def test_read_definition_step_missing_required_property_is_refused(missing: str) -> None:
+def test_definition_with_a_missing_required_step_property_is_refused(missing: str) -> None:
     step = {name: value for name, value in STEP.items() if name != missing}
     refused = refusal(make_definition(step))
     assert refused.message == f"{STEPS_AT}[0]: {missing!r} is missing"
@@ -200,7 +200,7 @@ def test_read_definition_step_missing_required_property_is_refused(missing: str)
         ("outputs", ["x"], ".outputs[0]"),
     ],
 )
-def test_read_definition_invalid_property_is_refused_with_path(
+def test_definition_with_an_invalid_property_is_refused_with_its_path(
     name: str, value: object, at: str
 ) -> None:
     step = {**STEP, "stepKey": "b", name: value}
@@ -208,20 +208,20 @@ def test_read_definition_invalid_property_is_refused_with_path(
 
 
 @pytest.mark.parametrize("edges", [["ab"], [["a"]], [["a", "a", "a"]], [["a", None]], {}, "ab"])
-def test_read_definition_edge_not_a_pair_of_keys_is_refused(edges: object) -> None:
+def test_definition_with_an_edge_that_is_no_pair_of_keys_is_refused(edges: object) -> None:
     data = {"slug": "d", "stages": [{"slug": "s", "recipe": {"steps": [STEP], "edges": edges}}]}
     ((name, at),) = faults(data)
     assert name == "bad_form"
     assert at.startswith("stages[0].recipe.edges")
 
 
-def test_read_definition_render_job_type_is_refused() -> None:
+def test_definition_with_job_type_render_is_refused() -> None:
     refused = refusal(make_definition({**STEP, "jobType": "RENDER"}))
     assert refused.details["fault"] == "bad_form"
     assert refused.message == f"{STEPS_AT}[0].jobType: 'RENDER' is not one of PLAN, EXECUTE"
 
 
-def test_read_definition_unknown_strategy_lists_strategies_and_nearest() -> None:
+def test_error_for_an_unknown_strategy_lists_strategies_and_nearest_match() -> None:
     refused = refusal(make_definition({**STEP, "granularityStrategy": "Per-Modell"}))
     assert refused.details["fault"] == "unknown_strategy"
     assert refused.details["at"] == f"{STEPS_AT}[0].granularityStrategy"
@@ -229,7 +229,7 @@ def test_read_definition_unknown_strategy_lists_strategies_and_nearest() -> None
     assert refused.message.endswith("did you mean 'per_model'?")
 
 
-def test_read_definition_unknown_property_is_refused_only_if_strict() -> None:
+def test_unknown_property_of_a_definition_is_refused_only_if_strict() -> None:
     data = make_definition({**STEP, "step_number": 1}, version=3)
     refused = refusal(data)
     assert faults(data) == [("bad_form", f"{STEPS_AT}[0]"), ("bad_form", "definition")]
@@ -237,7 +237,7 @@ def test_read_definition_unknown_property_is_refused_only_if_strict() -> None:
     assert read_definition(data, strict=False) == read_definition(make_definition())
 
 
-def test_read_definition_accepts_schema_property() -> None:
+def test_definition_with_a_schema_property_is_accepted() -> None:
     data = {**make_definition(), "$schema": "urn:waybook:definition"}
     assert read_definition(data) == read_definition(make_definition())
 
@@ -254,9 +254,7 @@ def test_read_definition_accepts_schema_property() -> None:
     ],
 )
 @decision("B7")
-def test_read_definition_without_stages_or_steps_is_refused(
-    data: object, fault: str, at: str
-) -> None:
+def test_definition_without_stages_or_steps_is_refused(data: object, fault: str, at: str) -> None:
     assert faults(data) == [(fault, at)]
 
 
@@ -272,11 +270,11 @@ def test_read_definition_without_stages_or_steps_is_refused(
         ),
     ],
 )
-def test_read_definition_over_limit_error_shows_limit_and_count(most: int, data: object) -> None:
+def test_error_for_a_too_large_definition_shows_limit_and_count(most: int, data: object) -> None:
     assert f"must have at most {most:,}, not {most + 1:,}" in str(refusal(data).as_json())
 
 
-def test_read_definition_many_errors_reports_limited_number() -> None:
+def test_definition_with_many_errors_reports_a_limited_number_of_errors() -> None:
     refused = refusal(make_definition(*[{}] * 5_000))
     errors = refused.details["faults"]
     assert isinstance(errors, list)
@@ -284,7 +282,7 @@ def test_read_definition_many_errors_reports_limited_number() -> None:
     assert len(str(refused.as_json())) < 10_000
 
 
-def test_read_definition_two_graph_errors_reports_both() -> None:
+def test_definition_with_two_graph_errors_reports_both_errors() -> None:
     stage = make_stage("one", make_step("a"), make_step("a"), edges=[("a", "x")])
     assert faults(write_definition(make_dag(stage))) == [
         ("duplicate_key", f"{STEPS_AT}[1].stepKey"),
@@ -302,12 +300,12 @@ JSON = st.recursive(
 
 
 @given(data=JSON, strict=st.booleans())
-def test_read_definition_arbitrary_json_raises_bad_recipe(data: object, strict: bool) -> None:  # noqa: FBT001 - Hypothesis gives it
+def test_arbitrary_json_as_definition_raises_bad_recipe(data: object, strict: bool) -> None:  # noqa: FBT001 - Hypothesis gives it
     refusal(data, strict=strict)
 
 
 @given(data=st.data(), dag=dags(max_stages=2, max_steps=3), value=JSON, strict=st.booleans())
-def test_read_definition_mutated_definition_raises_only_bad_recipe(
+def test_mutated_definition_raises_no_error_other_than_bad_recipe(
     data: st.DataObject,
     dag: Dag,
     value: object,
@@ -328,7 +326,7 @@ def test_read_definition_mutated_definition_raises_only_bad_recipe(
         assert refused.details["faults"]  # noqa: PT017 - both ways are fine
 
 
-def test_read_definition_deeply_nested_input_does_not_overflow_stack() -> None:
+def test_deeply_nested_definition_does_not_overflow_the_stack() -> None:
     deep: object = []
     for _ in range(100_000):
         deep = [deep]
@@ -345,7 +343,7 @@ def test_read_definition_deeply_nested_input_does_not_overflow_stack() -> None:
     ("render", "read"),
     [(True, DEFAULT_DOCUMENT), ("", DEFAULT_DOCUMENT), (False, None), (None, None), ("x", "x")],
 )
-def test_read_definition_output_render_property_selects_template(
+def test_render_property_of_an_output_selects_its_template(
     render: object, read: str | None
 ) -> None:
     outputs = [{"documentKey": "notes", "render": render}]

@@ -44,7 +44,7 @@ def only_fault(dag: Dag, name: str) -> Diagnostic:
 
 
 @given(dag=dags())
-def test_definition_errors_valid_definition_returns_empty(dag: Dag) -> None:
+def test_definition_check_reports_no_errors_for_a_valid_definition(dag: Dag) -> None:
     assert definition_errors(dag) == []
 
 
@@ -89,7 +89,9 @@ TWO = (make_stage("one"), make_stage("two"))
         ),
     ],
 )
-def test_definition_errors_invalid_stages_report_path(dag: Dag, expected: Faults) -> None:
+def test_definition_check_reports_invalid_stages_with_their_path(
+    dag: Dag, expected: Faults
+) -> None:
     assert faults_in(dag) == expected
 
 
@@ -106,7 +108,7 @@ def test_definition_errors_invalid_stages_report_path(dag: Dag, expected: Faults
         ([*map(make_step, "abc")], make_chain(*"abca"), [("cycle", "stages[0].recipe.edges")]),
     ],
 )
-def test_definition_errors_invalid_edges_report_path(
+def test_definition_check_reports_invalid_edges_with_their_path(
     steps: list[RecipeStep], edges: Edges, expected: Faults
 ) -> None:
     assert faults_among(*steps, edges=edges) == expected
@@ -123,7 +125,7 @@ def test_definition_errors_invalid_edges_report_path(
         ([make_input("x", "zero")], ".inputsRequired[0]", "no step of this stage"),
     ],
 )
-def test_per_source_document_step_without_unique_source_is_reported(
+def test_definition_check_reports_per_document_step_without_unique_source(
     inputs: list[str | Input] | None, at: str, told: str
 ) -> None:
     steps = (
@@ -139,13 +141,13 @@ def test_per_source_document_step_without_unique_source_is_reported(
 
 
 @decision("B12")
-def test_per_source_document_root_step_after_first_stage_is_valid() -> None:
+def test_definition_check_accepts_per_document_first_step_in_later_stage() -> None:
     dag = make_dag(make_stage("one"), make_stage("two", make_step("a", PER_DOCUMENT)))
     assert definition_errors(dag) == []
 
 
 @decision("B15")
-def test_required_document_without_path_from_producer_is_refused() -> None:
+def test_definition_check_reports_missing_edge_from_producer_of_an_input() -> None:
     first, second = make_step("a", outputs=["x"]), make_step("b", inputs=["brief", "x"])
     error = only_fault(make_dag(make_stage("one", first, second)), "hidden_dependency")
     assert error.at == f"{STEPS_AT}[1].inputsRequired[1]"
@@ -157,7 +159,7 @@ def test_required_document_without_path_from_producer_is_refused() -> None:
 @pytest.mark.parametrize(
     ("stage", "fault"), [("three", "later_stage"), ("side", "later_stage"), ("x", "unknown_stage")]
 )
-def test_definition_errors_input_from_later_or_unknown_stage_is_reported(
+def test_definition_check_reports_inputs_from_later_or_unknown_stages(
     stage: str, fault: str
 ) -> None:
     middle = make_stage(
@@ -173,7 +175,7 @@ def test_definition_errors_input_from_later_or_unknown_stage_is_reported(
     assert faults_in(dag) == [(fault, "stages[1].recipe.steps[0].inputsRequired[1].stage")]
 
 
-def test_definition_errors_invalid_transitions_skips_later_stage_errors() -> None:
+def test_definition_check_skips_stage_order_errors_if_transitions_are_bad() -> None:
     middle = make_stage(
         "two", make_step("a", inputs=[make_input("z", "one"), make_input("z", "x")])
     )
@@ -184,7 +186,7 @@ def test_definition_errors_invalid_transitions_skips_later_stage_errors() -> Non
     ]
 
 
-def test_definition_errors_invalid_template_is_reported() -> None:
+def test_definition_check_reports_invalid_templates() -> None:
     bad = make_step(
         "a", prompt="{{ run.name", outputs=[make_output("x"), make_output("y", "{% if %}")]
     )
@@ -199,7 +201,7 @@ def test_definition_errors_invalid_template_is_reported() -> None:
     ]
 
 
-def test_definition_errors_templates_beyond_length_limit_report_too_large() -> None:
+def test_definition_check_reports_templates_beyond_the_length_limit() -> None:
     steps = [
         make_step(f"s{number}", prompt=f"{number} {{{{ run.name }}}} {'x' * 50_000}")
         for number in range(20)
@@ -208,7 +210,7 @@ def test_definition_errors_templates_beyond_length_limit_report_too_large() -> N
     assert faults_among(*steps) == [("too_large", f"{STEPS_AT}[{first_beyond}].prompt")]
 
 
-def test_definition_errors_several_errors_are_reported_together() -> None:
+def test_definition_check_reports_several_errors_together() -> None:
     first_stage = make_stage(
         "one",
         make_step("a", outputs=["x"]),
@@ -270,7 +272,7 @@ SPOILT: Mapping[str, Callable[[Recipe], Recipe]] = {
 @pytest.mark.parametrize("fault", SPOILT)
 @settings(max_examples=30)
 @given(data=st.data(), dag=dags(max_stages=3))
-def test_definition_errors_each_recipe_mistake_returns_matching_error(
+def test_definition_check_detects_every_kind_of_recipe_mistake(
     fault: str, data: st.DataObject, dag: Dag
 ) -> None:
     place = data.draw(st.integers(0, len(dag.stages) - 1))
@@ -296,11 +298,11 @@ def _with_ways(dag: Dag, *ways: tuple[str, str]) -> Dag:
 @pytest.mark.parametrize("fault", STAGES_SPOILT)
 @settings(max_examples=30)
 @given(dag=dags(max_stages=3, max_steps=2))
-def test_definition_errors_each_stage_mistake_returns_matching_error(fault: str, dag: Dag) -> None:
+def test_definition_check_detects_every_kind_of_stage_mistake(fault: str, dag: Dag) -> None:
     assert fault in {name for name, _ in faults_in(STAGES_SPOILT[fault](dag))}
 
 
-def test_definition_errors_ten_thousand_steps_returns_empty() -> None:
+def test_definition_check_accepts_ten_thousand_steps() -> None:
     keys = [f"s{number}" for number in range(10_000)]
     steps = [make_step(key, inputs=["s0"] if key != "s0" else None, number=1) for key in keys]
     edges = [*make_chain(*keys), *zip(keys, keys[7:], strict=False)]

@@ -44,7 +44,7 @@ def refused(text: str) -> tuple[object, object]:
     return refusal.value.details["fault"], refusal.value.details["at"]
 
 
-def test_parse_definition_handwritten_yaml_is_read() -> None:
+def test_definition_parser_reads_handwritten_yaml() -> None:
     (stage,) = read_definition(parse_definition(RIVERS)).stages
     (step,) = stage.recipe.steps
     assert (step.key, step.parallel_group, step.skip) == ("look", 2, False)
@@ -53,7 +53,7 @@ def test_parse_definition_handwritten_yaml_is_read() -> None:
 
 
 @given(dag=dags(max_stages=2, max_steps=4))
-def test_parse_definition_json_and_yaml_give_same_value(dag: Dag) -> None:
+def test_definition_parser_reads_the_same_value_from_json_and_yaml(dag: Dag) -> None:
     written = write_definition(dag)
     assert parse_definition(json.dumps(written)) == written
     assert parse_definition(yaml.safe_dump(written)) == written
@@ -83,11 +83,11 @@ def test_parse_definition_json_and_yaml_give_same_value(dag: Dag) -> None:
     ],
     ids=lambda value: repr(value)[:20],
 )
-def test_parse_definition_text_returns_expected_value(text: str, value: object) -> None:
+def test_definition_parser_resolves_special_json_and_yaml_values(text: str, value: object) -> None:
     assert parse_definition(text) == value
 
 
-def test_parse_definition_yaml_alias_is_replaced_by_anchor_value() -> None:
+def test_definition_parser_replaces_yaml_alias_with_the_aliased_value() -> None:
     text = "one: &x {a: [1]}\ntwo: *x\nthree: [*x, *x]\n"
     assert parse_definition(text) == {
         "one": {"a": [1]},
@@ -129,13 +129,13 @@ def test_parse_definition_yaml_alias_is_replaced_by_anchor_value() -> None:
     ],
     ids=lambda value: repr(value)[:20],
 )
-def test_parse_definition_invalid_text_is_refused_with_line_and_column(
+def test_definition_parser_refuses_invalid_text_with_line_and_column(
     text: str, fault: str, at: str
 ) -> None:
     assert refused(text) == (fault, at)
 
 
-def test_parse_definition_at_max_depth_is_accepted() -> None:
+def test_definition_parser_accepts_nesting_up_to_the_maximum_depth() -> None:
     deep = "[" * MAX_DEPTH + "]" * MAX_DEPTH
     assert json.dumps(parse_definition(deep)) == deep
     assert json.dumps(parse_definition(f"# not JSON\n{deep}")) == deep
@@ -151,13 +151,13 @@ JSON = st.recursive(
 
 
 @given(value=JSON)
-def test_parse_definition_any_json_returns_same_value(value: object) -> None:
+def test_definition_parser_returns_any_json_value_unchanged(value: object) -> None:
     assert parse_definition(json.dumps([value])) == [value]
     assert parse_definition(json.dumps([value], ensure_ascii=False)) == [value]
 
 
 @given(value=JSON)
-def test_parse_definition_any_json_as_yaml_returns_same_value(value: object) -> None:
+def test_definition_parser_returns_any_json_value_unchanged_from_yaml(value: object) -> None:
     assert parse_definition(yaml.safe_dump([value])) == [value]
 
 
@@ -168,7 +168,7 @@ PIECES = st.sampled_from(
 
 @settings(max_examples=300)
 @given(text=st.lists(PIECES, max_size=25).map("".join) | st.text())
-def test_parse_definition_any_text_raises_only_bad_recipe(text: str) -> None:
+def test_definition_parser_raises_only_bad_recipe_for_any_text(text: str) -> None:
     try:
         parse_definition(text)
     except BadRecipe as refusal:

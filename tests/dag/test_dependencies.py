@@ -29,7 +29,7 @@ READER = make_step("reader", inputs=["x"])
 
 
 @decision("B15")
-def test_hidden_dependencies_indirect_path_is_sufficient() -> None:
+def test_indirect_path_from_producer_is_no_hidden_dependency() -> None:
     assert hidden(READER, make_step("m"), MAKER, edges=make_chain("maker", "m", "reader")) == []
 
 
@@ -44,23 +44,23 @@ def test_hidden_dependency_error_names_producer_and_missing_edge() -> None:
     )
 
 
-def test_hidden_dependency_step_requiring_only_own_output_is_reported() -> None:
+def test_step_that_alone_produces_its_required_input_is_refused() -> None:
     step = make_step("a", inputs=["x"], outputs=["x"])
     assert error_message(step) == "'a' needs 'x', which it alone makes"
 
 
-def test_hidden_dependencies_chain_updating_same_document_is_accepted() -> None:
+def test_chain_of_steps_that_update_a_document_has_no_hidden_dependency() -> None:
     steps = [make_step(key, inputs=["x"] if key > "a" else None, outputs=["x"]) for key in "abc"]
     assert hidden(*steps, edges=make_chain("a", "b", "c")) == []
 
 
-def test_hidden_dependencies_path_from_single_producer_is_sufficient() -> None:
+def test_path_from_any_single_producer_avoids_a_hidden_dependency() -> None:
     assert (
         hidden(MAKER, make_step("m", outputs=["x"]), READER, edges=make_chain("m", "reader")) == []
     )
 
 
-def test_hidden_dependencies_never_suggests_edge_that_creates_cycle() -> None:
+def test_hidden_dependency_error_never_suggests_an_edge_that_makes_a_cycle() -> None:
     late = make_chain("reader", "maker")
     assert error_message(MAKER, READER, edges=late) == (
         "'reader' needs 'x', which 'maker' makes, and that step waits for this one"
@@ -71,18 +71,18 @@ def test_hidden_dependencies_never_suggests_edge_that_creates_cycle() -> None:
     )
 
 
-def test_hidden_dependencies_checks_limited_number_of_producers() -> None:
+def test_hidden_dependency_check_tries_a_limited_number_of_producers() -> None:
     makers = [make_step(f"m{number}", outputs=["x"]) for number in range(MAX_PRODUCERS_CHECKED + 1)]
     late = [("reader", maker.key) for maker in makers[:-1]]
     assert error_message(READER, *makers, edges=late).endswith("that step waits for this one")
 
 
-def test_hidden_dependencies_optional_or_external_input_needs_no_path() -> None:
+def test_optional_and_external_inputs_are_no_hidden_dependencies() -> None:
     inputs = [make_input("x", required=False), make_input("x", "there"), make_input("y")]
     assert hidden(MAKER, make_step("reader", inputs=inputs)) == []
 
 
-def test_hidden_dependencies_input_with_own_stage_slug_is_checked() -> None:
+def test_hidden_dependency_check_includes_inputs_that_name_the_own_stage() -> None:
     (error,) = hidden(MAKER, make_step("reader", inputs=["y", make_input("x", "here")]))
     assert error.at == "recipe.steps[1].inputsRequired[1]"
 
@@ -112,7 +112,7 @@ def _expected(stage: Stage, graph: Graph, makers: Mapping[str, tuple[str, ...]])
 
 @decision("B15")
 @given(recipe=recipes(), data=st.data())
-def test_hidden_dependencies_reports_exactly_inputs_without_path(
+def test_hidden_dependency_check_reports_exactly_inputs_without_a_path(
     recipe: Recipe, data: st.DataObject
 ) -> None:
     edges = [edge for edge in recipe.edges if not data.draw(st.integers(0, 2))]

@@ -19,7 +19,7 @@ RENDER = RenderJob("j1", "thesis", "completed", "business_case", "alpha")
 RESOURCE = Resource("r1", "j1", None, None)
 
 
-def test_available_documents_completed_render_with_resource_is_available() -> None:
+def test_document_of_a_completed_render_job_is_available() -> None:
     document = AvailableDocument("business_case", "alpha", "r1")
     assert available_documents([RENDER], [RESOURCE]) == {"thesis": StageDocuments((document,), ())}
     assert document.as_json() == {
@@ -30,20 +30,20 @@ def test_available_documents_completed_render_with_resource_is_available() -> No
     }
 
 
-def test_available_documents_resource_fields_override_job_fields() -> None:
+def test_fields_of_a_document_take_precedence_over_fields_of_its_job() -> None:
     resource = RESOURCE._replace(document_key="feature_spec", model_id="beta")
     (document,) = available_documents([RENDER], [resource])["thesis"].documents
     assert document == AvailableDocument("feature_spec", "beta", "r1")
 
 
-def test_available_documents_render_job_without_document_warns_in_stage() -> None:
+def test_completed_render_job_without_a_document_causes_a_warning() -> None:
     documents = available_documents([RENDER], [])
     warning = "the RENDER job 'j1' is completed, but there is no document of it"
     assert documents == {"thesis": StageDocuments((), (warning,))}
 
 
 @pytest.mark.parametrize("job_id", [None, "j2"])
-def test_available_documents_document_without_known_job_returns_warning(job_id: str | None) -> None:
+def test_document_without_a_known_render_job_causes_a_warning(job_id: str | None) -> None:
     documents = available_documents([], [RESOURCE._replace(job_id=job_id)])
     warning = f"the rendered document 'r1' is of no RENDER job that is known ({job_id!r})"
     assert documents == {None: StageDocuments((), (warning,))}
@@ -52,13 +52,13 @@ def test_available_documents_document_without_known_job_returns_warning(job_id: 
 @pytest.mark.parametrize(
     "status", [*sorted(set(JobStatus) - {"completed", "superseded"}), "paused"]
 )
-def test_available_documents_job_not_completed_warns_in_stage(status: str) -> None:
+def test_document_of_an_uncompleted_render_job_causes_a_warning(status: str) -> None:
     documents = available_documents([RENDER._replace(status=status)], [RESOURCE])
     warning = "the rendered document 'r1' is of a RENDER job that is not completed ('j1')"
     assert documents == {"thesis": StageDocuments((), (warning,))}
 
 
-def test_available_documents_superseded_version_is_ignored() -> None:
+def test_superseded_version_of_a_document_is_not_available() -> None:
     renders = [RENDER._replace(id="old", status="superseded"), RENDER._replace(id="new")]
     resources = [Resource("v1", "old", None, None), Resource("v2", "new", None, None)]
     (document,) = available_documents(renders, resources)["thesis"].documents
@@ -66,17 +66,17 @@ def test_available_documents_superseded_version_is_ignored() -> None:
 
 
 @pytest.mark.parametrize("status", sorted(set(JobStatus) - {"completed"}))
-def test_available_documents_render_job_not_completed_is_ignored(status: str) -> None:
+def test_uncompleted_render_job_without_a_document_is_ignored(status: str) -> None:
     assert available_documents([RENDER._replace(status=status)], []) == {}
 
 
-def test_available_documents_job_without_stage_warns_and_omits_document() -> None:
+def test_document_of_a_job_without_a_stage_is_omitted_with_a_warning() -> None:
     documents = available_documents([RENDER._replace(stage=None)], [RESOURCE])
     warning = "the rendered document 'r1' is of a job that names no stage of this DAG ('j1')"
     assert documents == {None: StageDocuments((), (warning,))}
 
 
-def test_available_documents_missing_key_and_model_returns_warnings() -> None:
+def test_document_without_key_and_model_is_available_with_warnings() -> None:
     shelf = available_documents([RENDER._replace(document_key=None, model_id=None)], [RESOURCE])[
         "thesis"
     ]
@@ -87,7 +87,7 @@ def test_available_documents_missing_key_and_model_returns_warnings() -> None:
     )
 
 
-def test_available_documents_duplicate_job_id_prefers_completed_job() -> None:
+def test_document_is_available_if_any_of_two_equal_job_ids_is_completed() -> None:
     twins = [RENDER._replace(status="processing"), RENDER]
     assert available_documents(twins, [RESOURCE]) == available_documents(twins[::-1], [RESOURCE])
     assert available_documents(twins, [RESOURCE])["thesis"].documents
@@ -104,7 +104,7 @@ RESOURCES = st.lists(
 
 
 @given(RENDERS, RESOURCES, st.randoms(use_true_random=False))
-def test_available_documents_does_not_depend_on_row_order(
+def test_available_documents_do_not_depend_on_row_order(
     renders: list[RenderJob], resources: list[Resource], chance: Random
 ) -> None:
     before = available_documents(renders, resources)

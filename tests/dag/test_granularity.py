@@ -41,11 +41,11 @@ def test_granularity_table_has_row_for_every_strategy() -> None:
         (S.PER_SOURCE_GROUP, 5),
     ],
 )
-def test_unit_count_each_strategy_returns_expected_number(strategy: Strategy, count: int) -> None:
+def test_number_of_jobs_depends_on_the_granularity_strategy(strategy: Strategy, count: int) -> None:
     assert unit_count(strategy, ["a", "b", "c"], PRIOR) == count
 
 
-def test_granularity_table_descent_and_worker_agree_with_axes() -> None:
+def test_granularity_table_columns_agree_with_its_axes() -> None:
     for row in GRANULARITY.values():
         assert (row.descent is Descent.INHERITED) == (Axis.LINEAGE in row.axes)
         assert (row.worker is Worker.EACH) == (Axis.MODEL in row.axes)
@@ -61,7 +61,7 @@ def test_granularity_table_descent_and_worker_agree_with_axes() -> None:
         (make_plan_step("p", S.PER_MODEL), make_step("c", S.PER_SOURCE_DOCUMENT), False),
     ],
 )
-def test_fans_out_true_only_for_all_to_one_plan_with_per_document_child(
+def test_step_fans_out_only_as_plan_step_before_a_per_document_step(
     step: RecipeStep, child: RecipeStep, *, fans: bool
 ) -> None:
     run = make_stage_run(make_stage("s", step, child, edges=[("p", "c")]))
@@ -69,13 +69,13 @@ def test_fans_out_true_only_for_all_to_one_plan_with_per_document_child(
 
 
 @decision("B13")
-def test_fans_out_ignores_grandchildren() -> None:
+def test_step_does_not_fan_out_because_of_indirect_successors() -> None:
     steps = [make_plan_step("p"), make_step("c"), make_step("d", S.PER_SOURCE_DOCUMENT)]
     run = make_stage_run(make_stage("s", *steps, edges=[("p", "c"), ("c", "d")]))
     assert not fans_out(steps[0], run.graph)
 
 
-def test_lineage_owners_absent_author_is_replaced_by_models_in_turn() -> None:
+def test_documents_of_an_absent_author_go_to_current_models_in_turn() -> None:
     assert lineage_owners(["y", "z"], PRIOR) == {
         "l/0": "y",
         "l/1": "z",
@@ -86,7 +86,7 @@ def test_lineage_owners_absent_author_is_replaced_by_models_in_turn() -> None:
 
 
 @given(models(), models())
-def test_lineage_owners_assigns_every_lineage_to_current_model(
+def test_every_line_of_documents_is_assigned_to_a_current_model(
     now: list[str], before: list[str]
 ) -> None:
     prior = entry_origins(before)
@@ -97,6 +97,6 @@ def test_lineage_owners_assigns_every_lineage_to_current_model(
     assert stayed.items() <= owners.items()
 
 
-def test_lineage_owners_without_models_returns_no_model() -> None:
+def test_lines_of_documents_have_no_model_if_a_stage_has_no_models() -> None:
     assert first_of([]) == NO_MODEL
     assert set(lineage_owners([], PRIOR).values()) == {NO_MODEL}

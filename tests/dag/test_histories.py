@@ -26,7 +26,7 @@ HISTORIES = {
 @decision("B5", "B6")
 @settings(max_examples=25)
 @given(**HISTORIES)
-def test_report_any_history_completed_step_count_never_decreases(
+def test_number_of_completed_steps_in_reports_never_decreases(
     dag: Dag, chance: Random, *, closes: bool
 ) -> None:
     before: Report | None = None
@@ -38,7 +38,7 @@ def test_report_any_history_completed_step_count_never_decreases(
 
 @settings(max_examples=40)
 @given(**HISTORIES)
-def test_report_does_not_depend_on_row_order(dag: Dag, chance: Random, *, closes: bool) -> None:
+def test_run_report_does_not_depend_on_row_order(dag: Dag, chance: Random, *, closes: bool) -> None:
     snapshot = History(dag, chance, closes).played(MOMENTS)
     other = report_from_snapshot(shuffled(snapshot, chance))
     assert report_from_snapshot(snapshot) == other
@@ -47,7 +47,7 @@ def test_report_does_not_depend_on_row_order(dag: Dag, chance: Random, *, closes
 @decision("B3")
 @settings(max_examples=25)
 @given(dags(max_stages=3, max_steps=5), CHANCE)
-def test_report_stage_is_completed_exactly_when_every_step_is_closed(
+def test_report_shows_stage_completed_exactly_when_every_step_is_closed(
     dag: Dag, chance: Random
 ) -> None:
     history = History(dag, chance, closes=True)

@@ -55,7 +55,7 @@ def lineages(resolved_input: ResolvedInput) -> set[str]:
     return {document.lineage for document in resolved_input.documents}
 
 
-def test_resolve_inputs_document_without_producer_is_external() -> None:
+def test_input_without_a_producing_step_is_external() -> None:
     here = make_resolved_dag(
         make_step("x", S.ALL_TO_ONE, inputs=["brief", make_input("feedback", "elsewhere")])
     )
@@ -69,7 +69,7 @@ def test_resolve_inputs_document_without_producer_is_external() -> None:
     ]
 
 
-def test_resolve_inputs_required_document_absent_is_missing() -> None:
+def test_required_input_whose_document_is_absent_is_missing() -> None:
     here = make_resolved_dag(
         make_step("x", skip=True), make_step("y", inputs=["x"]), edges=[("x", "y")]
     )
@@ -78,14 +78,14 @@ def test_resolve_inputs_required_document_absent_is_missing() -> None:
     assert resolved_input.input.document_key == "x"
 
 
-def test_resolve_inputs_optional_document_absent_is_omitted() -> None:
+def test_optional_input_whose_document_is_absent_is_omitted() -> None:
     here = make_resolved_dag(
         make_step("x", skip=True), make_step("y", inputs=[make_input("x", required=False)])
     )
     assert here.inputs_of("s", here.units("s", "y")[0]) == ()
 
 
-def test_resolve_inputs_all_to_one_unit_gets_documents_of_all_models() -> None:
+def test_all_to_one_job_receives_documents_of_all_models() -> None:
     here = make_resolved_dag(
         make_step("x"), make_step("y", S.ALL_TO_ONE, inputs=["x"]), edges=[("x", "y")]
     )
@@ -93,14 +93,14 @@ def test_resolve_inputs_all_to_one_unit_gets_documents_of_all_models() -> None:
     assert authors(resolved_input) == MODELS
 
 
-def test_resolve_inputs_per_model_unit_gets_own_documents_of_same_stage() -> None:
+def test_per_model_job_receives_own_documents_of_the_same_stage() -> None:
     here = make_resolved_dag(make_step("x"), make_step("y", inputs=["x"]), edges=[("x", "y")])
     for unit in here.units("s", "y"):
         [resolved_input] = here.inputs_of("s", unit)
         assert authors(resolved_input) == [unit.model]
 
 
-def test_resolve_inputs_per_model_unit_gets_all_earlier_stage_documents() -> None:
+def test_per_model_job_receives_all_documents_of_an_earlier_stage() -> None:
     here = ResolvedDag(
         make_dag(
             make_stage("one", make_step("x")),
@@ -112,7 +112,7 @@ def test_resolve_inputs_per_model_unit_gets_all_earlier_stage_documents() -> Non
         assert authors(resolved_input) == MODELS
 
 
-def test_resolve_inputs_model_without_own_documents_gets_all_documents() -> None:
+def test_per_model_job_without_own_documents_receives_all_documents() -> None:
     here = make_resolved_dag(
         make_step("x", S.ALL_TO_ONE), make_step("y", inputs=["x"]), edges=[("x", "y")]
     )
@@ -122,7 +122,7 @@ def test_resolve_inputs_model_without_own_documents_gets_all_documents() -> None
 
 
 @decision("B12")
-def test_resolve_inputs_per_document_unit_gets_only_source_document() -> None:
+def test_per_document_job_receives_only_its_source_document() -> None:
     steps = [make_plan_step("p"), make_step("c", S.PER_SOURCE_DOCUMENT, inputs=["p"])]
     here = make_resolved_dag(*steps, edges=[("p", "c")])
     for unit in here.units("s", "c"):
@@ -133,7 +133,7 @@ def test_resolve_inputs_per_document_unit_gets_only_source_document() -> None:
 
 
 @decision("B12")
-def test_resolve_inputs_primary_document_comes_from_predecessor_only() -> None:
+def test_first_input_of_a_per_document_job_comes_from_its_predecessor() -> None:
     maker = make_step("m", S.PER_SOURCE_GROUP, outputs=["text"])
     other = make_step("o", S.PER_SOURCE_GROUP, outputs=["text"])
     follower = make_step("f", S.PER_SOURCE_DOCUMENT, inputs=["text", "text"])
@@ -144,7 +144,7 @@ def test_resolve_inputs_primary_document_comes_from_predecessor_only() -> None:
         assert {doc.step_key for doc in second.documents} == {"m", "o"}
 
 
-def test_resolve_inputs_each_unit_after_pairwise_step_gets_own_document() -> None:
+def test_each_per_document_job_after_a_pairwise_step_gets_own_document() -> None:
     steps = [
         make_step("x", S.PAIRWISE_BY_ORIGIN),
         make_step("y", S.PER_SOURCE_DOCUMENT, inputs=["x"]),
@@ -154,7 +154,7 @@ def test_resolve_inputs_each_unit_after_pairwise_step_gets_own_document() -> Non
     assert [documents for (documents,) in documents_per_unit] == here.documents[:8]
 
 
-def test_resolve_inputs_undeclared_inputs_are_outputs_of_predecessors() -> None:
+def test_step_without_declared_inputs_receives_outputs_of_predecessors() -> None:
     steps = [make_step("x", outputs=["one", "two"]), make_step("y"), make_step("z", S.ALL_TO_ONE)]
     here = make_resolved_dag(*steps, edges=[("x", "z"), ("y", "z")])
     [unit] = here.units("s", "z")
@@ -166,7 +166,7 @@ def test_resolve_inputs_undeclared_inputs_are_outputs_of_predecessors() -> None:
     assert here.inputs_of("s", here.units("s", "x")[0]) == ()
 
 
-def test_resolve_inputs_per_document_step_without_inputs_gets_source_only() -> None:
+def test_per_document_job_without_declared_inputs_receives_its_source_only() -> None:
     source = make_step("x", S.PER_SOURCE_DOCUMENT_BY_LINEAGE, outputs=["one", "two"])
     here = make_resolved_dag(
         source, make_step("y", S.PER_SOURCE_DOCUMENT), edges=make_chain("x", "y")
@@ -178,7 +178,7 @@ def test_resolve_inputs_per_document_step_without_inputs_gets_source_only() -> N
         ]
 
 
-def test_resolve_inputs_dialectic_review_and_merge_get_matching_documents() -> None:
+def test_dialectic_review_and_merge_jobs_receive_own_line_of_documents() -> None:
     here = ResolvedDag(dialectic())
     for unit in here.units("review", "critique"):
         header, *proposals = here.inputs_of("review", unit)
@@ -202,7 +202,7 @@ def all_inputs(
 
 
 @given(runs())
-def test_resolve_inputs_any_run_documents_match_input_stage_and_key(
+def test_resolved_documents_have_the_stage_and_key_of_their_input(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     here = ResolvedDag(*drawn)
@@ -214,7 +214,7 @@ def test_resolve_inputs_any_run_documents_match_input_stage_and_key(
 
 @decision("B12")
 @given(runs())
-def test_resolve_inputs_unit_with_source_gets_exactly_that_document(
+def test_job_with_a_source_document_receives_exactly_that_document(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     here = ResolvedDag(*drawn)
@@ -229,7 +229,7 @@ def test_resolve_inputs_unit_with_source_gets_exactly_that_document(
 
 
 @given(runs())
-def test_resolve_inputs_existing_document_is_never_reported_missing(
+def test_input_whose_document_exists_is_never_reported_as_missing(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     here = ResolvedDag(*drawn)
@@ -242,7 +242,7 @@ def test_resolve_inputs_existing_document_is_never_reported_missing(
             ) not in there
 
 
-def test_resolve_inputs_excludes_documents_of_steps_without_path() -> None:
+def test_input_excludes_documents_of_steps_without_a_path_to_the_reader() -> None:
     here = make_resolved_dag(
         make_step("maker", outputs=["notes"]),
         make_step("beside", outputs=["notes"]),

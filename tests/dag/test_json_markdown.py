@@ -44,36 +44,38 @@ def lines(*texts: str) -> str:
         ([["a"], "b"], lines("## 1.", "", "- a", "", "## 2.", "", "b")),
     ],
 )
-def test_json_to_markdown_returns_expected_text(value: Json, told: str) -> None:
+def test_json_values_are_written_as_markdown_lists_headings_and_tables(
+    value: Json, told: str
+) -> None:
     assert json_to_markdown(value) == told
 
 
-def test_json_to_markdown_headings_start_at_given_level_and_stop_at_six() -> None:
+def test_headings_in_markdown_of_json_start_at_requested_level_up_to_six() -> None:
     nested: Json = {"a": {"b": {"c": ["d"]}}}
     assert json_to_markdown(nested, 5) == lines(
         "##### A", "", "###### B", "", "###### C", "", "- d"
     )
 
 
-def test_json_to_markdown_long_text_gets_own_heading() -> None:
+def test_long_text_in_json_gets_its_own_markdown_heading() -> None:
     assert json_to_markdown({"a": "x" * MAX_INLINE_LENGTH}).startswith("- **A:**")
     assert json_to_markdown({"a": "x" * (MAX_INLINE_LENGTH + 1)}).startswith("## A\n")
 
 
-def test_json_to_markdown_object_with_too_many_keys_becomes_list() -> None:
+def test_list_of_objects_with_too_many_keys_is_not_written_as_a_table() -> None:
     wide = {f"k{n}": n for n in range(MAX_TABLE_COLUMNS)}
     assert json_to_markdown([wide]).startswith("| K0 |")
     assert json_to_markdown([{**wide, "more": 1}]).startswith("## 1.")
 
 
-def test_json_to_markdown_too_deep_value_is_shown_as_json() -> None:
+def test_too_deeply_nested_json_is_shown_as_json_code_in_markdown() -> None:
     deep: Json = {"end": ["here"]}
     for _ in range(MAX_DEPTH):
         deep = {"in": deep}
     assert json_to_markdown(deep).endswith('###### End\n\n```json\n[\n  "here"\n]\n```')
 
 
-def test_json_to_markdown_too_long_value_is_truncated_with_note() -> None:
+def test_too_long_json_is_truncated_with_a_note_in_markdown() -> None:
     text = json_to_markdown({f"k{n}": "word\n" * 50_000 for n in range(9)})
     assert len(text) < MAX_CHARACTERS + 100
     assert text.endswith("*The rest is left out: it is too long.*")
@@ -92,16 +94,16 @@ def test_json_to_markdown_too_long_value_is_truncated_with_note() -> None:
         ("__", "—"),
     ],
 )
-def test_label_formats_key_as_words(key: str, told: str) -> None:
+def test_label_shows_a_json_key_as_separate_words(key: str, told: str) -> None:
     assert label(key) == told
 
 
-def test_code_block_fence_is_longer_than_any_fence_in_text() -> None:
+def test_markdown_code_fence_is_longer_than_any_fence_in_the_text() -> None:
     assert code_block("a") == "```\na\n```"
     assert code_block("````\nb") == "`````\n````\nb\n`````"
 
 
-def test_as_json_number_too_large_returns_placeholder() -> None:
+def test_json_text_of_a_too_large_number_is_a_placeholder() -> None:
     assert as_json([10**5000]) == "a number too large to be written"
 
 
@@ -114,6 +116,6 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_json_to_markdown_is_deterministic(value: Json) -> None:
+def test_markdown_of_json_is_identical_when_computed_twice(value: Json) -> None:
     again = json.loads(json.dumps(value))
     assert json_to_markdown(value) == json_to_markdown(again)

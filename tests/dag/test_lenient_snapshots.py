@@ -24,7 +24,7 @@ def make_definition() -> Body:
 
 @settings(max_examples=50)
 @given(dags())
-def test_read_leniently_valid_definition_is_unchanged_without_warnings(dag: Dag) -> None:
+def test_lenient_reader_reads_a_valid_definition_without_warnings(dag: Dag) -> None:
     result = read_leniently(write_definition(dag))
     assert result.structure.dag == dag
     assert result.structure.graphs == graphs_of(dag)
@@ -33,7 +33,7 @@ def test_read_leniently_valid_definition_is_unchanged_without_warnings(dag: Dag)
 
 
 @decision("B16")
-def test_read_leniently_stage_with_cycle_is_excluded_and_others_are_valid() -> None:
+def test_lenient_reader_excludes_only_the_stage_with_a_cycle() -> None:
     definition = make_definition()
     definition["stages"][0]["recipe"]["edges"].append(["write", "plan"])
     result = read_leniently(definition)
@@ -59,7 +59,7 @@ def test_read_leniently_stage_with_cycle_is_excluded_and_others_are_valid() -> N
     ],
     ids=["strategy", "type", "hidden dependency", "stage", "template"],
 )
-def test_read_leniently_invalid_step_property_still_returns_step_order(
+def test_lenient_reader_returns_step_order_despite_invalid_step_property(
     spoil: Body, warning: str
 ) -> None:
     definition = make_definition()
@@ -86,7 +86,7 @@ def test_read_leniently_invalid_step_property_still_returns_step_order(
     ],
     ids=str,
 )
-def test_read_leniently_stage_without_valid_steps_or_edges_has_no_graph(recipe: object) -> None:
+def test_lenient_reader_returns_no_graph_for_a_stage_without_valid_recipe(recipe: object) -> None:
     definition = make_definition()
     definition["stages"][1]["recipe"] = recipe
     result = read_leniently(definition)
@@ -94,7 +94,7 @@ def test_read_leniently_stage_without_valid_steps_or_edges_has_no_graph(recipe: 
     assert result.warnings["antithesis"]
 
 
-def test_read_leniently_minimal_steps_returns_order_and_skip_flag() -> None:
+def test_lenient_reader_returns_order_and_skip_flag_of_minimal_steps() -> None:
     definition = make_definition()
     definition["stages"][1]["recipe"] = {
         "steps": [
@@ -108,7 +108,7 @@ def test_read_leniently_minimal_steps_returns_order_and_skip_flag() -> None:
 
 
 @pytest.mark.parametrize("slug", [None, "", 7, "thesis"])
-def test_read_leniently_stage_without_unique_slug_is_named_by_position(slug: object) -> None:
+def test_lenient_reader_names_a_stage_without_unique_slug_by_position(slug: object) -> None:
     definition = make_definition()
     definition["stages"][1]["slug"] = slug
     del definition["transitions"]
@@ -132,7 +132,7 @@ def test_read_leniently_stage_without_unique_slug_is_named_by_position(slug: obj
     ],
     ids=str,
 )
-def test_read_leniently_invalid_transitions_returns_no_valid_stage(
+def test_lenient_reader_marks_all_stages_invalid_if_transitions_are_wrong(
     ways: list[object],
 ) -> None:
     result = read_leniently({**make_definition(), "transitions": ways})
@@ -142,7 +142,7 @@ def test_read_leniently_invalid_transitions_returns_no_valid_stage(
     assert result.warnings[None]
 
 
-def test_read_leniently_cross_stage_error_is_reported_as_warning() -> None:
+def test_lenient_reader_reports_an_error_between_stages_as_a_warning() -> None:
     definition = make_definition()
     later = [{"documentKey": "synthesis-work", "stage": "synthesis"}]
     definition["stages"][0]["recipe"]["steps"][0]["inputsRequired"] = later
@@ -152,7 +152,7 @@ def test_read_leniently_cross_stage_error_is_reported_as_warning() -> None:
     assert warning.startswith("stages[0].recipe.steps[0].inputsRequired[0].stage: no transitions")
 
 
-def test_read_leniently_missing_dag_slug_warns_and_stages_stay_valid() -> None:
+def test_lenient_reader_accepts_stages_of_a_dag_without_slug() -> None:
     definition = make_definition()
     del definition["slug"]
     result = read_leniently(definition)
@@ -160,7 +160,7 @@ def test_read_leniently_missing_dag_slug_warns_and_stages_stay_valid() -> None:
     assert result.warnings[None] == ["definition: 'slug' is missing"]
 
 
-def test_read_leniently_more_stages_than_limit_builds_every_graph() -> None:
+def test_lenient_reader_builds_every_graph_of_more_stages_than_allowed() -> None:
     many = [{**make_definition()["stages"][0], "slug": f"s{n}"} for n in range(60)]
     result = read_leniently({"slug": "many", "stages": many})
     assert len(result.structure.graphs) == 60

@@ -14,7 +14,7 @@ NAMES = st.sampled_from("abcd")
 MADE = st.lists(st.builds(ProducedDocument, NAMES, st.sampled_from(["l/1", "l/2", "l/3"])))
 
 
-def test_entry_origins_creates_one_lineage_per_model() -> None:
+def test_first_stage_starts_a_line_of_documents_for_each_distinct_model() -> None:
     assert entry_origins(["b", "a", "b"]) == Origins(
         lineages=("entry/b", "entry/a"),
         authors=("b", "a"),
@@ -22,7 +22,7 @@ def test_entry_origins_creates_one_lineage_per_model() -> None:
     )
 
 
-def test_origins_of_lineage_with_two_authors_stores_first_author() -> None:
+def test_first_author_of_a_line_of_documents_is_recorded() -> None:
     left = origins_of(
         [ProducedDocument("a", "x"), ProducedDocument("b", "x"), ProducedDocument("b", "y")]
     )
@@ -31,12 +31,12 @@ def test_origins_of_lineage_with_two_authors_stores_first_author() -> None:
     assert left.first_author == {"x": "a", "y": "b"}
 
 
-def test_distinct_keeps_order_of_first_occurrence() -> None:
+def test_distinct_returns_values_in_order_of_first_occurrence() -> None:
     assert distinct(["c", "a", "c", "b", "a"]) == ("c", "a", "b")
 
 
 @given(st.lists(MADE))
-def test_merge_origins_equals_origins_of_concatenated_documents(
+def test_merged_document_origins_equal_origins_of_all_documents_together(
     parts: list[list[ProducedDocument]],
 ) -> None:
     together = merge_origins(map(origins_of, parts))
@@ -45,10 +45,12 @@ def test_merge_origins_equals_origins_of_concatenated_documents(
 
 
 @given(MADE)
-def test_merge_origins_identical_origins_returns_same_origins(made: list[ProducedDocument]) -> None:
+def test_merging_document_origins_with_themselves_changes_nothing(
+    made: list[ProducedDocument],
+) -> None:
     origins = origins_of(made)
     assert merge_origins([origins, origins]) == origins
 
 
-def test_merge_origins_empty_list_returns_empty() -> None:
+def test_merging_no_document_origins_returns_empty_origins() -> None:
     assert merge_origins([]) == Origins(lineages=(), authors=(), first_author={})

@@ -41,18 +41,18 @@ def standings(**evidence: Evidence) -> list[ProgressStatus]:
     return [statuses[key] for key in ("first", "second", "third", "last")]
 
 
-def test_overlay_without_evidence_marks_all_steps_not_started() -> None:
+def test_steps_without_jobs_are_shown_as_not_started() -> None:
     assert set(overlay(ROW, {}).values()) == {S.NOT_STARTED}
 
 
 @decision("B1")
-def test_overlay_step_with_all_jobs_done_is_completed_before_successors() -> None:
+def test_step_with_all_jobs_done_is_completed_before_successors_start() -> None:
     assert standings(first=DONE) == [S.COMPLETED, S.NOT_STARTED, S.NOT_STARTED, S.NOT_STARTED]
 
 
 @decision("B1")
 @pytest.mark.parametrize("later", [CLOSED, DONE, RUNNING, FAILED])
-def test_overlay_closed_step_stays_completed_with_any_later_evidence(later: Evidence) -> None:
+def test_closed_step_stays_completed_when_its_jobs_disagree(later: Evidence) -> None:
     assert standings(first=replace(later, closed=True))[0] is S.COMPLETED
 
 
@@ -62,7 +62,7 @@ def test_overlay_closed_step_stays_completed_with_any_later_evidence(later: Evid
 @pytest.mark.parametrize("active", [0, 2])
 @pytest.mark.parametrize("done", [0, 3])
 @pytest.mark.parametrize("passed", [True, False])
-def test_overlay_several_matching_rules_first_rule_decides(
+def test_step_status_is_decided_by_the_first_matching_rule(
     *, closed: bool, failed: int, active: int, done: int, passed: bool
 ) -> None:
     own = Evidence(closed=closed, failed=failed, active=active, done=done)
@@ -78,7 +78,7 @@ def test_overlay_several_matching_rules_first_rule_decides(
 
 
 @decision("B3")
-def test_overlay_closed_or_done_leaf_step_is_completed() -> None:
+def test_last_step_is_completed_when_closed_or_all_jobs_are_done() -> None:
     assert overlay(ROW, {"last": CLOSED})["last"] is S.COMPLETED
     assert overlay(ROW, {"last": DONE})["last"] is S.COMPLETED
     assert overlay(ROW, {"last": CLOSED})["side"] is S.NOT_STARTED
@@ -86,17 +86,17 @@ def test_overlay_closed_or_done_leaf_step_is_completed() -> None:
 
 @decision("B4")
 @pytest.mark.parametrize("reached", [CLOSED, DONE, RUNNING, FAILED])
-def test_overlay_step_with_work_on_any_descendant_is_completed(reached: Evidence) -> None:
+def test_step_is_completed_when_an_indirect_successor_has_begun(reached: Evidence) -> None:
     assert standings(last=reached)[:3] == [S.COMPLETED] * 3
     assert overlay(ROW, {"last": reached})["side"] is S.NOT_STARTED
 
 
-def test_overlay_step_with_started_successor_is_completed() -> None:
+def test_step_is_completed_when_a_direct_successor_has_started() -> None:
     statuses = overlay(ROW, {"side": RUNNING})
     assert (statuses["second"], statuses["third"]) == (S.COMPLETED, S.NOT_STARTED)
 
 
-def test_overlay_skipped_step_is_completed_after_all_predecessors() -> None:
+def test_skipped_step_is_completed_after_all_predecessors_are_completed() -> None:
     steps = [
         make_step("a"),
         make_step("b"),
@@ -111,18 +111,20 @@ def test_overlay_skipped_step_is_completed_after_all_predecessors() -> None:
     assert (both["skipped"], both["next"]) == (S.COMPLETED, S.COMPLETED)
 
 
-def test_overlay_skipped_root_step_is_completed() -> None:
+def test_skipped_first_step_is_completed_at_once() -> None:
     assert overlay(graph_of(make_recipe(make_step("a", skip=True))), {}) == {"a": S.COMPLETED}
 
 
-def test_overlay_skipped_step_with_jobs_gets_status_of_jobs() -> None:
+def test_skipped_step_that_has_jobs_gets_the_status_of_the_jobs() -> None:
     graph = graph_of(make_recipe(make_step("a", skip=True)))
     assert overlay(graph, {"a": FAILED}) == {"a": S.FAILED}
     assert overlay(graph, {"a": RUNNING}) == {"a": S.IN_PROGRESS}
 
 
 @given(recipes(), st.data())
-def test_overlay_any_graph_matches_reference_rules(recipe: Recipe, data: st.DataObject) -> None:
+def test_step_statuses_of_any_graph_equal_those_of_reference_rules(
+    recipe: Recipe, data: st.DataObject
+) -> None:
     graph = graph_of(recipe)
     evidence = data.draw(any_evidence(graph))
     by_rules = {key: by_the_rules(graph, evidence, key) for key in graph.order}
@@ -160,7 +162,7 @@ def behind(graph: Graph, key: str) -> set[str]:
 
 
 @decision("B8")
-def test_stage_status_with_failed_step_is_failed_despite_running_steps() -> None:
+def test_stage_with_a_failed_step_is_failed_despite_running_steps() -> None:
     assert stage_status([S.COMPLETED, S.FAILED, S.IN_PROGRESS]) is S.FAILED
 
 
@@ -194,7 +196,7 @@ def test_every_job_status_but_superseded_is_done_active_or_failed() -> None:
     assert {status for status, count in COUNTS.items() if sum(count) != 1} == {"superseded"}
 
 
-def test_evidence_of_counts_jobs_by_step() -> None:
+def test_jobs_are_counted_by_step_and_status() -> None:
     jobs = [work("completed"), work("completed"), work("waiting"), work("failed", "second")]
     evidence_by_step, warnings = evidence_of(jobs, closed=["second", "third"])
     assert evidence_by_step == {
@@ -210,14 +212,16 @@ def test_evidence_of_counts_jobs_by_step() -> None:
     [work("superseded"), work("pending", None), work("pending", kind=JobType.RENDER)],
     ids=["superseded", "without a step", "RENDER"],
 )
-def test_evidence_of_ignores_superseded_stepless_and_render_jobs(job: JobEvidence) -> None:
+def test_superseded_jobs_render_jobs_and_jobs_without_step_are_not_counted(
+    job: JobEvidence,
+) -> None:
     evidence_by_step, warnings = evidence_of([job])
     assert not any(evidence.is_reached for evidence in evidence_by_step.values())
     assert warnings == []
 
 
 @decision("B16")
-def test_evidence_of_unknown_job_status_is_unfinished_and_warns_once() -> None:
+def test_jobs_with_unknown_status_count_as_unfinished_with_a_warning() -> None:
     evidence_by_step, warnings = evidence_of([work("paused"), work("paused"), work("completed")])
     assert evidence_by_step == {"first": Evidence(done=1, active=2)}
     assert warnings == [
@@ -226,7 +230,7 @@ def test_evidence_of_unknown_job_status_is_unfinished_and_warns_once() -> None:
 
 
 @decision("B5")
-def test_overlay_step_with_pending_continuation_stays_in_progress() -> None:
+def test_step_with_a_pending_continuation_job_stays_in_progress() -> None:
     before, _ = evidence_of([work("processing")])
     after, _ = evidence_of([work("completed"), work("pending")])
     assert overlay(ROW, before)["first"] is overlay(ROW, after)["first"] is S.IN_PROGRESS

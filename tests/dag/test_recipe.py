@@ -23,7 +23,7 @@ def fault_of(recipe: Recipe) -> tuple[object, object]:
     return refusal.value.details["fault"], refusal.value.details["at"]
 
 
-def test_graph_of_returns_order_roots_leaves_and_neighbors() -> None:
+def test_recipe_graph_has_order_roots_leaves_and_neighbors() -> None:
     graph = graph_of(DIAMOND)
     assert graph.order == ("a", "b", "c", "d")
     assert (graph.roots, graph.leaves) == (("a",), ("d",))
@@ -32,14 +32,14 @@ def test_graph_of_returns_order_roots_leaves_and_neighbors() -> None:
     assert graph.steps["b"] is DIAMOND.steps[1]
 
 
-def test_graph_of_unordered_steps_are_sorted_by_number_then_position() -> None:
+def test_independent_steps_of_a_recipe_are_ordered_by_number_and_position() -> None:
     recipe = make_recipe(
         make_step("z", number=2), make_step("y", number=1), make_step("x", number=2)
     )
     assert graph_of(recipe).order == ("y", "z", "x")
 
 
-def test_graph_order_edge_takes_precedence_over_step_number() -> None:
+def test_edge_takes_precedence_over_step_number_in_step_order() -> None:
     recipe = make_recipe(
         make_step("last", number=1), make_step("first", number=9), edges=[("first", "last")]
     )
@@ -51,23 +51,23 @@ def test_a_recipe_without_steps_is_refused() -> None:
     assert fault_of(make_recipe()) == ("no_steps", "recipe.steps")
 
 
-def test_graph_of_duplicate_step_key_is_refused() -> None:
+def test_recipe_with_a_duplicate_step_key_is_refused() -> None:
     recipe = make_recipe(make_step("a"), make_step("b"), make_step("a"))
     assert fault_of(recipe) == ("duplicate_key", "recipe.steps[2].stepKey")
 
 
 @pytest.mark.parametrize("edge", [("a", "x"), ("x", "a")])
-def test_graph_of_edge_with_unknown_step_is_refused(edge: tuple[str, str]) -> None:
+def test_recipe_with_an_edge_to_an_unknown_step_is_refused(edge: tuple[str, str]) -> None:
     recipe = make_recipe(make_step("a"), make_step("b"), edges=[("a", "b"), edge])
     assert fault_of(recipe) == ("dangling_edge", "recipe.edges[1]")
 
 
-def test_graph_of_duplicate_edge_is_refused() -> None:
+def test_recipe_with_a_duplicate_edge_is_refused() -> None:
     recipe = make_recipe(make_step("a"), make_step("b"), edges=[("a", "b"), ("a", "b")])
     assert fault_of(recipe) == ("duplicate_edge", "recipe.edges[1]")
 
 
-def test_graph_self_edge_is_cycle() -> None:
+def test_edge_from_a_step_to_itself_is_refused_as_a_cycle() -> None:
     assert fault_of(make_recipe(make_step("a"), edges=[("a", "a")])) == ("cycle", "recipe.edges")
 
 
@@ -78,13 +78,13 @@ def test_cycle_error_names_only_steps_of_cycle() -> None:
     assert errors[0].message == "the steps wait for each other: b → c → d → b"
 
 
-def test_find_cycle_long_cycle_is_truncated() -> None:
+def test_cycle_error_shortens_a_long_cycle() -> None:
     keys = [f"s{number}" for number in range(1000)]
     message = find_cycle({key: [keys[number - 1]] for number, key in enumerate(keys)}, keys)
     assert message.count("→") == MAX_CYCLE_SHOWN + 1
 
 
-def test_graph_or_errors_reports_every_error_together() -> None:
+def test_recipe_check_reports_all_errors_together() -> None:
     recipe = make_recipe(make_step("a"), make_step("a"), edges=[("a", "x"), ("a", "x"), ("y", "z")])
     errors = graph_or_errors(recipe, "here")
     assert isinstance(errors, list)
@@ -99,7 +99,7 @@ def test_graph_or_errors_reports_every_error_together() -> None:
 
 
 @given(recipe=recipes())
-def test_graph_of_any_recipe_orders_steps_after_dependencies(recipe: Recipe) -> None:
+def test_step_order_of_any_recipe_places_steps_after_their_dependencies(recipe: Recipe) -> None:
     graph = graph_of(recipe)
     place = {key: number for number, key in enumerate(graph.order)}
     assert sorted(place) == sorted(step.key for step in recipe.steps)
@@ -107,7 +107,7 @@ def test_graph_of_any_recipe_orders_steps_after_dependencies(recipe: Recipe) -> 
 
 
 @given(recipe=recipes())
-def test_graph_of_any_recipe_neighbors_roots_and_leaves_match_edges(recipe: Recipe) -> None:
+def test_neighbors_roots_and_leaves_of_any_graph_agree_with_its_edges(recipe: Recipe) -> None:
     graph = graph_of(recipe)
     assert {(s, key) for key, before in graph.predecessors.items() for s in before} == {
         *recipe.edges
@@ -125,7 +125,7 @@ def test_graph_order_does_not_depend_on_edge_order(recipe: Recipe, data: st.Data
 
 
 @given(recipe=recipes(), data=st.data())
-def test_graph_of_recipe_with_backward_edge_reports_cycle(
+def test_recipe_with_a_backward_edge_is_refused_as_a_cycle(
     recipe: Recipe, data: st.DataObject
 ) -> None:
     graph = graph_of(recipe)

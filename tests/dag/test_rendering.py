@@ -50,11 +50,11 @@ def page(text: str, template: str | None = None) -> Rendered:
         ("![](https://c.d/e.png)", f'<p><a href="https://c.d/e.png" {REL}>image</a></p>\n'),
     ],
 )
-def test_render_markdown_returns_expected_html(markdown: str, html: str) -> None:
+def test_markdown_is_rendered_as_html(markdown: str, html: str) -> None:
     assert page(markdown) == Rendered(markdown, html)
 
 
-def test_render_markdown_table_returns_html_table_without_style() -> None:
+def test_markdown_table_is_rendered_as_html_table_without_style() -> None:
     html = page("| a | b |\n| --- | ---: |\n| 1 | 2 |").html
     assert "<th>b</th>" in html
     assert "<td>2</td>" in html
@@ -78,7 +78,7 @@ def test_render_markdown_table_returns_html_table_without_style() -> None:
         "<javascript:alert(1)>",
     ],
 )
-def test_render_hostile_markdown_has_no_links_or_unsafe_html(text: str) -> None:
+def test_hostile_markdown_is_rendered_without_links_or_unsafe_html(text: str) -> None:
     html = page(text).html
     assert faults_of(html) == []
     assert "href" not in html
@@ -103,11 +103,13 @@ def test_render_hostile_markdown_has_no_links_or_unsafe_html(text: str) -> None:
         ("[1" + "0" * 5_000 + "]", "[1" + "0" * 5_000 + "]"),
     ],
 )
-def test_parse_content_parses_only_json_objects_and_lists(text: str, content: Json) -> None:
+def test_only_json_objects_and_lists_are_parsed_as_document_content(
+    text: str, content: Json
+) -> None:
     assert parse_content(text) == content
 
 
-def test_render_json_without_template_returns_headings_and_tables() -> None:
+def test_json_document_without_template_is_rendered_as_headings_and_tables() -> None:
     document = page('{"title": "T", "rows": [{"a": 1, "b": 2}, {"a": 3, "b": 4}]}')
     assert "<h2>Rows</h2>\n<table>" in document.html
     assert document == page('{"title": "T", "rows": [{"a": 1, "b": 2}, {"a": 3, "b": 4}]}', "")
@@ -116,20 +118,20 @@ def test_render_json_without_template_returns_headings_and_tables() -> None:
 # Templates
 
 
-def test_render_with_template_fills_in_content_and_document_fields() -> None:
+def test_document_template_inserts_content_and_document_fields() -> None:
     document = page('{"name": "Ann"}', "# {{ content.name }}\n\nby {{ document.model }}")
     assert document == Rendered("# Ann\n\nby model-1", "<h1>Ann</h1>\n<p>by model-1</p>\n")
 
 
 @pytest.mark.parametrize("template", ["{{ nonsense }}", "{% if", "{{ text.upper() }}"])
-def test_render_invalid_template_shows_raw_text(template: str) -> None:
+def test_document_with_an_invalid_template_is_shown_as_raw_text(template: str) -> None:
     document = page("a <b> *c*", template)
     assert "could not be rendered" in document.markdown
     assert document.markdown.endswith("```\na <b> *c*\n```")
     assert document.html.endswith("<pre><code>a &lt;b&gt; *c*</code></pre>\n")
 
 
-def test_render_template_over_budget_shows_raw_text() -> None:
+def test_document_whose_template_is_too_expensive_is_shown_as_raw_text() -> None:
     text = json.dumps(list(range(10_000)))
     template = "{% for a in content %}{% for b in content %}x{% endfor %}{% endfor %}"
     document = page(text, template)
@@ -137,7 +139,7 @@ def test_render_template_over_budget_shows_raw_text() -> None:
     assert text in document.html
 
 
-def test_render_json_nested_too_deeply_shows_raw_text() -> None:
+def test_too_deeply_nested_json_document_is_shown_as_raw_text() -> None:
     text = "[" * 200 + "]" * 200
     assert text in page(text).html
 
@@ -145,14 +147,14 @@ def test_render_json_nested_too_deeply_shows_raw_text() -> None:
 @pytest.mark.parametrize(
     "text", ["x" * (MAX_CHARACTERS + 1), "![" * (MAX_MARKUP_CHARACTERS // 2 + 1)]
 )
-def test_render_too_long_text_is_shown_as_plain_text(text: str) -> None:
+def test_too_long_document_is_shown_as_plain_text(text: str) -> None:
     document = page(text)
     assert document.markdown == text
     assert document.html.endswith(f"<pre><code>{text}</code></pre>\n")
     assert "too long to be laid out" in document.html
 
 
-def test_render_context_without_content_returns_error_text() -> None:
+def test_rendering_without_document_content_returns_an_error_text() -> None:
     assert "could not be rendered" in render(None, {}).html
 
 
@@ -163,7 +165,7 @@ class Impossible(dict[str, Json]):
         raise LookupError
 
 
-def test_render_content_that_raises_falls_back_to_plain_text() -> None:
+def test_document_whose_content_raises_an_error_is_shown_as_plain_text() -> None:
     document = render(
         None,
         {**SAMPLE_CONTEXTS[TemplateKind.DOCUMENT], "content": Impossible(a=1), "text": "as it is"},
@@ -225,7 +227,7 @@ VALUES = st.recursive(
 @example("\0\ud800<script>")
 @example('{"a": "\\ud800\\u0000"}')
 @example("<pre>\n\n\nx")
-def test_render_any_text_returns_safe_and_clean_page(text: str) -> None:
+def test_any_text_is_rendered_as_a_safe_html_page(text: str) -> None:
     document = page(text)
     assert faults_of(document.html) == []
     assert sanitize(document.html) == document.html
@@ -236,7 +238,9 @@ def test_render_any_text_returns_safe_and_clean_page(text: str) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(MARKDOWN, VALUES)
-def test_render_any_template_and_content_returns_safe_page(template: str, content: Json) -> None:
+def test_any_template_and_content_are_rendered_as_a_safe_html_page(
+    template: str, content: Json
+) -> None:
     laid_out = f"{template} {{{{ content }}}} <{{{{ content }}}}> [a]({{{{ content|join }}}})"
     context = {**SAMPLE_CONTEXTS[TemplateKind.DOCUMENT], "content": content}
     assert faults_of(render(laid_out, context).html) == []

@@ -65,7 +65,7 @@ def halfway() -> Report:
 
 
 @decision("B9")
-def test_report_worked_example_counts_3_of_13_steps_completed() -> None:
+def test_report_of_the_worked_example_shows_3_of_13_steps_completed() -> None:
     result = halfway()
     assert result["dagProgress"] == {"completedStages": 2, "totalStages": 5}
     stage = result["stages"][2]
@@ -75,7 +75,7 @@ def test_report_worked_example_counts_3_of_13_steps_completed() -> None:
 
 
 @decision("B9")
-def test_report_worked_example_steps_have_expected_statuses() -> None:
+def test_report_of_the_worked_example_shows_status_of_every_step() -> None:
     steps = {step["stepKey"]: str(step["status"]) for step in halfway()["stages"][2]["steps"] or ()}
     completed = {
         HEADER,
@@ -89,7 +89,7 @@ def test_report_worked_example_steps_have_expected_statuses() -> None:
 
 
 @decision("B14")
-def test_report_stage_not_started_has_zero_counts() -> None:
+def test_report_shows_zero_counts_for_a_stage_that_has_not_started() -> None:
     (*_, last) = halfway()["stages"]
     assert last == {
         "stageSlug": "paralysis",
@@ -104,7 +104,7 @@ def test_report_stage_not_started_has_zero_counts() -> None:
     }
 
 
-def test_report_has_documented_fields_in_order() -> None:
+def test_run_report_has_the_documented_fields_in_order() -> None:
     dag = make_dag(
         make_stage("thesis", make_step("write", outputs=[make_output("text", "# Text")]))
     )
@@ -152,7 +152,7 @@ def test_report_has_documented_fields_in_order() -> None:
 
 
 @decision("B8")
-def test_report_stage_with_failed_and_active_steps_is_failed() -> None:
+def test_report_shows_stage_with_failed_and_active_steps_as_failed() -> None:
     dag = make_dag(make_stage("thesis", make_step("a"), make_step("b")))
     steps = {"a": Evidence(failed=1), "b": Evidence(active=1)}
     (stage,) = make_report(dag, thesis=StageEvidence(models=MODELS, steps=steps))["stages"]
@@ -166,7 +166,7 @@ CHAIN = make_dag(make_stage("thesis"), make_stage("antithesis"), make_stage("syn
 
 
 @decision("B16")
-def test_report_stage_without_valid_graph_has_null_status_and_progress() -> None:
+def test_report_shows_null_status_and_progress_for_stage_without_graph() -> None:
     graphs = {slug: graph for slug, graph in graphs_of(CHAIN).items() if slug != "antithesis"}
     structure = Structure(dag=CHAIN, graphs=graphs, valid=frozenset(graphs))
     seen = {
@@ -189,7 +189,7 @@ def test_report_stage_without_valid_graph_has_null_status_and_progress() -> None
 
 
 @decision("B16")
-def test_report_model_count_uses_models_of_each_stage_run() -> None:
+def test_report_counts_the_models_of_each_stage_run() -> None:
     seen = {
         "thesis": StageEvidence(models=("alpha",)),
         "antithesis": StageEvidence(models=MODELS),
@@ -201,7 +201,7 @@ def test_report_model_count_uses_models_of_each_stage_run() -> None:
     assert result["stages"][2]["warnings"] == ["expected documents unknown: models are not set"]
 
 
-def test_report_stage_without_models_uses_models_of_earlier_stage() -> None:
+def test_report_uses_models_of_earlier_stage_for_stage_without_models() -> None:
     """Expected counts may depend on an earlier stage, for which there may be no evidence."""
     pairs = make_step("pairs", Strategy.PAIRWISE_BY_ORIGIN)
     dag = make_dag(make_stage("thesis"), make_stage("antithesis"), make_stage("synthesis", pairs))
@@ -209,13 +209,13 @@ def test_report_stage_without_models_uses_models_of_earlier_stage() -> None:
     assert make_report(dag, **seen)["stages"][2]["documentsExpected"] == 27
 
 
-def test_report_warnings_without_stage_are_sorted_and_unique_at_top_level() -> None:
+def test_report_lists_warnings_without_a_stage_once_and_sorted() -> None:
     result = report(valid_structure(CHAIN, graphs_of(CHAIN)), {}, {None: ["b", "a", "b"]})
     assert result["warnings"] == ["a", "b"]
     assert all(stage["warnings"] == [] for stage in result["stages"])
 
 
-def test_report_given_step_status_is_not_changed_by_later_steps() -> None:
+def test_report_leaves_known_step_status_unchanged_by_later_steps() -> None:
     """The evidence contains a plan's step statuses, so none is inferred from later steps."""
     standings = {"first": ProgressStatus.NOT_STARTED, "second": ProgressStatus.COMPLETED}
     dag = make_dag(make_stage("plan", *map(make_step, standings), edges=make_chain(*standings)))

@@ -63,7 +63,7 @@ def test_definition_schema_lists_every_strategy() -> None:
     assert named["step"]["properties"]["granularityStrategy"]["enum"] == [*Strategy]
 
 
-def test_published_schema_every_part_has_description() -> None:
+def test_every_part_of_the_definition_schema_has_a_description() -> None:
     named = SCHEMA["$defs"]
     assert isinstance(named, dict)
     for part in (SCHEMA, *named.values()):
@@ -91,16 +91,16 @@ def test_definition_schema_forbids_unknown_properties_in_every_object() -> None:
         (1e300, "must be between 0 and 1,000"),
     ],
 )
-def test_schema_check_invalid_number_reports_readable_message(value: object, message: str) -> None:
+def test_schema_check_explains_why_a_number_is_invalid(value: object, message: str) -> None:
     assert messages_of(NUMBERS(value)) == [f": {message}"]
 
 
 @pytest.mark.parametrize("value", [0, 1000, 7.0, None])
-def test_schema_check_number_within_bounds_is_accepted(value: object) -> None:
+def test_schema_check_accepts_numbers_within_the_bounds(value: object) -> None:
     assert not NUMBERS(value)
 
 
-def test_schema_check_object_reports_missing_invalid_unknown_properties() -> None:
+def test_schema_check_reports_missing_invalid_and_unknown_properties() -> None:
     value = {"LAST": 1, "last": "a long one", "kind": "lakes", "x" * 100: 1, 7: 1}
     assert messages_of(NAMES(value)) == [
         ": 'first' is missing",
@@ -112,7 +112,7 @@ def test_schema_check_object_reports_missing_invalid_unknown_properties() -> Non
     ]
 
 
-def test_schema_check_text_with_forbidden_characters_is_refused() -> None:
+def test_schema_check_refuses_text_with_forbidden_characters() -> None:
     assert messages_of(NAMES({"first": "a\n"})) == [
         ".first: holds a control character, which is not taken here"
     ]
@@ -135,7 +135,7 @@ def test_schema_check_reports_each_invalid_list_item() -> None:
     ]
 
 
-def test_schema_check_too_long_list_or_many_errors_stops_early() -> None:
+def test_schema_check_stops_early_on_a_too_long_list_or_many_errors() -> None:
     assert messages_of(LISTS([1] * 1001)) == [": must have at most 1,000, not 1,001"]
     assert len(LISTS([1] * 1000)) == MAX_ERRORS + 1
     assert len(NAMES({"first": "a", **{f"x{n}": n for n in range(1000)}})) == MAX_ERRORS
@@ -161,7 +161,7 @@ def test_schema_check_agrees_with_jsonschema_library(value: object) -> None:
 
 
 @given(data=st.data(), dag=dags(max_stages=2, max_steps=3), value=NEAR | JSON)
-def test_schema_check_changed_definition_agrees_with_library(
+def test_schema_check_agrees_with_library_on_changed_definitions(
     data: st.DataObject, dag: Dag, value: object
 ) -> None:
     changed = deepcopy(write_definition(dag))
@@ -179,7 +179,7 @@ def test_schema_check_changed_definition_agrees_with_library(
 
 
 @given(dag=dags(max_stages=2, max_steps=3), name=st.text())
-def test_schema_check_unknown_property_is_error_only_if_strict(dag: Dag, name: str) -> None:
+def test_schema_check_reports_unknown_properties_only_if_strict(dag: Dag, name: str) -> None:
     written = write_definition(dag)
     changed = {f"?{name}": 1, **written}
     assert len(STRICT(changed)) == 1

@@ -53,7 +53,7 @@ def test_report_from_regular_snapshot_has_no_warnings() -> None:
     assert statuses(report["stages"][0]) == ["completed", "not_started"]
 
 
-def test_snapshot_closed_steps_are_completed_without_jobs() -> None:
+def test_closed_steps_in_a_snapshot_are_completed_without_jobs() -> None:
     runs = [{"stageSlug": "thesis", "models": MODELS, "closed": ["plan", "write"]}]
     assert thesis(stageRuns=runs)["status"] == "completed"
 
@@ -72,12 +72,12 @@ def test_report_from_snapshot_lists_steps_only_of_stage_with_run_or_job() -> Non
         assert (stage["status"], statuses(stage)) == ("not_started", ["not_started"])
 
 
-def test_report_from_snapshot_duplicate_models_are_counted_once() -> None:
+def test_report_from_snapshot_counts_duplicate_models_once() -> None:
     stage = thesis(stageRuns=[{"stageSlug": "thesis", "models": ["a", "b", "a"]}])
     assert (stage["modelCount"], stage["documentsExpected"]) == (2, 4)
 
 
-def test_snapshot_continuation_without_step_belongs_to_continued_step() -> None:
+def test_continuation_job_without_step_belongs_to_the_continued_step() -> None:
     first = make_job("thesis", "plan", "completed", id="j1")
     second = {"id": "j2", "jobType": "EXECUTE", "status": "completed", "continues": "j1"}
     third = {"id": "j3", "jobType": "EXECUTE", "status": "processing", "continues": "j2"}
@@ -86,7 +86,7 @@ def test_snapshot_continuation_without_step_belongs_to_continued_step() -> None:
     assert stage["warnings"] == []
 
 
-def test_report_from_snapshot_cyclic_continuations_returns_warning() -> None:
+def test_cyclic_continuation_jobs_in_a_snapshot_cause_a_warning() -> None:
     rounds = [
         {"id": "j1", "jobType": "PLAN", "status": "completed", "continues": "j2"},
         {"id": "j2", "jobType": "PLAN", "status": "completed", "continues": "j1"},
@@ -104,7 +104,7 @@ def test_report_from_snapshot_accepts_numeric_ids() -> None:
     ]
 
 
-def test_snapshot_document_fields_missing_in_render_job_come_from_parent() -> None:
+def test_render_job_in_a_snapshot_takes_missing_fields_from_its_parent() -> None:
     write = make_job("thesis", "write", "completed", id="j1", modelId="beta", documentKey="text")
     render = {"id": "j2", "jobType": "RENDER", "status": "completed", "parent": "j1"}
     resource = {"id": "r1", "resourceType": "rendered_document", "jobId": "j2"}
@@ -115,7 +115,7 @@ def test_snapshot_document_fields_missing_in_render_job_come_from_parent() -> No
     assert stage["documentsAvailable"] == 1
 
 
-def test_report_from_snapshot_other_resource_types_are_not_documents() -> None:
+def test_report_from_snapshot_lists_only_rendered_documents() -> None:
     assert thesis(resources=[{"id": "r1", "resourceType": "seed_prompt"}])["documents"] == []
 
 
@@ -144,7 +144,7 @@ RENDER = make_job("thesis", None, "completed", id="j1", jobType="RENDER")
     ],
     ids=["status", "no status", "step", "id", "no type", "type", "RENDER without its document"],
 )
-def test_snapshot_invalid_job_warns_in_stage(job: Body, warning: str) -> None:
+def test_invalid_job_in_a_snapshot_causes_a_warning_in_its_stage(job: Body, warning: str) -> None:
     report = checked_report(make_snapshot(DAG, job, runs=RUNS))
     assert report["stages"][0]["warnings"] == [warning]
     assert report["warnings"] == report["stages"][1]["warnings"] == []
@@ -175,7 +175,9 @@ def test_snapshot_invalid_job_warns_in_stage(job: Body, warning: str) -> None:
     ],
     ids=str,
 )
-def test_snapshot_anomaly_without_stage_warns_at_top_level(more: Body, warning: str) -> None:
+def test_snapshot_mistake_outside_any_stage_causes_a_general_warning(
+    more: Body, warning: str
+) -> None:
     report = checked_report({**make_snapshot(DAG, runs=RUNS), **more})
     assert report["warnings"] == [warning]
     assert [stage["warnings"] for stage in report["stages"]] == [[], []]
@@ -203,19 +205,21 @@ def test_snapshot_anomaly_without_stage_warns_at_top_level(more: Body, warning: 
         ),
     ],
 )
-def test_snapshot_invalid_stage_run_warns_in_stage(runs: list[Body], warning: str) -> None:
+def test_invalid_stage_run_in_a_snapshot_causes_a_warning_in_its_stage(
+    runs: list[Body], warning: str
+) -> None:
     stage = thesis(stageRuns=runs)
     assert stage["warnings"] == [warning]
     assert statuses(stage) == ["not_started", "not_started"]
 
 
-def test_snapshot_many_warnings_are_limited_with_count() -> None:
+def test_snapshot_warnings_are_limited_and_the_rest_is_counted() -> None:
     jobs = [make_job("thesis", f"s{n}", "pending") for n in range(1000)]
     warnings = thesis(*jobs)["warnings"]
     assert (len(warnings), warnings[-1]) == (21, "and 980 more warnings")
 
 
-def test_snapshot_long_name_in_warning_is_truncated() -> None:
+def test_warning_about_a_snapshot_shortens_a_long_name() -> None:
     (warning,) = thesis(make_job("thesis", "x" * 100_000, "pending"))["warnings"]
     assert len(warning) < 200
 
@@ -231,7 +235,7 @@ def test_snapshot_without_dag_raises_invalid_input(data: object) -> None:
 
 
 @pytest.mark.parametrize("dag", [{}, {"slug": "x"}, {"stages": []}, {"slug": "x", "stages": {}}])
-def test_snapshot_dag_without_stages_raises_bad_recipe(dag: Body) -> None:
+def test_snapshot_of_a_dag_without_stages_raises_bad_recipe(dag: Body) -> None:
     for door in (report_from_snapshot, map_from_snapshot):
         with pytest.raises(BadRecipe):
             door({"dag": dag})
@@ -270,7 +274,7 @@ def spoiled(value: Any, chance: Random, most: int) -> Any:  # noqa: ANN401 - JSO
 
 @settings(max_examples=150)
 @given(dags(max_stages=3, max_steps=4), CHANCE)
-def test_snapshot_with_any_errors_returns_valid_report_or_refusal(dag: Dag, chance: Random) -> None:
+def test_damaged_snapshot_returns_a_valid_report_or_an_error(dag: Dag, chance: Random) -> None:
     snapshot = spoiled(History(dag, chance, closes=True).played(25), chance, most=6)
     for door in (report_from_snapshot, map_from_snapshot):
         try:
@@ -299,7 +303,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_snapshot_any_json_raises_only_waybook_error(data: object) -> None:
+def test_any_json_as_snapshot_raises_no_error_other_than_waybook_error(data: object) -> None:
     for door in (report_from_snapshot, map_from_snapshot):
         with suppress(WaybookError):
             door(data if isinstance(data, dict) else {"dag": data})
@@ -308,7 +312,7 @@ def test_snapshot_any_json_raises_only_waybook_error(data: object) -> None:
 # Maps
 
 
-def test_map_from_snapshot_stage_without_run_uses_models_of_earlier_stage() -> None:
+def test_map_uses_models_of_earlier_stage_for_stage_without_run() -> None:
     pairs = make_stage("synthesis", make_step("pairs", Strategy.PAIRWISE_BY_ORIGIN))
     snapshot = make_snapshot(
         make_dag(*DAG.stages, pairs), runs={"thesis": MODELS, "synthesis": ["a"]}
@@ -318,7 +322,7 @@ def test_map_from_snapshot_stage_without_run_uses_models_of_earlier_stage() -> N
     assert "warnings" not in dag_map
 
 
-def test_map_from_snapshot_accepts_definition_without_snapshot() -> None:
+def test_map_can_be_made_from_a_definition_without_a_snapshot() -> None:
     dag_map = map_from_snapshot(write_definition(DAG), ["alpha"])
     assert [stage["expected"] for stage in dag_map["stages"]] == [
         {"total": 2, "steps": {"plan": 1, "write": 1}},
@@ -336,7 +340,7 @@ def test_map_from_snapshot_without_models_has_null_counts_and_warning() -> None:
     assert dag_map["warnings"] == ["expected units unknown: models are not set"]
 
 
-def test_map_from_snapshot_invalid_stage_runs_are_listed_in_warnings() -> None:
+def test_map_lists_invalid_stage_runs_in_its_warnings() -> None:
     dag_map = map_from_snapshot(make_snapshot(DAG, runs={"antithesis": MODELS, "sonata": MODELS}))
     assert dag_map["warnings"] == [
         "a stage run of a stage that is not there: 'sonata'",
@@ -344,7 +348,7 @@ def test_map_from_snapshot_invalid_stage_runs_are_listed_in_warnings() -> None:
     ]
 
 
-def test_map_from_snapshot_cyclic_recipe_raises_bad_recipe() -> None:
+def test_map_of_a_cyclic_recipe_raises_bad_recipe() -> None:
     dag = make_dag(
         make_stage("thesis", make_step("a"), make_step("b"), edges=[("a", "b"), ("b", "a")])
     )

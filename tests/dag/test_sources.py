@@ -25,21 +25,21 @@ def per_document(*inputs: str | Input) -> RecipeStep:
     return make_step("z", PER_DOCUMENT, inputs=inputs)
 
 
-def test_output_keys_listed_outputs_are_unique() -> None:
+def test_output_keys_of_a_step_are_unique() -> None:
     assert output_keys(make_step("a", outputs=["one", "two", "one"])) == ("one", "two")
 
 
-def test_output_keys_without_outputs_returns_output_type() -> None:
+def test_output_key_of_a_step_without_outputs_is_its_output_type() -> None:
     assert output_keys(make_step("a", output_type="essay")) == ("essay",)
 
 
-def test_producers_lists_every_step_that_outputs_document() -> None:
+def test_producers_of_a_document_are_all_steps_that_output_the_document() -> None:
     stage = make_stage("here", make_step("a", outputs=["x", "y"]), make_step("b", outputs=["x"]))
     assert producers(stage) == {"x": ("a", "b"), "y": ("a",)}
 
 
 @decision("B12")
-def test_primary_source_is_producer_of_first_input() -> None:
+def test_source_of_a_per_document_step_is_the_producer_of_its_first_input() -> None:
     a, b = make_step("a", outputs=["x"]), make_step("b", outputs=["y"])
     assert source_of(per_document("x", "y"), a, b) == "a"
     assert source_of(per_document("y", "x"), a, b) == "b"
@@ -47,23 +47,23 @@ def test_primary_source_is_producer_of_first_input() -> None:
 
 
 @decision("B12")
-def test_primary_source_without_declared_inputs_returns_sole_predecessor() -> None:
+def test_source_of_a_step_without_declared_inputs_is_its_only_predecessor() -> None:
     step = make_step("z", PER_DOCUMENT)
     assert source_of(step, make_step("a")) == "a"
     assert source_of(step, make_step("a"), make_step("b")) is None
 
 
 @decision("B12")
-def test_primary_source_of_root_step_is_none() -> None:
+def test_first_step_of_a_stage_has_no_source_step() -> None:
     assert source_of(make_step("z", PER_DOCUMENT)) is None
     assert source_of(per_document("x")) is None
 
 
-def test_primary_source_of_per_model_step_is_none() -> None:
+def test_per_model_step_has_no_source_step() -> None:
     assert source_of(make_step("z", Strategy.PER_MODEL, inputs=["a"]), make_step("a")) is None
 
 
-def test_primary_source_ambiguous_missing_or_in_other_stage_returns_none() -> None:
+def test_per_document_step_has_no_source_without_unique_producer_in_stage() -> None:
     a, b = make_step("a", outputs=["x"]), make_step("b", outputs=["x"])
     assert source_of(per_document("x"), a, b) is None
     assert source_of(per_document("y"), a, b) is None
@@ -73,7 +73,7 @@ def test_primary_source_ambiguous_missing_or_in_other_stage_returns_none() -> No
 
 @decision("B12")
 @given(recipe=recipes())
-def test_primary_source_exists_only_for_per_document_step_after_other_step(
+def test_only_per_document_steps_with_predecessors_have_a_source_step(
     recipe: Recipe,
 ) -> None:
     graph = graph_of(recipe)
@@ -87,7 +87,7 @@ def test_primary_source_exists_only_for_per_document_step_after_other_step(
 
 
 @given(recipe=recipes())
-def test_producers_maps_each_document_to_producing_steps(recipe: Recipe) -> None:
+def test_producers_of_every_document_are_listed_for_any_recipe(recipe: Recipe) -> None:
     steps_by_document = producers(Stage("stage", "Stage", recipe))
     pairs = {(doc, key) for doc, keys in steps_by_document.items() for key in keys}
     assert pairs == {(doc, step.key) for step in recipe.steps for doc in output_keys(step)}

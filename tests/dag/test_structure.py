@@ -21,39 +21,39 @@ MODELS = ["alpha", "beta"]
 
 
 @given(dags())
-def test_stage_order_any_dag_puts_source_of_transition_before_target(dag: Dag) -> None:
+def test_stage_order_of_any_dag_is_consistent_with_its_transitions(dag: Dag) -> None:
     order = stage_order(dag)
     assert sorted(order) == sorted(stage.slug for stage in dag.stages)
     assert all(order.index(way.source) < order.index(way.target) for way in dag.transitions)
 
 
-def test_stage_order_parallel_stages_keep_declared_order() -> None:
+def test_parallel_stages_are_ordered_as_declared() -> None:
     stages = [make_stage(slug) for slug in ("start", "left", "right", "end")]
     ways = [*make_chain("start", "right", "end"), *make_chain("start", "left", "end")]
     assert stage_order(make_dag(*stages, transitions=ways)) == ["start", "left", "right", "end"]
 
 
-def test_effective_models_stage_without_models_uses_last_earlier_models() -> None:
+def test_stage_without_models_uses_the_last_models_of_earlier_stages() -> None:
     models = effective_models(["a", "b", "c", "d"], {"a": ["x"], "b": [], "c": ["y", "z"]})
     assert models == {"a": ["x"], "b": ["x"], "c": ["y", "z"], "d": ["y", "z"]}
 
 
 @settings(max_examples=50)
 @given(dags())
-def test_structure_counts_valid_dag_equals_dag_counts(dag: Dag) -> None:
+def test_job_counts_of_a_valid_structure_equal_the_counts_of_its_dag(dag: Dag) -> None:
     graphs = graphs_of(dag)
     first = stage_order(dag)[0]
     counts = structure_counts(valid_structure(dag, graphs), {first: MODELS})
     assert counts == dag_counts(dag, graphs, dict.fromkeys(graphs, MODELS))
 
 
-def test_structure_counts_stops_at_invalid_stage() -> None:
+def test_job_counts_end_before_the_first_invalid_stage() -> None:
     dag = make_dag(make_stage("a"), make_stage("b"), make_stage("c"))
     structure = Structure(dag=dag, graphs=graphs_of(dag), valid=frozenset({"a", "c"}))
     assert list(structure_counts(structure, {"a": MODELS})) == ["a"]
 
 
-def test_structure_counts_omits_stages_beyond_max_lineages(
+def test_job_counts_omit_stages_after_too_many_lines_of_documents(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MAX_LINEAGES", 10)
@@ -61,7 +61,7 @@ def test_structure_counts_omits_stages_beyond_max_lineages(
     assert list(structure_counts(valid_structure(dag, graphs_of(dag)), {"a": MODELS})) == ["a"]
 
 
-def test_map_json_has_order_roots_leaves_and_expected_units() -> None:
+def test_map_json_has_order_roots_leaves_and_expected_job_counts() -> None:
     steps = [make_step("a"), make_step("b", Strategy.ALL_TO_ONE), make_step("c", skip=True)]
     dag = make_dag(make_stage("thesis", *steps, edges=[("b", "a")]))
     assert map_json(valid_structure(dag, graphs_of(dag)), {"thesis": MODELS}) == {
@@ -83,7 +83,7 @@ def test_map_json_without_models_has_null_counts() -> None:
     assert stage["expected"] == {"total": None, "steps": {"thesis-work": None}}
 
 
-def test_map_json_stage_without_graph_is_empty() -> None:
+def test_map_json_of_a_stage_without_graph_is_empty() -> None:
     structure = Structure(dag=make_dag(make_stage("plan")), graphs={}, valid=frozenset())
     empty = {"order": [], "roots": [], "leaves": [], "expected": {"total": None, "steps": {}}}
     assert map_json(structure, {}) == {"stages": [{"stageSlug": "plan", **empty}]}

@@ -50,7 +50,7 @@ FILTERS = {**DEEP_FILTERS, **SHALLOW_FILTERS}
         ("upper", ["a"], (), '["A"]'),
     ],
 )
-def test_template_filter_returns_expected_value(
+def test_template_filters_convert_and_format_values(
     name: str, value: Json, arguments: tuple[Json, ...], told: Json
 ) -> None:
     assert FILTERS[name](value, *arguments) == told
@@ -72,7 +72,7 @@ def test_template_tests_classify_value_by_type(value: Json, kinds: set[str]) -> 
     assert {name for name, test in TESTS.items() if test(value)} == kinds
 
 
-def test_template_language_filters_and_tests_match_implementations() -> None:
+def test_every_filter_and_test_of_the_template_language_is_implemented() -> None:
     assert set(language.FILTERS) == set(FILTERS)
     assert set(language.TESTS) == set(TESTS)
 
@@ -95,13 +95,15 @@ def test_template_language_filters_and_tests_match_implementations() -> None:
         ({}, "notin", {"a": 1}),
     ],
 )
-def test_template_comparison_is_true(left: Json, operator: str, right: Json) -> None:
+def test_template_operators_compare_numbers_texts_lists_and_maps(
+    left: Json, operator: str, right: Json
+) -> None:
     assert compare(left, operator, right)
 
 
 @pytest.mark.parametrize("operator", ["lt", "gt"])
 @pytest.mark.parametrize(("left", "right"), [("1", 2), (None, 1), ([1], [2]), ({}, {}), (1, 1)])
-def test_compare_values_without_order_is_neither_less_nor_greater(
+def test_template_values_without_an_order_are_neither_less_nor_greater(
     operator: str, left: Json, right: Json
 ) -> None:
     assert not compare(left, operator, right)
@@ -116,7 +118,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES, st.integers(1, 4))
-def test_iterate_returns_requested_number_of_parts_for_each_item(value: Json, parts: int) -> None:
+def test_template_loop_unpacks_each_item_into_the_requested_parts(value: Json, parts: int) -> None:
     items = iterate(value, parts)
     assert len(items) == len(iterate(value))
     assert all(isinstance(item, list) and len(item) == parts for item in items)

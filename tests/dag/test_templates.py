@@ -54,7 +54,7 @@ def rendered(template: str, **values: Json) -> str:
         ("{{ content.nope.deeper.still }}{{ content.word.nope }}", ""),
     ],
 )
-def test_template_supported_syntax_renders_expected_text(template: str, told: str) -> None:
+def test_template_renders_all_supported_syntax(template: str, told: str) -> None:
     content: Json = {
         "list": [1, 2],
         "map": {"a": 1, "b": 2},
@@ -70,7 +70,7 @@ def test_template_blocks_on_own_lines_leave_no_blank_lines() -> None:
     assert rendered(template) == "a\nb\nc"
 
 
-def test_template_loop_variable_exposes_only_position_fields() -> None:
+def test_loop_variable_of_a_template_has_only_position_fields() -> None:
     template = "{% for n in content %}{{ loop }}{{ loop.cycle }}{{ loop.index0 }}{% endfor %}"
     assert rendered(template, content=["a", "b"]) == "01"
 
@@ -118,12 +118,12 @@ def test_template_loop_variable_exposes_only_position_fields() -> None:
         ("{% nonsense %}", "line 1: Encountered unknown tag"),
     ],
 )
-def test_template_error_forbidden_syntax_reports_line(template: str, told: str) -> None:
+def test_template_check_reports_forbidden_syntax_with_its_line(template: str, told: str) -> None:
     for kind in TemplateKind:
         assert (template_error(template, kind) or "").startswith(told)
 
 
-def test_template_error_each_kind_accepts_only_own_names() -> None:
+def test_each_kind_of_template_accepts_only_its_own_names() -> None:
     assert template_error("{{ feedback }}{{ models }}{{ reviewer }}", TemplateKind.PROMPT) is None
     assert (
         template_error("{{ content }}{{ text }}{{ document.title }}", TemplateKind.DOCUMENT) is None
@@ -172,17 +172,17 @@ def test_template_field_named_like_method_returns_data() -> None:
     assert rendered("{{ content.items }}", content={"items": 3}) == "3"
 
 
-def test_template_inserted_value_is_not_rendered_again() -> None:
+def test_value_inserted_by_a_template_is_not_rendered_again() -> None:
     assert rendered("{{ text }}", text="{{ run }}{% if %}") == "{{ run }}{% if %}"
 
 
-def test_render_prompt_unknown_name_raises_bad_recipe() -> None:
+def test_prompt_with_an_unknown_name_raises_bad_recipe() -> None:
     with pytest.raises(BadRecipe, match="there is no name 'model' here") as refusal:
         render_prompt("{{ model }}", {})
     assert refusal.value.details["fault"] == "template"
 
 
-def test_render_prompt_invalid_template_raises_bad_recipe() -> None:
+def test_prompt_with_invalid_template_syntax_raises_bad_recipe() -> None:
     with pytest.raises(BadRecipe, match=r"the prompt template: line 1: a call"):
         render_prompt("{{ run() }}", SAMPLE_CONTEXTS[TemplateKind.PROMPT])
 
@@ -316,7 +316,7 @@ SCRAPS += [
 @example("{{ '\\ud800' }}")
 @example("\ud800{{ run }}")
 @example("{{ run }}\0")
-def test_template_error_any_text_renders_or_reports_line(text: str) -> None:
+def test_any_text_can_be_rendered_as_prompt_or_is_refused_with_a_line(text: str) -> None:
     message = template_error(text, TemplateKind.PROMPT)
     if message is None:
         render_prompt(text, SAMPLE_CONTEXTS[TemplateKind.PROMPT])
@@ -327,11 +327,11 @@ def test_template_error_any_text_renders_or_reports_line(text: str) -> None:
 
 
 @each_kind
-def test_template_error_every_sample_context_name_is_accepted(kind: TemplateKind) -> None:
+def test_every_name_of_the_sample_context_is_accepted_in_templates(kind: TemplateKind) -> None:
     for name in SAMPLE_CONTEXTS[kind]:
         assert template_error(f"{{{{ {name} }}}}", kind) is None
 
 
-def test_default_document_shows_text_unchanged_and_json_as_markdown() -> None:
+def test_default_template_shows_text_unchanged_and_json_as_markdown() -> None:
     assert rendered(DEFAULT_DOCUMENT, content="# As *it* is") == "# As *it* is"
     assert rendered(DEFAULT_DOCUMENT, content={"a": 1}) == "- **A:** 1"

@@ -21,7 +21,7 @@ def error_messages(slugs: str, *ways: tuple[str, str]) -> list[str]:
     return [fault.message for fault in transition_errors(make_way(slugs, ways))]
 
 
-def test_stages_before_diamond_returns_all_predecessors() -> None:
+def test_stages_before_a_stage_include_all_indirect_predecessors() -> None:
     assert stages_before(make_way("dcba", DIAMOND)) == {
         "a": frozenset(),
         "b": {"a"},
@@ -30,11 +30,11 @@ def test_stages_before_diamond_returns_all_predecessors() -> None:
     }
 
 
-def test_transition_errors_single_stage_returns_empty() -> None:
+def test_single_stage_without_transitions_is_valid() -> None:
     assert error_messages("a") == []
 
 
-def test_transition_errors_diamond_returns_empty() -> None:
+def test_transitions_that_split_and_join_again_are_valid() -> None:
     assert error_messages("abcd", *DIAMOND) == []
 
 
@@ -58,20 +58,18 @@ def test_transition_errors_diamond_returns_empty() -> None:
         ),
     ],
 )
-def test_transition_errors_invalid_transitions_return_messages(
-    ways: Edges, messages: list[str]
-) -> None:
+def test_invalid_transitions_are_reported_with_messages(ways: Edges, messages: list[str]) -> None:
     slugs = "a" if ways == [("a", "a")] else "abc"
     assert error_messages(slugs, *ways) == messages
 
 
-def test_transition_errors_invalid_slug_suppresses_follow_up_errors() -> None:
+def test_invalid_stage_name_suppresses_further_transition_errors() -> None:
     assert error_messages("aab") == ["the slug 'a' is used twice"]
     assert error_messages("ab", ("x", "y")) == ["there is no stage 'x'", "there is no stage 'y'"]
 
 
 @given(dag=dags(max_steps=1))
-def test_transition_errors_valid_dag_returns_empty(dag: Dag) -> None:
+def test_transitions_of_any_valid_dag_have_no_errors(dag: Dag) -> None:
     assert transition_errors(dag) == []
     before = stages_before(dag)
     assert all(before[way.target] >= {way.source} | before[way.source] for way in dag.transitions)
@@ -79,6 +77,8 @@ def test_transition_errors_valid_dag_returns_empty(dag: Dag) -> None:
 
 
 @given(dag=dags(max_steps=1), data=st.data())
-def test_stages_before_does_not_depend_on_transition_order(dag: Dag, data: st.DataObject) -> None:
+def test_stages_before_a_stage_do_not_depend_on_transition_order(
+    dag: Dag, data: st.DataObject
+) -> None:
     shuffled = replace(dag, transitions=tuple(data.draw(st.permutations(dag.transitions))))
     assert stages_before(shuffled) == stages_before(dag)

@@ -41,13 +41,13 @@ def test_transitive_reduction_removes_exactly_redundant_edges(
         assert edge not in reachable(others, count)
 
 
-def test_thin_edges_of_a_map_within_the_limit_changes_nothing() -> None:
+def test_edges_of_a_map_within_the_limit_are_all_drawn() -> None:
     edges = dense(45)
     assert len(edges) <= MIN_LINES
     assert thin_edges(45, edges) == (edges, 0)
 
 
-def test_thin_edges_without_redundant_edges_keeps_limited_number_of_edges() -> None:
+def test_number_of_drawn_edges_is_limited_without_redundant_edges() -> None:
     # Every box of the first half directly precedes every box of the second half, so no edge is
     # implied by other edges.
     edges = [(a, b) for b in range(100, 200) for a in range(100)]

@@ -22,7 +22,7 @@ def outputs_of(units: tuple[Unit, ...]) -> list[ProducedDocument]:
 
 @decision("B10", "B12", "B13")
 @given(runs())
-def test_units_and_outputs_match_expected_counts(drawn: Run) -> None:
+def test_number_of_jobs_and_outputs_of_any_run_equals_the_predicted_number(drawn: Run) -> None:
     dag, models_of = drawn
     counts = dag_counts(dag, graphs_of(dag), models_of)
     for slug, run in stage_runs(dag, models_of).items():
@@ -33,7 +33,7 @@ def test_units_and_outputs_match_expected_counts(drawn: Run) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_stage_runs_dialectic_has_expected_unit_counts(n: int) -> None:
+def test_dialectic_run_has_the_promised_number_of_jobs_per_stage(n: int) -> None:
     dag = dialectic()
     models_of = {stage.slug: [f"m{number}" for number in range(n)] for stage in dag.stages}
     made = [
@@ -49,7 +49,7 @@ def any_stage_run() -> st.SearchStrategy[StageRun]:
 
 
 @given(any_stage_run())
-def test_units_are_numbered_and_assigned_to_models_of_stage(run: StageRun) -> None:
+def test_jobs_of_a_step_are_numbered_and_assigned_to_models_of_the_stage(run: StageRun) -> None:
     for key in run.graph.order:
         units = run.units(key)
         assert [unit.number for unit in units] == list(range(1, len(units) + 1))
@@ -59,14 +59,14 @@ def test_units_are_numbered_and_assigned_to_models_of_stage(run: StageRun) -> No
 
 
 @given(any_stage_run())
-def test_outputs_of_step_units_are_distinct(run: StageRun) -> None:
+def test_jobs_of_a_step_produce_distinct_documents(run: StageRun) -> None:
     for key in run.graph.order:
         made = outputs_of(run.units(key))
         assert len(made) == len(set(made))
 
 
 @given(any_stage_run())
-def test_unit_with_lineage_or_source_produces_same_lineage(run: StageRun) -> None:
+def test_job_adds_its_document_to_the_line_of_its_source_document(run: StageRun) -> None:
     for key in run.graph.order:
         for unit in run.units(key):
             if unit.lineage is not None:
@@ -76,24 +76,24 @@ def test_unit_with_lineage_or_source_produces_same_lineage(run: StageRun) -> Non
 
 
 @given(any_stage_run())
-def test_units_are_deterministic_and_ignore_duplicate_models(run: StageRun) -> None:
+def test_jobs_are_identical_if_models_are_listed_twice(run: StageRun) -> None:
     again = make_stage_run(run.stage, [*run.models, *run.models], run.prior)
     assert all(run.units(key) == again.units(key) for key in run.graph.order)
 
 
-def test_all_to_one_unit_goes_to_first_model_and_starts_lineage() -> None:
+def test_all_to_one_job_goes_to_first_model_and_starts_line_of_documents() -> None:
     [unit] = make_stage_run(make_stage("s", make_step("a", S.ALL_TO_ONE))).units("a")
     assert unit == Unit(step_key="a", number=1, model="a", makes=(ProducedDocument("a", "s/a"),))
 
 
-def test_units_per_model_step_start_separate_lineages() -> None:
+def test_each_job_of_a_per_model_step_starts_its_own_line_of_documents() -> None:
     units = make_stage_run(make_stage("s", make_step("x")), ["b", "a"]).units("x")
     assert [unit.model for unit in units] == ["b", "a"]
     assert outputs_of(units) == [ProducedDocument("b", "s/x/b"), ProducedDocument("a", "s/x/a")]
 
 
 @decision("B13")
-def test_plan_step_that_fans_out_has_single_unit_with_output_per_model() -> None:
+def test_plan_step_that_fans_out_has_a_single_job_with_an_output_per_model() -> None:
     steps = [make_plan_step("p"), make_step("c", S.PER_SOURCE_DOCUMENT)]
     run = make_stage_run(make_stage("s", *steps, edges=[("p", "c")]), ["a", "b"])
     [plan] = run.units("p")
@@ -105,7 +105,7 @@ def test_plan_step_that_fans_out_has_single_unit_with_output_per_model() -> None
     ]
 
 
-def test_pairwise_step_has_unit_per_lineage_reviewer_and_model() -> None:
+def test_pairwise_step_has_a_job_per_line_of_documents_reviewer_and_model() -> None:
     prior = origins_of([ProducedDocument("r", "l/1"), ProducedDocument("q", "l/2")])
     units = make_stage_run(
         make_stage("s", make_step("x", S.PAIRWISE_BY_ORIGIN)), ["m"], prior
@@ -118,7 +118,7 @@ def test_pairwise_step_has_unit_per_lineage_reviewer_and_model() -> None:
     ]
 
 
-def test_unit_after_pairwise_step_has_same_reviewer_as_source() -> None:
+def test_job_after_a_pairwise_step_has_the_reviewer_of_its_source() -> None:
     steps = [make_step("x", S.PAIRWISE_BY_ORIGIN), make_step("y", S.PER_SOURCE_DOCUMENT)]
     run = make_stage_run(make_stage("s", *steps, edges=[("x", "y")]))
     pairs = outputs_of(run.units("x"))
@@ -127,7 +127,9 @@ def test_unit_after_pairwise_step_has_same_reviewer_as_source() -> None:
 
 
 @pytest.mark.parametrize("strategy", [S.PER_SOURCE_DOCUMENT, S.PER_SOURCE_GROUP])
-def test_unit_of_prior_lineage_is_assigned_to_author_if_still_a_model(strategy: Strategy) -> None:
+def test_job_goes_to_the_author_of_its_earlier_document_if_still_present(
+    strategy: Strategy,
+) -> None:
     prior = origins_of(
         [
             ProducedDocument("gone", "l/1"),
@@ -143,14 +145,14 @@ def test_unit_of_prior_lineage_is_assigned_to_author_if_still_a_model(strategy: 
     ]
 
 
-def test_last_step_in_chain_of_10000_has_units_with_entry_lineages() -> None:
+def test_chain_of_10000_steps_continues_the_first_lines_of_documents() -> None:
     keys = [f"s{number}" for number in range(10_000)]
     steps = [make_step(key, S.PER_SOURCE_DOCUMENT) for key in keys]
     run = make_stage_run(make_stage("s", *steps, edges=make_chain(*keys)))
     assert [unit.lineage for unit in run.units(keys[-1])] == ["entry/a", "entry/b", "entry/c"]
 
 
-def test_steps_after_skipped_step_have_no_units() -> None:
+def test_per_document_steps_after_a_skipped_step_have_no_jobs() -> None:
     steps = [make_step("a"), make_step("b", S.PER_SOURCE_DOCUMENT, skip=True)]
     steps += [make_step("c", S.PER_SOURCE_DOCUMENT)]
     run = make_stage_run(make_stage("s", *steps, edges=make_chain("a", "b", "c")))
@@ -158,7 +160,9 @@ def test_steps_after_skipped_step_have_no_units() -> None:
 
 
 @given(recipes(), models())
-def test_units_without_models_match_expected_counts(recipe: Recipe, before: list[str]) -> None:
+def test_number_of_jobs_without_models_equals_the_predicted_number(
+    recipe: Recipe, before: list[str]
+) -> None:
     run = make_stage_run(Stage("stage", "Stage", recipe), [], entry_origins(before))
     counts = expected_counts(run.stage, run.graph, [], run.prior)
     for key in run.graph.order:

@@ -131,7 +131,9 @@ class Workshop:
 
 @decision("B1", "B3", "B5", "B6")
 @given(recipes(), EVENTS)
-def test_walker_any_stage_completes_after_any_job_events(recipe: Recipe, events: Events) -> None:
+def test_every_step_of_a_stage_closes_after_any_order_of_job_events(
+    recipe: Recipe, events: Events
+) -> None:
     workshop = Workshop(make_stage_run(Stage("stage", "Stage", recipe), ["a", "b"]))
     workshop.work(events)
     assert {*workshop.run.graph.order} <= {*workshop.closed}
@@ -140,7 +142,7 @@ def test_walker_any_stage_completes_after_any_job_events(recipe: Recipe, events:
 
 @decision("B5", "B10")
 @given(runs(), EVENTS)
-def test_walker_any_run_creates_expected_unit_count_in_every_stage(
+def test_every_stage_of_any_run_creates_exactly_the_predicted_jobs(
     drawn: tuple[Dag, dict[str, list[str]]], events: Events
 ) -> None:
     dag, models_of = drawn
@@ -168,35 +170,35 @@ def none(_: str) -> int:
     return 0
 
 
-def test_start_opens_root_steps() -> None:
+def test_starting_a_stage_opens_the_steps_without_predecessors() -> None:
     assert start(graph(("a", "c"), ("b", "c")), two) == Walk((), ("a", "b"))
 
 
-def test_walk_step_opens_when_last_predecessor_closes() -> None:
+def test_step_opens_when_its_last_predecessor_closes() -> None:
     joins = graph(("a", "c"), ("b", "c"))
     assert walk(joins, {"a": DONE, "b": RUNNING}, two) == Walk(("a",), ())
     assert walk(joins, {"a": CLOSED, "b": DONE}, two) == Walk(("b",), ("c",))
 
 
-def test_walk_independent_branch_advances_while_other_branch_is_running() -> None:
+def test_branch_continues_while_another_branch_is_running() -> None:
     branches = graph(("root", "a"), ("a", "b"), ("root", "x"), ("x", "y"))
     states = {"root": CLOSED, "a": DONE, "x": RUNNING}
     assert walk(branches, states, two) == Walk(("a",), ("b",))
 
 
-def test_start_step_without_units_closes_and_opens_successor() -> None:
+def test_step_without_jobs_closes_at_once_and_opens_its_successor() -> None:
     counts = Counter({"a": 0, "b": 0, "c": 2, "d": 2})
     chain = graph(*make_chain(*"abcd"))
     assert start(chain, counts.__getitem__) == Walk(("a", "b"), ("a", "b", "c"))
 
 
-def test_start_skipped_step_closes_without_counting_units() -> None:
+def test_skipped_step_closes_without_counting_its_jobs() -> None:
     steps = [make_step("a", skip=True), make_step("b")]
     skipping = graph_of(make_stage("s", *steps, edges=[("a", "b")]).recipe)
     assert start(skipping, {"b": 2}.__getitem__) == Walk(("a",), ("a", "b"))
 
 
-def test_start_stage_without_any_units_closes_every_step() -> None:
+def test_starting_a_stage_without_jobs_closes_every_step() -> None:
     keys = [f"s{number}" for number in range(10_000)]
     chain = graph(*make_chain(*keys))
     step_changes = start(chain, none)
@@ -205,17 +207,17 @@ def test_start_stage_without_any_units_closes_every_step() -> None:
 
 
 @decision("B1")
-def test_walk_closed_step_stays_closed_when_done_count_drops() -> None:
+def test_closed_step_stays_closed_when_number_of_done_jobs_decreases() -> None:
     reopened = replace(CLOSED, done=0)
     assert walk(graph(("a", "b")), {"a": reopened, "b": RUNNING}, two) == Walk((), ())
 
 
-def test_walk_step_with_failed_unit_blocks_only_successors() -> None:
+def test_step_with_unfinished_jobs_blocks_only_its_successors() -> None:
     assert walk(graph(("a", "b"), keys="c"), {"a": RUNNING, "c": DONE}, two) == Walk(("c",), ())
 
 
 @given(recipes())
-def test_start_requests_unit_count_of_each_unskipped_step_once(recipe: Recipe) -> None:
+def test_starting_a_stage_counts_jobs_of_each_unskipped_step_at_most_once(recipe: Recipe) -> None:
     calls: Counter[str] = Counter()
 
     def count_of(key: str) -> int:

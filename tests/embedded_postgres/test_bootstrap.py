@@ -24,7 +24,9 @@ def ask(dsn: str, question: str) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("role", ["waybook_app", "waybook_owner"])
-def test_app_and_owner_roles_have_no_special_attributes(attachment: Attachment, role: str) -> None:
+def test_app_and_owner_database_roles_have_no_special_privileges(
+    attachment: Attachment, role: str
+) -> None:
     rows = ask(
         attachment.admin_dsn,
         "select rolname, rolsuper, rolcreatedb, rolcreaterole, rolreplication, rolbypassrls,"
@@ -43,7 +45,7 @@ def test_app_role_owns_no_objects_and_has_no_memberships(attachment: Attachment)
     assert rows == [(0, 0)]
 
 
-def test_app_role_create_table_raises_insufficient_privilege(attachment: Attachment) -> None:
+def test_app_database_role_cannot_create_tables(attachment: Attachment) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         ask(attachment.app_dsn, "create table public.mine (word text)")
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -58,7 +60,7 @@ def test_owner_role_owns_database_and_can_create_tables(attachment: Attachment) 
         connection.execute(made.encode())
 
 
-def test_bootstrap_marks_search_functions_leakproof(
+def test_search_functions_of_the_database_are_marked_leakproof(
     attachment: Attachment,
 ) -> None:
     rows = ask(
@@ -70,7 +72,7 @@ def test_bootstrap_marks_search_functions_leakproof(
 
 
 @pytest.mark.parametrize("role", ["waybook_admin", "waybook_owner", "waybook_app"])
-def test_connect_with_wrong_password_is_refused_for_every_role(
+def test_database_refuses_a_wrong_password_for_every_role(
     attachment: Attachment, role: str
 ) -> None:
     for password in ("''", "guess"):
@@ -91,7 +93,7 @@ def test_connect_with_wrong_password_is_refused_for_every_role(
         ("password_encryption", "scram-sha-256"),
     ],
 )
-def test_server_settings_are_durable_and_local_only(
+def test_database_server_has_durable_and_local_settings(
     attachment: Attachment, setting: str, value: str
 ) -> None:
     assert ask(attachment.app_dsn, f"show {setting}") == [(value,)]

@@ -33,7 +33,7 @@ def reached(dsn: str) -> bool:
     return True
 
 
-def test_the_server_stops_when_all_clients_are_killed(used: Path) -> None:
+def test_database_server_stops_when_all_clients_are_killed(used: Path) -> None:
     cluster = server_home(used).cluster
     clients = [start_client(used) for _ in range(2)]
     for client in clients:
@@ -45,7 +45,7 @@ def test_the_server_stops_when_all_clients_are_killed(used: Path) -> None:
     eventually(lambda: not keepers(used), "the keeper has ended")
 
 
-def test_killed_server_restarts_with_committed_data(used: Path) -> None:
+def test_killed_database_server_restarts_with_committed_data(used: Path) -> None:
     cluster = server_home(used).cluster
     with attach(used, grace_seconds=0) as attachment:
         with psycopg.connect(attachment.owner_dsn) as connection:
@@ -62,7 +62,7 @@ def test_killed_server_restarts_with_committed_data(used: Path) -> None:
             assert connection.execute("select word from survived").fetchall() == [("yes",)]
 
 
-def test_killed_supervisor_is_replaced_and_server_keeps_running(used: Path) -> None:
+def test_database_server_continues_while_killed_supervisor_is_replaced(used: Path) -> None:
     cluster = server_home(used).cluster
     with open_client(used) as client:
         client.complete()
@@ -86,7 +86,7 @@ def test_supervisor_runs_in_own_session_and_survives_sigint_and_sighup(used: Pat
         assert keepers(used) == [keeper]
 
 
-def test_supervisor_sigterm_stops_server_and_clients_restart_both(used: Path) -> None:
+def test_clients_restart_supervisor_and_server_after_sigterm(used: Path) -> None:
     with open_client(used) as client:
         dsn = client.complete()["app_dsn"]
         (keeper,) = keepers(used)
@@ -112,7 +112,7 @@ def kill_keeper(used: Path) -> None:
     eventually(lambda: not is_held(ControlDirectory(used).supervisor_lock), "the keeper is dead")
 
 
-def test_orphan_server_is_reused_by_next_client_and_then_stopped(used: Path) -> None:
+def test_orphaned_database_server_is_reused_by_the_next_client(used: Path) -> None:
     cluster = server_home(used).cluster
     orphan = make_orphan(used)
     with attach(used, durable=False, grace_seconds=0) as attachment:
@@ -135,7 +135,7 @@ def test_killed_supervisor_and_server_are_restarted(used: Path) -> None:
         eventually(lambda: reached(attachment.app_dsn), "the same DSN works again")
 
 
-def test_server_with_removed_socket_gets_socket_back(used: Path) -> None:
+def test_removed_socket_of_a_running_database_server_is_restored(used: Path) -> None:
     home = server_home(used)
     with attach(used, durable=False, grace_seconds=0) as attachment:
         (home.directory / "socket" / SOCKET_NAME).unlink()

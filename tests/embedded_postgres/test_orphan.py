@@ -42,7 +42,7 @@ def write_record(data_dir: Path, record: str, content: str) -> None:
 
 @pytest.mark.parametrize("record", RECORDS)
 @pytest.mark.parametrize("sign", ["", "-"])
-def test_attach_stale_pid_file_leaves_unrelated_process_alive(
+def test_stale_pid_file_does_not_cause_the_end_of_an_unrelated_process(
     used: Path, record: str, sign: str
 ) -> None:
     cluster = server_home(used).cluster
@@ -60,7 +60,7 @@ def test_attach_stale_pid_file_leaves_unrelated_process_alive(
 
 @pytest.mark.parametrize("record", RECORDS)
 @pytest.mark.parametrize("content", ["", "nonsense\n", "99999999\n"])
-def test_attach_malformed_pid_file_still_starts_server(
+def test_database_server_starts_despite_a_malformed_pid_file(
     used: Path, record: str, content: str
 ) -> None:
     write_record(used, record, content)

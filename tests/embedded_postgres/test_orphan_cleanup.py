@@ -78,7 +78,7 @@ def test_supervisor_exits_when_data_directory_is_deleted(hidden: Path) -> None:
     assert not record_of(home).exists()
 
 
-def test_orphaned_cluster_of_killed_supervisor_is_marked_then_removed(hidden: Path) -> None:
+def test_database_files_without_data_directory_are_marked_and_then_removed(hidden: Path) -> None:
     with open_client(hidden, grace=60) as client:
         assert "app_dsn" in client.complete()
         home = server_home(hidden)
@@ -101,7 +101,7 @@ def test_orphaned_cluster_of_killed_supervisor_is_marked_then_removed(hidden: Pa
     assert not record_of(home).exists()
 
 
-def test_remove_orphans_removes_only_clusters_of_deleted_data_directories(base: Path) -> None:
+def test_cleanup_removes_only_database_files_of_deleted_data_directories(base: Path) -> None:
     existing, existing_home = make_cluster(base, "kept")
     moved, moved_home = make_cluster(base, "moved")
     gone, gone_home = make_cluster(base, "gone")
@@ -118,7 +118,7 @@ def test_remove_orphans_removes_only_clusters_of_deleted_data_directories(base: 
     assert remove_orphans([base]) == []
 
 
-def test_remove_orphans_leaves_cluster_claimed_by_supervisor(base: Path) -> None:
+def test_cleanup_leaves_database_files_that_a_supervisor_has_claimed(base: Path) -> None:
     control_dir, home = make_cluster(base, "held")
     held = claim(home, control_dir)
     shutil.rmtree(control_dir.data_dir)
@@ -127,7 +127,7 @@ def test_remove_orphans_leaves_cluster_claimed_by_supervisor(base: Path) -> None
     assert removed_after_a_month(base) == [home.directory]
 
 
-def test_remove_orphans_keeps_cluster_claimed_by_copied_data_directory(base: Path) -> None:
+def test_cleanup_leaves_database_files_that_a_copied_directory_claims(base: Path) -> None:
     control_dir, home = make_cluster(base, "copied")
     copy = ControlDirectory(base.parent / "copy")
     shutil.copytree(control_dir.data_dir, copy.data_dir)
@@ -139,7 +139,7 @@ def test_remove_orphans_keeps_cluster_claimed_by_copied_data_directory(base: Pat
 
 
 @pytest.mark.parametrize("record", ["", "{}", "[1]", '{"linked": false, "data_dir": "/nowhere"}'])
-def test_remove_orphans_keeps_cluster_with_inconclusive_record(base: Path, record: str) -> None:
+def test_cleanup_leaves_database_files_with_an_inconclusive_record(base: Path, record: str) -> None:
     home = ServerDirectory(base / "unproven")
     home.cluster.mkdir(parents=True)
     record_of(home).write_text(record)

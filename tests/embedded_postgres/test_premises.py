@@ -41,7 +41,7 @@ def short_socket(data_dir: Path) -> Iterator[tuple[Path, Path]]:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def test_attach_long_path_uses_short_private_socket_directory(
+def test_data_directory_with_long_path_uses_short_private_socket_directory(
     short_socket: tuple[Path, Path],
 ) -> None:
     deep, directory = short_socket
@@ -70,7 +70,7 @@ def test_a_socket_directory_that_others_can_enter_is_refused(
 
 
 @root_only
-def test_attach_socket_directory_of_other_user_is_refused(
+def test_socket_directory_that_belongs_to_another_user_is_refused(
     short_socket: tuple[Path, Path],
 ) -> None:
     deep, directory = short_socket
@@ -92,7 +92,7 @@ def test_a_symbolic_link_in_place_of_the_socket_directory_is_refused(
 
 
 @root_only
-def test_attach_as_root_unreachable_data_directory_uses_shared_base() -> None:
+def test_server_of_root_uses_shared_directory_if_data_directory_is_private() -> None:
     with make_data_directory(0o700) as home:
         data_dir = home / ".local" / "share" / "waybook"
         data_dir.mkdir(parents=True, mode=0o700)
@@ -110,7 +110,7 @@ def test_attach_as_root_unreachable_data_directory_uses_shared_base() -> None:
 
 
 @root_only
-def test_attach_as_root_leaves_parent_directory_permissions_unchanged(data_dir: Path) -> None:
+def test_starting_server_as_root_leaves_parent_permissions_unchanged(data_dir: Path) -> None:
     before = permissions(data_dir.parent)
     with attach(data_dir, durable=False, grace_seconds=0):
         account = server_account()
@@ -123,7 +123,7 @@ def test_attach_as_root_leaves_parent_directory_permissions_unchanged(data_dir: 
 
 
 @root_only
-def test_attach_external_cluster_missing_raises_misconfigured() -> None:
+def test_missing_external_database_files_raise_misconfigured() -> None:
     with make_data_directory(0o700) as home:
         data_dir = home / "waybook"
         with open_client(data_dir) as client:
@@ -135,7 +135,7 @@ def test_attach_external_cluster_missing_raises_misconfigured() -> None:
 
 
 @root_only
-def test_attach_copies_binaries_that_server_account_cannot_reach(data_dir: Path) -> None:
+def test_binaries_that_the_server_account_cannot_reach_are_copied(data_dir: Path) -> None:
     with make_data_directory(0o700) as hidden:
         carried = carrier()
         copy = hidden / carried.name
@@ -183,7 +183,7 @@ def test_server_started_by_non_root_user_has_private_files(data_dir: Path) -> No
 
 
 @root_only
-def test_attach_as_root_data_directory_of_other_user_raises_misconfigured(data_dir: Path) -> None:
+def test_root_cannot_use_the_data_directory_of_another_user(data_dir: Path) -> None:
     (data_dir / "keeper").mkdir(parents=True, mode=0o700)
     os.chown(data_dir / "keeper", 65534, 65534)
     with pytest.raises(Misconfigured, match="run as its owner"):

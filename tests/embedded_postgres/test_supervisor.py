@@ -14,7 +14,7 @@ from waybook.embedded_postgres.supervisor import attach
 from waybook.errors import Misconfigured, Unavailable
 
 
-def test_attach_eight_concurrent_first_starts_create_single_server(data_dir: Path) -> None:
+def test_eight_concurrent_first_starts_create_a_single_database_server(data_dir: Path) -> None:
     clients = [start_client(data_dir, grace=1) for _ in range(8)]
     answers = [client.complete() for client in clients]
     assert len({answer["app_dsn"] for answer in answers}) == 1
@@ -24,7 +24,7 @@ def test_attach_eight_concurrent_first_starts_create_single_server(data_dir: Pat
         client.end()
 
 
-def test_attach_several_clients_share_single_server(used: Path) -> None:
+def test_several_clients_share_a_single_database_server(used: Path) -> None:
     with attach(used, durable=False, grace_seconds=0) as first:
         before = postmasters(server_home(used).cluster)
         with attach(used, durable=False) as second, open_client(used) as third:
@@ -33,7 +33,7 @@ def test_attach_several_clients_share_single_server(used: Path) -> None:
             assert len(before) == 1
 
 
-def test_the_server_stops_after_the_last_client_has_closed(used: Path) -> None:
+def test_database_server_stops_after_the_last_client_has_closed(used: Path) -> None:
     first = attach(used, durable=False, grace_seconds=0)
     second = attach(used, durable=False)
     first.close()
@@ -45,7 +45,7 @@ def test_the_server_stops_after_the_last_client_has_closed(used: Path) -> None:
     eventually(lambda: not postmasters(cluster), "the server has stopped")
 
 
-def test_attach_after_restart_returns_committed_rows(used: Path) -> None:
+def test_committed_rows_survive_a_restart_of_the_database_server(used: Path) -> None:
     with (
         attach(used, durable=False, grace_seconds=0) as first,
         psycopg.connect(first.owner_dsn) as connection,
@@ -83,7 +83,7 @@ def test_connection_file_is_readable_by_owner_only(used: Path) -> None:
     assert stat.S_IMODE(server_home(used).directory.stat().st_mode) == 0o700
 
 
-def test_attach_missing_connection_file_sets_new_passwords(used: Path) -> None:
+def test_client_can_connect_after_the_connection_file_was_deleted(used: Path) -> None:
     ControlDirectory(used).connection.unlink()
     with (
         attach(used, durable=False, grace_seconds=0) as attachment,
@@ -92,7 +92,7 @@ def test_attach_missing_connection_file_sets_new_passwords(used: Path) -> None:
         assert connection.execute("select current_user").fetchone() == ("waybook_app",)
 
 
-def test_attach_other_major_version_raises_misconfigured_without_changes(used: Path) -> None:
+def test_database_files_of_another_major_version_are_refused_unchanged(used: Path) -> None:
     version = server_home(used).cluster / "PG_VERSION"
     version.write_text("17\n")
     with pytest.raises(Misconfigured, match=r"PostgreSQL 17.*PostgreSQL 18.*pg_dump"):
@@ -101,7 +101,7 @@ def test_attach_other_major_version_raises_misconfigured_without_changes(used: P
     version.write_text("18\n")
 
 
-def test_attach_server_start_failure_raises_unavailable_with_log(used: Path) -> None:
+def test_failed_start_of_the_database_server_raises_unavailable_with_log(used: Path) -> None:
     settings = server_home(used).cluster / "postgresql.conf"
     before = settings.read_text()
     settings.write_text(before + "no_such_setting = 1\n")
@@ -110,7 +110,7 @@ def test_attach_server_start_failure_raises_unavailable_with_log(used: Path) -> 
     settings.write_text(before)
 
 
-def test_attach_uncreatable_data_directory_raises_misconfigured(data_dir: Path) -> None:
+def test_data_directory_that_cannot_be_created_raises_misconfigured(data_dir: Path) -> None:
     data_dir.parent.joinpath("file").write_text("no directory")
     with pytest.raises(Misconfigured, match="--data-dir"):
         attach(data_dir.parent / "file" / "data")

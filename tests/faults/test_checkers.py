@@ -95,7 +95,7 @@ def test_checker_reports_idempotency_key_with_two_effects() -> None:
     }
 
 
-def test_checker_accepts_unknown_outcome_with_single_effect() -> None:
+def test_checker_accepts_a_single_effect_if_the_outcome_is_unknown() -> None:
     rows = Rows()
     rows.effects["create_research_plan", KEY] = 1
     unknown = make_call("create_research_plan", outcome=Outcome.UNKNOWN)
@@ -161,7 +161,7 @@ def test_checker_accepts_job_taken_over_after_fail_job() -> None:
     assert caught(evidence(*claims, fail_call, rows=rows)) == set()
 
 
-def test_checker_reports_stale_result_accepted_for_newer_attempt() -> None:
+def test_checker_reports_an_accepted_result_of_an_older_attempt() -> None:
     rows = Rows(audit=[make_entry(1, "step_completed", stepId=STEP, attempt=2)])
     rows.effects["submit_step_result", KEY] = 1
     reply = {"planId": PLAN, "progress": {"done": 1}}
@@ -174,7 +174,7 @@ def test_checker_reports_gap_in_audit_sequence() -> None:
     assert caught(evidence(rows=rows)) == {"audit_is_sealed"}
 
 
-def test_checker_reports_audit_with_broken_seal() -> None:
+def test_checker_reports_an_audit_with_a_broken_hash_chain() -> None:
     assert caught(evidence(rows=Rows(broken_chains=["entry 2"]))) == {"audit_is_sealed"}
 
 
@@ -189,7 +189,7 @@ def make_look(done: int, sent: float, received: float, **more: object) -> Call:
     return make_call("get_plan_status", key=None, reply=reply, **times)
 
 
-def test_checker_reports_decreasing_done_count() -> None:
+def test_checker_reports_a_decreasing_number_of_done_steps() -> None:
     run_evidence = evidence(make_look(3, 0.0, 1.0), make_look(2, 2.0, 3.0))
     assert caught(run_evidence) == {"counts_never_fall"}
 
@@ -218,7 +218,7 @@ def make_run(*ended: int | None, closed: int | None, join_opened: int | None) ->
     return rows
 
 
-def test_checker_accepts_successor_opened_after_last_unit() -> None:
+def test_checker_accepts_a_step_opened_after_the_last_earlier_job() -> None:
     assert caught(evidence(rows=make_run(1, 3, 2, closed=3, join_opened=3))) == set()
 
 
@@ -233,7 +233,7 @@ def test_checker_accepts_successor_opened_after_last_unit() -> None:
     ],
     ids=["early", "closed-early", "never-opened", "never-closed", "opened-early"],
 )
-def test_checker_reports_fan_in_step_closed_or_opened_at_wrong_time(rows: Rows) -> None:
+def test_checker_reports_a_step_closed_or_opened_at_the_wrong_time(rows: Rows) -> None:
     assert caught(evidence(rows=rows)) == {"fan_in_is_exact"}
 
 
@@ -249,7 +249,7 @@ def test_checker_reports_step_started_before_dependency_is_done() -> None:
     assert caught(evidence(rows=rows)) == {"fan_in_is_exact"}
 
 
-def test_checker_reports_canary_text_of_other_org_in_reply() -> None:
+def test_checker_reports_a_text_of_another_org_in_a_reply() -> None:
     run_evidence = evidence()
     run_evidence.history.inspect("alder", "this is canary-b of others")
     assert caught(run_evidence) == {"tenants_apart"}
@@ -264,7 +264,7 @@ def test_checker_reports_id_of_other_org_in_reply() -> None:
     assert caught(run_evidence) == {"tenants_apart"}
 
 
-def test_checker_reports_rows_visible_without_org_context() -> None:
+def test_checker_reports_rows_that_are_visible_without_an_org() -> None:
     assert caught(evidence(unnamed_sees=("3 plans",))) == {"tenants_apart"}
 
 

@@ -7,12 +7,12 @@ from fuzz.targets import TARGETS
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_fuzz_corpus_input_raises_no_unexpected_error(target: str) -> None:
+def test_inputs_of_the_fuzz_corpus_raise_no_unexpected_error(target: str) -> None:
     for data in read_corpus(target):
         TARGETS[target](data)
 
 
-def test_fuzz_corpus_every_target_has_inputs_within_size_limits() -> None:
+def test_every_fuzz_target_has_corpus_inputs_within_the_size_limits() -> None:
     assert {file.stem for file in CORPUS.iterdir()} == {*TARGETS}
     for target in TARGETS:
         assert 10 <= len(read_corpus(target)) <= MAX_INPUTS
@@ -21,7 +21,7 @@ def test_fuzz_corpus_every_target_has_inputs_within_size_limits() -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_fuzz_target_unexpected_exception_propagates(
+def test_unexpected_exception_in_a_fuzz_target_reaches_the_fuzzer(
     target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An unexpected exception inside a fuzzing target propagates, so that the fuzzer detects it."""

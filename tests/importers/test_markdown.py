@@ -16,7 +16,7 @@ def names(plan: ImportedPlan) -> list[str]:
     return [step.title or step.instructions for step in plan.steps]
 
 
-def test_check_list_items_become_steps_with_dependencies_by_reference() -> None:
+def test_importer_turns_check_list_items_into_steps_with_dependencies() -> None:
     plan = read(
         "# Move the mail\n\nWhy: the old server ends.\n\n"
         "## Before\n- [ ] Copy the mailboxes\n  - with their folders\n"
@@ -32,38 +32,38 @@ def test_check_list_items_become_steps_with_dependencies_by_reference() -> None:
     assert (plan.left_out, plan.lines) == (1, (6, 10, 11))
 
 
-def test_done_items_are_included_on_request() -> None:
+def test_importer_includes_done_items_on_request() -> None:
     plan = read("- [x] a\n- [ ] b (after 1)\n", include_done=True)
     assert names(plan) == ["a", "b"]
     assert plan.steps[1].depends_on == (1,)
 
 
-def test_numbered_list_uses_written_numbers_as_names() -> None:
+def test_importer_uses_numbers_of_a_numbered_list_for_dependencies() -> None:
     plan = read("10. Dig\n20. Plant (after 10)\n30. Water, after 10, 20\n")
     assert names(plan) == ["Dig", "Plant", "Water"]
     assert [step.depends_on for step in plan.steps] == [(), (1,), (1, 2)]
 
 
-def test_lists_numbered_from_one_again_are_named_by_place() -> None:
+def test_importer_counts_items_through_lists_that_restart_numbering() -> None:
     plan = read("# A\n## X\n1. a\n2. b\n## Y\n1. c (after 2)\n")
     assert names(plan) == ["a", "b", "c"]
     assert plan.steps[2].depends_on == (2,)
 
 
-def test_headings_with_text_become_steps() -> None:
+def test_importer_turns_headings_with_text_into_steps() -> None:
     plan = read("# Trip\n\n## Step 1: Pack\n\nBags.\n\n## Step 2: Go\n\nDepends on #1\n\nEarly.\n")
     assert names(plan) == ["Pack", "Go"]
     assert plan.steps[0].instructions == "Pack\n\nBags."
     assert plan.steps[1].depends_on == (1,)
 
 
-def test_code_blocks_contain_no_structure() -> None:
+def test_importer_ignores_list_items_inside_code_blocks() -> None:
     plan = read("- [ ] a\n\n  ```\n- [ ] not a step\n  ```\n- [ ] b\n")
     assert names(plan) == ["a", "b"]
     assert "- [ ] not a step" in plan.steps[0].instructions
 
 
-def test_report_keeps_types_titles_and_instructions() -> None:
+def test_import_of_a_plan_report_restores_types_titles_and_instructions() -> None:
     plan = read(
         "# Rivers\n\n> Which is longest?\n\n## Steps\n\n### 1. Look\n\n✓ completed, search\n\n"
         "> Look it up.\n>\n> ## Twice\n\n**Result**:\n\n> 3. Nile\n\n### 2. Write it.\n\n"
@@ -95,7 +95,9 @@ def test_report_keeps_types_titles_and_instructions() -> None:
         ("\n".join(f"- [ ] {n}" for n in range(5_001)), 5_001, "more than 5,000 tasks"),
     ],
 )
-def test_unusable_markdown_is_refused_with_line(text: str, line: int, words: str) -> None:
+def test_import_of_unusable_markdown_is_refused_with_a_line_number(
+    text: str, line: int, words: str
+) -> None:
     with pytest.raises(InvalidInput) as refusal:
         read(text)
     assert refusal.value.message.startswith(f"line {line}: ")

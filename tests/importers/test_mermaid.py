@@ -13,7 +13,7 @@ def names(plan: ImportedPlan) -> list[str]:
     return [step.title or step.instructions.split("\n")[0] for step in plan.steps]
 
 
-def test_nodes_become_steps_in_executable_order() -> None:
+def test_importer_turns_mermaid_nodes_into_steps_in_executable_order() -> None:
     text = """---
 title: Release
 ---
@@ -38,7 +38,7 @@ flowchart TD
     assert plan.lines[:2] == (7, 7)
 
 
-def test_arrow_between_subgraphs_joins_all_nodes() -> None:
+def test_arrow_between_mermaid_subgraphs_connects_all_their_nodes() -> None:
     text = "graph LR\nsubgraph one\na-->b\nend\nsubgraph two[Second]\nc\nend\none --> two\n"
     plan = read_plan(text)
     assert names(plan) == ["a", "b", "c"]
@@ -48,19 +48,19 @@ def test_arrow_between_subgraphs_joins_all_nodes() -> None:
 @pytest.mark.parametrize(
     "link", ["-->", "--->", "==>", "-.->", "-..->", "-- t -->", "-->|t|", "== t ==>", "-. t .->"]
 )
-def test_every_arrow_is_a_dependency(link: str) -> None:
+def test_importer_reads_every_kind_of_mermaid_arrow_as_a_dependency(link: str) -> None:
     plan = read_plan(f"graph TD\n  one-1 {link} two_2\n")
     assert names(plan) == ["one-1", "two_2"]
     assert plan.steps[1].depends_on == (1,)
 
 
 @pytest.mark.parametrize("link", ["---", "-.-", "===", "~~~", "-- t ---", "--o", "--x"])
-def test_links_without_arrow_are_no_dependencies(link: str) -> None:
+def test_importer_reads_mermaid_links_without_arrow_as_no_dependency(link: str) -> None:
     plan = read_plan(f"graph TD\n  a {link} b\n")
     assert [step.depends_on for step in plan.steps] == [(), ()]
 
 
-def test_exported_diagram_has_the_same_steps_after_import() -> None:
+def test_exported_mermaid_diagram_has_the_same_steps_after_import() -> None:
     names_in = ['Say "hi" & <go>', "Count #1; stop", "Ends"]
     steps = tuple(DiagramStep(str(n), name, "custom") for n, name in enumerate(names_in))
     lane = Lane(slug="plan", name="", steps=steps, edges=(("0", "1"), ("0", "2"), ("1", "2")))
@@ -97,7 +97,9 @@ def test_exported_diagram_has_the_same_steps_after_import() -> None:
         ),
     ],
 )
-def test_unusable_flowchart_is_refused_with_line(text: str, line: int, words: str) -> None:
+def test_import_of_an_unusable_flowchart_is_refused_with_a_line_number(
+    text: str, line: int, words: str
+) -> None:
     with pytest.raises(InvalidInput) as refusal:
         read_plan(text)
     assert refusal.value.message.startswith(f"line {line}: ")

@@ -37,7 +37,7 @@ def names(plan: ImportedPlan) -> list[str]:
     return [step.title or step.instructions for step in plan.steps]
 
 
-def test_task_master_subtasks_come_before_the_task() -> None:
+def test_importer_places_task_master_subtasks_before_their_task() -> None:
     text = json.dumps(TASKS, indent=2)
     assert detect_format(text) is PlanFormat.TASK_MASTER
     plan = read_plan(text)
@@ -47,19 +47,19 @@ def test_task_master_subtasks_come_before_the_task() -> None:
     assert plan.steps[3].instructions == "Serve it.\n\nOver HTTP.\n\nTest strategy:\nCall it."
 
 
-def test_task_master_subtasks_can_stay_in_the_text() -> None:
+def test_importer_can_leave_task_master_subtasks_in_the_instructions() -> None:
     plan = read_plan(json.dumps(TASKS), subtasks=False)
     assert names(plan) == ["Sign in", "Serve"]
     assert plan.steps[1].instructions.endswith("Subtasks:\n- [ ] Routes\n- [ ] Errors")
 
 
-def test_references_to_tasks_outside_the_file_are_counted() -> None:
+def test_importer_counts_references_to_tasks_outside_the_file() -> None:
     text = '{"tasks": [{"id": 1, "title": "a", "dependencies": [8, "9.1"]}]}'
     plan = read_plan(text)
     assert (plan.steps[0].depends_on, plan.ignored) == ((), 2)
 
 
-def test_task_master_tag_selects_tasks() -> None:
+def test_tag_selects_which_task_master_tasks_are_imported() -> None:
     assert names(read_plan(json.dumps(TASKS), tag="later")) == ["Rest"]
     untagged = json.dumps({"tasks": [{"id": 1, "title": "Only"}]})
     assert names(read_plan(untagged)) == ["Only"]
@@ -85,7 +85,7 @@ BEADS = [
 ]
 
 
-def test_beads_blocks_and_children_become_dependencies() -> None:
+def test_importer_reads_beads_blocks_and_children_as_dependencies() -> None:
     text = "\n".join(map(json.dumps, BEADS)) + "\n"
     assert detect_format(text) is PlanFormat.BEADS
     plan = read_plan(text)
@@ -95,7 +95,7 @@ def test_beads_blocks_and_children_become_dependencies() -> None:
     assert detect_format(json.dumps(BEADS[0])) is PlanFormat.BEADS
 
 
-def test_github_issue_task_list_resolves_issue_numbers() -> None:
+def test_importer_resolves_issue_numbers_in_a_github_task_list() -> None:
     tasks = ["- [x] #11 Parser", "- [ ] #12 Printer (depends on #11)", "- [ ] Docs (after 2)"]
     body = "\r\n".join(["Hello", "", *tasks, "- [ ] Rest, blocked by #99", ""])
     issue = {"title": "Ship it", "body": body, "url": "https://example.org/issues/9"}
@@ -126,14 +126,16 @@ def test_github_issue_task_list_resolves_issue_numbers() -> None:
         ('{"title": "a", "body": "text"}', 1, "has no task list"),
     ],
 )
-def test_unusable_json_is_refused_with_line(text: str, line: int, words: str) -> None:
+def test_import_of_unusable_json_is_refused_with_a_line_number(
+    text: str, line: int, words: str
+) -> None:
     with pytest.raises(InvalidInput) as refusal:
         read_plan(text)
     assert refusal.value.message.startswith(f"line {line}: ")
     assert words in refusal.value.message
 
 
-def test_unknown_tag_is_refused_with_the_tags_there_are() -> None:
+def test_error_for_an_unknown_task_master_tag_lists_the_existing_tags() -> None:
     with pytest.raises(InvalidInput, match="no tag other; there are: main, later"):
         read_plan(json.dumps(TASKS), tag="other")
 

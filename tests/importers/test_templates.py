@@ -28,7 +28,7 @@ steps:
 """
 
 
-def test_template_values_replace_placeholders_once_and_literally() -> None:
+def test_plan_template_replaces_placeholders_once_and_literally() -> None:
     arguments = fill_template(read_template(TEXT), {"topic": "{{ length }} \\1"})
     assert arguments["name"] == "On {{ length }} \\1"
     assert arguments["researchQuestion"] == "{{ length }} \\1, short"
@@ -44,7 +44,9 @@ def test_template_values_replace_placeholders_once_and_literally() -> None:
         ({"topic": "a" * 2_001}, "more than 2000 characters"),
     ],
 )
-def test_template_with_wrong_values_is_refused(values: dict[str, str], words: str) -> None:
+def test_plan_template_with_missing_or_unknown_values_is_refused(
+    values: dict[str, str], words: str
+) -> None:
     with pytest.raises(InvalidInput) as refusal:
         fill_template(read_template(TEXT), values)
     assert words in refusal.value.message
@@ -60,28 +62,30 @@ def test_template_with_wrong_values_is_refused(values: dict[str, str], words: st
         ("parameters:\n", "parameters: 3\nbudget:\n", "parameters is a mapping"),
     ],
 )
-def test_unusable_template_is_refused(old: str, new: str, words: str) -> None:
+def test_plan_template_with_wrong_fields_or_parameters_is_refused(
+    old: str, new: str, words: str
+) -> None:
     with pytest.raises(InvalidInput) as refusal:
         read_template(TEXT.replace(old, new))
     assert words in refusal.value.message
 
 
-def test_template_that_is_no_yaml_is_refused_with_line() -> None:
+def test_plan_template_that_is_not_yaml_is_refused_with_a_line_number() -> None:
     with pytest.raises(BadRecipe, match="line 3"):
         read_template("template: a\nname: b\n\t- c: [\n")
 
 
-def test_placeholder_in_condition_expression_is_refused() -> None:
+def test_plan_template_with_a_placeholder_in_a_condition_is_refused() -> None:
     condition = 'branchingConditions: [{conditionExpression: "result == {{ topic }}"}]\n'
     with pytest.raises(InvalidInput, match="conditionExpression cannot contain placeholders"):
         read_template(TEXT + condition)
 
 
-def test_three_templates_are_built_in() -> None:
+def test_three_plan_templates_are_built_in() -> None:
     assert sorted(builtin_templates()) == ["code-change", "incident", "research-report"]
 
 
-def test_unknown_template_is_refused_with_names() -> None:
+def test_error_for_an_unknown_plan_template_lists_the_existing_names() -> None:
     with pytest.raises(NotFound, match="there are: code-change, incident, research-report"):
         find_template("other", {})
 
@@ -90,7 +94,7 @@ def test_unknown_template_is_refused_with_names() -> None:
     st.lists(st.text(st.characters(exclude_categories=["C"]), min_size=1), min_size=1, max_size=4),
     st.sampled_from(["Nile", "the Nile delta", "ile"]),
 )
-def test_saved_template_filled_with_same_values_gives_the_plan(
+def test_saved_plan_template_with_the_same_values_gives_the_same_plan(
     texts: list[str], value: str
 ) -> None:
     steps = [{"stepType": "custom", "instructions": f"{text} {value}"} for text in texts]
@@ -104,7 +108,7 @@ def test_saved_template_filled_with_same_values_gives_the_plan(
     assert read_template(template_source(template)) == template
 
 
-def test_template_saved_with_absent_value_is_refused() -> None:
+def test_saving_a_template_with_a_value_absent_from_the_plan_is_refused() -> None:
     plan = {"name": "a", "researchQuestion": "b", "steps": []}
     with pytest.raises(InvalidInput, match="“Nile” does not occur in the plan"):
         write_template("saved", "", plan, {"topic": "Nile"})  # type: ignore[arg-type]

@@ -39,10 +39,10 @@ def test_sign_in_attempt_read_back_from_cookie_is_unchanged(then: str) -> None:
     ],
     ids=lambda text: text[:30],
 )
-def test_attempt_from_cookie_malformed_payload_is_rejected(text: bytes) -> None:
+def test_sign_in_cookie_with_malformed_payload_is_rejected(text: bytes) -> None:
     assert attempt_from_cookie(encode_cookie(text)) is None
 
 
 @given(st.text() | st.binary().map(encode_cookie))
-def test_attempt_from_cookie_arbitrary_text_is_rejected(text: str) -> None:
+def test_sign_in_cookie_with_arbitrary_text_is_rejected(text: str) -> None:
     assert attempt_from_cookie(text) is None

@@ -74,7 +74,7 @@ async def test_embedding_requests_omit_dimensions_after_first_rejection() -> Non
         assert ["dimensions" in request.body for request in other.requests] == [True, False, False]
 
 
-async def test_embedding_vectors_many_texts_are_sent_in_batches() -> None:
+async def test_embedding_client_sends_many_texts_in_batches() -> None:
     async def play(writer: Writer) -> None:
         await answer(embeddings_reply(*([1.0] for _ in other.requests[-1].body["input"])))(writer)
 
@@ -92,20 +92,20 @@ async def test_embedding_vectors_many_texts_are_sent_in_batches() -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
-async def test_embedding_request_transient_error_status_is_retried(status: int) -> None:
+async def test_embedding_client_retries_after_a_transient_error_status(status: int) -> None:
     async with open_model(answer({}, status), answer(embeddings_reply([1.0]))) as (other, model):
         assert len(await model.vectors(["a"])) == 1
         assert len(other.requests) == 2
 
 
-async def test_embedding_request_persistent_error_stops_after_max_attempts() -> None:
+async def test_embedding_client_stops_after_maximum_attempts_if_errors_persist() -> None:
     failed, other = await failure(answer({}, 500))
     assert failed.details["status"] == 500
     assert len(other.requests) == ATTEMPTS
 
 
 @pytest.mark.parametrize("status", [401, 403, 301])
-async def test_embedding_request_permanent_error_status_is_not_retried(status: int) -> None:
+async def test_embedding_client_does_not_retry_after_a_permanent_error_status(status: int) -> None:
     _, other = await failure(answer({}, status))
     assert len(other.requests) == 1
 
@@ -124,7 +124,7 @@ async def test_embedding_request_permanent_error_status_is_not_retried(status: i
     ],
     ids=str,
 )
-async def test_embedding_request_malformed_response_raises_endpoint_failed(body: object) -> None:
+async def test_embedding_client_raises_endpoint_failed_for_malformed_response(body: object) -> None:
     await failure(answer(body))
 
 
@@ -136,7 +136,7 @@ async def test_embedding_model_sends_no_request_during_pause_after_failure() -> 
         assert len(other.requests) == 1
 
 
-async def test_embedding_request_unreachable_endpoint_raises_endpoint_failed() -> None:
+async def test_embedding_client_raises_endpoint_failed_if_host_is_unreachable() -> None:
     model = EmbeddingsClient(await unused_url(), "m", None, pause=0)
     with pytest.raises(EndpointFailed):
         await model.vectors(["a"])

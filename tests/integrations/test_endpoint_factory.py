@@ -11,12 +11,12 @@ from waybook.settings import Settings
 QUESTION = ModelRequest(instructions="Do it.", text="Words.", schema={})
 
 
-async def test_open_model_without_url_yields_none() -> None:
+async def test_no_model_is_opened_without_a_model_url() -> None:
     async with open_model(Settings()) as model:
         assert model is None
 
 
-async def test_open_model_with_url_completes_prompt() -> None:
+async def test_model_opened_with_a_url_completes_a_prompt() -> None:
     reply = {"choices": [{"message": {"content": "[1]"}}]}
     async with fake_endpoint(answer(reply)) as other:
         settings = Settings(model_url=other.url, model="m", model_key="k")
@@ -27,7 +27,7 @@ async def test_open_model_with_url_completes_prompt() -> None:
     assert (request.body["model"], request.headers["authorization"]) == ("m", "Bearer k")
 
 
-async def test_open_model_anthropic_api_uses_messages_format() -> None:
+async def test_model_with_anthropic_api_sends_requests_in_messages_format() -> None:
     reply = {"content": [{"type": "text", "text": "[1]"}]}
     async with fake_endpoint(answer(reply)) as other:
         settings = Settings(model_url=other.url, model_api="anthropic", model="m")

@@ -58,7 +58,7 @@ def make_completion(content: Json, **more: Any) -> dict[str, Json]:  # noqa: ANN
 
 
 @pytest.mark.parametrize("content", ["[1]", [{"type": "text", "text": "[1"}, {"text": "]"}]])
-def test_openai_read_returns_text_and_usage(content: Json) -> None:
+def test_openai_answer_is_read_as_text_and_token_usage(content: Json) -> None:
     reply = OPENAI.read(make_completion(content), "m")
     assert (reply.text, reply.truncated) == ("[1]", False)
     assert reply.usage == Usage(input_tokens=12, output_tokens=3, model="m-2030")
@@ -125,7 +125,7 @@ def handed_in(data: Json) -> Json:
         ([], ""),
     ],
 )
-def test_anthropic_read_returns_text_and_usage(blocks: list[Json], text: str) -> None:
+def test_anthropic_answer_is_read_as_text_and_token_usage(blocks: list[Json], text: str) -> None:
     reply = ANTHROPIC.read(make_message(*blocks), "m")
     assert (reply.text, reply.truncated) == (text, False)
     assert reply.usage == Usage(input_tokens=12, output_tokens=3, model="m-2030")
@@ -145,7 +145,9 @@ def test_anthropic_answer_stopped_at_max_tokens_is_marked_truncated() -> None:
         (ANTHROPIC, make_message(stop="refusal")),
     ],
 )
-def test_read_model_refusal_raises_endpoint_failed(form: WireFormat, answer: Json) -> None:
+def test_answer_in_which_the_model_refuses_raises_endpoint_failed(
+    form: WireFormat, answer: Json
+) -> None:
     with pytest.raises(EndpointFailed, match="refused"):
         form.read(answer, "m")
 
@@ -165,7 +167,7 @@ ANY = st.recursive(
 
 @BOTH
 @given(answer=ANY)
-def test_read_arbitrary_answer_returns_reply_or_raises_endpoint_failed(
+def test_arbitrary_model_answer_is_read_or_raises_endpoint_failed(
     form: WireFormat, answer: Json
 ) -> None:
     try:

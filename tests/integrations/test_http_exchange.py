@@ -49,7 +49,7 @@ async def failure(*plays: Play, seconds: float = SECONDS) -> tuple[EndpointFaile
         return failed.value, len(other.requests)
 
 
-async def test_post_sends_json_with_headers_and_returns_json() -> None:
+async def test_http_client_posts_json_with_headers_and_returns_json() -> None:
     async with open_exchange(answer({"b": ["☃"]})) as (other, exchange):
         assert await exchange.post({"a": "☃"}, seconds=SECONDS) == {"b": ["☃"]}
         (request,) = other.requests
@@ -57,13 +57,13 @@ async def test_post_sends_json_with_headers_and_returns_json() -> None:
     assert request.headers["authorization"] == f"Bearer {KEY}"
 
 
-async def test_exchange_second_post_reuses_connection() -> None:
+async def test_http_client_can_post_twice() -> None:
     async with open_exchange(answer(1)) as (other, exchange):
         first, second = [await exchange.post(n, seconds=SECONDS) for n in (1, 2)]
         assert (first, second, len(other.requests)) == (1, 1, 2)
 
 
-async def test_exchange_concurrent_posts_all_succeed() -> None:
+async def test_http_client_completes_40_concurrent_posts() -> None:
     async with open_exchange(answer(1)) as (other, exchange):
         calls = [exchange.post(n, seconds=SECONDS) for n in range(40)]
         assert await asyncio.gather(*calls) == [1] * 40
@@ -71,24 +71,24 @@ async def test_exchange_concurrent_posts_all_succeed() -> None:
 
 
 @pytest.mark.parametrize("play", [never_respond, slow_body])
-async def test_exchange_without_complete_answer_fails_after_timeout(play: Play) -> None:
+async def test_http_client_fails_after_the_timeout_without_a_complete_answer(play: Play) -> None:
     failed, _ = await failure(play, seconds=SHORT)
     assert failed.message == "it gave no whole answer within 0.2 s"
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
-async def test_exchange_zero_or_negative_timeout_fails_without_request(seconds: float) -> None:
+async def test_http_client_sends_no_request_if_timeout_is_zero_or_negative(seconds: float) -> None:
     failed, request_count = await failure(answer(1), seconds=seconds)
     assert (failed.message, request_count) == ("it gave no whole answer within 0 s", 0)
 
 
-async def test_post_endless_response_stops_at_max_bytes() -> None:
+async def test_http_client_stops_reading_an_endless_response_at_the_byte_limit() -> None:
     failed, _ = await failure(endless_body)
     assert failed.message == f"it answered with more than {MAX_BYTES:,} bytes"
 
 
 @pytest.mark.parametrize("beyond", [0, 1])
-async def test_post_response_above_max_bytes_raises_endpoint_failed(beyond: int) -> None:
+async def test_http_client_refuses_only_responses_above_the_byte_limit(beyond: int) -> None:
     body, most = ["x" * (98 + beyond)], 98 + len('[""]')
     async with open_exchange(answer(body)) as (_, exchange):
         exchange.most_bytes = most
@@ -99,18 +99,18 @@ async def test_post_response_above_max_bytes_raises_endpoint_failed(beyond: int)
             await exchange.post({}, seconds=SECONDS)
 
 
-async def test_exchange_compressed_answer_is_refused() -> None:
+async def test_http_client_refuses_a_compressed_answer() -> None:
     failed, _ = await failure(answer("{}", content_encoding="gzip"))
     assert "packed" in failed.message
 
 
 @pytest.mark.parametrize("play", [truncated_body, invalid_body, close_early])
-async def test_post_broken_connection_raises_generic_message(play: Play) -> None:
+async def test_http_client_reports_a_broken_connection_with_a_generic_message(play: Play) -> None:
     failed, _ = await failure(play)
     assert failed.message.startswith("the exchange broke off (")
 
 
-async def test_post_unreachable_host_raises_endpoint_failed() -> None:
+async def test_http_client_raises_endpoint_failed_if_host_is_unreachable() -> None:
     exchange = BoundedHttpClient(await unused_url(), headers={})
     with pytest.raises(EndpointFailed, match="it cannot be reached"):
         await exchange.post(1, seconds=SECONDS)
@@ -118,12 +118,12 @@ async def test_post_unreachable_host_raises_endpoint_failed() -> None:
 
 
 @pytest.mark.parametrize("body", ["", "{", "<html>", "[NaN]", "[" * 100_000])
-async def test_post_invalid_json_response_raises_endpoint_failed(body: str) -> None:
+async def test_http_client_raises_endpoint_failed_if_response_is_not_json(body: str) -> None:
     failed, _ = await failure(answer(body))
     assert failed.message == "it answered with something that is no JSON"
 
 
-async def test_exchange_redirect_is_not_followed() -> None:
+async def test_http_client_does_not_follow_a_redirect() -> None:
     async with fake_endpoint(answer(1)) as elsewhere:
         failed, _ = await failure(answer("", 307, location=elsewhere.url))
         assert elsewhere.requests == []
@@ -136,7 +136,7 @@ async def test_exchange_redirect_is_not_followed() -> None:
 @pytest.mark.parametrize(
     "body", [{"error": {"message": "No."}}, {"error": "No."}, {"detail": "No."}]
 )
-async def test_post_error_response_includes_error_message(body: object) -> None:
+async def test_http_client_error_contains_the_error_message_of_the_response(body: object) -> None:
     failed, request_count = await failure(answer(body, 400))
     assert (failed.message, failed.details, request_count) == (
         "it answered 400: No.",
@@ -146,18 +146,20 @@ async def test_post_error_response_includes_error_message(body: object) -> None:
 
 
 @pytest.mark.parametrize("body", ["", "<html>", [], {}, {"error": {"message": [1]}}, {"error": 3}])
-async def test_post_error_response_without_message_reports_status_only(body: object) -> None:
+async def test_http_client_error_shows_only_the_status_without_an_error_message(
+    body: object,
+) -> None:
     failed, request_count = await failure(answer(body, 500))
     assert (failed.message, request_count) == ("it answered 500", 1)
 
 
-async def test_exchange_error_message_is_truncated() -> None:
+async def test_http_client_shortens_a_long_error_message() -> None:
     failed, _ = await failure(answer({"error": "x" * 10_000}, 400))
     assert len(failed.message) < 400
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 500])
-async def test_post_error_does_not_leak_api_key(
+async def test_http_client_error_does_not_contain_the_api_key(
     status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -167,7 +169,7 @@ async def test_post_error_does_not_leak_api_key(
 
 
 @pytest.mark.parametrize("key", ["sk\nof-the-operator", "sk-öperator", "\x7foperator"])
-def test_http_client_invalid_api_key_error_does_not_show_key(key: str) -> None:
+def test_error_for_an_invalid_api_key_does_not_show_the_key(key: str) -> None:
     with pytest.raises(Misconfigured) as refused:
         BoundedHttpClient("http://127.0.0.1", headers={"x-api-key": key})
     assert "operator" not in refused.value.message.replace("ö", "o")
@@ -178,7 +180,9 @@ def test_http_client_invalid_api_key_error_does_not_show_key(key: str) -> None:
 
 @pytest.mark.parametrize("status", [429, 503, 529])
 @pytest.mark.parametrize("after", ["0", "0.01", "Thu, 01 Jan 1970 00:00:00 GMT"])
-async def test_post_retry_after_within_time_limit_is_retried(status: int, after: str) -> None:
+async def test_http_client_retries_if_retry_after_is_within_the_time_limit(
+    status: int, after: str
+) -> None:
     busy = answer({}, status, retry_after=after)
     async with open_exchange(busy, answer({"b": 1})) as (other, exchange):
         assert await exchange.post({"a": 1}, seconds=SECONDS) == {"b": 1}
@@ -186,22 +190,22 @@ async def test_post_retry_after_within_time_limit_is_retried(status: int, after:
 
 
 @pytest.mark.parametrize("after", ["3600", "inf", "nan", "-1", "soon", "1e400"])
-async def test_post_retry_after_invalid_or_beyond_time_limit_is_not_retried(after: str) -> None:
+async def test_http_client_does_not_retry_if_retry_after_is_invalid_or_too_late(after: str) -> None:
     failed, request_count = await failure(answer({}, 429, retry_after=after))
     assert (failed.details, request_count) == ({"status": 429}, 1)
 
 
-async def test_post_429_without_retry_after_is_not_retried() -> None:
+async def test_http_client_does_not_retry_status_429_without_retry_after() -> None:
     failed, request_count = await failure(answer({}, 429))
     assert (failed.message, request_count) == ("it answered 429", 1)
 
 
-async def test_post_repeated_retry_after_stops_after_max_retries() -> None:
+async def test_http_client_stops_after_the_maximum_number_of_retries() -> None:
     failed, request_count = await failure(answer({}, 429, retry_after="0"))
     assert (failed.details, request_count) == ({"status": 429}, 1 + MAX_RETRIES)
 
 
-async def test_post_canceled_request_does_not_affect_next_request() -> None:
+async def test_canceled_http_request_does_not_affect_the_next_request() -> None:
     async with open_exchange(never_respond, answer(1)) as (other, exchange):
         leaving = asyncio.create_task(exchange.post(1, seconds=SECONDS))
         await other.heard.wait()

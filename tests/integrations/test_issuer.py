@@ -66,7 +66,7 @@ async def believed(issuer: Issuer, text: str) -> Any:  # noqa: ANN401 - JSON
     return await issuer.claims(text, audience=AUDIENCE, now=NOON)
 
 
-async def test_claims_every_supported_algorithm_is_accepted(
+async def test_token_signed_with_any_supported_algorithm_is_accepted(
     there: FakeIssuer, issuer: Issuer
 ) -> None:
     there.keys = [make_key(algorithm) for algorithm in KEYS]
@@ -148,7 +148,7 @@ BAD: dict[str, Callable[[FakeIssuer], str]] = {
 }
 
 
-async def test_issuer_claims_invalid_token_raises_unauthenticated(
+async def test_invalid_tokens_of_an_issuer_raise_unauthenticated(
     there: FakeIssuer, issuer: Issuer
 ) -> None:
     await believed(issuer, there.token())
@@ -159,7 +159,7 @@ async def test_issuer_claims_invalid_token_raises_unauthenticated(
     assert accepted == {}
 
 
-async def test_issuer_claims_tolerates_one_minute_clock_skew(
+async def test_token_times_may_differ_from_the_clock_by_a_minute(
     there: FakeIssuer, issuer: Issuer
 ) -> None:
     await believed(issuer, there.token(exp=AGO + 1, nbf=SOON - 1, iat=SOON - 1))
@@ -169,13 +169,13 @@ async def test_issuer_claims_tolerates_one_minute_clock_skew(
 
 
 @given(st.text(max_size=300) | st.from_regex(r"[\w-]{0,60}\.[\w-]{0,60}\.[\w-]{0,60}"))
-def test_parse_header_any_text_raises_only_unauthenticated(text: str) -> None:
+def test_token_header_parser_raises_only_unauthenticated_for_any_text(text: str) -> None:
     with suppress(Unauthenticated):
         assert parse_header(text)["alg"] in KEYS
 
 
 @pytest.mark.parametrize("algorithm", ["none", "HS256", "ES512", "", None, 7, ["ES256"]])
-def test_parse_header_unsupported_algorithm_raises_unauthenticated(algorithm: object) -> None:
+def test_token_with_an_unsupported_algorithm_raises_unauthenticated(algorithm: object) -> None:
     with pytest.raises(Unauthenticated):
         parse_header(f"{encoded({'alg': algorithm})}.{encoded({})}.{encoded({})}")
 
@@ -184,7 +184,7 @@ def test_parse_header_unsupported_algorithm_raises_unauthenticated(algorithm: ob
 
 
 @pytest.mark.parametrize("algorithm", KEYS)
-def test_parse_key_without_alg_allows_algorithms_of_same_key_type(algorithm: str) -> None:
+def test_public_key_without_algorithm_allows_algorithms_of_its_key_type(algorithm: str) -> None:
     published = make_key(algorithm).published()
     del published["alg"]
     key = parse_key(published)
@@ -192,7 +192,7 @@ def test_parse_key_without_alg_allows_algorithms_of_same_key_type(algorithm: str
     assert key.algorithms == {name for name in KEYS if KEYS[name] == KEYS[algorithm]}
 
 
-def test_parse_key_unusable_key_returns_none() -> None:
+def test_unusable_public_key_is_not_accepted() -> None:
     good = make_key("RS256")
     assert parse_key(good.published()) is not None
     secret = {"kty": "oct", "k": "c2VjcmV0", "alg": "HS256", "kid": "1"}
@@ -210,7 +210,7 @@ def test_parse_key_unusable_key_returns_none() -> None:
         assert parse_key(invalid_key) is None, invalid_key
 
 
-async def test_issuer_new_key_is_accepted_and_removed_key_is_rejected(
+async def test_token_with_a_removed_key_is_rejected_after_the_keys_are_replaced(
     there: FakeIssuer, issuer: Issuer, watch: Watch
 ) -> None:
     old, new = there.keys[0], make_key()
@@ -222,7 +222,7 @@ async def test_issuer_new_key_is_accepted_and_removed_key_is_rejected(
         await believed(issuer, there.token(key=old))
 
 
-async def test_issuer_many_unknown_key_ids_cause_one_key_request(
+async def test_many_unknown_key_ids_cause_only_a_single_request_for_keys(
     there: FakeIssuer, issuer: Issuer, watch: Watch
 ) -> None:
     await believed(issuer, there.token())
@@ -238,14 +238,14 @@ async def test_issuer_many_unknown_key_ids_cause_one_key_request(
     assert there.request_counts["jwks"] == 2
 
 
-async def test_issuer_concurrent_first_tokens_cause_one_key_request(
+async def test_concurrent_first_tokens_cause_a_single_request_for_keys(
     there: FakeIssuer, issuer: Issuer
 ) -> None:
     await asyncio.gather(*(believed(issuer, there.token()) for _ in range(20)))
     assert there.request_counts["jwks"] == 1
 
 
-async def test_issuer_unreachable_known_keys_are_still_accepted(
+async def test_tokens_with_known_keys_are_accepted_while_issuer_is_unreachable(
     there: FakeIssuer, issuer: Issuer, watch: Watch
 ) -> None:
     await believed(issuer, there.token())
@@ -269,7 +269,7 @@ async def test_issuer_unreachable_at_first_is_retried_after_min_interval(
     await believed(issuer, there.token())
 
 
-async def test_issuer_removed_key_is_rejected_after_stale_refresh(
+async def test_token_with_a_removed_key_is_rejected_after_a_background_refresh(
     there: FakeIssuer, issuer: Issuer, watch: Watch
 ) -> None:
     old = there.token()
@@ -282,7 +282,9 @@ async def test_issuer_removed_key_is_rejected_after_stale_refresh(
         await believed(issuer, old)
 
 
-async def test_issuer_plain_oauth_metadata_is_accepted(there: FakeIssuer, issuer: Issuer) -> None:
+async def test_issuer_with_plain_oauth_metadata_is_accepted(
+    there: FakeIssuer, issuer: Issuer
+) -> None:
     there.plain_oauth = True
     await believed(issuer, there.token())
     assert there.request_counts["oauth-authorization-server"] == 1
@@ -293,7 +295,7 @@ async def test_issuer_plain_oauth_metadata_is_accepted(there: FakeIssuer, issuer
     [[], {"keys": 7}, {"keys": [None, {"kty": "RSA"}]}, "x" * 300_000],
     ids=lambda told: str(told)[:20],
 )
-async def test_issuer_invalid_published_keys_reject_token(
+async def test_token_is_rejected_if_the_published_keys_are_invalid(
     there: FakeIssuer, issuer: Issuer, published: object
 ) -> None:
     there.published = published
@@ -301,7 +303,7 @@ async def test_issuer_invalid_published_keys_reject_token(
         await believed(issuer, there.token())
 
 
-async def test_issuer_metadata_with_other_name_raises_unavailable(there: FakeIssuer) -> None:
+async def test_issuer_whose_metadata_has_another_name_raises_unavailable(there: FakeIssuer) -> None:
     elsewhere = Issuer(settings(there.url.replace("127.0.0.1", "localhost")))
     with pytest.raises(Unavailable):
         await believed(elsewhere, there.token())
@@ -351,6 +353,6 @@ def test_identity_from_claims_uses_email_only_if_verified() -> None:
     ],
     ids=str,
 )
-def test_oidc_invalid_settings_raise_misconfigured(wrong: Body) -> None:
+def test_invalid_oidc_settings_raise_misconfigured(wrong: Body) -> None:
     with pytest.raises(Misconfigured):
         settings("https://id.example.org", **wrong)

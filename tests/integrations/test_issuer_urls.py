@@ -44,7 +44,7 @@ def unsafe(there: FakeIssuer, path: str) -> list[str]:
 
 
 @pytest.mark.parametrize("number", range(6))
-async def test_issuer_unsafe_jwks_uri_raises_unavailable_without_fetch(
+async def test_unsafe_key_address_of_an_issuer_is_refused_without_a_request(
     there: FakeIssuer, issuer: Issuer, number: int
 ) -> None:
     there.last_error = {"jwks_uri": unsafe(there, "/jwks")[number]}
@@ -54,7 +54,7 @@ async def test_issuer_unsafe_jwks_uri_raises_unavailable_without_fetch(
 
 
 @pytest.mark.parametrize("door", ["authorization_endpoint", "token_endpoint"])
-async def test_issuer_unsafe_sign_in_endpoint_raises_unavailable(
+async def test_unsafe_sign_in_address_of_an_issuer_raises_unavailable(
     there: FakeIssuer, issuer: Issuer, door: str
 ) -> None:
     safe = await issuer.endpoints()

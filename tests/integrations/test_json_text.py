@@ -25,17 +25,17 @@ WRAPPINGS = [
 
 
 @given(value=JSON, wrapping=st.sampled_from(WRAPPINGS))
-def test_extract_json_any_value_in_any_wrapping_is_returned(value: Json, wrapping: str) -> None:
+def test_json_value_is_extracted_from_any_wrapping(value: Json, wrapping: str) -> None:
     assert extract_json(wrapping.format(json.dumps(value))) == value
 
 
 @given(value=JSON.filter(lambda value: isinstance(value, dict | list)))
-def test_extract_json_finds_object_or_list_in_surrounding_text(value: Json) -> None:
+def test_json_object_or_list_is_extracted_from_surrounding_text(value: Json) -> None:
     assert extract_json(f"The data are {json.dumps(value)}, I think.") == value
 
 
 @given(text=st.text())
-def test_extract_json_any_text_raises_only_value_error(text: str) -> None:
+def test_json_extraction_raises_only_value_error_for_any_text(text: str) -> None:
     try:
         extract_json(text)
     except ValueError:
@@ -45,7 +45,7 @@ def test_extract_json_any_text_raises_only_value_error(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "No.", "3 rivers", "{", "[1,", "NaN", "[Infinity]", "{'a': 1}", "9" * 5_000]
 )
-def test_extract_json_text_without_json_raises_value_error(text: str) -> None:
+def test_json_extraction_raises_value_error_for_text_without_json(text: str) -> None:
     with pytest.raises(ValueError, match="no JSON"):
         extract_json(text)
 
@@ -53,7 +53,7 @@ def test_extract_json_text_without_json_raises_value_error(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["[" * 1_000_000, "```" * 700_000, '{"a":' * 400_000, "```\n[" * 400_000]
 )
-def test_extract_json_long_unclosed_input_finishes_within_5_seconds(text: str) -> None:
+def test_json_extraction_from_long_unclosed_text_ends_within_5_seconds(text: str) -> None:
     began = time.process_time()
     with pytest.raises(ValueError, match="no JSON"):
         extract_json(text)

@@ -66,12 +66,12 @@ def make_message(occasion: NotificationKind, attempt: int = 1, **values: Json) -
 
 
 @given(st.integers(1, 10_000), chances)
-def test_backoff_any_attempt_is_within_bounds(attempt: int, chance: float) -> None:
+def test_webhook_retry_delay_of_any_attempt_is_within_bounds(attempt: int, chance: float) -> None:
     assert timedelta(seconds=4) <= backoff(attempt, chance) <= 1.2 * MAX_BACKOFF
 
 
 @given(st.lists(chances, min_size=40, max_size=40))
-def test_webhook_not_accepted_is_retried_until_max_delivery_time(
+def test_refused_webhook_is_retried_until_the_maximum_delivery_time(
     chances: list[float],
 ) -> None:
     message, refused = (
@@ -92,7 +92,7 @@ def test_webhook_not_accepted_is_retried_until_max_delivery_time(
 
 
 @pytest.mark.parametrize("occasion", NotificationKind)
-def test_webhook_body_every_kind_matches_schema(occasion: NotificationKind) -> None:
+def test_webhook_body_of_every_kind_conforms_to_the_schema(occasion: NotificationKind) -> None:
     Draft202012Validator.check_schema(json.loads(SCHEMA.read_text("utf-8")))
     body = orjson.loads(encode_body(make_message(occasion), WebhookFormat.STANDARD, TEXTS).body)
     judge = Draft202012Validator(json.loads(SCHEMA.read_text("utf-8")))
@@ -101,7 +101,7 @@ def test_webhook_body_every_kind_matches_schema(occasion: NotificationKind) -> N
 
 
 @given(names, names, names, st.sampled_from([*NOTIFICATION_BY_STATUS]))
-def test_plan_webhook_body_with_any_names_stays_within_max_bytes(
+def test_webhook_body_of_a_plan_with_any_names_stays_within_byte_limit(
     name: str, title: str, summary: str, status: PlanStatus
 ) -> None:
     steps = [make_step(StepStatus.IN_PROGRESS, title=title) for _ in range(200)]
@@ -117,7 +117,7 @@ def test_plan_webhook_body_with_any_names_stays_within_max_bytes(
 
 
 @given(names, st.sampled_from([*NotificationKind]))
-def test_slack_message_any_name_contains_no_angle_brackets(
+def test_slack_message_with_any_name_contains_no_angle_brackets(
     name: str, occasion: NotificationKind
 ) -> None:
     message = make_message(occasion, planName=name, runName=name, stageName=name)
@@ -139,7 +139,7 @@ def odd_in_all(value: Json) -> Json:
 
 
 @pytest.mark.parametrize("occasion", NotificationKind)
-def test_webhook_json_flags_and_text_escapes_hidden_characters(
+def test_webhook_reports_hidden_characters_in_json_and_escapes_in_text(
     occasion: NotificationKind,
 ) -> None:
     plain = make_message(occasion)
@@ -180,7 +180,7 @@ def test_text_message_has_subject_body_and_link_in_last_line(occasion: Notificat
         ("plan.complete.txt", "Done.", "the text of no event"),
     ],
 )
-def test_load_templates_invalid_template_raises_misconfigured(
+def test_invalid_notification_template_raises_misconfigured(
     name: str, text: str, fault: str
 ) -> None:
     with pytest.raises(Misconfigured, match=fault) as refused:
@@ -188,7 +188,7 @@ def test_load_templates_invalid_template_raises_misconfigured(
     assert name in refused.value.message
 
 
-def test_template_files_match_notification_kinds() -> None:
+def test_every_kind_of_notification_has_exactly_a_single_template_file() -> None:
     folder = Path(__file__).parents[2] / "src" / "waybook" / "notifications" / "templates"
     assert {path.name for path in folder.iterdir()} == {template_file(o) for o in NotificationKind}
 
@@ -197,7 +197,7 @@ def test_template_files_match_notification_kinds() -> None:
 
 
 @given(st.binary(min_size=24, max_size=64), st.binary(), st.integers(0, 2**40))
-def test_signature_headers_contain_hmac_sha256_of_id_timestamp_and_body(
+def test_webhook_signature_is_hmac_sha256_of_id_timestamp_and_body(
     key: bytes, body: bytes, at: int
 ) -> None:
     (read,) = parse_secrets(f"whsec_{base64.b64encode(key).decode()}")
@@ -214,7 +214,7 @@ def test_signature_headers_contain_hmac_sha256_of_id_timestamp_and_body(
     "secret",
     ["secret", "whsec_", "whsec_c2hvcnQ=", "whsec_!!!", base64.b64encode(b"k" * 32).decode()],
 )
-def test_parse_secrets_invalid_secret_error_does_not_show_secret(secret: str) -> None:
+def test_error_for_an_invalid_webhook_secret_does_not_show_the_secret(secret: str) -> None:
     with pytest.raises(Misconfigured) as refused:
         parse_secrets(secret)
     assert secret in {"secret", "whsec_"} or secret not in refused.value.message

@@ -212,7 +212,7 @@ def _modifications(name: str, number: int, plan: Plan, step: Step) -> tuple[Modi
 
 @decision("A26")
 @given(new=new_plans(), calls=moves)
-def test_plan_after_random_calls_audit_replay_returns_same_rows(
+def test_audit_replay_returns_the_rows_of_a_plan_after_random_calls(
     new: NewPlan, calls: list[Move]
 ) -> None:
     story = make_story(new)
@@ -231,7 +231,9 @@ def test_plan_after_random_calls_audit_replay_returns_same_rows(
 
 @decision("A32")
 @given(new=new_plans(), calls=moves)
-def test_plan_random_calls_done_count_never_decreases(new: NewPlan, calls: list[Move]) -> None:
+def test_number_of_done_steps_never_decreases_during_random_calls(
+    new: NewPlan, calls: list[Move]
+) -> None:
     story, done = make_story(new), 0
     for move in calls:
         play(story, move)
@@ -280,7 +282,7 @@ PLACES = ("add", "remove", "reorder")
     new=new_plans(),
     calls=st.lists(st.tuples(st.sampled_from(PLACES), st.integers(0, 2**12)), max_size=30),
 )
-def test_step_orders_stay_consecutive_after_insert_remove_and_reorder(
+def test_step_numbers_stay_consecutive_after_insert_remove_and_reorder(
     new: NewPlan, calls: list[Move]
 ) -> None:
     story = make_story(replace(new, conditions=()))
@@ -291,7 +293,7 @@ def test_step_orders_stay_consecutive_after_insert_remove_and_reorder(
 
 @decision("A22")
 @given(data=st.data(), count=st.integers(2, 12))
-def test_skip_to_target_after_reordering_skips_exactly_steps_in_between(
+def test_skip_to_condition_skips_exactly_steps_in_between_after_reordering(
     data: st.DataObject, count: int
 ) -> None:
     target = data.draw(st.integers(2, count))

@@ -50,7 +50,7 @@ def submitted(plan: Plan, result: Json = None) -> Decision[StepDone]:
     return submit(plan, step_id(1), Submission(result_summary=result), make_context())
 
 
-def test_branch_continue_changes_no_step_and_is_recorded() -> None:
+def test_condition_with_action_continue_changes_no_step_but_is_recorded() -> None:
     done = submitted(make_running_plan(make_condition(1, "true")))
     assert statuses(done.plan) == ["completed", "pending", "pending", "pending"]
     assert done.entries[0].details["branches"] == [
@@ -58,14 +58,14 @@ def test_branch_continue_changes_no_step_and_is_recorded() -> None:
     ]
 
 
-def test_branch_skip_to_skips_pending_steps_before_target() -> None:
+def test_skip_to_condition_skips_the_pending_steps_before_its_target() -> None:
     done = submitted(make_running_plan(skip_to(4)))
     assert statuses(done.plan) == ["completed", "skipped", "skipped", "pending"]
     assert done.reply.branches[0].skipped == ids(2, 3)
 
 
 @decision("A21")
-def test_skip_to_over_in_progress_step_does_not_skip_running_step() -> None:
+def test_skip_to_condition_does_not_skip_a_step_in_progress() -> None:
     plan = make_plan(
         make_step(S.IN_PROGRESS),
         make_step(S.IN_PROGRESS),
@@ -85,7 +85,7 @@ def test_skip_to_branch_with_earlier_target_skips_no_step() -> None:
 
 
 @decision("A22")
-def test_skip_to_missing_target_skips_nothing_and_adds_note() -> None:
+def test_skip_to_condition_with_a_missing_target_skips_no_step() -> None:
     done = submitted(make_running_plan(skip_to(9)))
     assert done.reply.branches[0].skipped == ()
     assert done.reply.branches[0].note is not None
@@ -100,7 +100,7 @@ def test_skip_to_branch_after_reordering_still_skips_to_same_step() -> None:
     assert [step.id for step in done.plan.steps_with_status(S.SKIPPED)] == ["s3"]
 
 
-def test_add_steps_branch_inserts_after_completed_step() -> None:
+def test_add_steps_condition_inserts_steps_after_the_completed_step() -> None:
     more = make_condition(1, "true", BranchAction.ADD_STEPS, steps=(make_new_step("More."),))
     plan = make_running_plan(more)
     done = submitted(plan)
@@ -131,7 +131,7 @@ def test_fail_branch_fails_plan_and_writes_single_audit_entry() -> None:
 
 
 @decision("A9")
-def test_branch_fail_leaves_other_steps_unchanged() -> None:
+def test_fail_condition_leaves_other_steps_unchanged() -> None:
     fail = make_condition(1, "true", BranchAction.FAIL)
     plan = make_plan(
         make_step(S.IN_PROGRESS), make_step(S.IN_PROGRESS), make_step(), conditions=(fail,)
@@ -141,13 +141,13 @@ def test_branch_fail_leaves_other_steps_unchanged() -> None:
     assert done.plan.fail_reason == "condition held: true"
 
 
-def test_branch_condition_false_is_reported_as_not_fired() -> None:
+def test_false_condition_is_reported_as_not_fired() -> None:
     done = submitted(make_running_plan(skip_to(4, expression="confidence == 1.0")))
     assert done.reply.branches[0].outcome is BranchOutcome.NOT_FIRED
     assert statuses(done.plan)[1] == "pending"
 
 
-def test_condition_missing_result_field_has_outcome_error() -> None:
+def test_condition_on_a_missing_result_field_has_outcome_error() -> None:
     done = submitted(make_running_plan(skip_to(4, expression="result.found > 3")), {"lost": 1})
     (looked_at,) = done.reply.branches
     assert looked_at.outcome is BranchOutcome.ERROR
@@ -156,7 +156,7 @@ def test_condition_missing_result_field_has_outcome_error() -> None:
 
 
 @decision("A24")
-def test_conditions_are_evaluated_in_creation_order_until_fail() -> None:
+def test_conditions_are_evaluated_in_creation_order_until_the_plan_fails() -> None:
     done = submitted(
         make_running_plan(
             skip_to(3),
@@ -211,7 +211,9 @@ def test_conditions_of_other_steps_are_not_evaluated() -> None:
 @pytest.mark.parametrize(
     ("action", "status"), [(BranchAction.FAIL, "failed"), (BranchAction.CONTINUE, "executing")]
 )
-def test_approve_evaluates_conditions_with_review_result(action: BranchAction, status: str) -> None:
+def test_approval_of_a_review_evaluates_conditions_with_the_review_result(
+    action: BranchAction, status: str
+) -> None:
     condition = make_condition(1, "result == 7 && confidence == null", action)
     plan = make_plan(
         make_step(S.AWAITING_INPUT),

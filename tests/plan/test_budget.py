@@ -13,7 +13,7 @@ TOKENS = Budget(tokens=1_000)
 BOTH = Budget(tokens=1_000, cost_micros=2_000_000)
 
 
-def test_budget_json_reports_used_limit_and_percent_per_part() -> None:
+def test_budget_json_contains_usage_limit_and_percent_for_tokens_and_cost() -> None:
     used = Totals(input_tokens=300, output_tokens=99, cost_micros=500_000, results=2)
     assert budget_json(BOTH, used) == {
         "tokens": {"used": 399, "of": 1_000, "percent": 39},
@@ -21,7 +21,7 @@ def test_budget_json_reports_used_limit_and_percent_per_part() -> None:
     }
 
 
-def test_budget_json_reports_limited_parts_only() -> None:
+def test_budget_json_contains_only_tokens_or_cost_with_a_limit() -> None:
     assert set(budget_json(TOKENS, Totals())) == {"tokens"}
     assert set(budget_json(Budget(cost_micros=1), Totals())) == {"costUsd"}
 
@@ -46,13 +46,13 @@ def test_budget_warning_reports_tokens_and_cost_together() -> None:
 
 
 @given(st.integers(0, 10**15), st.integers(1, 10**15))
-def test_budget_share_reaches_100_percent_only_when_used_up(used: int, of: int) -> None:
+def test_budget_percentage_reaches_100_only_when_the_budget_is_used_up(used: int, of: int) -> None:
     (part,) = shares(Budget(tokens=of), Totals(input_tokens=used))
     assert (part.percent >= 100) is (used >= of)
     assert (warning(part) is not None) is (100 * used >= 80 * of)
 
 
-def test_create_with_budget_stores_budget_in_plan_row() -> None:
+def test_budget_of_a_new_plan_is_stored_in_its_row() -> None:
     steps = (NewStep(type=StepType.SEARCH, instructions="Look."),)
     made = create(
         NewPlan(name="P", research_question="Q?", steps=steps, budget=BOTH), make_context()
@@ -63,7 +63,7 @@ def test_create_with_budget_stores_budget_in_plan_row() -> None:
     assert row["budget"] == {"tokens": 1_000, "cost_micros": 2_000_000}
 
 
-def test_submit_usage_over_budget_is_accepted() -> None:
+def test_result_with_usage_over_the_budget_is_accepted() -> None:
     plan = make_plan(make_step(StepStatus.IN_PROGRESS), make_step(), budget=TOKENS)
     much = Submission(result_summary="found", usage=Usage(input_tokens=10**9))
     done = submit(plan, step_id(1), much, make_context())

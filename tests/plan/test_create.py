@@ -13,7 +13,7 @@ def make_new_condition(after: int = 1, expression: str = "true", **values: objec
     return NewCondition(after_step_order=after, expression=expression, **fields)  # type: ignore[arg-type]  # names are NewCondition's own
 
 
-def test_create_plan_is_planning_with_pending_steps_in_order() -> None:
+def test_new_plan_has_status_planning_and_pending_steps_in_order() -> None:
     made = create(make_new_plan(make_new_step("One."), make_new_step("Two.")), make_context())
     assert made.plan.status is PlanStatus.PLANNING
     assert [step.order for step in made.plan.steps] == [1, 2]
@@ -31,7 +31,7 @@ def test_create_plan_writes_single_audit_entry() -> None:
     assert made.plan.seq == 1
 
 
-def test_create_with_skill_execution_records_skill_execution_id() -> None:
+def test_plan_created_in_a_skill_execution_records_the_execution_id() -> None:
     new = NewPlan(name="n", research_question="q", steps=(make_new_step(),), skill_execution_id="x")
     (entry,) = create(new, make_context()).entries
     assert entry.details["skillExecutionId"] == "x"
@@ -48,7 +48,7 @@ def test_create_plan_without_steps_raises_invalid_input() -> None:
 
 
 @decision("A22")
-def test_create_plan_condition_orders_are_stored_as_step_ids() -> None:
+def test_condition_of_a_new_plan_refers_to_steps_by_id() -> None:
     tied = make_new_condition(2, action=BranchAction.SKIP_TO, target_step_order=1)
     plan = create(
         make_new_plan(make_new_step(), make_new_step(), conditions=(tied,)), make_context()
@@ -68,7 +68,7 @@ def test_create_plan_condition_orders_are_stored_as_step_ids() -> None:
         make_new_condition(1, action=BranchAction.SKIP_TO, target_step_order=7),
     ],
 )
-def test_create_plan_condition_invalid_order_raises_invalid_step_reference(
+def test_condition_with_an_invalid_step_number_is_refused(
     condition: NewCondition,
 ) -> None:
     with pytest.raises(InvalidStepReference) as refusal:
@@ -76,7 +76,7 @@ def test_create_plan_condition_invalid_order_raises_invalid_step_reference(
     assert refusal.value.details["totalSteps"] == 1
 
 
-def test_create_plan_add_steps_branch_without_steps_raises_invalid_input() -> None:
+def test_add_steps_condition_without_steps_is_refused() -> None:
     with pytest.raises(InvalidInput, match="at least one step"):
         create(
             make_new_plan(conditions=(make_new_condition(action=BranchAction.ADD_STEPS),)),
@@ -84,7 +84,7 @@ def test_create_plan_add_steps_branch_without_steps_raises_invalid_input() -> No
         )
 
 
-def test_create_plan_invalid_condition_expression_raises_bad_expression() -> None:
+def test_plan_with_an_invalid_condition_raises_bad_expression() -> None:
     with pytest.raises(BadExpression):
         create(
             make_new_plan(conditions=(make_new_condition(expression="result."),)), make_context()
@@ -103,14 +103,14 @@ def test_create_plan_invalid_condition_expression_raises_bad_expression() -> Non
         ),
     ],
 )
-def test_create_plan_beyond_limits_raises_too_large(new: NewPlan) -> None:
+def test_plan_with_too_many_steps_or_conditions_raises_too_large(new: NewPlan) -> None:
     with pytest.raises(TooLarge) as refusal:
         create(new, make_context())
     assert refusal.value.code == "TOO_LARGE"
 
 
 @pytest.mark.parametrize("schema", ["no object", {"type": "nonsense"}, {"$ref": "#"}])
-def test_create_invalid_result_schema_in_step_or_branch_is_refused(schema: object) -> None:
+def test_plan_with_an_invalid_result_schema_is_refused(schema: object) -> None:
     bad = make_new_step(result_schema=schema)
     later = make_new_condition(action=BranchAction.ADD_STEPS, steps=(bad,))
     with pytest.raises(InvalidInput):

@@ -19,23 +19,23 @@ def decisions_named_in(folder: Path) -> set[str]:
     return in_names | {name for names in named for name in re.findall(r"A\d+", names)}
 
 
-def test_every_plan_decision_is_named_in_plan_tests() -> None:
+def test_every_design_decision_about_plans_is_named_in_a_plan_test() -> None:
     assert decisions_named_in(TESTS / "plan") == set(DECISIONS)
 
 
-def test_plan_decisions_match_expected_numbers() -> None:
+def test_design_decisions_about_plans_have_the_fixed_numbers() -> None:
     numbers = {f"A{number}" for number in range(1, 40)} - {"A17", "A29", "A30"}
     assert set(DECISIONS) == numbers
 
 
 @pytest.mark.parametrize(("name", "elsewhere"), ELSEWHERE.items())
-def test_decision_tested_in_other_folder_is_named_in_listed_test_file(
+def test_design_decision_tested_elsewhere_is_named_in_the_listed_test_file(
     name: str, elsewhere: ProofElsewhere
 ) -> None:
     assert elsewhere.place.startswith("tests/")
     assert name in decisions_named_in(TESTS.parent / elsewhere.place)
 
 
-def test_decision_marker_unknown_name_raises_value_error() -> None:
+def test_marker_for_an_unknown_design_decision_raises_value_error() -> None:
     with pytest.raises(ValueError, match="A17"):
         decision("A17")

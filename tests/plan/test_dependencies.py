@@ -38,7 +38,7 @@ def done(plan: Plan, order: int) -> Plan:
     return submit(plan, step.id, submission, make_context()).plan
 
 
-def test_next_step_waits_until_all_dependencies_are_done() -> None:
+def test_step_can_be_claimed_only_after_all_its_dependencies_are_done() -> None:
     plan = make_plan_of(waiting_for(3), waiting_for(), waiting_for())
     plan, second = taken(plan)
     plan, third = taken(plan)
@@ -48,7 +48,7 @@ def test_next_step_waits_until_all_dependencies_are_done() -> None:
     assert first == 1
 
 
-def test_next_step_nothing_pending_lists_waiting_steps() -> None:
+def test_reply_without_a_pending_step_lists_the_waiting_steps() -> None:
     plan, _ = taken(make_plan_of(waiting_for(), waiting_for(1)))
     reply = next_step(plan, make_context(), another=True).reply
     assert isinstance(reply, NothingPending)
@@ -69,19 +69,19 @@ def test_remove_step_drops_dependencies_on_removed_step() -> None:
     assert plan.steps[0].depends_on == ()
 
 
-def test_add_steps_depends_on_refers_to_orders_after_insertion() -> None:
+def test_dependencies_of_added_steps_refer_to_step_numbers_after_insertion() -> None:
     plan = make_plan_of(waiting_for(), waiting_for())
     plan = modify(plan, (AddSteps((waiting_for(3),), after=1),), make_context()).plan
     assert plan.steps[1].depends_on == (plan.steps[2].id,)
 
 
 @pytest.mark.parametrize("orders", [0, 3, -1])
-def test_create_plan_unknown_dependency_raises_invalid_step_reference(orders: int) -> None:
+def test_dependency_on_an_unknown_step_is_refused_in_a_new_plan(orders: int) -> None:
     with pytest.raises(InvalidStepReference, match="1 to 2"):
         make_plan_of(waiting_for(), waiting_for(orders))
 
 
-def test_create_circular_dependencies_raises_invalid_step_reference() -> None:
+def test_circular_dependencies_are_refused_in_a_new_plan() -> None:
     with pytest.raises(InvalidStepReference, match="2, 3 wait for each other") as refused:
         make_plan_of(waiting_for(), waiting_for(3), waiting_for(2))
     assert refused.value.details["stepOrders"] == [2, 3]
@@ -89,7 +89,7 @@ def test_create_circular_dependencies_raises_invalid_step_reference() -> None:
         make_plan_of(waiting_for(1))
 
 
-def test_add_steps_branch_with_dependency_orders_raises_invalid_input() -> None:
+def test_add_steps_condition_with_dependencies_is_refused() -> None:
     branch = NewCondition(
         after_step_order=1,
         expression="true",
@@ -117,7 +117,7 @@ def waits(draw: st.DrawFn) -> list[tuple[int, ...]]:
 
 
 @given(waits(), st.randoms(use_true_random=False))
-def test_next_step_any_dependencies_never_returns_blocked_step(
+def test_next_step_is_never_a_step_with_open_dependencies(
     dependencies: list[tuple[int, ...]], chance: Random
 ) -> None:
     plan = make_plan_of(*(waiting_for(*orders) for orders in dependencies))

@@ -18,12 +18,12 @@ TERMINAL = {"completed", "skipped", "failed"}
         ("pending pending", "executing"),
     ],
 )
-def test_derive_plan_status_documented_examples_match(steps: str, status: str) -> None:
+def test_documented_examples_of_plan_status_are_true(steps: str, status: str) -> None:
     assert derive_plan_status([StepStatus(step) for step in steps.split()]) == status
 
 
 @pytest.mark.parametrize("count", range(5))
-def test_derive_plan_status_any_step_statuses_returns_expected_status(count: int) -> None:
+def test_plan_status_is_derived_from_any_combination_of_step_statuses(count: int) -> None:
     for steps in combinations_with_replacement(StepStatus, count):
         if not steps:
             expected = PlanStatus.PLANNING

@@ -25,7 +25,7 @@ def make_draft(*steps: StepStatus) -> Draft:
     return Draft(make_plan(*map(make_step, steps)), make_context())
 
 
-def test_draft_decide_change_without_audit_entry_raises_assertion_error() -> None:
+def test_plan_change_without_an_audit_entry_raises_an_assertion_error() -> None:
     draft = make_draft(S.PENDING)
     draft.move_step(step_id(1), S.IN_PROGRESS)
     with pytest.raises(AssertionError, match=r"step\.status"):
@@ -33,7 +33,7 @@ def test_draft_decide_change_without_audit_entry_raises_assertion_error() -> Non
 
 
 @decision("A26")
-def test_draft_entries_are_numbered_without_gap_and_carry_changes() -> None:
+def test_audit_entries_of_a_plan_change_are_numbered_without_gaps() -> None:
     draft = make_draft(S.PENDING)
     draft.move_step(step_id(1), S.IN_PROGRESS)
     draft.record(Event.STEP_STARTED, stepId="s1")
@@ -47,7 +47,7 @@ def test_draft_entries_are_numbered_without_gap_and_carry_changes() -> None:
     assert decided.entries[1].changes == ()
 
 
-def test_draft_disallowed_status_change_raises_invalid_transition() -> None:
+def test_status_change_that_is_not_allowed_raises_invalid_transition() -> None:
     draft = make_draft(S.PENDING)
     with pytest.raises(InvalidTransition):
         draft.move_step(step_id(1), S.COMPLETED)
@@ -56,13 +56,13 @@ def test_draft_disallowed_status_change_raises_invalid_transition() -> None:
 
 
 @pytest.mark.parametrize("end", [S.COMPLETED, S.SKIPPED])
-def test_draft_step_completed_or_skipped_sets_completed_at(end: StepStatus) -> None:
+def test_completed_or_skipped_step_gets_a_completion_time(end: StepStatus) -> None:
     draft = make_draft(S.AWAITING_INPUT)
     draft.move_step(step_id(1), end)
     assert draft.plan.step(step_id(1)).completed_at == NOON
 
 
-def test_draft_unchanged_values_record_no_change() -> None:
+def test_setting_unchanged_values_records_no_change_in_the_audit() -> None:
     draft = make_draft(S.PENDING)
     draft.set_plan(revision=1)
     draft.set_step(step_id(1), attempt=1)
@@ -72,14 +72,14 @@ def test_draft_unchanged_values_record_no_change() -> None:
     assert draft.decide(None).entries == ()
 
 
-def test_draft_set_review_stores_decision() -> None:
+def test_decision_on_a_review_is_stored_in_the_plan() -> None:
     draft = make_draft(S.AWAITING_INPUT)
     draft.set_review(make_review(1), decision=DecisionKind.SKIP)
     draft.record(Event.USER_REVIEWED)
     assert draft.plan.review == make_review(1, decision=DecisionKind.SKIP)
 
 
-def test_draft_remove_step_removes_conditions_of_step() -> None:
+def test_removing_a_step_removes_the_conditions_of_the_step() -> None:
     conditions = (make_condition(1, "true"), make_condition(2, "true"))
     draft = Draft(make_plan(make_step(), make_step(), conditions=conditions), make_context())
     draft.remove_step(step_id(1))
@@ -87,7 +87,7 @@ def test_draft_remove_step_removes_conditions_of_step() -> None:
     assert [(step.id, step.order) for step in draft.plan.steps] == [("s2", 1)]
 
 
-def test_step_and_condition_rows_contain_all_fields_but_id_and_telemetry() -> None:
+def test_audited_step_and_condition_rows_omit_id_and_last_seen_time() -> None:
     row = step_row(make_step(last_seen_at=NOON), StepText(instructions="Go.", result_schema={}))
     assert row["instructions"] == "Go."
     assert row["result_schema"] == {}
@@ -107,7 +107,7 @@ def test_step_and_condition_rows_contain_all_fields_but_id_and_telemetry() -> No
     assert condition_row(make_condition(1, "true"))["steps"] is None
 
 
-def test_draft_insert_artifact_records_complete_row_as_change() -> None:
+def test_inserted_artifact_is_recorded_as_a_complete_row() -> None:
     draft = make_draft(S.PENDING)
     draft.insert(Entity.ARTIFACT, "a", {"kind": "note"})
     draft.record(Event.PLAN_MODIFIED)

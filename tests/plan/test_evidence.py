@@ -41,7 +41,7 @@ def test_submit_with_enough_sources_completes_step(required: int | None, stored:
     assert statuses(done.plan) == ["completed", "pending"]
 
 
-def test_submit_too_few_sources_error_lists_stored_sources() -> None:
+def test_error_for_too_few_sources_lists_the_stored_sources() -> None:
     plan = make_plan_that_asks(3, 2)
     with pytest.raises(InvalidInput, match="needs 3 sources, 2 are stored") as refusal:
         submit(plan, step_id(1), SUBMISSION, make_context())
@@ -61,7 +61,7 @@ def test_submit_too_few_sources_error_lists_stored_sources() -> None:
     assert (call.tool, call.args) == ("store_research", {"planId": "p", "stepId": "s1"})
 
 
-def test_submit_missing_fields_and_sources_are_reported_together() -> None:
+def test_missing_result_fields_and_sources_are_reported_together() -> None:
     plan = make_plan_that_asks(1, 0, schema={"required": ["river"]})
     with pytest.raises(InvalidInput, match=r"river.*; this step needs 1 sources, 0") as refusal:
         submit(plan, step_id(1), Submission(result_summary={}), make_context())
@@ -73,7 +73,7 @@ def test_submit_missing_fields_and_sources_are_reported_together() -> None:
     assert set(details) == {"missing", "resultSchema", "sources"}
 
 
-def test_submit_too_few_sources_error_lists_only_20_sources() -> None:
+def test_error_for_too_few_sources_lists_at_most_20_sources() -> None:
     with pytest.raises(InvalidInput) as refusal:
         submit(make_plan_that_asks(50, 49), step_id(1), SUBMISSION, make_context())
     source_counts = refusal.value.details["sources"]
@@ -83,7 +83,7 @@ def test_submit_too_few_sources_error_lists_only_20_sources() -> None:
     assert (len(counted), source_counts["stored"], source_counts["missing"]) == (20, 49, 1)
 
 
-def test_submit_stale_attempt_with_too_few_sources_is_stored_as_artifact() -> None:
+def test_late_result_with_too_few_sources_is_stored_as_an_artifact() -> None:
     late = submit(
         make_plan_that_asks(3, 0),
         step_id(1),
@@ -94,7 +94,7 @@ def test_submit_stale_attempt_with_too_few_sources_is_stored_as_artifact() -> No
     assert [change.entity for change in changes_of(late)] == ["artifact"]
 
 
-def test_decide_approve_completes_step_despite_missing_sources() -> None:
+def test_approval_completes_a_step_despite_missing_sources() -> None:
     plan = make_plan_that_asks(3, 0)
     step = plan.steps[0]._replace(status=S.AWAITING_INPUT)
     waiting = make_plan(step, make_step(), review=make_review(1, result_summary="found"))

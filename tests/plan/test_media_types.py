@@ -28,7 +28,7 @@ from waybook.plan.output import (
         ("text/x-anything.at-all", "text/x-anything.at-all"),
     ],
 )
-def test_parse_text_type_returns_lowercase_type_without_parameters(
+def test_media_type_of_text_is_read_in_lowercase_without_parameters(
     media_type: str, expected: str
 ) -> None:
     assert parse_text_type(media_type) == expected
@@ -38,18 +38,18 @@ def test_parse_text_type_returns_lowercase_type_without_parameters(
     "media_type",
     ["", "markdown", "text/", "/html", "text/a/b", "text/ä", "text/a b", "a\nb/c", "*/*"],
 )
-def test_parse_text_type_invalid_is_refused_with_example(media_type: str) -> None:
+def test_invalid_media_type_is_refused_with_an_example(media_type: str) -> None:
     with pytest.raises(InvalidInput, match="such as text/markdown"):
         parse_text_type(media_type)
 
 
 @pytest.mark.parametrize("media_type", ["image/png", "application/pdf", "application/octet-stream"])
-def test_parse_text_type_binary_type_raises_invalid_input(media_type: str) -> None:
+def test_binary_media_type_is_refused(media_type: str) -> None:
     with pytest.raises(InvalidInput, match="only texts are kept"):
         parse_text_type(media_type)
 
 
-def test_is_json_recognizes_json_name_and_suffix() -> None:
+def test_json_media_type_is_recognized_by_name_and_suffix() -> None:
     assert is_json("application/json")
     assert is_json("application/geo+json")
     assert not is_json("application/jsonl")
@@ -64,6 +64,6 @@ NAMES = st.text("abz09!#$&^_.+-", min_size=1, max_size=12)
 
 
 @given(st.builds("{}/{}".format, NAMES, NAMES | st.builds("{}+json".format, NAMES)))
-def test_file_extension_any_valid_type_is_short_lowercase_letters(kind: str) -> None:
+def test_file_extension_of_any_valid_media_type_is_short_and_lowercase(kind: str) -> None:
     if SYNTAX.fullmatch(kind):
         assert re.fullmatch("[a-z]{1,6}", file_extension(kind))

@@ -74,7 +74,7 @@ def test_modify_stalled_plan_resumes_the_plan_first() -> None:
     assert done.plan.step(step_id(1)).status is S.PENDING
 
 
-def test_modify_plan_outdated_expected_revision_raises_stale_plan() -> None:
+def test_modification_with_an_outdated_plan_revision_raises_stale_plan() -> None:
     plan = make_plan(make_step(), revision=4)
     with pytest.raises(StalePlan) as refusal:
         modify(plan, (RemoveStep(step_id(1)),), make_context(), expected_revision=3)
@@ -85,14 +85,14 @@ def test_modify_plan_outdated_expected_revision_raises_stale_plan() -> None:
     )
 
 
-def test_modify_plan_empty_list_or_no_steps_raises_invalid_input() -> None:
+def test_modification_without_changes_or_steps_is_refused() -> None:
     with pytest.raises(InvalidInput, match="at least one"):
         modify(make_created_plan(), (), make_context(BOB))
     with pytest.raises(InvalidInput, match="at least one"):
         modified(make_plan(make_step()), AddSteps(()))
 
 
-def test_modify_plan_writes_entry_with_rationale_per_modification() -> None:
+def test_every_modification_writes_an_audit_entry_with_the_rationale() -> None:
     plan = make_plan(make_step(), make_step())
     done = modified(plan, UpdateInstructions(step_id(1), "New."), ReorderSteps(ids(2, 1)))
     assert [entry.details["action"] for entry in done.entries] == [
@@ -103,7 +103,7 @@ def test_modify_plan_writes_entry_with_rationale_per_modification() -> None:
     assert done.plan.revision == 3
 
 
-def test_modify_plan_list_with_invalid_item_raises_invalid_step_reference() -> None:
+def test_modification_list_with_an_unknown_step_is_refused() -> None:
     with pytest.raises(InvalidStepReference):
         modified(make_plan(make_step(), make_step()), RemoveStep(step_id(1)), RemoveStep(GONE))
 
@@ -112,7 +112,9 @@ def test_modify_plan_list_with_invalid_item_raises_invalid_step_reference() -> N
     "modification",
     [RemoveStep(GONE), UpdateInstructions(GONE, "?"), FailStep(GONE, "?"), RetryStep(GONE)],
 )
-def test_modify_plan_unknown_step_raises_invalid_step_reference(modification: Modification) -> None:
+def test_modification_of_an_unknown_step_raises_invalid_step_reference(
+    modification: Modification,
+) -> None:
     with pytest.raises(InvalidStepReference) as refusal:
         modified(make_plan(make_step()), modification)
     assert refusal.value.details == {"stepId": "gone"}
@@ -122,9 +124,7 @@ def test_modify_plan_unknown_step_raises_invalid_step_reference(modification: Mo
 
 
 @pytest.mark.parametrize(("after", "place"), [(None, 3), (0, 1), (1, 2)])
-def test_add_steps_inserts_at_given_position_and_renumbers_steps(
-    after: int | None, place: int
-) -> None:
+def test_added_steps_are_inserted_at_the_requested_position(after: int | None, place: int) -> None:
     done = modified(
         make_plan(make_step(S.COMPLETED), make_step()), AddSteps((make_new_step("New."),), after)
     )
@@ -133,7 +133,7 @@ def test_add_steps_inserts_at_given_position_and_renumbers_steps(
     assert [step.order for step in done.plan.steps] == [1, 2, 3]
 
 
-def test_add_steps_beyond_limit_or_with_invalid_schema_raises_error() -> None:
+def test_adding_too_many_steps_or_an_invalid_schema_is_refused() -> None:
     with pytest.raises(TooLarge):
         modified(make_plan(make_step()), AddSteps((make_new_step(),) * 200))
     with pytest.raises(InvalidInput):
@@ -146,7 +146,7 @@ def test_remove_step_renumbers_remaining_steps() -> None:
 
 
 @pytest.mark.parametrize("status", [S.IN_PROGRESS, S.COMPLETED, S.SKIPPED, S.FAILED])
-def test_remove_step_not_pending_raises_invalid_transition(status: StepStatus) -> None:
+def test_step_that_is_not_pending_cannot_be_removed(status: StepStatus) -> None:
     with pytest.raises(InvalidTransition) as refusal:
         modified(make_plan(make_step(status), make_step()), RemoveStep(step_id(1)))
     assert refusal.value.details["from"] == status
@@ -160,7 +160,7 @@ def test_removing_the_last_open_step_completes_the_plan() -> None:
 
 
 @decision("A18")
-def test_remove_last_step_is_allowed_only_while_planning() -> None:
+def test_last_remaining_step_can_be_removed_only_while_planning() -> None:
     begun = make_plan(make_step(), status=PlanStatus.EXECUTING)
     with pytest.raises(NotModifiable, match="last step"):
         modified(begun, RemoveStep(step_id(1)))
@@ -169,7 +169,7 @@ def test_remove_last_step_is_allowed_only_while_planning() -> None:
 
 
 @decision("A22")
-def test_remove_step_targeted_by_condition_raises_not_modifiable() -> None:
+def test_step_that_a_condition_can_still_skip_to_cannot_be_removed() -> None:
     condition = make_condition(1, "true", BranchAction.SKIP_TO, target_step_id=step_id(3))
     plan = make_plan(make_step(), make_step(), make_step(), conditions=(condition,))
     with pytest.raises(NotModifiable) as refusal:
@@ -189,7 +189,7 @@ def test_remove_step_targeted_by_condition_raises_not_modifiable() -> None:
         (S.PENDING, None, 1),
     ],
 )
-def test_remove_step_targeted_by_condition_that_cannot_fire_is_allowed(
+def test_step_targeted_by_a_condition_that_cannot_fire_can_be_removed(
     first: StepStatus, outcome: BranchOutcome | None, target: int
 ) -> None:
     condition = make_condition(
@@ -200,7 +200,7 @@ def test_remove_step_targeted_by_condition_that_cannot_fire_is_allowed(
 
 
 @decision("A31")
-def test_reorder_steps_applies_order_and_rejects_incomplete_order() -> None:
+def test_steps_are_reordered_only_if_the_new_order_is_complete() -> None:
     plan = make_plan(make_step(), make_step(), make_step())
     done = modified(plan, ReorderSteps(ids(3, 1, 2)))
     assert [step.id for step in done.plan.steps] == ["s3", "s1", "s2"]
@@ -212,7 +212,7 @@ def test_reorder_steps_applies_order_and_rejects_incomplete_order() -> None:
 
 
 @pytest.mark.parametrize("status", StepStatus)
-def test_update_instructions_any_status_changes_text_and_audits_old_text(
+def test_instructions_can_be_updated_in_any_status_and_old_text_is_audited(
     status: StepStatus,
 ) -> None:
     plan = make_plan(make_step(status), make_step(), status=PlanStatus.EXECUTING)
@@ -227,7 +227,7 @@ def test_update_instructions_any_status_changes_text_and_audits_old_text(
 
 
 @decision("A1")
-def test_fail_step_pending_step_is_set_in_progress_before_failed() -> None:
+def test_failing_a_pending_step_first_sets_its_status_to_in_progress() -> None:
     done = modified(make_plan(make_step(), make_step()), FailStep(step_id(1), "No use."))
     assert moves_of(done, "s1") == [("pending", "in_progress"), ("in_progress", "failed")]
     assert events_of(done) == ["step_failed", "plan_modified"]
@@ -236,7 +236,7 @@ def test_fail_step_pending_step_is_set_in_progress_before_failed() -> None:
 
 
 @pytest.mark.parametrize("status", [S.COMPLETED, S.SKIPPED, S.FAILED])
-def test_fail_step_already_finished_raises_invalid_transition(status: StepStatus) -> None:
+def test_failing_a_finished_step_raises_invalid_transition(status: StepStatus) -> None:
     with pytest.raises(InvalidTransition) as refusal:
         modified(make_plan(make_step(status), make_step()), FailStep(step_id(1), "?"))
     assert refusal.value.details["to"] == "failed"
@@ -254,7 +254,7 @@ def test_failing_the_last_open_step_completes_the_plan() -> None:
 
 
 @decision("A14")
-def test_fail_step_with_retry_sets_pending_with_next_attempt() -> None:
+def test_failing_a_step_with_retry_makes_the_step_pending_again() -> None:
     plan = make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS))
     done = modified(plan, FailStep(step_id(2), "Lost.", retry=True))
     step = done.plan.steps[1]
@@ -264,7 +264,7 @@ def test_fail_step_with_retry_sets_pending_with_next_attempt() -> None:
 
 
 @decision("A13")
-def test_retry_step_failed_sets_pending_with_next_attempt() -> None:
+def test_retrying_a_failed_step_makes_the_step_pending_again() -> None:
     plan = make_plan(
         make_step(S.FAILED, fail_reason="Lost.", held_by="ann", in_progress_since=NOON), make_step()
     )
@@ -276,7 +276,7 @@ def test_retry_step_failed_sets_pending_with_next_attempt() -> None:
 
 
 @decision("A13", "A15")
-def test_retry_step_in_progress_fails_step_then_sets_pending() -> None:
+def test_retrying_a_step_in_progress_fails_the_step_before_reopening() -> None:
     done = modified(make_plan(make_step(S.IN_PROGRESS), make_step()), RetryStep(step_id(1)))
     assert moves_of(done, "s1") == [("in_progress", "failed"), ("failed", "pending")]
     assert done.plan.steps[0].attempt == 2
@@ -285,7 +285,7 @@ def test_retry_step_in_progress_fails_step_then_sets_pending() -> None:
 
 
 @pytest.mark.parametrize("status", [S.PENDING, S.COMPLETED, S.SKIPPED])
-def test_retry_step_not_failed_or_in_progress_raises_invalid_transition(status: StepStatus) -> None:
+def test_step_that_is_neither_failed_nor_in_progress_cannot_be_retried(status: StepStatus) -> None:
     with pytest.raises(InvalidTransition) as refusal:
         modified(make_plan(make_step(status), make_step()), RetryStep(step_id(1)))
     assert refusal.value.details["to"] == "pending"

@@ -60,12 +60,12 @@ def test_next_step_claims_first_pending_step_for_caller() -> None:
     }
 
 
-def test_next_step_first_claim_sets_plan_executing() -> None:
+def test_first_claim_of_a_step_sets_the_plan_to_executing() -> None:
     decided = next_step(make_created_plan(), make_context())
     assert decided.plan.status is PlanStatus.EXECUTING
 
 
-def test_next_step_closed_plan_returns_plan_complete_or_plan_failed() -> None:
+def test_next_step_of_a_closed_plan_returns_plan_complete_or_plan_failed() -> None:
     assert next_step(make_plan(make_step(S.COMPLETED)), make_context()).reply == PlanComplete()
     failed = make_plan(make_step(), status=PlanStatus.FAILED, fail_reason="Enough.")
     assert next_step(failed, make_context()).reply == PlanFailed("Enough.")
@@ -79,14 +79,14 @@ def test_next_step_during_review_returns_awaiting_review() -> None:
     assert decided.entries == ()
 
 
-def test_next_step_nothing_pending_lists_active_and_failed_steps() -> None:
+def test_next_step_lists_active_and_failed_steps_if_no_step_is_pending() -> None:
     plan = make_plan(make_step(S.IN_PROGRESS), make_step(S.FAILED))
     reply = next_step(plan, make_context(BOB)).reply
     assert reply == NothingPending((plan.steps[0],), (plan.steps[1],))
 
 
 @decision("A18")
-def test_next_step_plan_with_all_steps_removed_returns_nothing_pending() -> None:
+def test_next_step_of_a_plan_without_steps_returns_nothing_pending() -> None:
     plan = make_created_plan(1)
     empty = modify(plan, (RemoveStep(plan.steps[0].id),), make_context()).plan
     assert empty.status is PlanStatus.PLANNING
@@ -94,7 +94,7 @@ def test_next_step_plan_with_all_steps_removed_returns_nothing_pending() -> None
 
 
 @decision("A10")
-def test_next_step_same_session_again_returns_held_step() -> None:
+def test_next_step_returns_the_held_step_to_the_same_session() -> None:
     plan = next_step(make_created_plan(), make_context(ANN)).plan
     again = next_step(plan, make_context(ANN, minutes=5))
     assert isinstance(again.reply, StepReady)
@@ -105,13 +105,13 @@ def test_next_step_same_session_again_returns_held_step() -> None:
 
 
 @decision("A10")
-def test_next_step_with_another_option_returns_second_step_to_same_session() -> None:
+def test_next_step_with_option_another_returns_a_second_step() -> None:
     plan = next_step(make_created_plan(), make_context(ANN)).plan
     assert taken(plan, another=True).step.order == 2
 
 
 @decision("A12")
-def test_next_step_sequential_agents_get_different_steps() -> None:
+def test_next_step_returns_different_steps_to_different_agents() -> None:
     plan, seen = make_created_plan(3), []
     for number in range(3):
         agent = BOB._replace(session=f"agent {number}")
@@ -122,14 +122,14 @@ def test_next_step_sequential_agents_get_different_steps() -> None:
     assert seen == [1, 2, 3]
 
 
-def test_next_step_other_user_with_same_session_name_gets_other_step() -> None:
+def test_next_step_returns_another_step_to_another_user_with_same_session() -> None:
     plan = next_step(make_created_plan(), make_context(ANN)).plan
     namesake = BOB._replace(session=ANN.session)
     assert held_step(plan, namesake) is None
     assert taken(plan, namesake).step.order == 2
 
 
-def test_held_step_caller_without_session_returns_none() -> None:
+def test_caller_without_a_session_holds_no_step() -> None:
     assert (
         held_step(
             make_plan(make_step(S.IN_PROGRESS, held_session=None)), ANN._replace(session=None)
@@ -151,7 +151,7 @@ def test_next_step_after_modify_decision_returns_step_to_any_caller(actor: Actor
 
 
 @decision("A37")
-def test_next_step_records_heartbeat_but_not_in_audit() -> None:
+def test_next_step_updates_last_seen_time_without_an_audit_entry() -> None:
     decided = next_step(make_plan(make_step()), make_context())
     assert decided.touched
     assert "last_seen_at" not in {change.field for change in changes_of(decided)}

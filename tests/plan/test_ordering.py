@@ -14,12 +14,14 @@ def test_renumber_moves_only_later_steps() -> None:
 
 
 @pytest.mark.parametrize(("after", "place"), [(None, 3), (0, 0), (2, 2), (3, 3)])
-def test_insertion_point_returns_given_order_or_end(after: int | None, place: int) -> None:
+def test_new_steps_are_inserted_after_the_requested_step_or_at_the_end(
+    after: int | None, place: int
+) -> None:
     assert insertion_point(PLAN, after) == place
 
 
 @pytest.mark.parametrize("after", [-1, 4])
-def test_insertion_point_outside_plan_raises_invalid_step_reference(after: int) -> None:
+def test_inserting_steps_outside_the_plan_raises_invalid_step_reference(after: int) -> None:
     with pytest.raises(InvalidStepReference) as refusal:
         insertion_point(PLAN, after)
     assert refusal.value.details == {"insertAfterOrder": after, "totalSteps": 3}
@@ -35,7 +37,7 @@ def test_insertion_point_outside_plan_raises_invalid_step_reference(after: int) 
         (ids(1, 2, 3, 3), [], [], ["s3"]),
     ],
 )
-def test_validate_order_missing_unknown_or_repeated_id_raises_stale_plan(
+def test_new_step_order_with_missing_or_repeated_ids_raises_stale_plan(
     named: tuple[StepId, ...], missing: list[str], unknown: list[str], repeated: list[str]
 ) -> None:
     with pytest.raises(StalePlan) as refusal:
@@ -47,5 +49,5 @@ def test_validate_order_missing_unknown_or_repeated_id_raises_stale_plan(
     }
 
 
-def test_validate_order_complete_order_is_returned_unchanged() -> None:
+def test_complete_new_step_order_is_accepted_unchanged() -> None:
     assert validate_order(PLAN, list(ids(3, 1, 2))) == list(ids(3, 1, 2))

@@ -15,18 +15,18 @@ S = StepStatus
 
 @decision("A33")
 @given(st.integers(1, 400).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total))))
-def test_percent_is_the_exact_share_rounded_half_up(counts: tuple[int, int]) -> None:
+def test_progress_percentage_is_the_exact_share_rounded_half_up(counts: tuple[int, int]) -> None:
     done, total = counts
     exact = Decimal(100 * done) / Decimal(total)
     assert percent(done, total) == int(exact.quantize(Decimal(1), ROUND_HALF_UP))
 
 
-def test_percent_of_zero_steps_is_zero() -> None:
+def test_progress_percentage_of_zero_steps_is_zero() -> None:
     assert percent(0, 0) == 0
 
 
 @decision("A19")
-def test_current_step_prefers_awaiting_input_then_first_in_progress() -> None:
+def test_current_step_is_the_awaiting_step_or_the_first_in_progress() -> None:
     both = make_plan(make_step(S.IN_PROGRESS), make_step(S.AWAITING_INPUT))
     assert (current_step(both) or both).id == step_id(2)
     running = make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS), make_step(S.IN_PROGRESS))
@@ -43,7 +43,7 @@ def test_failed_steps_are_neither_done_nor_pending_nor_active() -> None:
 
 
 @decision("A32")
-def test_add_steps_keeps_done_count_and_records_scope_change() -> None:
+def test_adding_steps_leaves_number_of_done_steps_unchanged() -> None:
     plan = make_plan(make_step(S.COMPLETED), make_step())
     decision_ = modify(plan, (AddSteps((make_new_step(), make_new_step())),), make_context())
     assert count_done(decision_.plan.statuses()) == count_done(plan.statuses()) == 1

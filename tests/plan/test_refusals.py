@@ -44,7 +44,7 @@ def test_mutation_of_closed_plan_raises_plan_terminal(
 
 @decision("A8")
 @pytest.mark.parametrize("status", CLOSED)
-def test_closed_plan_next_step_stall_check_and_resume_write_nothing(status: PlanStatus) -> None:
+def test_closed_plan_is_unchanged_by_next_step_stall_check_and_resume(status: PlanStatus) -> None:
     plan = make_plan(make_step(StepStatus.IN_PROGRESS), status=status, sessions=frozenset[str]())
     late = make_context(minutes=600)
     assert next_step(plan, late).entries == ()
@@ -52,9 +52,9 @@ def test_closed_plan_next_step_stall_check_and_resume_write_nothing(status: Plan
     assert resume_session(plan, late).entries == ()
 
 
-def test_require_open_open_plan_does_not_raise() -> None:
+def test_open_plan_passes_the_check_for_open_plans() -> None:
     require_open(make_plan(make_step()))
 
 
-def test_status_call_arguments_contain_plan_id() -> None:
+def test_suggested_status_call_contains_the_plan_id() -> None:
     assert status_call(make_plan(), "why").args == {"planId": "p"}

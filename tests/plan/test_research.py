@@ -29,7 +29,7 @@ MOMENT = make_context(PAT)
 NOTE = Research(kind="note", title="Rivers", content="The Nile.", origins=(PAGE, BOOK))
 
 
-def test_store_research_first_version_records_sources_and_links() -> None:
+def test_first_version_of_research_is_stored_with_sources_and_links() -> None:
     plan = make_created_plan()
     decision = store_research(plan, None, NOTE, ExistingResearch(), MOMENT)
     (entry,) = decision.entries
@@ -44,7 +44,7 @@ def test_store_research_first_version_records_sources_and_links() -> None:
     assert decision.plan.revision == plan.revision
 
 
-def test_store_research_existing_source_is_linked_but_not_recorded_again() -> None:
+def test_existing_source_is_linked_to_research_but_not_stored_again() -> None:
     before = ExistingResearch(sources=frozenset({"s1"}))
     (entry,) = store_research(make_created_plan(), None, NOTE, before, MOMENT).entries
     changes = [(change.entity, change.id) for change in entry.changes]
@@ -53,7 +53,7 @@ def test_store_research_existing_source_is_linked_but_not_recorded_again() -> No
     assert sum(entity is Entity.ARTIFACT_SOURCE for entity, _ in changes) == 2
 
 
-def test_store_research_unchanged_writes_nothing_but_records_heartbeat() -> None:
+def test_storing_unchanged_research_writes_nothing_but_updates_last_seen() -> None:
     plan = make_created_plan()
     before = ExistingResearch("there", 3, NOTE.content_hash)
     decision = store_research(plan, plan.steps[0].id, NOTE, before, MOMENT)
@@ -73,7 +73,7 @@ def test_store_research_unchanged_writes_nothing_but_records_heartbeat() -> None
         replace(NOTE, origins=(PAGE,)),
     ],
 )
-def test_store_research_any_difference_creates_next_version(changed: Research) -> None:
+def test_research_with_any_difference_is_stored_as_the_next_version(changed: Research) -> None:
     before = ExistingResearch("there", 3, NOTE.content_hash)
     reply = store_research(make_created_plan(), None, changed, before, MOMENT).reply
     assert (reply.version, reply.unchanged) == (4, False)
@@ -90,7 +90,9 @@ def test_content_hash_is_independent_of_key_order(content: dict[str, Json], chan
 
 
 @pytest.mark.parametrize("status", [PlanStatus.COMPLETED, PlanStatus.FAILED])
-def test_store_research_closed_plan_suggests_standalone_call(status: PlanStatus) -> None:
+def test_error_for_research_in_a_closed_plan_suggests_a_call_without_plan(
+    status: PlanStatus,
+) -> None:
     with pytest.raises(PlanTerminal) as refused:
         store_research(
             make_created_plan()._replace(status=status), None, NOTE, ExistingResearch(), MOMENT
@@ -101,7 +103,7 @@ def test_store_research_closed_plan_suggests_standalone_call(status: PlanStatus)
 
 
 @pytest.mark.parametrize("kind", sorted(RESERVED))
-def test_store_research_reserved_kind_raises_invalid_input(kind: str) -> None:
+def test_research_of_a_reserved_kind_is_refused(kind: str) -> None:
     with pytest.raises(InvalidInput):
         store_research(
             make_created_plan(), None, replace(NOTE, kind=kind), ExistingResearch(), MOMENT

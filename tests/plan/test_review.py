@@ -43,7 +43,7 @@ def make_decided_plan(status: PlanStatus | None = None) -> Plan:
 # Requesting
 
 
-def test_request_review_pauses_in_progress_step_and_plan() -> None:
+def test_review_request_pauses_the_step_and_the_plan() -> None:
     requested = request_review(
         make_plan(make_step(S.IN_PROGRESS), make_step()), step_id(1), REVIEW_REQUEST, make_context()
     )
@@ -57,7 +57,7 @@ def test_request_review_pauses_in_progress_step_and_plan() -> None:
 
 
 @pytest.mark.parametrize("status", [S.PENDING, S.COMPLETED, S.FAILED, S.SKIPPED])
-def test_request_review_step_not_in_progress_raises_invalid_transition(status: StepStatus) -> None:
+def test_review_of_a_step_that_is_not_in_progress_is_refused(status: StepStatus) -> None:
     with pytest.raises(InvalidTransition) as refusal:
         request_review(
             make_plan(make_step(status), make_step()), step_id(1), REVIEW_REQUEST, make_context()
@@ -72,7 +72,7 @@ def test_request_review_while_review_is_open_raises_invalid_transition() -> None
         request_review(make_waiting_plan(S.IN_PROGRESS), step_id(2), REVIEW_REQUEST, make_context())
 
 
-def test_request_review_result_not_matching_schema_raises_invalid_input() -> None:
+def test_review_request_with_a_result_that_violates_the_schema_is_refused() -> None:
     plan = make_plan(make_step(S.IN_PROGRESS), schema={"required": ["sources"]})
     with pytest.raises(InvalidInput, match="sources"):
         request_review(plan, step_id(1), REVIEW_REQUEST, make_context())
@@ -85,14 +85,16 @@ def test_request_review_result_not_matching_schema_raises_invalid_input() -> Non
 
 @decision("A3")
 @pytest.mark.parametrize(("kind", "step"), [(K.APPROVE, "completed"), (K.SKIP, "skipped")])
-def test_approve_or_skip_last_open_step_completes_plan(kind: DecisionKind, step: str) -> None:
+def test_approving_or_skipping_the_last_open_step_completes_the_plan(
+    kind: DecisionKind, step: str
+) -> None:
     done = decide(make_waiting_plan(S.FAILED), kind, make_context(PAT))
     assert statuses(done.plan) == [step, "failed"]
     assert moves_of(done, "p") == [("awaiting_review", "executing"), ("executing", "completed")]
 
 
 @pytest.mark.parametrize("kind", [K.APPROVE, K.SKIP])
-def test_approve_or_skip_with_pending_steps_sets_plan_executing(kind: DecisionKind) -> None:
+def test_plan_with_pending_steps_continues_after_approve_or_skip(kind: DecisionKind) -> None:
     done = decide(make_waiting_plan(S.PENDING), kind, make_context(PAT))
     assert done.plan.status is PlanStatus.EXECUTING
     assert events_of(done) == ["user_reviewed"]
@@ -144,7 +146,7 @@ def test_modify_decision_without_feedback_raises_invalid_input(feedback: str | N
         decide(make_waiting_plan(), K.MODIFY, make_context(), feedback=feedback)
 
 
-def test_decide_second_decision_reports_first_decision() -> None:
+def test_error_for_a_second_decision_shows_the_first_decision() -> None:
     first = decide(make_waiting_plan(S.PENDING), K.SKIP, make_context(PAT), feedback="Not needed.")
     with pytest.raises(NotAwaitingReview) as refusal:
         decide(first.plan, K.APPROVE, make_context(ANN), step_id=step_id(1))
@@ -157,7 +159,7 @@ def test_decide_second_decision_reports_first_decision() -> None:
     }
 
 
-def test_decide_different_review_id_raises_not_awaiting_review() -> None:
+def test_decision_with_the_id_of_another_review_is_refused() -> None:
     plan = make_waiting_plan(S.PENDING)
     assert plan.review is not None
     with pytest.raises(NotAwaitingReview, match="another one") as refusal:
@@ -167,12 +169,12 @@ def test_decide_different_review_id_raises_not_awaiting_review() -> None:
     assert statuses(done.plan) == ["completed", "pending"]
 
 
-def test_decide_on_failed_plan_reports_first_decision() -> None:
+def test_error_for_a_decision_on_a_failed_plan_shows_the_first_decision() -> None:
     with pytest.raises(NotAwaitingReview, match="pat said reject"):
         decide(make_decided_plan(PlanStatus.FAILED), K.APPROVE, make_context())
 
 
-def test_decide_undecided_review_of_closed_plan_raises_plan_terminal() -> None:
+def test_undecided_review_of_a_closed_plan_can_no_longer_be_decided() -> None:
     with pytest.raises(PlanTerminal):
         decide(make_decided_plan(PlanStatus.FAILED), K.APPROVE, make_context(), step_id=step_id(2))
     frozen = make_plan(make_step(S.AWAITING_INPUT), status=PlanStatus.FAILED, review=make_review(1))
@@ -190,7 +192,7 @@ def test_decide_without_open_review_raises_not_awaiting_review() -> None:
 # Tests of the channel through which a review is decided.
 
 
-def test_decide_modify_in_app_leaves_step_unassigned() -> None:
+def test_decision_modify_in_the_app_leaves_the_step_without_a_holder() -> None:
     plan = make_waiting_plan(S.PENDING)
     decided = decide(plan, K.MODIFY, make_context(), feedback="More.", place=ReviewSurface.APP)
     assert decided.entries[0].details["place"] == "app"

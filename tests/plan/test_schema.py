@@ -38,17 +38,17 @@ def test_check_result_without_schema_accepts_any_value() -> None:
     check_result(None, {"anything": [1, 2, 3]})
 
 
-def test_check_schemas_valid_schemas_are_accepted() -> None:
+def test_valid_result_schemas_are_accepted() -> None:
     check_schemas([PEOPLE, None, {}])
 
 
 @pytest.mark.parametrize("schema", [True, "object", [], 3])
-def test_check_schema_not_an_object_raises_invalid_input(schema: Json) -> None:
+def test_result_schema_that_is_not_an_object_is_refused(schema: Json) -> None:
     with pytest.raises(InvalidInput, match="object"):
         check_schema(schema)
 
 
-def test_check_schema_invalid_schema_is_refused_with_path() -> None:
+def test_invalid_result_schema_is_refused_with_its_path() -> None:
     with pytest.raises(InvalidInput) as refusal:
         check_schema({"properties": {"a": {"type": "nonsense"}}})
     assert refusal.value.details["at"] == "$.properties.a.type"
@@ -62,12 +62,12 @@ OF_UNKNOWN_COST = {
 }
 
 
-def test_unsupported_schema_keywords_match_keywords_of_unknown_cost() -> None:
+def test_unsupported_schema_keywords_are_exactly_those_of_unknown_cost() -> None:
     assert UNSUPPORTED_KEYWORDS == OF_UNKNOWN_COST
 
 
 @pytest.mark.parametrize("keyword", sorted(OF_UNKNOWN_COST - {"$schema"}))
-def test_check_schema_unsupported_keyword_raises_invalid_input(keyword: str) -> None:
+def test_result_schema_with_an_unsupported_keyword_is_refused(keyword: str) -> None:
     schemas: list[Json] = [
         {keyword: "x"},
         {"properties": {"a": {keyword: "x"}}},
@@ -79,7 +79,7 @@ def test_check_schema_unsupported_keyword_raises_invalid_input(keyword: str) -> 
         assert refusal.value.details["keywords"] == [keyword]
 
 
-def test_check_schema_nested_dialect_raises_invalid_input() -> None:
+def test_result_schema_with_a_nested_dialect_is_refused() -> None:
     with pytest.raises(InvalidInput, match="dialects"):
         check_schema({"items": {"$schema": "http://json-schema.org/draft-03/schema#"}})
 
@@ -93,16 +93,16 @@ def test_check_schema_nested_dialect_raises_invalid_input() -> None:
         {"default": {"uniqueItems": True}},
     ],
 )
-def test_check_schema_keyword_as_property_name_or_value_is_accepted(schema: Json) -> None:
+def test_result_schema_may_use_keywords_as_property_names_or_values(schema: Json) -> None:
     check_schema(schema)
 
 
-def test_check_schema_properties_not_an_object_raises_invalid_input() -> None:
+def test_result_schema_whose_properties_are_not_an_object_is_refused() -> None:
     with pytest.raises(InvalidInput):
         check_schema({"properties": ["a"]})
 
 
-def test_check_schemas_beyond_max_nodes_alone_or_combined_raises_too_large() -> None:
+def test_result_schemas_that_are_too_large_alone_or_together_are_refused() -> None:
     wide: Json = {"properties": {f"p{n}": {} for n in range(MAX_NODES)}}
     with pytest.raises(TooLarge):
         check_schema(wide)
@@ -120,11 +120,11 @@ def test_a_schema_nested_too_deeply_is_refused(keyword: str, levels: int) -> Non
 
 
 @pytest.mark.parametrize("keyword", ["not", "items", "const"])
-def test_check_schema_at_max_depth_is_accepted(keyword: str) -> None:
+def test_result_schema_nested_to_the_maximum_depth_is_accepted(keyword: str) -> None:
     check_schema(nested(MAX_DEPTH - 1, keyword))
 
 
-def test_check_result_at_max_depth_is_accepted() -> None:
+def test_result_nested_to_the_maximum_depth_is_accepted() -> None:
     result: Json = []
     for _ in range(MAX_DEPTH - 2):
         result = [result]
@@ -134,11 +134,11 @@ def test_check_result_at_max_depth_is_accepted() -> None:
 # Results
 
 
-def test_check_result_matching_schema_is_accepted() -> None:
+def test_result_that_conforms_to_the_schema_is_accepted() -> None:
     check_result(PEOPLE, {"name": "Ann", "age": 3})
 
 
-def test_check_result_mismatch_raises_invalid_input_listing_errors() -> None:
+def test_error_for_a_result_lists_the_violations_of_the_schema() -> None:
     with pytest.raises(InvalidInput, match=r"and 1 more") as refusal:
         check_result(PEOPLE, {"age": -1})
     assert refusal.value.details["missing"] == [
@@ -148,13 +148,13 @@ def test_check_result_mismatch_raises_invalid_input_listing_errors() -> None:
     assert refusal.value.details["resultSchema"] == PEOPLE
 
 
-def test_check_result_single_error_mentions_no_further_errors() -> None:
+def test_error_for_a_result_with_a_single_violation_mentions_no_others() -> None:
     with pytest.raises(InvalidInput) as refusal:
         check_result(PEOPLE, {})
     assert "more)" not in refusal.value.message
 
 
-def test_check_result_many_errors_lists_limited_number_of_errors() -> None:
+def test_error_for_a_result_lists_a_limited_number_of_violations() -> None:
     with pytest.raises(InvalidInput) as refusal:
         check_result({"items": {"type": "null"}}, [1] * 100)
     errors = refusal.value.details["missing"]
@@ -171,13 +171,13 @@ def test_check_result_many_errors_lists_limited_number_of_errors() -> None:
         ({}, nested(100_000, "a")),
     ],
 )
-def test_check_result_too_expensive_raises_too_large(schema: Json, result: Json) -> None:
+def test_result_that_is_too_expensive_to_check_raises_too_large(schema: Json, result: Json) -> None:
     with pytest.raises(TooLarge) as refusal:
         check_result(schema, result)
     assert refusal.value.details["argument"] == "resultSummary"
 
 
-def test_check_result_integer_beyond_float_range_is_refused() -> None:
+def test_result_with_an_integer_beyond_the_float_range_is_refused() -> None:
     with pytest.raises(InvalidInput, match="cannot be checked"):
         check_result({"multipleOf": 0.5}, 10**400)
 
@@ -234,7 +234,7 @@ SCHEMAS = st.recursive(
 
 @settings(max_examples=50)
 @given(schema=SCHEMAS, result=JSON)
-def test_check_result_any_valid_schema_returns_or_raises_known_error(
+def test_result_check_raises_only_known_errors_for_any_valid_schema(
     schema: Json, result: Json
 ) -> None:
     check_schema(schema)
@@ -245,7 +245,9 @@ def test_check_result_any_valid_schema_returns_or_raises_known_error(
 
 
 @given(schema=JSON, result=JSON)
-def test_check_schema_any_json_returns_or_raises_known_error(schema: Json, result: Json) -> None:
+def test_result_schema_check_raises_only_known_errors_for_any_json(
+    schema: Json, result: Json
+) -> None:
     try:
         check_schema(schema)
         check_result(schema, result)

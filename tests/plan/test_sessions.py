@@ -18,7 +18,7 @@ from waybook.plan.submit import Submission, submit
 
 
 @decision("A27")
-def test_resume_session_new_session_writes_entry_once() -> None:
+def test_resuming_a_plan_records_a_new_session_only_once() -> None:
     started = next_step(make_created_plan(), make_context(ANN)).plan
     first = resume_session(started, make_context(BOB))
     assert events_of(first) == ["session_resumed"]
@@ -28,13 +28,13 @@ def test_resume_session_new_session_writes_entry_once() -> None:
 
 
 @decision("A27")
-def test_next_step_new_session_writes_session_resumed_entry_first() -> None:
+def test_next_step_records_a_new_session_before_the_started_step() -> None:
     started = next_step(make_created_plan(), make_context(ANN)).plan
     assert events_of(next_step(started, make_context(BOB))) == ["session_resumed", "step_started"]
 
 
 @decision("A27")
-def test_resume_session_newly_created_plan_writes_no_entry() -> None:
+def test_resuming_a_newly_created_plan_writes_no_audit_entry() -> None:
     fresh = make_created_plan(actor=PAT)
     assert resume_session(fresh, make_context(BOB)).entries == ()
     taken = next_step(fresh, make_context(BOB))
@@ -43,11 +43,11 @@ def test_resume_session_newly_created_plan_writes_no_entry() -> None:
     assert resume_session(taken.plan, make_context(BOB)).entries == ()
 
 
-def test_create_records_session_of_creator() -> None:
+def test_session_of_the_creator_is_recorded_in_a_new_plan() -> None:
     assert make_created_plan(actor=ANN).sessions == {"a"}
 
 
-def test_register_session_closed_plan_or_no_session_records_nothing() -> None:
+def test_session_is_not_recorded_for_a_closed_plan_or_without_a_name() -> None:
     assert not is_new_session(make_plan(make_step()), None)
     assert not is_new_session(make_plan(status=PlanStatus.FAILED, sessions=frozenset[str]()), "new")
     draft = Draft(make_plan(make_step()), make_context(PAT))
@@ -56,7 +56,7 @@ def test_register_session_closed_plan_or_no_session_records_nothing() -> None:
 
 
 @decision("A39")
-def test_next_step_named_session_resumes_step_from_other_channel() -> None:
+def test_named_session_resumes_its_step_from_another_channel() -> None:
     plan = next_step(make_created_plan(), make_context(ANN)).plan
     elsewhere = ANN._replace(channel=PAT.channel)
     resumed = next_step(plan, make_context(elsewhere)).reply

@@ -18,14 +18,14 @@ def settled(status: PlanStatus, *steps: StepStatus) -> PlanStatus:
 
 @decision("A2")
 @pytest.mark.parametrize("status", [P.PLANNING, P.STALLED, P.AWAITING_REVIEW])
-def test_transition_path_to_completed_goes_through_executing(status: PlanStatus) -> None:
+def test_plan_changes_to_executing_before_completed(status: PlanStatus) -> None:
     assert transition_path(status, P.COMPLETED) == (P.EXECUTING, P.COMPLETED)
     assert settled(status, S.COMPLETED) is P.COMPLETED
 
 
 @pytest.mark.parametrize("target", [P.EXECUTING, P.COMPLETED, P.AWAITING_REVIEW])
 @pytest.mark.parametrize("status", [P.PLANNING, P.EXECUTING, P.AWAITING_REVIEW, P.STALLED])
-def test_transition_path_uses_only_documented_transitions(
+def test_plan_status_changes_only_along_documented_transitions(
     status: PlanStatus, target: PlanStatus
 ) -> None:
     here = status
@@ -36,18 +36,18 @@ def test_transition_path_uses_only_documented_transitions(
 
 
 @decision("A16")
-def test_settle_planning_plan_stays_planning_while_all_steps_are_pending() -> None:
+def test_plan_stays_in_planning_while_all_steps_are_pending() -> None:
     assert settled(P.PLANNING, S.PENDING, S.PENDING) is P.PLANNING
     assert settled(P.PLANNING, S.PENDING, S.IN_PROGRESS) is P.EXECUTING
     assert settled(P.PLANNING) is P.PLANNING
 
 
-def test_settle_stalled_plan_stays_stalled_while_step_is_in_progress() -> None:
+def test_stalled_plan_stays_stalled_while_a_step_is_in_progress() -> None:
     assert settled(P.STALLED, S.IN_PROGRESS) is P.STALLED
 
 
 @pytest.mark.parametrize("status", [P.COMPLETED, P.FAILED])
-def test_settle_closed_plan_keeps_status(status: PlanStatus) -> None:
+def test_closed_plan_stays_closed_despite_a_step_in_progress(status: PlanStatus) -> None:
     assert settled(status, S.IN_PROGRESS) is status
 
 
@@ -68,7 +68,7 @@ def test_settle_closed_plan_keeps_status(status: PlanStatus) -> None:
         (P.COMPLETED, [S.PENDING], False),
     ],
 )
-def test_is_derivable_returns_whether_status_matches_steps(
+def test_plan_status_is_possible_only_with_certain_step_statuses(
     status: PlanStatus, steps: list[StepStatus], *, allowed: bool
 ) -> None:
     assert is_derivable(status, steps) == allowed

@@ -49,7 +49,7 @@ def test_a_step_is_stalled_only_after_thirty_minutes(minutes: float, *, stalled:
     assert bool(stalled_steps(plan, now=NOON + timedelta(minutes=minutes))) == stalled
 
 
-def test_stall_threshold_prefers_step_then_plan_then_server_setting() -> None:
+def test_stall_threshold_of_step_takes_precedence_over_plan_and_server() -> None:
     plan = make_plan(make_step(), stall_seconds=120)
     assert stall_threshold(plan, make_step(stall_seconds=60)) == timedelta(minutes=1)
     assert stall_threshold(plan, make_step(stall_seconds=0)) == timedelta(0)
@@ -58,7 +58,7 @@ def test_stall_threshold_prefers_step_then_plan_then_server_setting() -> None:
     assert stall_threshold(make_plan(), make_step(), timedelta(hours=1)) == timedelta(hours=1)
 
 
-def test_stalled_steps_recent_heartbeat_prevents_stall() -> None:
+def test_recent_heartbeat_prevents_a_step_from_stalling() -> None:
     seen = make_step(S.IN_PROGRESS, last_seen_at=NOON + timedelta(minutes=20))
     assert stalled_steps(make_plan(seen), now=NOON + timedelta(minutes=50)) == ()
     assert last_heartbeat(seen) == NOON + timedelta(minutes=20)
@@ -88,7 +88,7 @@ def test_detect_stall_sets_plan_stalled_and_records_minutes() -> None:
 
 
 @decision("A35")
-def test_detect_stall_already_stalled_or_below_threshold_writes_nothing() -> None:
+def test_stall_detection_writes_nothing_if_already_stalled_or_too_early() -> None:
     late = make_context(minutes=45)
     detected = detect_stall(make_plan(make_step(S.IN_PROGRESS)), late)
     again = detect_stall(detected.plan, late)
@@ -98,7 +98,7 @@ def test_detect_stall_already_stalled_or_below_threshold_writes_nothing() -> Non
 
 
 @decision("A5")
-def test_next_step_stalled_plan_without_pending_steps_sets_executing() -> None:
+def test_next_step_sets_a_stalled_plan_without_pending_steps_to_executing() -> None:
     woken = next_step(make_stalled_plan(), make_context(PAT, minutes=60), patience=HOURS)
     assert isinstance(woken.reply, NothingPending)
     assert woken.plan.status is PlanStatus.EXECUTING
@@ -120,7 +120,7 @@ def test_request_review_on_stalled_plan_sets_executing_before_review() -> None:
 
 
 @decision("A6")
-def test_resumed_plan_is_modifiable_and_not_stalled_before_threshold() -> None:
+def test_resumed_plan_is_not_stalled_again_before_the_threshold() -> None:
     woken = next_step(make_stalled_plan(), make_context(PAT, minutes=60), patience=HOURS).plan
     soon, late = NOON + timedelta(minutes=61), NOON + timedelta(minutes=91)
     assert newly_stalled(woken, now=soon) == ()
@@ -131,7 +131,7 @@ def test_resumed_plan_is_modifiable_and_not_stalled_before_threshold() -> None:
 
 
 @decision("A7")
-def test_stalled_steps_ignores_time_awaiting_review() -> None:
+def test_time_awaiting_review_does_not_count_as_stalled() -> None:
     waiting = make_plan(make_step(S.AWAITING_INPUT), review=make_review(1))
     assert stalled_steps(waiting, now=NOON + timedelta(days=3)) == ()
     days_later = make_context(ANN, minutes=3 * 24 * 60)
@@ -140,7 +140,7 @@ def test_stalled_steps_ignores_time_awaiting_review() -> None:
     assert stalled_steps(back, now=days_later.now + timedelta(minutes=5)) == ()
 
 
-def test_resume_plan_not_stalled_writes_nothing() -> None:
+def test_resuming_a_plan_that_is_not_stalled_writes_nothing() -> None:
     draft = Draft(make_plan(make_step(S.IN_PROGRESS)), make_context())
     resume_plan(draft)
     assert draft.decide(None).entries == ()

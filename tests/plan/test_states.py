@@ -37,7 +37,7 @@ PLAN_PAIRS = [(old, new) for old in PlanStatus for new in PlanStatus]
 STEP_PAIRS = [(old, new) for old in StepStatus for new in StepStatus]
 
 
-def test_transition_tables_match_documented_tables() -> None:
+def test_transition_tables_equal_the_documented_tables() -> None:
     assert {str(old): {str(new) for new in moves} for old, moves in PLAN_MOVES.items()} == {
         old: set(moves) for old, moves in PLAN_TABLE.items()
     }
@@ -95,5 +95,5 @@ def test_step_statuses_without_transitions_are_exactly_done_statuses() -> None:
 
 
 @decision("A36")
-def test_can_move_plan_stalled_to_failed_is_allowed() -> None:
+def test_stalled_plan_may_become_failed() -> None:
     assert can_move_plan(PlanStatus.STALLED, PlanStatus.FAILED)

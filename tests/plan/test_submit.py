@@ -45,7 +45,7 @@ def test_submit_completes_step_and_stores_all_result_fields() -> None:
     assert stored["formatting_notes"] == "As a table."
 
 
-def test_submit_usage_is_stored_with_result_and_added_to_plan() -> None:
+def test_usage_of_a_submitted_result_is_stored_and_added_to_the_plan() -> None:
     plan = make_plan(make_step(S.IN_PROGRESS, attempt=2), make_step())
     plan = plan._replace(usage=Totals(input_tokens=5, output_tokens=1, cost_micros=3, results=1))
     done = submit(plan, step_id(1), DONE, make_context())
@@ -59,14 +59,14 @@ def test_submit_usage_is_stored_with_result_and_added_to_plan() -> None:
     assert (change.old, change.new) == (plan.usage.as_json(), sums.as_json())
 
 
-def test_submit_pending_step_is_set_in_progress_before_completed() -> None:
+def test_result_for_a_pending_step_sets_in_progress_before_completed() -> None:
     done = submit(make_plan(make_step(), make_step()), step_id(1), DONE, make_context())
     assert moves_of(done, "s1") == [("pending", "in_progress"), ("in_progress", "completed")]
     assert moves_of(done, "p") == [("planning", "executing")]
 
 
 @decision("A2")
-def test_submit_last_open_step_completes_plan() -> None:
+def test_result_for_the_last_open_step_completes_the_plan() -> None:
     done = submit(make_plan(make_step()), step_id(1), DONE, make_context())
     assert moves_of(done, "p") == [("planning", "executing"), ("executing", "completed")]
     assert "completed_at" in {change.field for change in changes_of(done) if change.id == "p"}
@@ -74,7 +74,7 @@ def test_submit_last_open_step_completes_plan() -> None:
 
 @decision("A11")
 @pytest.mark.parametrize("status", [S.COMPLETED, S.SKIPPED, S.FAILED, S.AWAITING_INPUT])
-def test_submit_step_not_open_raises_invalid_transition(status: StepStatus) -> None:
+def test_result_for_a_step_that_is_not_open_raises_invalid_transition(status: StepStatus) -> None:
     with pytest.raises(InvalidTransition) as refusal:
         submit(make_plan(make_step(status), make_step()), step_id(1), DONE, make_context())
     assert refusal.value.details["from"] == status
@@ -83,7 +83,7 @@ def test_submit_step_not_open_raises_invalid_transition(status: StepStatus) -> N
 
 
 @pytest.mark.parametrize("attempt", [-1, 0, 2, 5])
-def test_submit_nonexistent_attempt_returns_stale_attempt_with_next_call(attempt: int) -> None:
+def test_result_for_a_nonexistent_attempt_is_refused_with_a_next_call(attempt: int) -> None:
     plan = make_plan(make_step(S.IN_PROGRESS), make_step())
     done = Submission(result_summary="late", attempt=attempt)
     refusal = submit(plan, step_id(1), done, make_context(BOB)).refusal
@@ -97,7 +97,7 @@ def test_submit_nonexistent_attempt_returns_stale_attempt_with_next_call(attempt
 
 @decision("A15")
 @pytest.mark.parametrize("status", [S.PENDING, S.IN_PROGRESS, S.COMPLETED])
-def test_submit_older_attempt_returns_stale_attempt_and_stores_artifact(status: StepStatus) -> None:
+def test_result_of_an_older_attempt_is_refused_but_stored_as_artifact(status: StepStatus) -> None:
     plan = make_plan(make_step(status, attempt=2), make_step())
     late = submit(plan, step_id(1), Submission(result_summary="late", attempt=1), make_context(BOB))
     assert isinstance(late.refusal, StaleAttempt)
@@ -115,14 +115,14 @@ def test_submit_older_attempt_returns_stale_attempt_and_stores_artifact(status: 
 
 
 @decision("A15")
-def test_submit_current_attempt_completes_step() -> None:
+def test_result_of_the_current_attempt_completes_the_step() -> None:
     plan = make_plan(make_step(S.IN_PROGRESS, attempt=2), make_step())
     done = submit(plan, step_id(1), Submission(result_summary=1, attempt=2), make_context(BOB))
     assert done.refusal is None
     assert statuses(done.plan) == ["completed", "pending"]
 
 
-def test_submit_result_not_matching_schema_raises_invalid_input() -> None:
+def test_result_that_violates_the_schema_is_refused() -> None:
     plan = make_plan(make_step(S.IN_PROGRESS), schema={"required": ["found"]})
     with pytest.raises(InvalidInput, match="found"):
         submit(plan, step_id(1), Submission(result_summary={}), make_context())
@@ -136,6 +136,6 @@ def test_a_running_step_may_be_submitted_during_a_review() -> None:
     assert statuses(done.plan) == ["awaiting_input", "completed"]
 
 
-def test_submit_unknown_step_raises_no_such_step() -> None:
+def test_result_for_an_unknown_step_is_refused() -> None:
     with pytest.raises(Exception, match="no such step"):
         submit(make_plan(make_step()), StepId("gone"), DONE, make_context())

@@ -26,7 +26,9 @@ def folder(tmp_path: Path) -> HookFolder:
 
 
 @pytest.mark.parametrize("name", ["SessionStart", "BeforeAgent"])
-def test_hook_at_start_injects_plan_step_and_next_call(folder: HookFolder, name: str) -> None:
+def test_hook_at_session_start_shows_plan_step_and_next_call_to_the_agent(
+    folder: HookFolder, name: str
+) -> None:
     folder.write("one")
     text = folder.injected(name)
     assert f'plan "Rivers" (planId {PLAN}, 3 of 13 steps done)' in text
@@ -34,7 +36,7 @@ def test_hook_at_start_injects_plan_step_and_next_call(folder: HookFolder, name:
     assert f"submit_step_result {CALL}" in text
 
 
-def test_hook_without_held_step_injects_suggested_call(folder: HookFolder) -> None:
+def test_hook_shows_the_suggested_call_if_the_agent_holds_no_step(folder: HookFolder) -> None:
     folder.write("one", steps=[], next="get_next_step")
     next_call = f"get_next_step {json.dumps({'planId': PLAN, 'sessionId': 'main'})}"
     assert f"You hold no step. Next call: {next_call}." in folder.injected()
@@ -49,7 +51,7 @@ def test_hook_before_compaction_prints_facts_for_summary(folder: HookFolder) -> 
 
 
 @pytest.mark.parametrize(("name", "decision"), [("Stop", "block"), ("AfterAgent", "deny")])
-def test_hook_at_stop_holds_agent_once_per_attempt(
+def test_hook_blocks_a_stopping_agent_once_per_attempt_of_its_step(
     folder: HookFolder, name: str, decision: str
 ) -> None:
     folder.write("one")
@@ -61,7 +63,9 @@ def test_hook_at_stop_holds_agent_once_per_attempt(
     assert json.loads(folder.event(name, stop_hook_active=False))["decision"] == decision
 
 
-def test_hook_at_stop_limits_consecutive_holds(folder: HookFolder) -> None:
+def test_hook_blocks_a_stopping_agent_a_limited_number_of_times_in_a_row(
+    folder: HookFolder,
+) -> None:
     def hold(number: int, *, active: bool) -> bool:
         folder.write("one", steps=[{"planId": PLAN, "stepId": f"step-{number}", "attempt": 1}])
         return folder.event("Stop", stop_hook_active=active) != ""
@@ -71,7 +75,7 @@ def test_hook_at_stop_limits_consecutive_holds(folder: HookFolder) -> None:
     assert hold(most + 2, active=False)
 
 
-def test_hook_at_stop_without_held_step_is_silent(folder: HookFolder) -> None:
+def test_hook_lets_an_agent_without_a_claimed_step_stop(folder: HookFolder) -> None:
     folder.write("one", steps=[])
     assert folder.event("Stop") == ""
 
@@ -81,20 +85,22 @@ def test_hook_at_end_of_subagent_is_silent(folder: HookFolder) -> None:
     assert folder.event("SubagentStop") == ""
 
 
-def test_hook_with_unwritable_record_does_not_hold(folder: HookFolder) -> None:
+def test_hook_lets_the_agent_stop_if_its_record_cannot_be_written(folder: HookFolder) -> None:
     folder.write("one")
     (folder.states / "one.holds").mkdir()
     assert folder.event("Stop") == ""
 
 
-def test_hook_holds_are_readable_by_owner_only(folder: HookFolder) -> None:
+def test_hook_record_is_readable_by_owner_only(folder: HookFolder) -> None:
     folder.write("one")
     folder.event("Stop")
     assert (folder.states / "one.holds").stat().st_mode & 0o777 == 0o600
     assert [path.name for path in folder.states.iterdir()].count("one.holds") == 1
 
 
-def test_hook_of_new_conversation_offers_plan_of_ended_conversation(folder: HookFolder) -> None:
+def test_hook_offers_plan_of_an_ended_conversation_to_a_new_conversation(
+    folder: HookFolder,
+) -> None:
     folder.write("one")
     text = folder.injected(session="two")
     assert text.startswith("An earlier conversation in this directory ended")
@@ -147,14 +153,16 @@ def test_hook_with_invalid_event_is_silent(folder: HookFolder, text: bytes) -> N
 
 
 @pytest.mark.parametrize("name", ["SessionStart", "PreCompact", "Stop", "AfterAgent"])
-def test_hook_without_state_is_silent(folder: HookFolder, name: str) -> None:
+def test_hook_prints_nothing_without_a_conversation_state(folder: HookFolder, name: str) -> None:
     assert folder.event(name) == ""
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b'{"format": 2}', b'{"format": 1}', b"\xff" * 70_000]
 )
-def test_hook_with_invalid_state_is_silent(folder: HookFolder, content: bytes) -> None:
+def test_hook_prints_nothing_for_an_invalid_conversation_state(
+    folder: HookFolder, content: bytes
+) -> None:
     folder.states.mkdir()
     (folder.states / "one.json").write_bytes(content)
     assert folder.event("SessionStart") == folder.event("Stop") == ""
@@ -206,7 +214,7 @@ IDS = st.sampled_from([PLAN, "Zq7-" * 10, "x" * 41, "a b"])
 
 @given(name=TEXTS, title=TEXTS, session=TEXTS, step_id=IDS, order=st.integers(), many=st.booleans())
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)
-def test_hook_output_is_bounded_for_any_text(
+def test_hook_output_has_limited_length_for_any_text(
     name: str, title: str, session: str, step_id: str, order: int, *, many: bool
 ) -> None:
     step = {"planId": PLAN, "stepId": step_id, "attempt": 10**5, "order": order, "title": title}
@@ -222,6 +230,6 @@ def test_hook_output_is_bounded_for_any_text(
         assert text.count("\n") <= 5
 
 
-def test_process_id_of_ended_process_is_unused() -> None:
+def test_process_id_used_for_an_ended_process_is_unused() -> None:
     with pytest.raises(ProcessLookupError):
         os.kill(NO_PROCESS, 0)

@@ -43,7 +43,7 @@ def test_plugin_runs_copy_of_hook_script(folder: Path) -> None:
         assert hook["timeout"]
 
 
-def test_claude_code_plugin_has_every_event() -> None:
+def test_claude_code_and_gemini_plugins_together_handle_every_hook_event() -> None:
     assert set(commands_of(CLAUDE)) == {"SessionStart", "PreCompact", "Stop"}
     assert set(commands_of(CLAUDE)) | set(commands_of(GEMINI)) == set(EVENTS)
     assert not NEVER & set(EVENTS)
@@ -80,7 +80,7 @@ def test_marketplace_lists_claude_code_plugin() -> None:
     assert (PLUGINS / plugin["source"]).resolve() == CLAUDE
 
 
-def test_texts_for_agent_name_only_existing_tools() -> None:
+def test_plugin_texts_for_agents_name_only_existing_tools() -> None:
     texts = [*(CLAUDE / "commands").glob("*.md"), *(CLAUDE / "skills").rglob("SKILL.md")]
     assert {path.stem for path in texts} == {"plan", "next", "review", "SKILL"}
     statuses = {"plan_complete", "step_ready", "awaiting_review"}
@@ -95,7 +95,7 @@ def test_texts_for_agent_name_only_existing_tools() -> None:
 
 
 @pytest.mark.parametrize("client", ["claude-code", "codex", "gemini-cli"])
-def test_plugin_command_names_existing_files(client: str) -> None:
+def test_plugin_command_prints_only_paths_that_exist(client: str) -> None:
     done = CliRunner().invoke(app, ["plugin", client])
     assert done.exit_code == 0
     paths = re.findall(rf"{re.escape(str(PLUGINS))}[\w./-]*", done.output)

@@ -54,7 +54,7 @@ def test_client_lock_files_pin_by_hash_and_contain_no_index_url() -> None:
             ), client.name
 
 
-def test_ci_clients_are_in_the_catalog() -> None:
+def test_clients_tested_in_ci_are_in_the_catalog() -> None:
     assert [client.name for client in select(CI)] == list(CI)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert "tools.clients --ci" in makefile
@@ -66,13 +66,13 @@ def changes(*facts: tuple[str, str, str]) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("reason", FACTS)
-def test_missing_facts_of_incomplete_scenario_names_the_gap(reason: str) -> None:
+def test_client_test_names_the_fact_that_is_missing_from_the_audit(reason: str) -> None:
     others = [fact for name, fact in FACTS.items() if name != reason]
     audit = {"codex-http": changes(*others)}
     assert missing_facts(audit, "codex-http") == [reason]
 
 
-def test_missing_facts_of_complete_scenario_is_empty() -> None:
+def test_client_test_reports_no_missing_facts_for_a_complete_scenario() -> None:
     assert missing_facts({"codex-http": changes(*FACTS.values())}, "codex-http") == []
     assert missing_facts({}, "codex-http") == ["no plan was created"]
 
@@ -90,7 +90,7 @@ def outcome(failure: str | None) -> Outcome:
     )
 
 
-def test_unexpected_reports_new_failures_and_ended_failures() -> None:
+def test_client_test_reports_new_failures_and_failures_that_have_ended() -> None:
     (codex,) = select(["codex"])
     known = replace(codex, known_failures={"http": "a bug of the client"})
     assert unexpected(codex, {"http": outcome(None)}) == []
@@ -100,6 +100,6 @@ def test_unexpected_reports_new_failures_and_ended_failures() -> None:
     assert "passes now" in ended
 
 
-def test_select_unknown_client_names_the_known_ones() -> None:
+def test_selecting_an_unknown_client_lists_the_known_clients() -> None:
     with pytest.raises(LookupError, match=r"no client nothing; .*claude-code"):
         select(["nothing"])

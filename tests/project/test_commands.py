@@ -41,7 +41,7 @@ SHOWN = [
 
 
 @pytest.mark.parametrize("line", SHOWN)
-def test_docs_commands_exist_and_arguments_parse(line: str) -> None:
+def test_commands_in_docs_exist_and_have_valid_arguments(line: str) -> None:
     command: click.Command = app
     context = click.Context(app, info_name="waybook")
     words = shlex.split(line)
@@ -66,7 +66,7 @@ def test_docs_condition_examples_are_valid() -> None:
         parse_arguments(ConditionArgument, json.loads(block))
 
 
-def test_code_blocks_in_docs_parse() -> None:
+def test_code_blocks_in_docs_have_valid_syntax() -> None:
     blocks = [
         (page, language, block)
         for page in pages()
@@ -98,7 +98,7 @@ def syntax_error(language: str, block: str) -> Exception | None:
     return None
 
 
-def test_docs_python_blocks_import_existing_names() -> None:
+def test_python_code_in_docs_imports_only_existing_names() -> None:
     missing = [
         f"{page.relative_to(ROOT)}: {node.module}.{name.name}"
         for page in pages()
@@ -111,7 +111,7 @@ def test_docs_python_blocks_import_existing_names() -> None:
     assert missing == []
 
 
-def test_docs_toml_blocks_use_existing_settings() -> None:
+def test_toml_code_in_docs_uses_only_existing_settings() -> None:
     known = {setting.name for setting in fields(Settings)}
     unknown = [
         f"{page.relative_to(ROOT)}: {name}"

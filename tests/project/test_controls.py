@@ -33,7 +33,7 @@ def faults(control: Control) -> Iterator[str]:
             yield f"{control.name}: there is no {test}"
 
 
-def test_security_controls_table_matches_source_and_existing_tests() -> None:
+def test_every_security_control_exists_in_the_source_and_has_tests() -> None:
     assert len(CONTROLS) > 200
     assert [fault for control in CONTROLS for fault in faults(control)] == []
     assert [control.name for control in CONTROLS if not control.tests] == []

@@ -44,6 +44,6 @@ def test_dag_page_example_definition_is_valid() -> None:
     assert read_definition(yaml.safe_load(shown)).slug == "two-views"
 
 
-def test_dag_page_limits_and_default_template_match_source() -> None:
+def test_dag_page_shows_actual_length_limit_and_default_template() -> None:
     assert f"{MAX_TEMPLATE_LENGTH:,} characters" in PAGE
     assert f"`{DEFAULT_DOCUMENT}`" in PAGE

@@ -67,7 +67,7 @@ def output_of(example: str, address: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_example_one_agent_completes_plan_with_added_step(address: str) -> None:
+def test_example_with_a_single_agent_completes_a_plan_with_an_added_step(address: str) -> None:
     assert output_of("one_agent.py", address) == [
         "Find candidates: 1 of 3 done",
         "Compare them: 2 of 4 done",
@@ -99,7 +99,7 @@ def test_readme_python_block_completes_a_plan(address: str) -> None:
     assert done.stdout == "completed {'percent': 100, 'done': 1, 'total': 1}\n", done.stderr
 
 
-def test_how_to_agent_in_python_completes_a_plan(address: str) -> None:
+def test_python_program_in_the_agent_how_to_completes_a_plan(address: str) -> None:
     shown, *_ = code_blocks(HOW_TO.read_text("utf-8"), "python")
     assert SHOWN_ADDRESS in shown
     done = subprocess.run(

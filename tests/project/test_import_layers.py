@@ -18,7 +18,7 @@ IMPORTS_BY_NAME = {
 }
 
 
-def test_import_linter_contracts_pass() -> None:
+def test_source_passes_all_import_linter_contracts() -> None:
     linter = Path(sys.executable).parent / "lint-imports"
     done = subprocess.run(
         [linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False

@@ -38,11 +38,11 @@ def test_writing_style_exception_is_still_needed(entry: Allowed) -> None:
         ("foundation", {"foundation"}),
     ],
 )
-def test_words_of_splits_identifiers(name: str, words: set[str]) -> None:
+def test_words_of_splits_an_identifier_into_words(name: str, words: set[str]) -> None:
     assert words_of(name) == words
 
 
-def test_is_allowed_needs_the_same_file_and_text() -> None:
+def test_writing_style_exception_applies_only_to_the_same_file_and_text() -> None:
     entry = Allowed("a.py", "nobody", "quoted")
     assert is_allowed(Text("a.py", 1, "from nobody"), [entry])
     assert not is_allowed(Text("b.py", 1, "from nobody"), [entry])

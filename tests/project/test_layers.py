@@ -20,23 +20,23 @@ def test_layers_table_lists_existing_paths_and_known_markers() -> None:
     assert set(LAYERS.values()) <= set(MARKERS)
 
 
-def test_every_test_file_has_a_layer() -> None:
+def test_every_test_file_belongs_to_a_test_layer() -> None:
     assert {layer_of(path) for path in TESTS.rglob("test_*.py")} == set(LAYERS.values())
 
 
-def test_layer_of_an_unknown_folder_is_an_error() -> None:
+def test_file_in_an_unknown_folder_raises_lookup_error() -> None:
     with pytest.raises(LookupError, match=r"add its folder to tests/layers\.py"):
         layer_of(TESTS / "nowhere" / "test_x.py")
 
 
-def test_make_fast_runs_every_unit_folder() -> None:
+def test_make_fast_runs_every_folder_of_unit_tests() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     listed = re.search(r"^UNIT := \$\(addprefix tests/,(.+)\)$", makefile, re.MULTILINE)
     assert listed is not None
     assert listed[1].split() == sorted(name for name, layer in LAYERS.items() if layer == "unit")
 
 
-def test_unit_test_collection_imports_no_driver_or_application() -> None:
+def test_collecting_unit_tests_imports_no_database_driver_or_application() -> None:
     file = TESTS / "plan" / "test_states.py"
     code = f"""
 import sys, pytest

@@ -30,12 +30,12 @@ PUBLIC = [
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def test_module_line_count_is_within_limit() -> None:
+def test_every_module_is_within_the_line_limit() -> None:
     lengths = {module.name: len(module.text.splitlines()) for module in modules()}
     assert {name for name, lines in lengths.items() if lines > MAX_MODULE_LINES} == set()
 
 
-def test_function_line_count_is_within_limit() -> None:
+def test_every_function_is_within_the_line_limit() -> None:
     violations = {
         f"{module.name}: {function.name}"
         for module in modules()
@@ -58,7 +58,7 @@ def test_module_docstring_starts_with_full_sentence() -> None:
     } == (set())
 
 
-def test_public_api_matches_decided_names() -> None:
+def test_package_exports_exactly_the_public_names() -> None:
     assert sorted(waybook.__all__) == PUBLIC
     assert all(hasattr(waybook, name) for name in PUBLIC)
 

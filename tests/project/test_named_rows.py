@@ -151,7 +151,7 @@ def test_code_outside_store_reads_row_columns_by_name() -> None:
         "return rows[0][-1] if rows else 0",
     ],
 )
-def test_positional_read_check_reports_reads_by_position(text: str) -> None:
+def test_positional_read_check_reports_columns_read_by_position(text: str) -> None:
     tree = ast.parse(f"async def f(ctx, row, rows, locked):\n    {text}")
     assert any(positional_reads(tree, named=True))
 
@@ -166,6 +166,6 @@ def test_positional_read_check_reports_reads_by_position(text: str) -> None:
         "return rows[:5]",
     ],
 )
-def test_positional_read_check_accepts_reads_by_name(text: str) -> None:
+def test_positional_read_check_accepts_columns_read_by_name(text: str) -> None:
     tree = ast.parse(f"async def f(ctx, row, rows, locked):\n    {text}")
     assert not any(positional_reads(tree, named=True))

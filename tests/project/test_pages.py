@@ -33,7 +33,7 @@ def test_generated_readme_table_gains_new_tools_and_loses_removed_ones() -> None
     assert f"| `ping` | {TOOLS['ping'].title} |" in readme.render(shorter, TOOLS)
 
 
-def test_docs_relative_links_have_existing_targets() -> None:
+def test_relative_links_in_the_docs_have_existing_targets() -> None:
     broken = [
         f"{page.relative_to(ROOT)}: {link}"
         for page in pages()
@@ -58,7 +58,7 @@ def anchor_of(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def test_docs_prose_line_contains_at_most_one_sentence() -> None:
+def test_docs_have_at_most_a_single_sentence_per_line() -> None:
     lines = [
         f"{page.relative_to(ROOT)}: {line}"
         for page in pages()
@@ -81,7 +81,7 @@ def test_readme_tool_table_lists_exactly_registered_tools() -> None:
     assert named == set(TOOLS)
 
 
-def test_docs_mentioned_make_targets_exist_in_makefile() -> None:
+def test_make_targets_mentioned_in_the_docs_exist_in_the_makefile() -> None:
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     for page in pages():
         named = set(re.findall(r"(?:`|\$ )make ([\w-]+)", page.read_text("utf-8")))

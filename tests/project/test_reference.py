@@ -24,7 +24,7 @@ def test_tools_reference_has_section_with_arguments_per_tool() -> None:
         assert f"<!-- generated: arguments of {name} -->" in page[name]
 
 
-def test_errors_reference_headings_match_error_codes() -> None:
+def test_errors_reference_has_a_heading_for_every_error_code() -> None:
     codes = {kind.code for kind in subclasses(errors.WaybookError)}
     assert set(headings(read("reference", "errors.md"), 2)) == codes
 
@@ -36,14 +36,14 @@ def subclasses(kind: type[errors.WaybookError]) -> Iterator[type[errors.WaybookE
             yield from subclasses(below)
 
 
-def test_settings_reference_headings_match_settings() -> None:
+def test_settings_reference_has_a_heading_for_every_setting() -> None:
     page = sections(read("reference", "settings.md"), 2)
     assert list(page) == [setting.name for setting in fields(Settings)]
     for name, body in page.items():
         assert f"<!-- generated: setting {name} -->" in body
 
 
-def test_command_line_reference_headings_match_commands() -> None:
+def test_command_line_reference_has_a_heading_for_every_command() -> None:
     page = sections(read("reference", "command-line.md"), 2)
     assert list(page) == list(commands(app))
     for name, body in page.items():
@@ -71,7 +71,7 @@ ORDER = [
 ]
 
 
-def test_audit_reference_headings_match_events() -> None:
+def test_audit_reference_has_a_heading_for_every_audit_event() -> None:
     events = sections(read("reference", "audit.md"), 2)["Events"]
     assert set(headings(events, 3)) == set(Event)
 
@@ -111,7 +111,7 @@ def audited_fields() -> dict[str, set[str]]:
     return fields_by_entity
 
 
-def test_schema_reference_headings_match_tables() -> None:
+def test_schema_reference_has_a_heading_for_every_table() -> None:
     dump = (SOURCE / "store" / "schema.sql").read_text("utf-8")
     tables = set(re.findall(r"^create table (\w+) \($", dump, re.MULTILINE))
     assert set(headings(read("reference", "schema.md"), 2)) == tables

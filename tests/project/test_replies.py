@@ -50,7 +50,9 @@ def fields_in(section: str) -> set[str]:
     return {name for item in items for name in TICKED.findall(item)}
 
 
-async def test_tools_page_documents_exactly_observed_reply_fields(a_place_to_act: OrgEnv) -> None:
+async def test_tools_page_documents_exactly_the_fields_that_occur_in_replies(
+    a_place_to_act: OrgEnv,
+) -> None:
     known = a_place_to_act.agent
     agent = Listening(known.dispatcher, known.caller)
     agent.seen = defaultdict(set)

@@ -24,13 +24,13 @@ def listed_pages(nav: list[Any]) -> Iterator[str]:
                 yield from listed_pages(below if isinstance(below, list) else [below])
 
 
-def test_navigation_lists_every_page_once() -> None:
+def test_site_navigation_lists_every_docs_page_once() -> None:
     config = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))
     listed = sorted(listed_pages(config["project"]["nav"]))
     assert listed == sorted(str(page.relative_to(ROOT)) for page in pages())
 
 
-def test_site_staging_copies_pages_and_linked_files_to_same_paths(tmp_path: Path) -> None:
+def test_site_build_copies_pages_and_linked_files_to_the_same_paths(tmp_path: Path) -> None:
     stage(tmp_path)
     for name in ("README.md", "docs/start.md", "examples/one_agent.py", "docs/pictures/map.svg"):
         assert (tmp_path / name).read_bytes() == (ROOT / name).read_bytes()
@@ -50,7 +50,7 @@ def test_site_staging_copies_pages_and_linked_files_to_same_paths(tmp_path: Path
         ("../outside.html", True),
     ],
 )
-def test_check_links_reports_missing_files_and_anchors(
+def test_link_check_reports_links_to_missing_files_and_headings(
     tmp_path: Path, link: str, *, is_broken: bool
 ) -> None:
     (tmp_path / "folder").mkdir()

@@ -31,7 +31,7 @@ def test_lock_file_pins_every_package_by_hash(lock: Path) -> None:
     assert [name for name, (_, hashes) in packages(lock).items() if not hashes] == []
 
 
-def test_makefile_pip_installs_require_hashes_except_own_package() -> None:
+def test_makefile_installs_every_package_by_hash_except_waybook() -> None:
     """All packages that the Makefile installs are pinned by hash, except Waybook itself."""
     lines = (ROOT / "Makefile").read_text().splitlines()
     installs = [line.strip() for line in lines if re.search(r"pip (install|sync)", line)]
@@ -41,7 +41,7 @@ def test_makefile_pip_installs_require_hashes_except_own_package() -> None:
     ]
 
 
-def test_sbom_matches_lock_file_and_bundled_htmx_hash() -> None:
+def test_sbom_lists_the_locked_packages_and_the_hash_of_bundled_htmx() -> None:
     bill = json.loads((ROOT / "requirements" / "sbom.cdx.json").read_text())
     assert bill["bomFormat"] == "CycloneDX"
     listed = {component["name"]: component for component in bill["components"]}
@@ -73,7 +73,7 @@ def too_much(workflow: str) -> list[str]:
     return faults + [f"{name} is not pinned" for name in used if not BY_COMMIT.fullmatch(name)]
 
 
-def test_workflows_have_read_only_permissions_and_pinned_actions() -> None:
+def test_ci_workflows_have_read_only_permissions_and_pinned_actions() -> None:
     files = sorted(WORKFLOWS.glob("*.y*ml")) if WORKFLOWS.exists() else []
     assert {file.name: too_much(file.read_text()) for file in files} == {
         file.name: [] for file in files
@@ -96,7 +96,7 @@ def test_workflows_have_read_only_permissions_and_pinned_actions() -> None:
         ),
     ],
 )
-def test_workflow_check_write_permission_or_unpinned_action_is_reported(
+def test_ci_workflow_check_reports_write_permissions_and_unpinned_actions(
     workflow: str, fault: str
 ) -> None:
     assert too_much(workflow) == [fault]

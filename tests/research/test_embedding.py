@@ -49,7 +49,7 @@ texts = st.text(max_size=300) | st.lists(
 
 @many
 @given(texts)
-def test_embed_any_text_returns_deterministic_unit_vector(text: str) -> None:
+def test_embedding_of_any_text_is_a_deterministic_unit_vector(text: str) -> None:
     vector = embed(text)
     assert len(vector) == DIMENSIONS
     assert isclose(sqrt(sum(number * number for number in vector)), 1, rel_tol=1e-9)
@@ -59,7 +59,7 @@ def test_embed_any_text_returns_deterministic_unit_vector(text: str) -> None:
 
 @many
 @given(st.lists(st.sampled_from(["cold", "river", "tax", "law", "moraines"]), min_size=1))
-def test_embed_ignores_word_order_and_case(words: list[str]) -> None:
+def test_embedding_ignores_word_order_and_case(words: list[str]) -> None:
     turned = embed(" ".join(reversed(words)).upper())
     assert all(
         isclose(a, b, abs_tol=1e-12) for a, b in zip(embed(" ".join(words)), turned, strict=True)
@@ -67,22 +67,22 @@ def test_embed_ignores_word_order_and_case(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "!?...", "\U0001f600\U0001f680", "x" * 41])
-def test_embed_text_without_words_returns_neutral_vector(text: str) -> None:
+def test_embedding_of_a_text_without_words_is_the_neutral_vector(text: str) -> None:
     assert embed(text) == neutral_vector(DIMENSIONS)
 
 
-def test_embed_words_in_unknown_script_get_different_vectors() -> None:
+def test_words_in_an_unknown_script_have_different_embeddings() -> None:
     word, other = "\u1c5a\u1c5b", "\u1c5c\u1c5d"
     assert embed(word) == embed(f"{word}!")
     assert embed(word) != embed(other)
 
 
-def test_embed_long_text_uses_only_first_max_text_length_characters() -> None:
+def test_embedding_of_a_long_text_uses_only_its_beginning() -> None:
     text = "river bank " * 100_000
     assert embed(text) == embed(text[:MAX_TEXT_LENGTH])
 
 
-def test_embed_ignores_accents_and_case() -> None:
+def test_embedding_ignores_accents_and_case() -> None:
     assert embed("CAF\u00c9") == embed("cafe\u0301") == embed("cafe")
 
 
@@ -103,7 +103,7 @@ def test_cosine_similarity_is_higher_for_related_than_unrelated_texts(
     )
 
 
-def test_embed_packed_integer_sums_equal_separately_computed_sums() -> None:
+def test_embedding_sums_are_equal_when_computed_packed_or_separately() -> None:
     """Sums computed in packed integers equal sums computed one by one, even for many words."""
     table = builtin_word_vectors()
     names = [name for name in table.numbers if name.isalpha()][:3_000]
@@ -134,25 +134,25 @@ def make_table(magic: bytes = MAGIC, version: int = VERSION) -> bytes:
     )
 
 
-def test_parse_word_vectors_reads_table_from_bytes() -> None:
+def test_word_vector_parser_reads_a_table_from_bytes() -> None:
     table = parse_word_vectors(make_table())
     assert StaticEmbedder(table).embed("river") == (1, 0, 0, 0)
     assert StaticEmbedder(table).embed("law") == (0, 1, 0, 0)
 
 
 @pytest.mark.parametrize("data", [make_table(magic=b"????"), make_table(version=99)])
-def test_parse_word_vectors_wrong_magic_or_version_raises_value_error(data: bytes) -> None:
+def test_word_vector_parser_refuses_data_with_a_wrong_magic_or_version(data: bytes) -> None:
     with pytest.raises(ValueError, match="not a table of words"):
         parse_word_vectors(data)
 
 
-def test_builtin_word_vectors_rows_are_ordered_by_frequency() -> None:
+def test_builtin_word_vectors_are_ordered_by_word_frequency() -> None:
     numbers = builtin_word_vectors().numbers
     assert numbers["the"] < numbers["river"] < numbers["moraine"]
     assert sorted(numbers.values()) == list(range(len(numbers)))
 
 
-def test_word_vectors_notice_names_sources_and_licenses() -> None:
+def test_notice_file_of_the_word_vectors_names_sources_and_licenses() -> None:
     notice = files("waybook.research").joinpath("words.NOTICE").read_text("utf-8")
     for name in ("all-MiniLM-L6-v2", "Apache License, Version 2.0", "SymSpell", "MIT License"):
         assert name in notice

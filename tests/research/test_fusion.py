@@ -15,7 +15,7 @@ lists = st.dictionaries(st.sampled_from(["words", "meaning", "tags"]), subjects)
 
 
 @given(lists)
-def test_fuse_returns_every_subject_once_by_descending_score(
+def test_rank_fusion_returns_every_hit_once_by_descending_score(
     rankings: dict[str, list[str]],
 ) -> None:
     hits = fuse({by: ranked(*names) for by, names in rankings.items()})
@@ -26,7 +26,7 @@ def test_fuse_returns_every_subject_once_by_descending_score(
 
 
 @given(lists)
-def test_fuse_hit_contains_rank_from_each_source_list(rankings: dict[str, list[str]]) -> None:
+def test_fused_hit_contains_its_rank_in_every_source_list(rankings: dict[str, list[str]]) -> None:
     for hit in fuse({by: ranked(*names) for by, names in rankings.items()}):
         assert {why.by for why in hit.why} == {
             b for b, names in rankings.items() if hit.subject_id in names
@@ -35,12 +35,12 @@ def test_fuse_hit_contains_rank_from_each_source_list(rankings: dict[str, list[s
 
 
 @given(subjects)
-def test_fuse_single_list_returns_hits_in_same_order(names: list[str]) -> None:
+def test_rank_fusion_of_a_single_list_preserves_the_order(names: list[str]) -> None:
     assert [hit.subject_id for hit in fuse({"words": ranked(*names)})] == list(dict.fromkeys(names))
 
 
 @given(lists)
-def test_fuse_order_of_lists_does_not_change_ranking(
+def test_order_of_the_fused_lists_does_not_change_the_ranking(
     rankings: dict[str, list[str]],
 ) -> None:
     forth = fuse({by: ranked(*names) for by, names in rankings.items()})
@@ -48,12 +48,12 @@ def test_fuse_order_of_lists_does_not_change_ranking(
     assert [hit.subject_id for hit in forth] == [hit.subject_id for hit in back]
 
 
-def test_fuse_hit_in_two_lists_ranks_above_top_hit_of_single_list() -> None:
+def test_hit_in_two_lists_ranks_above_the_top_hit_of_a_single_list() -> None:
     hits = fuse({"words": ranked("x", "both"), "meaning": ranked("y", "both")})
     assert hits[0].subject_id == "both"
 
 
-def test_fuse_subject_with_several_passages_returns_best_ranked_passage() -> None:
+def test_rank_fusion_returns_the_best_ranked_passage_of_a_document() -> None:
     by_words = [*ranked("other"), *ranked("book", part=7), *ranked("book", part=8)]
     hits = fuse({"words": by_words, "meaning": ranked("book", part=3)})
     assert (hits[0].subject_id, hits[0].part) == ("book", 3)

@@ -30,13 +30,13 @@ maybe = st.none() | st.text(max_size=8)
 
 @many
 @given(texts)
-def test_passages_preserve_text_in_order_within_max_length(text: str) -> None:
+def test_passages_preserve_the_text_in_order_and_respect_the_length_limit(text: str) -> None:
     made = passages(text)
     assert all(0 < len(passage) <= MAX_PASSAGE_LENGTH for passage in made)
     assert "".join("".join(made).split()) == "".join(text.split())
 
 
-def test_passages_split_at_paragraph_boundary() -> None:
+def test_text_is_split_into_passages_at_paragraph_boundaries() -> None:
     first, second = passages(
         "A sentence of some length. " * 30 + "\n\n" + "The next paragraph. " * 30
     )
@@ -44,7 +44,7 @@ def test_passages_split_at_paragraph_boundary() -> None:
     assert second.startswith("The next paragraph.")
 
 
-def test_passages_long_text_returns_only_first_max_passages() -> None:
+def test_long_text_is_split_into_at_most_the_maximum_number_of_passages() -> None:
     made = passages("Many words. " * 90_000)
     assert len(made) == MAX_PASSAGES
     assert sum(map(len, made)) <= MAX_PASSAGES * MAX_PASSAGE_LENGTH
@@ -52,11 +52,11 @@ def test_passages_long_text_returns_only_first_max_passages() -> None:
 
 @many
 @given(values)
-def test_json_to_text_any_json_returns_string(value: object) -> None:
+def test_any_json_value_can_be_converted_to_text(value: object) -> None:
     assert isinstance(json_to_text(value), str)
 
 
-def test_json_to_text_beyond_max_depth_is_omitted() -> None:
+def test_conversion_of_json_to_text_omits_values_nested_too_deeply() -> None:
     value: object = "bottom"
     for _ in range(MAX_DEPTH + 2):
         value = [value]

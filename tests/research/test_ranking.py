@@ -48,7 +48,7 @@ def index(records: bytes) -> VectorIndex:
     return VectorIndex(records)
 
 
-def test_vector_index_nearest_matches_float_cosine_similarities(
+def test_nearest_vectors_are_ranked_like_exact_cosine_similarities(
     index: VectorIndex, vectors: NDArray[np.float64]
 ) -> None:
     for n in (0, 4_096, MANY - 1):
@@ -63,7 +63,7 @@ def test_vector_index_nearest_matches_float_cosine_similarities(
             assert hit.measure == pytest.approx(exact[number], abs=0.004)
 
 
-def test_vector_index_nearest_sorts_equal_similarities_by_key() -> None:
+def test_nearest_vectors_with_equal_similarity_are_sorted_by_key() -> None:
     same = unit_vectors(1).tolist() * 300
     index = VectorIndex(packed(same[:200], first=100))
     index.extend(packed(same[200:], first=0))
@@ -72,11 +72,11 @@ def test_vector_index_nearest_sorts_equal_similarities_by_key() -> None:
     assert hits[0].measure == pytest.approx(1, abs=0.001)
 
 
-def test_vector_index_nearest_without_vectors_returns_empty_list() -> None:
+def test_vector_search_in_an_empty_index_returns_an_empty_list() -> None:
     assert VectorIndex().nearest([1.0] * 256, 50) == []
 
 
-def test_vector_index_nearest_zero_vector_has_similarity_zero() -> None:
+def test_similarity_of_a_zero_vector_is_zero() -> None:
     (hit,) = VectorIndex(packed([[0.0] * 256])).nearest(unit_vectors(1)[0].tolist(), 5)
     assert hit.measure == 0
 
@@ -93,7 +93,7 @@ def test_vector_index_change_adds_and_removes_vectors(
     assert numbers(index.nearest(newer[1].tolist(), 1)) == [MANY + 1]
 
 
-def test_vector_index_same_change_applied_twice_adds_no_duplicates(
+def test_applying_a_vector_index_change_twice_adds_no_duplicates(
     index: VectorIndex, vectors: NDArray[np.float64]
 ) -> None:
     newer = packed(unit_vectors(3, seed=2).tolist(), first=MANY)
@@ -102,7 +102,7 @@ def test_vector_index_same_change_applied_twice_adds_no_duplicates(
     assert len(index) == MANY + 2
 
 
-def test_vector_index_passage_deleted_and_stored_again_has_new_vector(
+def test_passage_that_is_deleted_and_stored_again_has_its_new_vector(
     index: VectorIndex,
 ) -> None:
     newer = unit_vectors(1, seed=3).tolist()
@@ -111,14 +111,14 @@ def test_vector_index_passage_deleted_and_stored_again_has_new_vector(
     assert len(index) == MANY
 
 
-def test_vector_index_change_deletes_only_given_part_of_subject() -> None:
+def test_vector_index_deletes_only_the_named_passage_of_a_document() -> None:
     vector, other = unit_vectors(2).tolist()
     index = VectorIndex(key(1, 1) + quantize(vector) + key(1, 2) + quantize(other))
     index.change(b"", key(1, 1))
     assert [(hit.part, len(index)) for hit in index.nearest(vector, 5)] == [(2, 1)]
 
 
-def test_vector_index_size_bytes_shrinks_after_most_vectors_are_deleted(index: VectorIndex) -> None:
+def test_vector_index_shrinks_after_most_vectors_are_deleted(index: VectorIndex) -> None:
     before = index.size_bytes
     assert before / MANY < 1.25 * ranking.ROW_BYTES
     index.change(b"", b"".join(key(n) for n in range(MANY // 2 + MANY // 4)))
@@ -126,11 +126,11 @@ def test_vector_index_size_bytes_shrinks_after_most_vectors_are_deleted(index: V
     assert index.size_bytes < before / 2
 
 
-def test_vector_index_size_bytes_of_three_vectors_is_below_20000() -> None:
+def test_vector_index_of_three_vectors_takes_less_than_20000_bytes() -> None:
     assert VectorIndex(packed(unit_vectors(3).tolist())).size_bytes < 20_000
 
 
-def test_vector_index_nearest_during_concurrent_changes_does_not_fail(
+def test_vector_search_does_not_fail_during_concurrent_index_changes(
     index: VectorIndex, vectors: NDArray[np.float64]
 ) -> None:
     faults: list[BaseException] = []

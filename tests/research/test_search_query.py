@@ -26,7 +26,7 @@ queries = st.text(max_size=120) | st.lists(
 
 @many
 @given(queries)
-def test_parse_query_any_text_term_weights_sum_to_1(text: str) -> None:
+def test_weights_of_search_terms_sum_to_1(text: str) -> None:
     question = parse_query(text)
     assert len(question.terms) <= MAX_TERMS
     assert not question.terms or isclose(sum(term.weight for term in question.terms), 1)
@@ -35,7 +35,7 @@ def test_parse_query_any_text_term_weights_sum_to_1(text: str) -> None:
 
 @many
 @given(queries)
-def test_parse_query_terms_contain_no_search_operators_or_stop_words(text: str) -> None:
+def test_search_terms_contain_no_search_operators_or_stop_words(text: str) -> None:
     for term in parse_query(text).terms:
         assert not set(term.text) & set('"\\')
         assert not term.text.startswith("-")
@@ -44,7 +44,7 @@ def test_parse_query_terms_contain_no_search_operators_or_stop_words(text: str) 
 
 @many
 @given(queries, st.floats(0.01, 1))
-def test_required_terms_omitted_terms_weigh_less_than_minimum_in_total(
+def test_search_terms_not_required_weigh_less_than_the_minimum_for_a_hit(
     text: str, least: float
 ) -> None:
     """Together, the terms that are not required weigh less than the minimum for a hit."""
@@ -55,27 +55,27 @@ def test_required_terms_omitted_terms_weigh_less_than_minimum_in_total(
     assert bool(needed) == bool(question.terms)
 
 
-def test_parse_query_rare_word_has_higher_weight_than_common_word() -> None:
+def test_rare_search_word_has_a_higher_weight_than_a_common_word() -> None:
     weights = {term.text: term.weight for term in parse_query("home moraine").terms}
     assert weights["moraine"] > weights["home"]
 
 
-def test_parse_query_identifier_is_single_term() -> None:
+def test_identifier_in_a_search_query_is_a_single_term() -> None:
     assert [term.text for term in parse_query("see CVE-2024-3094.").terms] == [
         "see",
         "CVE-2024-3094",
     ]
 
 
-def test_parse_query_embedding_text_includes_correction() -> None:
+def test_embedding_text_of_a_search_query_includes_the_spelling_correction() -> None:
     assert parse_query("vacine recipe").embedding_text == "vacine recipe vaccine"
 
 
-def test_parse_query_only_stop_words_returns_no_terms() -> None:
+def test_search_query_of_only_stop_words_has_no_terms() -> None:
     assert parse_query("what is it that they do").terms == ()
 
 
-def test_parse_query_long_text_is_truncated() -> None:
+def test_long_search_query_is_truncated() -> None:
     assert len(parse_query("river " * 1_000).text) <= MAX_QUERY_LENGTH
 
 
@@ -93,16 +93,18 @@ def test_parse_query_long_text_is_truncated() -> None:
         ("r2d2x", None),
     ],
 )
-def test_correct_word_corrects_single_edit_of_known_word(written: str, known: str | None) -> None:
+def test_spelling_correction_corrects_a_single_edit_of_a_known_word(
+    written: str, known: str | None
+) -> None:
     assert correct_word(written, builtin_word_vectors()) == known
 
 
 @many
 @given(st.text(max_size=40))
-def test_correct_word_returns_only_known_words(word: str) -> None:
+def test_spelling_correction_returns_only_known_words(word: str) -> None:
     correction = correct_word(word, builtin_word_vectors())
     assert correction is None or correction in builtin_word_vectors().numbers
 
 
-def test_terms_with_equal_fields_are_equal() -> None:
+def test_search_terms_with_equal_fields_are_equal() -> None:
     assert Term(text="a", correction=None, weight=1) == Term(text="a", correction=None, weight=1)

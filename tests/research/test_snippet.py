@@ -18,7 +18,7 @@ TEXT = (
 
 @many
 @given(texts, st.sampled_from(["dam river", "caf\u00e9", "", "nothing of it"]), st.integers(1, 120))
-def test_build_snippet_any_text_returns_bounded_verbatim_excerpt(
+def test_snippet_of_any_text_is_a_bounded_verbatim_excerpt(
     text: str, query: str, longest: int
 ) -> None:
     made = build_snippet(text, parse_query(query), longest)
@@ -40,43 +40,43 @@ def test_snippet_marks_are_sorted_and_contain_only_word_characters(text: str, lo
 
 @many
 @given(texts)
-def test_highlight_with_markers_removed_equals_snippet_text(text: str) -> None:
+def test_highlighted_snippet_equals_the_snippet_after_removing_the_markers(text: str) -> None:
     made = build_snippet(text, parse_query("dam river"))
     plain_text = made.highlight("\x01", "\x02").replace("\x01", "").replace("\x02", "")
     if not set(text) & set("\x01\x02"):
         assert plain_text == ("…" * made.cut_before) + made.text + ("…" * made.cut_after)
 
 
-def test_build_snippet_chooses_window_with_most_query_terms() -> None:
+def test_snippet_shows_the_part_of_the_text_with_most_query_terms() -> None:
     made = build_snippet(TEXT, parse_query("dam on a river"), 100)
     assert "**dams**" in made.highlight()
     assert "**river**" in made.highlight()
     assert (made.cut_before, made.cut_after) == (True, True)
 
 
-def test_snippet_highlights_words_with_same_stem() -> None:
+def test_snippet_highlights_words_with_the_same_stem_as_the_query() -> None:
     made = build_snippet("They were flooding; a flood came.", parse_query("floods"))
     assert made.highlight() == "They were **flooding**; a **flood** came."
 
 
-def test_highlight_misspelled_query_marks_corrected_word() -> None:
+def test_snippet_highlights_the_corrected_word_of_a_misspelled_query() -> None:
     assert "**vaccine**" in build_snippet("A vaccine for all.", parse_query("vacine")).highlight()
 
 
-def test_build_snippet_without_match_returns_beginning() -> None:
+def test_snippet_without_a_match_shows_the_beginning_of_the_text() -> None:
     made = build_snippet(TEXT, parse_query("glacier"), 30)
     assert TEXT.startswith(made.text)
     assert made == Snippet(made.text, (), cut_before=False, cut_after=True)
 
 
-def test_snippet_match_beyond_max_text_length_is_not_marked() -> None:
+def test_snippet_does_not_mark_matches_beyond_the_maximum_text_length() -> None:
     text = "word " * 200_000 + "dam"
     assert len(text) > MAX_TEXT_LENGTH
     assert build_snippet(text, parse_query("dam")).marks == ()
 
 
 @pytest.mark.parametrize("marks", [("**", "**"), ("<b>", "</b>")])
-def test_highlight_uses_given_markers(marks: tuple[str, str]) -> None:
+def test_snippet_highlights_matches_with_the_chosen_markers(marks: tuple[str, str]) -> None:
     assert (
         build_snippet("A dam.", parse_query("dam")).highlight(*marks)
         == f"A {marks[0]}dam{marks[1]}."

@@ -13,7 +13,7 @@ numbers = st.floats(-1e6, 1e6, allow_nan=False)
 
 
 @given(st.lists(numbers, min_size=1, max_size=3 * DIMENSIONS))
-def test_resize_vector_any_width_returns_unit_vector_of_fixed_width(
+def test_vector_of_any_width_is_resized_to_a_unit_vector_of_fixed_width(
     vector: list[float],
 ) -> None:
     resized = resize_vector(vector)
@@ -33,7 +33,7 @@ def angle(vector: list[float], other: list[float]) -> float:
 
 
 @pytest.mark.parametrize("width", [1, 64, DIMENSIONS])
-def test_resize_vector_not_wider_than_fixed_width_preserves_angles(width: int) -> None:
+def test_resizing_a_vector_up_to_the_fixed_width_preserves_angles(width: int) -> None:
     vector, other = by_chance(width, 1), by_chance(width, 2)
     assert cosine_similarity(resize_vector(vector), resize_vector(other)) == pytest.approx(
         angle(vector, other)
@@ -41,7 +41,7 @@ def test_resize_vector_not_wider_than_fixed_width_preserves_angles(width: int) -
 
 
 @pytest.mark.parametrize("width", [384, 768, 1024, 1536, 3072])
-def test_resize_vector_wider_input_approximately_preserves_angles(width: int) -> None:
+def test_resizing_a_wider_vector_approximately_preserves_angles(width: int) -> None:
     base = by_chance(width, 0)
     for seed in range(1, 30):
         share = seed / 30
@@ -56,10 +56,10 @@ def test_resize_vector_wider_input_approximately_preserves_angles(width: int) ->
 @pytest.mark.parametrize(
     "bad", [[], [float("nan")], [float("inf")] * 3, [1.0] * (MAX_DIMENSIONS + 1)]
 )
-def test_resize_vector_invalid_vector_raises_value_error(bad: list[float]) -> None:
+def test_resizing_an_invalid_vector_raises_value_error(bad: list[float]) -> None:
     with pytest.raises(ValueError, match="not a vector"):
         resize_vector(bad)
 
 
-def test_resize_vector_zero_vector_returns_uniform_vector() -> None:
+def test_resizing_a_zero_vector_returns_a_uniform_vector() -> None:
     assert len(set(resize_vector([0.0] * 1000))) == 1

@@ -23,14 +23,14 @@ def make_draft() -> RunDraft:
     return RunDraft(world.run, world.chart, world.moment(ANN))
 
 
-def test_draft_decide_unrecorded_change_raises_assertion_error() -> None:
+def test_run_draft_raises_an_error_for_a_change_without_an_audit_entry() -> None:
     draft = make_draft()
     draft.set_stage("only", feedback="Go on.")
     with pytest.raises(AssertionError, match=r"without an audit entry: .*stage_run\.feedback"):
         draft.decide(None)
 
 
-def test_run_draft_entries_are_numbered_consecutively() -> None:
+def test_audit_entries_of_a_run_draft_are_numbered_consecutively() -> None:
     draft = make_draft()
     for number in range(3):
         draft.set_run(completed_at=NOON + timedelta(hours=number))
@@ -42,7 +42,7 @@ def test_run_draft_entries_are_numbered_consecutively() -> None:
     assert decision.run.completed_at == NOON + timedelta(hours=2)
 
 
-def test_run_draft_set_same_value_records_no_change() -> None:
+def test_setting_the_same_value_in_a_run_draft_records_no_change() -> None:
     draft = make_draft()
     draft.set_step(draft.steps["only/a"], done=0, failed=1)
     draft.record(Event.PLAN_MODIFIED)
@@ -69,7 +69,7 @@ def test_run_draft_changes_use_column_names_and_json_values() -> None:
     assert decision.jobs[job.id].ready_at == NOON + timedelta(seconds=1)
 
 
-def test_run_draft_decide_leaves_original_run_unchanged() -> None:
+def test_decision_of_a_run_draft_leaves_the_original_run_unchanged() -> None:
     world = make_world()
     before = world.run
     draft = RunDraft(before, world.chart, world.moment(ANN))
@@ -82,7 +82,7 @@ def test_run_draft_decide_leaves_original_run_unchanged() -> None:
     assert after.stages["only"].feedback == "Go on."
 
 
-def test_run_draft_heartbeat_writes_no_entry() -> None:
+def test_heartbeat_in_a_run_draft_writes_no_audit_entry() -> None:
     draft = make_draft()
     draft.record_heartbeat("job")
     decision = draft.decide(None)
@@ -90,13 +90,13 @@ def test_run_draft_heartbeat_writes_no_entry() -> None:
     assert decision.entries == ()
 
 
-def test_run_draft_decide_with_refusal_returns_refusal() -> None:
+def test_run_draft_with_a_refusal_returns_the_refusal() -> None:
     refusal = StaleAttempt()
     assert make_draft().decide(None, refusal=refusal).refusal is refusal
 
 
 @given(st.text(), st.text())
-def test_text_hash_of_two_parts_differs_from_hash_of_joined_text(text: str, other: str) -> None:
+def test_hash_of_two_texts_differs_from_the_hash_of_the_joined_text(text: str, other: str) -> None:
     assert text_hash(text, other) != text_hash(text + other)
     assert text_hash(text) == text_hash(text)
     assert len(text_hash(text, other)) == 64

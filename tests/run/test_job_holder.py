@@ -12,7 +12,7 @@ def single_job() -> RunEnv:
     return make_run(make_stage_run(make_step("a", Strategy.ALL_TO_ONE)))
 
 
-def test_require_holder_current_attempt_is_accepted() -> None:
+def test_current_attempt_number_of_a_job_is_accepted() -> None:
     job = single_job().claim()
     assert stale_attempt_error(job, job.attempt) is None
     require_holder(job, job.attempt)
@@ -32,7 +32,7 @@ def test_stale_attempt_error_names_current_holder_and_next_call() -> None:
 
 
 @pytest.mark.parametrize("attempt", [-1, 1, 5])
-def test_stale_attempt_error_unclaimed_job_shows_current_attempt(attempt: int) -> None:
+def test_stale_attempt_error_shows_the_current_attempt_of_an_unclaimed_job(attempt: int) -> None:
     (job,) = single_job().jobs("a")
     refusal = stale_attempt_error(job, attempt)
     assert refusal is not None
@@ -42,7 +42,7 @@ def test_stale_attempt_error_unclaimed_job_shows_current_attempt(attempt: int) -
 
 
 @pytest.mark.parametrize("attempt", [0, 2, 5])
-def test_stale_attempt_error_unknown_attempt_shows_status_and_holder(attempt: int) -> None:
+def test_stale_attempt_error_shows_status_and_holder_for_unknown_attempts(attempt: int) -> None:
     refusal = stale_attempt_error(single_job().claim(BOB), attempt)
     assert refusal is not None
     assert refusal.message == (
@@ -52,7 +52,7 @@ def test_stale_attempt_error_unknown_attempt_shows_status_and_holder(attempt: in
     assert refusal.next_call.why == "get your job again; its reply has the attempt"
 
 
-def test_require_holder_checks_attempt_before_status() -> None:
+def test_attempt_of_a_job_is_checked_before_its_status() -> None:
     (job,) = single_job().jobs("a")
     with pytest.raises(StaleAttempt):
         require_holder(job, 1)

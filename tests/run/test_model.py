@@ -20,14 +20,14 @@ def test_dispatch_ranks_are_sorted_by_stage_order_then_step_order(dag: Dag) -> N
 
 
 @given(dags())
-def test_compiled_dag_order_puts_stages_after_predecessors(dag: Dag) -> None:
+def test_compiled_workflow_orders_every_stage_after_its_predecessors(dag: Dag) -> None:
     order = CompiledDag(dag, graphs_of(dag)).order
     assert sorted(order) == sorted(stage.slug for stage in dag.stages)
     for way in dag.transitions:
         assert order.index(way.source) < order.index(way.target)
 
 
-def test_produced_documents_excludes_external_inputs() -> None:
+def test_produced_documents_of_a_workflow_exclude_external_inputs() -> None:
     compiled_dag = make_compiled_dag(make_dag(make_stage("one"), make_stage("two")))
     assert ("one", "one-work") in compiled_dag.produced_documents
     assert ("one", "brief") not in compiled_dag.produced_documents

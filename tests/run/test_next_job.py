@@ -35,7 +35,7 @@ def details(world: RunEnv) -> dict[str, object]:
 # Claiming
 
 
-def test_next_job_claim_assigns_job_to_caller() -> None:
+def test_claiming_a_job_assigns_the_job_to_the_caller() -> None:
     world = single_job()
     world.pass_time(timedelta(minutes=1))
     reply = world.ask(ANN)
@@ -48,7 +48,7 @@ def test_next_job_claim_assigns_job_to_caller() -> None:
     assert world.records.seen[job.id] == world.records.now
 
 
-def test_next_job_claim_writes_step_started_entry() -> None:
+def test_claiming_a_job_writes_a_step_started_audit_entry() -> None:
     world = single_job()
     job = world.claim()
     assert world.events() == ["step_started"]
@@ -61,7 +61,7 @@ def test_next_job_claim_writes_step_started_entry() -> None:
     }
 
 
-def test_next_job_returns_jobs_in_step_order_without_duplicates() -> None:
+def test_jobs_are_claimed_in_step_order_without_duplicates() -> None:
     world = make_run(make_stage_run(make_step("b"), make_plan_step("a", Strategy.PER_MODEL)))
     taken = [world.claim(who) for who in (ANN, BOB, ANN, BOB)]
     assert [(job.step_key, job.model) for job in taken] == [
@@ -72,14 +72,14 @@ def test_next_job_returns_jobs_in_step_order_without_duplicates() -> None:
     ]
 
 
-def test_next_job_with_model_returns_only_jobs_of_that_model() -> None:
+def test_claim_with_a_model_returns_only_jobs_of_that_model() -> None:
     world = make_run(make_stage_run(make_step("a")))
     assert world.claim(BOB, "beta").model == "beta"
     assert isinstance(world.ask(BOB, "beta", another=True), NothingReady)
     assert world.claim(PAT).model == "alpha"
 
 
-def test_get_next_job_held_by_session_is_returned_with_heartbeat() -> None:
+def test_get_next_job_returns_the_job_that_the_session_already_holds() -> None:
     world = make_run(make_stage_run(make_step("a")))
     held = world.claim(ANN)
     world.pass_time(timedelta(minutes=1))
@@ -89,12 +89,12 @@ def test_get_next_job_held_by_session_is_returned_with_heartbeat() -> None:
     assert world.records.seen[held.id] == world.records.now
 
 
-def test_next_job_another_requested_returns_different_job() -> None:
+def test_session_gets_a_different_job_when_another_job_is_requested() -> None:
     world = make_run(make_stage_run(make_step("a")))
     assert world.claim(ANN) != world.claim(ANN, another=True)
 
 
-def test_next_job_second_call_without_session_returns_different_job() -> None:
+def test_second_claim_without_a_session_returns_a_different_job() -> None:
     world = make_run(make_stage_run(make_step("a")))
     first, second = (world.claim(PAT, another=False) for _ in range(2))
     assert first.id != second.id
@@ -103,7 +103,7 @@ def test_next_job_second_call_without_session_returns_different_job() -> None:
 # Tests of taking over jobs of other holders.
 
 
-def test_get_next_job_expired_lease_goes_to_next_caller() -> None:
+def test_job_with_an_expired_lease_goes_to_the_next_caller() -> None:
     world = single_job()
     world.claim(ANN)
     world.pass_time(LEASE)
@@ -114,7 +114,7 @@ def test_get_next_job_expired_lease_goes_to_next_caller() -> None:
     assert details(world)["takenFrom"] == "ann"
 
 
-def test_get_next_job_heartbeat_extends_lease() -> None:
+def test_heartbeat_extends_the_lease_of_a_job() -> None:
     world = single_job()
     world.claim(ANN)
     world.pass_time(LEASE)
@@ -123,7 +123,7 @@ def test_get_next_job_heartbeat_extends_lease() -> None:
     assert isinstance(world.ask(BOB), NothingReady)
 
 
-def test_next_job_claim_after_failed_job_records_no_previous_holder() -> None:
+def test_claim_after_a_failed_attempt_records_no_previous_holder() -> None:
     world = single_job()
     world.fail(world.claim(ANN))
     world.pass_time()
@@ -131,14 +131,14 @@ def test_next_job_claim_after_failed_job_records_no_previous_holder() -> None:
     assert details(world)["takenFrom"] is None
 
 
-def test_next_job_claim_after_failure_clears_error() -> None:
+def test_claim_after_a_failed_attempt_clears_the_error() -> None:
     world = single_job()
     assert world.fail(world.claim()).error == "no luck"
     world.pass_time()
     assert world.claim().error is None
 
 
-def test_get_next_job_last_attempt_lease_expired_fails_job() -> None:
+def test_job_fails_when_the_lease_of_its_last_attempt_expires() -> None:
     world = single_job()
     for attempt in range(1, MAX_ATTEMPTS + 1):
         assert world.claim(BOB).attempt == attempt
@@ -157,7 +157,7 @@ def test_get_next_job_last_attempt_lease_expired_fails_job() -> None:
 # Tests of the reasons why no job is returned.
 
 
-def test_next_job_all_jobs_held_returns_nothing_ready_with_open_jobs() -> None:
+def test_get_next_job_lists_the_open_jobs_when_all_jobs_are_held() -> None:
     world = single_job()
     job = world.claim(ANN)
     assert world.ask(BOB) == NothingReady(
@@ -166,7 +166,7 @@ def test_next_job_all_jobs_held_returns_nothing_ready_with_open_jobs() -> None:
     assert world.job(job).held_by == "ann"
 
 
-def test_next_job_only_failed_jobs_left_returns_stage_failed() -> None:
+def test_get_next_job_reports_a_failed_stage_if_only_failed_jobs_are_left() -> None:
     world = make_run(make_stage_run(make_step("a"), make_step("b")))
     for _ in range(3):
         world.fail(world.claim(), retryable=False)
@@ -175,14 +175,14 @@ def test_next_job_only_failed_jobs_left_returns_stage_failed() -> None:
     assert world.ask() == StageFailed("only", ("a", "b"))
 
 
-def test_next_job_after_failed_job_returns_remaining_jobs() -> None:
+def test_get_next_job_returns_the_remaining_jobs_after_a_failed_job() -> None:
     world = make_run(make_stage_run(make_step("a"), make_step("b")))
     world.fail(world.claim(), retryable=False)
     world.claim(ANN)
     assert world.claim(BOB).step_key == "b"
 
 
-def test_next_job_completed_stage_returns_awaiting_feedback() -> None:
+def test_get_next_job_reports_awaiting_feedback_after_a_completed_stage() -> None:
     world = make_run(make_dag(make_stage("one"), make_stage("two")))
     world.work()
     assert world.ask() == AwaitingFeedback(("one",))
@@ -190,7 +190,7 @@ def test_next_job_completed_stage_returns_awaiting_feedback() -> None:
     assert isinstance(world.ask(), JobReady)
 
 
-def test_next_job_two_completed_stages_returns_both_awaiting_feedback() -> None:
+def test_get_next_job_lists_both_completed_stages_that_await_feedback() -> None:
     ways = [("top", "left"), ("top", "right"), ("left", "end"), ("right", "end")]
     stages = map(make_stage, ("top", "left", "right", "end"))
     world = make_run(make_dag(*stages, transitions=ways))
@@ -203,7 +203,7 @@ def test_next_job_two_completed_stages_returns_both_awaiting_feedback() -> None:
 
 
 @pytest.mark.parametrize("slug", ["left", "right"])
-def test_next_job_failed_and_waiting_stages_returns_stage_failed(slug: str) -> None:
+def test_failed_stage_is_reported_before_a_stage_that_awaits_feedback(slug: str) -> None:
     ways = [("top", "left"), ("top", "right"), ("left", "end"), ("right", "end")]
     stages = map(make_stage, ("top", "left", "right", "end"))
     world = make_run(make_dag(*stages, transitions=ways), ["alpha"])
@@ -215,13 +215,13 @@ def test_next_job_failed_and_waiting_stages_returns_stage_failed(slug: str) -> N
     assert world.ask() == StageFailed(slug, (f"{slug}-work",))
 
 
-def test_get_next_job_last_stage_done_returns_run_complete() -> None:
+def test_get_next_job_reports_a_complete_run_after_the_last_stage() -> None:
     world = single_job()
     world.work()
     assert world.ask() == RunComplete()
 
 
-def test_next_job_regeneration_job_of_completed_run_is_claimable() -> None:
+def test_regeneration_job_of_a_completed_run_can_be_claimed() -> None:
     world = single_job()
     world.work()
     new_job = world.regenerate(world.documents("a")[0].id)
@@ -231,7 +231,7 @@ def test_next_job_regeneration_job_of_completed_run_is_claimable() -> None:
     assert world.ask() == RunComplete()
 
 
-def test_next_job_returns_only_requested_job_type() -> None:
+def test_get_next_job_returns_only_jobs_of_the_requested_type() -> None:
     world = make_run(make_stage_run(make_step("do"), make_plan_step("plan")))
     reply = world.ask(ANN, job_type=JobType.PLAN)
     assert isinstance(reply, JobReady)

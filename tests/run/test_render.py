@@ -29,7 +29,7 @@ def test_document_is_available_once_rendered() -> None:
     assert documents(world) == (2, 2)
 
 
-def test_store_rendered_stores_page_with_hash_and_completes_job() -> None:
+def test_rendering_stores_the_page_with_its_hash_and_completes_the_job() -> None:
     world = two_documents()
     waiting = world.records.to_render()
     world.render()
@@ -47,14 +47,14 @@ def test_store_rendered_stores_page_with_hash_and_completes_job() -> None:
     assert world.details() == [{"action": "rendered", "documents": 2}]
 
 
-def test_render_without_pending_jobs_writes_nothing() -> None:
+def test_rendering_without_pending_render_jobs_writes_nothing() -> None:
     world = two_documents()
     world.render()
     assert world.render() == 0
     assert world.events() == []
 
 
-def test_render_jobs_pending_do_not_delay_completion_of_stages() -> None:
+def test_pending_render_jobs_do_not_delay_the_completion_of_stages() -> None:
     stages = [
         make_stage(slug, make_step(slug, outputs=[make_output("t", "# T")])) for slug in ("x", "y")
     ]

@@ -30,7 +30,7 @@ def completed_steps(world: RunEnv) -> int:
 
 
 @decision("B6")
-def test_retry_failed_resets_every_failed_job_of_stage_in_place() -> None:
+def test_retry_resets_every_failed_job_of_a_stage_to_pending() -> None:
     world = two_steps()
     failed = [world.fail(world.claim(), retryable=False) for _ in range(2)]
     assert world.step("a").failed == 2
@@ -49,7 +49,7 @@ def test_retry_failed_resets_every_failed_job_of_stage_in_place() -> None:
     assert world.run.completed_at is not None
 
 
-def test_retry_failed_job_gets_all_tries_and_next_attempt_numbers() -> None:
+def test_retried_job_has_all_its_tries_again_and_higher_attempt_numbers() -> None:
     world = make_run(make_stage_run(make_step("a", S.ALL_TO_ONE)))
     for _ in range(MAX_ATTEMPTS):
         world.fail(world.claim())
@@ -65,7 +65,7 @@ def test_retry_failed_job_gets_all_tries_and_next_attempt_numbers() -> None:
     assert world.jobs("a")[0].status is J.RETRY_LOOP_FAILED
 
 
-def test_retry_single_step_resets_only_failed_jobs_of_step() -> None:
+def test_retry_of_a_single_step_resets_only_failed_jobs_of_that_step() -> None:
     world = make_run(make_stage_run(make_step("a"), make_step("b")))
     for _ in range(4):
         world.fail(world.claim(), retryable=False)
@@ -79,7 +79,7 @@ def test_retry_without_failed_jobs_changes_nothing() -> None:
     assert world.events() == []
 
 
-def test_retry_failed_job_in_processing_is_not_reset() -> None:
+def test_retry_does_not_reset_a_job_that_is_being_processed() -> None:
     world = two_steps()
     claimed = world.claim()
     moment = world.moment(BOB)
@@ -88,23 +88,23 @@ def test_retry_failed_job_in_processing_is_not_reset() -> None:
     assert decided.entries == ()
 
 
-def test_retry_failed_unknown_stage_raises_invalid_input() -> None:
+def test_retry_of_an_unknown_stage_raises_invalid_input() -> None:
     with pytest.raises(InvalidInput, match="no stage 'other'; it has only"):
         two_steps().retry("other")
 
 
-def test_retry_failed_unknown_step_raises_invalid_input() -> None:
+def test_retry_of_an_unknown_step_raises_invalid_input() -> None:
     with pytest.raises(InvalidInput, match="the stage 'only' has no step 'c'") as refusal:
         two_steps().retry("only", "c")
     assert refusal.value.details == {"stepKey": "c", "steps": ["a", "b"]}
 
 
-def test_retry_stage_not_started_returns_no_jobs() -> None:
+def test_retry_of_a_stage_that_has_not_started_returns_no_jobs() -> None:
     world = make_run(make_dag(make_stage("one"), make_stage("two")))
     assert world.retry("two") == ()
 
 
-def test_retry_failed_job_of_closed_step_leaves_step_counts_unchanged() -> None:
+def test_retry_of_a_failed_regeneration_leaves_step_counts_unchanged() -> None:
     world = make_run(make_stage_run(make_step("a", S.ALL_TO_ONE)))
     world.work()
     world.regenerate(world.documents("a")[0].id)
@@ -122,7 +122,7 @@ def test_retry_failed_job_of_closed_step_leaves_step_counts_unchanged() -> None:
 
 
 @decision("B1", "B6")
-def test_regenerate_document_of_closed_step_keeps_step_closed() -> None:
+def test_regenerating_a_document_of_a_closed_step_leaves_the_step_closed() -> None:
     world = two_steps()
     world.work("a")
     assert completed_steps(world) == 1
@@ -141,7 +141,7 @@ def test_regenerate_document_of_closed_step_keeps_step_closed() -> None:
     assert len(world.jobs("b")) == 2
 
 
-def test_regenerate_document_in_open_step_decrements_done_count() -> None:
+def test_regenerating_a_document_of_an_open_step_decrements_the_done_count() -> None:
     world = two_steps()
     world.submit(world.claim(), "old")
     fresh = world.regenerate(world.documents("a")[0].id)
@@ -153,7 +153,7 @@ def test_regenerate_document_in_open_step_decrements_done_count() -> None:
     assert world.run.completed_at == NOON
 
 
-def test_regenerate_document_in_open_step_delays_closing_of_step() -> None:
+def test_step_stays_open_until_its_regenerated_document_is_submitted() -> None:
     world = two_steps()
     world.submit(world.claim(), "old")
     fresh = world.regenerate(world.documents("a")[0].id)
@@ -165,7 +165,7 @@ def test_regenerate_document_in_open_step_delays_closing_of_step() -> None:
     assert world.step("a").closed_at == NOON
 
 
-def test_regenerate_repeatedly_increments_version() -> None:
+def test_every_regeneration_of_a_document_increments_its_version() -> None:
     world = make_run(make_stage_run(make_step("a", S.ALL_TO_ONE)))
     world.work()
     first = world.documents("a")[0]
@@ -176,7 +176,7 @@ def test_regenerate_repeatedly_increments_version() -> None:
     assert [job.status for job in world.jobs("a")] == [*[J.SUPERSEDED] * 3, J.COMPLETED]
 
 
-def test_regenerate_document_rewrites_all_documents_of_same_job() -> None:
+def test_regenerating_a_document_rewrites_all_documents_of_the_same_job() -> None:
     plan = make_plan_step("plan", outputs=["goals", "means"])
     work = make_step("work", S.PER_SOURCE_DOCUMENT, inputs=[make_input("goals")])
     world = make_run(make_stage_run(plan, work, edges=[("plan", "work")]))
@@ -186,7 +186,7 @@ def test_regenerate_document_rewrites_all_documents_of_same_job() -> None:
     assert [document.version for document in world.documents("plan")] == [1, 1, 1, 1, 2, 2, 2, 2]
 
 
-def test_regenerate_document_in_parts_contains_no_old_text() -> None:
+def test_regenerated_document_in_parts_contains_no_old_text() -> None:
     world = two_steps()
     world.submit(world.claim(), "Old, ", continues=True)
     world.work("a", text="older.")
@@ -203,7 +203,7 @@ def test_regenerate_document_in_parts_contains_no_old_text() -> None:
     assert (newest.version, newest.content) == (2, "New, newer.")
 
 
-def test_regenerate_new_version_is_rendered_again() -> None:
+def test_new_version_of_a_regenerated_document_is_rendered_again() -> None:
     world = make_run(
         make_stage_run(make_step("a", S.ALL_TO_ONE, outputs=[make_output("text", "# Text")]))
     )
@@ -220,7 +220,7 @@ def test_regenerate_new_version_is_rendered_again() -> None:
 
 
 @pytest.mark.parametrize("units", [1, 2])
-def test_regenerate_while_in_progress_raises_invalid_transition(units: int) -> None:
+def test_document_that_is_being_regenerated_cannot_be_regenerated_again(units: int) -> None:
     world = two_steps()
     for _ in range(units):
         world.submit(world.claim(), "text")
@@ -236,7 +236,7 @@ def test_regenerate_while_in_progress_raises_invalid_transition(units: int) -> N
     assert refusal.value.next_call.args == {"runId": RUN}
 
 
-def test_regenerate_records_audit_entry() -> None:
+def test_regenerating_a_document_writes_an_audit_entry() -> None:
     world = two_steps()
     world.work()
     document = world.documents("b")[0]

@@ -21,7 +21,7 @@ def make_fork() -> Stage:
     return make_stage_run(make_plan_step("plan"), left, right, ends, edges=edges)
 
 
-def test_stage_start_opens_root_steps_with_all_jobs() -> None:
+def test_stage_start_opens_steps_without_predecessors_with_all_their_jobs() -> None:
     world = make_run(
         make_stage_run(
             make_step("a"), make_step("b", S.ALL_TO_ONE), make_step("c"), edges=[("a", "c")]
@@ -74,7 +74,7 @@ def test_parallel_branches_advance_independently() -> None:
     assert world.reached() == ["a", "x", "b"]
 
 
-def test_skipped_step_after_predecessor_closes_and_opens_successors() -> None:
+def test_skipped_step_opens_its_successors_when_its_predecessor_closes() -> None:
     steps = [make_step("a"), make_step("b", skip=True), make_step("c", skip=True), make_step("d")]
     world = make_run(make_stage_run(*steps, edges=make_chain("a", "b", "c", "d")))
     assert world.reached() == ["a"]
@@ -84,7 +84,7 @@ def test_skipped_step_after_predecessor_closes_and_opens_successors() -> None:
     assert world.step("b").total == 0
 
 
-def test_step_without_units_closes_immediately() -> None:
+def test_step_without_any_jobs_closes_immediately() -> None:
     nothing = make_stage("one", make_step("rest", skip=True))
     group = make_step("group", S.PER_SOURCE_GROUP)
     world = make_run(
@@ -107,7 +107,7 @@ def test_last_step_completes_stage_and_last_stage_completes_run() -> None:
     assert world.stage("two").completed_at == world.run.completed_at == NOON
 
 
-def test_run_completes_after_final_stage_in_any_definition_order() -> None:
+def test_run_completes_after_its_final_stage_in_any_order_of_definition() -> None:
     world = make_run(
         make_dag(make_stage("late"), make_stage("early"), transitions=[("early", "late")])
     )
@@ -119,7 +119,7 @@ def test_run_completes_after_final_stage_in_any_definition_order() -> None:
 
 
 @decision("B10")
-def test_stage_start_uses_document_lineages_of_previous_stage() -> None:
+def test_review_jobs_of_a_stage_use_the_documents_of_the_previous_stage() -> None:
     review = make_step("review", S.PAIRWISE_BY_ORIGIN, inputs=[make_input("one-work", "one")])
     world = make_run(make_dag(make_stage("one"), make_stage("two", review)))
     world.work()
@@ -136,7 +136,7 @@ def test_stage_start_uses_document_lineages_of_previous_stage() -> None:
 
 
 @decision("B5", "B10")
-def test_dialectic_dag_with_three_models_creates_expected_job_counts() -> None:
+def test_dialectic_workflow_with_three_models_creates_221_claimable_jobs() -> None:
     world = make_run(dialectic(), ["alpha", "beta", "gamma"])
     made = []
     for slug in world.chart.order:
@@ -151,7 +151,7 @@ def test_dialectic_dag_with_three_models_creates_expected_job_counts() -> None:
 # Limits
 
 
-def test_start_stage_beyond_max_steps_raises_too_large() -> None:
+def test_stage_with_more_than_the_maximum_number_of_steps_is_refused() -> None:
     steps = [make_step(f"s{number}", S.ALL_TO_ONE) for number in range(MAX_STEPS + 1)]
     assert len(make_run(make_stage_run(*steps[:-1])).run.steps) == MAX_STEPS
     with pytest.raises(TooLarge, match="has 501 steps; at most 500") as refusal:
@@ -159,7 +159,9 @@ def test_start_stage_beyond_max_steps_raises_too_large() -> None:
     assert refusal.value.details == {"limit": MAX_STEPS}
 
 
-def test_start_stage_beyond_max_jobs_raises_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stage_with_more_than_the_maximum_number_of_jobs_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(stages, "MAX_JOBS", 4)
     both = make_stage_run(make_step("a"), make_step("b"), edges=[("a", "b")])
     assert make_run(both, ["x", "y"]).run.steps

@@ -60,7 +60,7 @@ def test_run_state_after_last_stage_is_completed() -> None:
     assert awaiting_feedback(world.run, world.chart) is None
 
 
-def test_run_state_failed_regeneration_after_completion_stays_completed() -> None:
+def test_completed_run_stays_completed_when_a_regeneration_fails() -> None:
     world = make_run(make_stage("only"))
     world.work()
     world.regenerate(world.documents("only-work")[0].id)

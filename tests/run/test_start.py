@@ -30,7 +30,7 @@ def next_call_of(refusal: Refused) -> tuple[str, dict[str, object]]:
 # Tests of starting a run.
 
 
-def test_start_run_starts_first_stage() -> None:
+def test_starting_a_run_starts_the_first_stage() -> None:
     world = make_run(two_stages())
     assert world.events() == ["plan_modified", "plan_modified"]
     assert world.details() == [
@@ -44,7 +44,7 @@ def test_start_run_starts_first_stage() -> None:
     assert world.run.seq == 2
 
 
-def test_start_run_audit_records_definition_and_input() -> None:
+def test_audit_of_a_started_run_contains_the_workflow_and_the_input() -> None:
     world = make_run(two_stages())
     assert world.records.brief == {
         "name": "Rivers",
@@ -57,12 +57,12 @@ def test_start_run_audit_records_definition_and_input() -> None:
     }
 
 
-def test_start_run_first_stage_listed_last_is_started_first() -> None:
+def test_run_starts_with_the_first_stage_even_if_listed_last() -> None:
     turned = make_dag(make_stage("late"), make_stage("early"), transitions=[("early", "late")])
     assert list(make_run(turned).run.stages) == ["early"]
 
 
-def test_start_run_duplicate_models_are_used_once() -> None:
+def test_duplicate_models_of_a_run_are_used_only_once() -> None:
     world = make_run(two_stages(), ["beta", "alpha", "beta"])
     assert world.stage("one").models == ("beta", "alpha")
     assert [job.model for job in world.jobs("one-work")] == ["beta", "alpha"]
@@ -73,7 +73,7 @@ def test_start_run_without_models_is_refused() -> None:
         make_run(two_stages(), [])
 
 
-def test_start_run_beyond_max_models_raises_too_large() -> None:
+def test_start_of_a_run_with_too_many_models_is_refused() -> None:
     names = [f"m{number}" for number in range(MAX_MODELS + 1)]
     assert len(make_run(two_stages(), names[:-1]).stage("one").models) == MAX_MODELS
     with pytest.raises(TooLarge, match="21 models") as refusal:
@@ -82,7 +82,7 @@ def test_start_run_beyond_max_models_raises_too_large() -> None:
 
 
 @decision("B1", "B7")
-def test_start_run_with_all_steps_skipped_completes_run_immediately() -> None:
+def test_run_with_only_skipped_steps_completes_at_the_start() -> None:
     world = make_run(
         make_stage_run(make_step("a", skip=True), make_step("b", skip=True), edges=[("a", "b")])
     )
@@ -125,21 +125,21 @@ def test_feedback_with_empty_model_list_reuses_previous_models() -> None:
     assert world.feedback("one", models=[])[0].models == MODELS
 
 
-def test_feedback_unknown_stage_raises_invalid_input() -> None:
+def test_feedback_on_an_unknown_stage_raises_invalid_input() -> None:
     with pytest.raises(InvalidInput, match="no stage 'three'; it has one, two") as refusal:
         make_run(two_stages()).feedback("three")
     assert refusal.value.details == {"stageSlug": "three", "stages": ["one", "two"]}
 
 
 @pytest.mark.parametrize(("slug", "state"), [("one", "in_progress"), ("two", "not_started")])
-def test_feedback_stage_not_completed_raises_invalid_transition(slug: str, state: str) -> None:
+def test_feedback_on_an_incomplete_stage_raises_invalid_transition(slug: str, state: str) -> None:
     with pytest.raises(InvalidTransition, match="feedback is for a completed stage") as refusal:
         make_run(two_stages()).feedback(slug)
     assert refusal.value.details == {"from": state, "to": "completed"}
     assert next_call_of(refusal.value) == ("get_next_job", {"runId": RUN})
 
 
-def test_feedback_repeated_raises_not_awaiting_review() -> None:
+def test_second_feedback_on_a_stage_raises_not_awaiting_review() -> None:
     world = make_run(two_stages())
     world.work()
     world.feedback("one", "Shorter.")
@@ -171,7 +171,7 @@ def test_feedback_with_too_many_models_is_refused_and_can_be_repeated() -> None:
     assert world.feedback("one")
 
 
-def test_feedback_before_last_stage_with_all_steps_skipped_completes_run() -> None:
+def test_feedback_completes_the_run_if_all_remaining_steps_are_skipped() -> None:
     idle = make_stage("two", make_step("rest", skip=True))
     world = make_run(make_dag(make_stage("one"), idle))
     world.work()
@@ -189,7 +189,7 @@ def through_the_top() -> RunEnv:
     return world
 
 
-def test_feedback_starts_every_stage_that_can_start() -> None:
+def test_feedback_on_a_stage_starts_all_stages_that_come_next() -> None:
     assert through_the_top().reached() == ["top-work", "left-work", "right-work"]
 
 
@@ -213,7 +213,7 @@ def test_stage_with_incomplete_second_predecessor_does_not_start() -> None:
 
 
 @decision("B10")
-def test_stage_with_two_predecessors_uses_document_lineages_of_both() -> None:
+def test_stage_with_two_predecessors_uses_the_documents_of_both() -> None:
     world = through_the_top()
     world.work()
     world.feedback("right")
@@ -229,19 +229,19 @@ def test_stage_with_two_predecessors_uses_document_lineages_of_both() -> None:
 # Tests of starting a stage manually.
 
 
-def test_start_open_stage_already_started_changes_nothing() -> None:
+def test_starting_a_stage_that_has_already_started_changes_nothing() -> None:
     world = make_run(two_stages())
     assert world.begin("one", ["gamma"]) == ()
     assert world.events() == []
     assert world.stage("one").models == MODELS
 
 
-def test_start_stage_unknown_slug_raises_invalid_input() -> None:
+def test_starting_an_unknown_stage_raises_invalid_input() -> None:
     with pytest.raises(InvalidInput, match="no stage 'three'"):
         make_run(two_stages()).begin("three")
 
 
-def test_start_open_stage_after_incomplete_stage_raises_invalid_transition() -> None:
+def test_stage_after_an_incomplete_stage_cannot_be_started() -> None:
     with pytest.raises(
         InvalidTransition, match="'one' is in progress; 'two' comes after"
     ) as refusal:
@@ -249,7 +249,7 @@ def test_start_open_stage_after_incomplete_stage_raises_invalid_transition() -> 
     assert next_call_of(refusal.value) == ("get_next_job", {"runId": RUN})
 
 
-def test_start_stage_without_feedback_raises_invalid_transition() -> None:
+def test_stage_cannot_be_started_without_feedback_on_its_predecessor() -> None:
     world = make_run(two_stages())
     world.work()
     with pytest.raises(InvalidTransition, match="feedback on 'one' opens the way") as refusal:
@@ -262,7 +262,7 @@ def test_start_stage_without_feedback_raises_invalid_transition() -> None:
 
 
 @pytest.mark.parametrize(("requested", "models"), [(None, MODELS), (["gamma"], ("gamma",))])
-def test_start_stage_after_feedback_uses_given_or_previous_models(
+def test_stage_started_after_feedback_uses_requested_or_previous_models(
     requested: list[str] | None, models: tuple[str, ...]
 ) -> None:
     world = make_run(two_stages())
@@ -277,7 +277,7 @@ def test_start_stage_after_feedback_uses_given_or_previous_models(
     assert len(decided.jobs) == len(models)
 
 
-def test_feedback_records_user() -> None:
+def test_stage_feedback_records_the_user() -> None:
     world = make_run(two_stages())
     world.work()
     world.feedback("one")

@@ -46,7 +46,7 @@ def handed(content: str, key: str | None = None, model: str | None = None) -> Su
 # Tests of submitting a result.
 
 
-def test_submit_completes_job_and_stores_document() -> None:
+def test_submitting_a_job_completes_the_job_and_stores_the_document() -> None:
     world = single_job()
     done = world.submit(world.claim(), "# Found", usage=Usage(output_tokens=7))
     job = world.job(done.job)
@@ -59,7 +59,7 @@ def test_submit_completes_job_and_stores_document() -> None:
     assert done.continuation is None
 
 
-def test_submit_job_audit_contains_document_hash_instead_of_text() -> None:
+def test_audit_of_a_submitted_job_contains_a_document_hash_but_no_text() -> None:
     world = single_job()
     job = world.claim()
     world.submit(job, "# Found")
@@ -81,7 +81,7 @@ def test_submit_job_audit_contains_document_hash_instead_of_text() -> None:
 
 
 @decision("B17")
-def test_submit_job_last_job_of_step_closes_step() -> None:
+def test_submitting_the_last_job_of_a_step_closes_the_step() -> None:
     world = make_run(make_stage_run(make_step("a"), make_step("b"), edges=[("a", "b")]))
     first, second = world.claim(), world.claim(BOB)
     world.submit(first, "text")
@@ -91,7 +91,7 @@ def test_submit_job_last_job_of_step_closes_step() -> None:
     assert len(world.jobs("b")) == 2
 
 
-def test_submit_completed_job_raises_invalid_transition() -> None:
+def test_completed_job_cannot_be_submitted_again() -> None:
     world = single_job()
     job = world.claim()
     world.submit(job, "text")
@@ -100,7 +100,7 @@ def test_submit_completed_job_raises_invalid_transition() -> None:
     assert refusal.value.details == {"jobId": job.id, "from": "completed", "to": "completed"}
 
 
-def test_submit_job_unclaimed_raises_invalid_transition() -> None:
+def test_unclaimed_job_cannot_be_submitted() -> None:
     world = single_job()
     (job,) = world.jobs("a")
     with pytest.raises(InvalidTransition, match="claim a job with get_next_job first"):
@@ -109,7 +109,7 @@ def test_submit_job_unclaimed_raises_invalid_transition() -> None:
 
 @pytest.mark.parametrize("continues", [False, True])
 @pytest.mark.parametrize("status", [J.PROCESSING, J.RETRYING, J.COMPLETED, J.FAILED])
-def test_submit_stale_attempt_raises_error_and_stores_late_result(
+def test_result_of_a_stale_attempt_is_refused_but_stored_as_a_late_result(
     status: JobStatus, *, continues: bool
 ) -> None:
     world = single_job()
@@ -142,7 +142,7 @@ def test_submit_stale_attempt_raises_error_and_stores_late_result(
 
 
 @decision("B5")
-def test_submit_job_partial_text_creates_continuation_job() -> None:
+def test_submitting_a_partial_text_creates_a_continuation_job() -> None:
     world = single_job()
     job = world.claim()
     done = world.submit(job, "One, ", continues=True)
@@ -159,7 +159,7 @@ def test_submit_job_partial_text_creates_continuation_job() -> None:
 
 
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=8))
-def test_submit_job_last_part_stores_document_with_joined_text(
+def test_last_part_of_a_text_stores_a_document_with_all_parts_joined(
     parts: list[str],
 ) -> None:
     world = single_job()
@@ -173,7 +173,7 @@ def test_submit_job_last_part_stores_document_with_joined_text(
     assert len(world.jobs("a")) == len(parts)
 
 
-def test_retry_failed_continuation_job_document_contains_all_parts() -> None:
+def test_document_contains_all_parts_after_retry_of_a_failed_continuation() -> None:
     world = single_job()
     world.submit(world.claim(), "One, ", continues=True)
     world.fail(world.claim(), retryable=False)
@@ -183,14 +183,14 @@ def test_retry_failed_continuation_job_document_contains_all_parts() -> None:
     assert [document.content for document in world.documents("a")] == ["One, two."]
 
 
-def test_submit_job_last_part_may_name_document() -> None:
+def test_last_part_of_a_text_may_name_its_document() -> None:
     world = single_job("text")
     world.submit(world.claim(), "One, ", continues=True)
     world.submit(world.claim(), handed("two.", "text", "alpha"))
     assert places(world, "a") == [("text", "alpha", "One, two.")]
 
 
-def test_submit_beyond_max_parts_raises_too_large() -> None:
+def test_text_with_more_than_the_maximum_number_of_parts_is_refused() -> None:
     world = single_job()
     for _ in range(MAX_PARTS - 1):
         world.submit(world.claim(), "x", continues=True)
@@ -203,7 +203,7 @@ def test_submit_beyond_max_parts_raises_too_large() -> None:
 
 
 @pytest.mark.parametrize("continues", [False, True])
-def test_submit_continuation_with_two_texts_raises_invalid_input(*, continues: bool) -> None:
+def test_continuation_job_refuses_two_texts_at_once(*, continues: bool) -> None:
     world = single_job("text", "data")
     world.submit(world.claim(), "One, ", continues=True)
     job = world.claim()
@@ -215,7 +215,7 @@ def test_submit_continuation_with_two_texts_raises_invalid_input(*, continues: b
 # Documents
 
 
-def test_submit_single_unnamed_text_is_stored_as_every_document() -> None:
+def test_single_unnamed_text_is_stored_as_every_document_of_the_job() -> None:
     world = make_plan_for_all()
     world.submit(world.claim(), "For all.")
     assert places(world, "plan") == [
@@ -231,7 +231,7 @@ def test_submit_single_unnamed_text_is_stored_as_every_document() -> None:
         ([("Ma", "means", "alpha"), ("G", "goals", None), ("Mb", "means", "beta")], "G G Ma Mb"),
     ],
 )
-def test_submit_job_assigns_texts_by_document_key_and_model(
+def test_submitted_texts_are_assigned_by_document_key_and_model(
     submissions: Sequence[tuple[str, str | None, str | None]], expected: str
 ) -> None:
     world = make_plan_for_all()
@@ -239,7 +239,7 @@ def test_submit_job_assigns_texts_by_document_key_and_model(
     assert [content for _, _, content in places(world, "plan")] == expected.split()
 
 
-def test_submit_job_missing_documents_error_lists_missing_documents() -> None:
+def test_error_for_missing_documents_lists_the_missing_documents() -> None:
     world = make_plan_for_all()
     job = world.claim()
     with pytest.raises(InvalidInput, match="3 of 4 documents are missing") as refusal:
@@ -253,13 +253,13 @@ def test_submit_job_missing_documents_error_lists_missing_documents() -> None:
     assert world.documents("plan") == []
 
 
-def test_submit_without_documents_raises_invalid_input() -> None:
+def test_submitting_a_job_without_documents_raises_invalid_input() -> None:
     world = single_job()
     with pytest.raises(InvalidInput, match="1 of 1 documents are missing"):
         world.submit(world.claim())
 
 
-def test_submit_job_many_missing_documents_lists_first_twenty() -> None:
+def test_error_for_many_missing_documents_lists_the_first_twenty() -> None:
     world = single_job(*(f"d{number}" for number in range(30)))
     with pytest.raises(InvalidInput, match="29 of 30 documents are missing") as refusal:
         world.submit(world.claim(), handed("x", "d0"))
@@ -268,7 +268,7 @@ def test_submit_job_many_missing_documents_lists_first_twenty() -> None:
     assert len(missing) == 20
 
 
-def test_submit_duplicate_document_raises_invalid_input() -> None:
+def test_submitting_the_same_document_twice_raises_invalid_input() -> None:
     world = make_plan_for_all()
     job = world.claim()
     with pytest.raises(InvalidInput, match="'goals' of 'beta' is handed in twice"):
@@ -277,7 +277,7 @@ def test_submit_duplicate_document_raises_invalid_input() -> None:
 
 
 @pytest.mark.parametrize(("key", "model"), [("aims", None), ("goals", "gamma"), (None, "gamma")])
-def test_submit_job_unknown_document_error_lists_valid_keys_and_models(
+def test_error_for_an_unknown_document_lists_valid_keys_and_models(
     key: str | None, model: str | None
 ) -> None:
     world = make_plan_for_all()
@@ -292,7 +292,7 @@ def test_submit_job_unknown_document_error_lists_valid_keys_and_models(
 # Rendering
 
 
-def test_submit_job_output_with_template_creates_render_job() -> None:
+def test_output_with_a_template_creates_a_render_job() -> None:
     world = single_job(make_output("text", "# {{ content }}"), make_output("data"))
     world.submit(world.claim(), "x")
     text, _ = world.documents("a")
@@ -307,7 +307,7 @@ def test_submit_job_output_with_template_creates_render_job() -> None:
     assert world.run.completed_at == NOON
 
 
-def test_submit_job_without_templates_renders_execute_documents_only() -> None:
+def test_outputs_without_a_template_are_rendered_only_for_execute_steps() -> None:
     world = make_plan_for_all()
     world.work("plan")
     assert world.records.to_render() == []
@@ -315,14 +315,14 @@ def test_submit_job_without_templates_renders_execute_documents_only() -> None:
     assert len(world.records.to_render()) == 2
 
 
-def test_submit_job_empty_template_creates_no_render_job() -> None:
+def test_output_with_an_empty_template_creates_no_render_job() -> None:
     world = single_job(make_output("text", ""), make_output("data", "# Data"))
     world.work()
     (job,) = world.records.to_render()
     assert world.records.documents[job.document or ""].document_key == "data"
 
 
-def test_submit_job_in_parts_is_rendered_when_complete() -> None:
+def test_document_in_parts_is_rendered_after_the_last_part_is_submitted() -> None:
     world = single_job()
     world.submit(world.claim(), "One, ", continues=True)
     assert world.records.to_render() == []
@@ -330,7 +330,7 @@ def test_submit_job_in_parts_is_rendered_when_complete() -> None:
     assert len(world.records.to_render()) == 1
 
 
-def test_submit_job_text_never_appears_in_audit() -> None:
+def test_text_of_a_submitted_job_never_appears_in_the_audit() -> None:
     world = single_job()
     text = "a text of some length"
     mine = world.claim()

@@ -59,7 +59,7 @@ async def succeed(database: Database, calls: int) -> list[bool]:
     return await asyncio.gather(*(call(database) for _ in range(calls)))
 
 
-async def test_pool_after_25_resets_of_all_connections_serves_every_call(
+async def test_connection_pool_serves_every_call_after_25_resets_of_connections(
     linked: tuple[FaultLink, Database],
 ) -> None:
     link, database = linked
@@ -73,7 +73,7 @@ async def test_pool_after_25_resets_of_all_connections_serves_every_call(
 
 
 @pytest.mark.parametrize("bytes_before_reset", [1, 100, 50_000, 1_000_000])
-async def test_pool_recovers_after_connection_reset_during_or_after_answer(
+async def test_connection_pool_recovers_after_a_reset_during_or_after_an_answer(
     linked: tuple[FaultLink, Database], bytes_before_reset: int
 ) -> None:
     link, database = linked
@@ -90,7 +90,7 @@ async def test_pool_recovers_after_connection_reset_during_or_after_answer(
     assert await succeed(database, CALLS) == [True] * CALLS
 
 
-async def test_pool_idle_connection_reset_is_replaced_before_use(
+async def test_connection_pool_replaces_idle_connections_that_were_reset(
     linked: tuple[FaultLink, Database],
 ) -> None:
     link, database = linked
@@ -102,7 +102,7 @@ async def test_pool_idle_connection_reset_is_replaced_before_use(
     assert await succeed(database, CALLS) == [True] * CALLS
 
 
-async def test_pool_unanswered_message_fails_at_deadline_and_frees_connection(
+async def test_unanswered_message_fails_at_its_deadline_and_frees_the_connection(
     linked: tuple[FaultLink, Database],
 ) -> None:
     link, database = linked
@@ -131,7 +131,7 @@ async def test_canceled_database_call_on_stalled_network_ends_by_deadline(
     assert await succeed(database, CALLS) == [True] * CALLS
 
 
-async def test_send_large_message_over_stalled_network_fails_at_deadline(
+async def test_large_message_over_a_stalled_network_fails_at_the_deadline(
     linked: tuple[FaultLink, Database],
 ) -> None:
     link, database = linked
@@ -146,7 +146,7 @@ async def test_send_large_message_over_stalled_network_fails_at_deadline(
     assert await call(database)
 
 
-async def test_transaction_failed_rollback_raises_original_error(
+async def test_transaction_raises_the_original_error_when_its_rollback_fails(
     linked: tuple[FaultLink, Database],
 ) -> None:
     link, database = linked
@@ -177,7 +177,7 @@ async def test_locks_of_unresponsive_client_are_released_after_idle_timeout(
                 await waiting.commit("select pg_advisory_xact_lock(7)")
 
 
-async def test_pool_is_stuck_while_connection_is_held_too_long(
+async def test_connection_pool_is_stuck_while_a_connection_is_held_too_long(
     place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = ConnectionPool(place.app_dsn)
@@ -189,7 +189,7 @@ async def test_pool_is_stuck_while_connection_is_held_too_long(
         assert not pool.is_stuck()
 
 
-async def test_database_call_while_unreachable_succeeds_after_reconnect(
+async def test_call_to_an_unreachable_database_succeeds_after_reconnecting(
     place: ServerDatabase,
 ) -> None:
     with fault_link(place.app_dsn) as (link, dsn):
@@ -202,7 +202,7 @@ async def test_database_call_while_unreachable_succeeds_after_reconnect(
             assert await calling
 
 
-async def test_pool_at_server_connection_limit_shares_open_connections(
+async def test_connection_pool_shares_open_connections_at_the_server_limit(
     linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, database = linked
@@ -218,7 +218,7 @@ async def test_pool_at_server_connection_limit_shares_open_connections(
     assert await waiting == [True] * CALLS
 
 
-async def test_pool_at_server_connection_limit_uses_returned_connection(
+async def test_connection_pool_at_the_server_limit_uses_a_returned_connection(
     linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection that is returned while another call is connecting can be used at once."""

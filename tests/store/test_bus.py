@@ -45,7 +45,7 @@ def listening(bus: Bus, org_id: UUID = OURS, since: str = "") -> Iterator[Change
         yield feed
 
 
-async def test_bus_subscriber_receives_own_org_events_only(bus: Bus) -> None:
+async def test_event_bus_subscriber_receives_only_events_of_its_own_org(bus: Bus) -> None:
     with listening(bus) as ours, listening(bus, THEIRS) as theirs:
         bus.publish(OURS, change_event())
         bus.receive(OURS, change_event(2, list_changed=True))
@@ -56,7 +56,7 @@ async def test_bus_subscriber_receives_own_org_events_only(bus: Bus) -> None:
     assert bus.subscribed_orgs() == []
 
 
-async def test_change_feed_read_returns_event_or_empty_after_timeout(bus: Bus) -> None:
+async def test_change_feed_returns_an_event_or_is_empty_after_the_timeout(bus: Bus) -> None:
     with listening(bus) as feed:
         assert await feed.read(0) == ()
         reading = asyncio.create_task(feed.read(PATIENCE))
@@ -66,7 +66,7 @@ async def test_change_feed_read_returns_event_or_empty_after_timeout(bus: Bus) -
         assert feed.take() == ()
 
 
-def test_bus_receive_already_delivered_version_is_not_delivered_again(bus: Bus) -> None:
+def test_event_bus_does_not_deliver_the_same_version_twice(bus: Bus) -> None:
     with listening(bus) as feed:
         bus.publish(OURS, change_event(version=3))
         assert feed.take() == topics()
@@ -77,7 +77,7 @@ def test_bus_receive_already_delivered_version_is_not_delivered_again(bus: Bus) 
         assert feed.take() == topics()
 
 
-def test_bus_slow_subscriber_over_limit_gets_all_topics_event(bus: Bus) -> None:
+def test_slow_subscriber_over_the_event_limit_gets_the_all_topics_event(bus: Bus) -> None:
     with listening(bus) as slow, listening(bus) as other:
         for number in range(MAX_TOPICS):
             bus.publish(OURS, change_event(number))
@@ -89,7 +89,7 @@ def test_bus_slow_subscriber_over_limit_gets_all_topics_event(bus: Bus) -> None:
         assert slow.take() == topics()
 
 
-def test_bus_resubscribe_since_position_replays_missed_own_org_events(bus: Bus) -> None:
+def test_resubscribing_to_the_event_bus_replays_missed_events_of_the_org(bus: Bus) -> None:
     bus.publish(OURS, change_event())
     seen = bus.position(OURS)
     bus.publish(THEIRS, change_event(2))
@@ -101,7 +101,7 @@ def test_bus_resubscribe_since_position_replays_missed_own_org_events(bus: Bus) 
         assert feed.take() == ()
 
 
-def test_bus_resubscribe_stale_or_invalid_position_gets_all_topics(bus: Bus) -> None:
+def test_resubscribing_from_a_stale_or_invalid_position_gets_all_topics(bus: Bus) -> None:
     seen = bus.position(OURS)
     for number in range(MAX_REPLAYED + 1):
         bus.publish(OURS, change_event(number))
@@ -121,7 +121,7 @@ def test_bus_resubscribe_stale_or_invalid_position_gets_all_topics(bus: Bus) -> 
         assert feed.take() == (ALL_TOPICS,)
 
 
-def test_bus_outgoing_queue_is_bounded_and_merged_per_plan(bus: Bus) -> None:
+def test_outgoing_events_are_limited_in_number_and_merged_per_plan(bus: Bus) -> None:
     bus.publish(OURS, change_event(1, 1, list_changed=True))
     bus.publish(OURS, change_event(1, 2))
     bus.publish(THEIRS, change_event(1, 1))
@@ -136,7 +136,7 @@ def test_bus_outgoing_queue_is_bounded_and_merged_per_plan(bus: Bus) -> None:
     assert len(bus.take_outgoing()[OURS]) == MAX_QUEUED
 
 
-async def test_bus_close_ends_current_and_later_subscriptions(bus: Bus) -> None:
+async def test_closing_the_event_bus_ends_current_and_later_subscriptions(bus: Bus) -> None:
     with listening(bus) as feed:
         bus.publish(OURS, change_event())
         bus.close()
@@ -147,14 +147,14 @@ async def test_bus_close_ends_current_and_later_subscriptions(bus: Bus) -> None:
     assert bus.is_closed
 
 
-def test_bus_invalidate_org_sends_all_topics_to_that_org_only(bus: Bus) -> None:
+def test_invalidating_an_org_sends_the_all_topics_event_to_that_org_only(bus: Bus) -> None:
     with listening(bus) as ours, listening(bus, THEIRS) as theirs:
         bus.invalidate(OURS)
         assert ours.take() == (ALL_TOPICS,)
         assert theirs.take() == ()
 
 
-def test_bus_position_does_not_change_with_other_org_events(bus: Bus) -> None:
+def test_event_bus_position_of_an_org_ignores_events_of_other_orgs(bus: Bus) -> None:
     seen = bus.position(OURS)
     for number in range(3):
         bus.publish(THEIRS, change_event(number))
@@ -163,7 +163,7 @@ def test_bus_position_does_not_change_with_other_org_events(bus: Bus) -> None:
     assert bus.position(OURS) != seen
 
 
-def test_bus_resubscribe_org_no_longer_tracked_gets_all_topics(
+def test_resubscribing_to_an_org_no_longer_tracked_gets_all_topics(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = bus.position(OURS)
@@ -180,7 +180,7 @@ def test_bus_resubscribe_org_no_longer_tracked_gets_all_topics(
     listed=st.booleans(),
     other_listed=st.booleans(),
 )
-def test_merge_events_of_same_plan_has_highest_version_and_all_topics(
+def test_merged_events_of_a_plan_have_the_highest_version_and_all_topics(
     version: int, other_version: int, *, listed: bool, other_listed: bool
 ) -> None:
     event = change_event(version=version, list_changed=listed)

@@ -13,7 +13,7 @@ COLUMNS = """select c.relname, a.attname
 TOUCH = sql.SQL("update {0} set {1} = {1} where org_id = {2}")
 
 
-async def test_serving_role_column_update_changes_no_row_of_other_org(world: OrgEnv) -> None:
+async def test_serving_role_cannot_change_columns_in_rows_of_another_org(world: OrgEnv) -> None:
     for agent in (world.agent, world.other_org):
         token = await make_token(agent)
         await start_by_token(world.dispatcher.services, token.secret)

@@ -95,7 +95,7 @@ async def make_notice(world: OrgEnv) -> None:
 # Tests of erasing an org.
 
 
-async def test_erase_org_removes_all_rows_and_leaves_other_orgs_unchanged(
+async def test_erasing_an_org_removes_all_its_rows_and_no_row_of_other_orgs(
     own_world: OrgEnv, canary: str
 ) -> None:
     world, place = own_world, own_world.place
@@ -123,7 +123,9 @@ async def test_erase_org_removes_all_rows_and_leaves_other_orgs_unchanged(
     await check_audit(world.dispatcher.services, theirs)
 
 
-async def test_erase_org_tombstone_records_time_operator_and_counts(own_world: OrgEnv) -> None:
+async def test_erasure_record_of_an_org_contains_time_operator_and_counts(
+    own_world: OrgEnv,
+) -> None:
     agent = own_world.agent
     await agent.work_through(await agent.plan(2))
     entries = 5
@@ -158,7 +160,7 @@ async def test_erased_org_calls_fail_and_create_no_rows(
     assert set(rows_of(own_world.place, agent.org_id)) == LEFT
 
 
-async def test_erase_org_local_org_is_emptied_and_remains_usable(own_world: OrgEnv) -> None:
+async def test_local_org_remains_usable_after_its_data_is_erased(own_world: OrgEnv) -> None:
     local = AgentClient(
         own_world.dispatcher, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP)
     )
@@ -173,7 +175,7 @@ async def test_erase_org_local_org_is_emptied_and_remains_usable(own_world: OrgE
     await local.plan()
 
 
-async def test_erase_org_local_org_starts_new_user_audit_chain(own_world: OrgEnv) -> None:
+async def test_erasing_the_local_org_starts_a_new_user_audit_chain(own_world: OrgEnv) -> None:
     """The old audit chain leaves two tombstones; the new chain is not compared with them."""
     place = own_world.place
     local = AgentClient(
@@ -189,14 +191,14 @@ async def test_erase_org_local_org_starts_new_user_audit_chain(own_world: OrgEnv
     assert [v.ok for v in await verdicts(own_world, LOCAL_ORG)] == [True, True]
 
 
-async def test_erase_org_unknown_slug_raises_not_found(own_world: OrgEnv) -> None:
+async def test_erasing_an_unknown_org_is_refused(own_world: OrgEnv) -> None:
     with pytest.raises(NotFound, match="there is no org “nobody” here"):
         await erase_org(
             own_world.place.owner_dsn, "nobody", by="operator", progress=ignore_progress
         )
 
 
-async def test_erase_org_locked_plan_raises_busy_and_erases_nothing(
+async def test_erasing_an_org_with_a_locked_plan_raises_busy_and_erases_nothing(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owner, "LOCK_TIMEOUT", "50ms")
@@ -222,7 +224,7 @@ asyncio.run(erase_org(sys.argv[1], sys.argv[2], by="operator", progress=killed))
 """
 
 
-async def test_erase_org_killed_process_changes_nothing_and_is_repeatable(
+async def test_killed_erasure_of_an_org_changes_nothing_and_can_be_repeated(
     own_world: OrgEnv,
 ) -> None:
     agent, place = own_world.agent, own_world.place
@@ -264,7 +266,7 @@ def tampering(own_world: OrgEnv) -> Iterator[psycopg.Connection]:
 
 
 @pytest.mark.parametrize("how", TAMPERINGS)
-async def test_verify_tampered_erasure_record_is_reported(
+async def test_audit_verification_reports_a_tampered_erasure_record(
     own_world: OrgEnv, tampering: psycopg.Connection, how: str
 ) -> None:
     agent = own_world.agent

@@ -36,7 +36,7 @@ def end(place: ServerDatabase, process: int) -> None:
         admin.execute("select pg_terminate_backend(%s, 5000)", (process,))
 
 
-async def test_pool_connection_is_reused_but_not_shared_between_transactions(
+async def test_connection_is_reused_but_never_shared_between_open_transactions(
     own_place: ServerDatabase,
 ) -> None:
     async with open_test_database(own_place) as database:
@@ -49,7 +49,7 @@ async def test_pool_connection_is_reused_but_not_shared_between_transactions(
             assert await backend(tx) != await backend(other)
 
 
-async def test_pool_rolls_back_uncommitted_transaction_before_reuse(
+async def test_uncommitted_transaction_is_rolled_back_before_connection_reuse(
     own_place: ServerDatabase,
 ) -> None:
     async with open_test_database(own_place, pool_size=1) as database:
@@ -59,7 +59,7 @@ async def test_pool_rolls_back_uncommitted_transaction_before_reuse(
     assert rows == [(None,)]
 
 
-async def test_connection_jit_is_off(
+async def test_database_connections_have_jit_turned_off(
     own_place: ServerDatabase,
 ) -> None:
     async with open_test_database(own_place) as database, database.org_transaction(LOCAL_ORG) as tx:
@@ -73,7 +73,9 @@ async def test_connection_settings_survive_transaction_rollback(own_place: Serve
                 assert await tx.send("show lock_timeout") == [[("5s",)]]
 
 
-async def test_pool_connection_closed_by_server_is_not_reused(own_place: ServerDatabase) -> None:
+async def test_connection_closed_by_the_database_server_is_not_reused(
+    own_place: ServerDatabase,
+) -> None:
     async with open_test_database(own_place, pool_size=1) as database:
         gone = await used(database)
         await asyncio.to_thread(end, own_place, gone)
@@ -83,7 +85,7 @@ async def test_pool_connection_closed_by_server_is_not_reused(own_place: ServerD
         assert await used(database) != gone
 
 
-async def test_pool_connection_broken_during_query_is_replaced(own_place: ServerDatabase) -> None:
+async def test_connection_broken_during_a_query_is_replaced(own_place: ServerDatabase) -> None:
     async with open_test_database(own_place, pool_size=1) as database:
         async with database.org_transaction(LOCAL_ORG) as tx:
             gone = await backend(tx)
@@ -94,7 +96,9 @@ async def test_pool_connection_broken_during_query_is_replaced(own_place: Server
         assert await used(database) != gone
 
 
-async def test_pool_exhausted_serves_waiters_in_order(own_place: ServerDatabase) -> None:
+async def test_exhausted_connection_pool_serves_waiting_calls_in_order(
+    own_place: ServerDatabase,
+) -> None:
     async with open_test_database(own_place, pool_size=1) as database:
         served: list[int] = []
 
@@ -113,7 +117,7 @@ async def test_pool_exhausted_serves_waiters_in_order(own_place: ServerDatabase)
         await used(database)
 
 
-async def test_pool_many_calls_of_one_org_do_not_delay_other_orgs(
+async def test_many_database_calls_of_a_single_org_do_not_delay_other_orgs(
     own_place: ServerDatabase,
 ) -> None:
     async with open_test_database(own_place, pool_size=1) as database:
@@ -136,7 +140,7 @@ async def test_pool_many_calls_of_one_org_do_not_delay_other_orgs(
         assert sorted(served[:3]) == ["flood", "other", "other"]
 
 
-async def test_pool_org_with_hanging_calls_leaves_connections_to_other_org(
+async def test_org_with_hanging_calls_leaves_connections_to_other_orgs(
     own_place: ServerDatabase,
 ) -> None:
     async with open_test_database(own_place, pool_size=4) as database:
@@ -155,7 +159,9 @@ async def test_pool_org_with_hanging_calls_leaves_connections_to_other_org(
         await fourth
 
 
-async def test_pool_org_beyond_max_queued_raises_busy(own_place: ServerDatabase) -> None:
+async def test_org_with_too_many_queued_database_calls_gets_a_busy_error(
+    own_place: ServerDatabase,
+) -> None:
     async with open_test_database(own_place, pool_size=1) as database:
         async with database.org_transaction(LOCAL_ORG):
             waiting = [asyncio.create_task(used(database)) for _ in range(MAX_QUEUED)]
@@ -169,7 +175,9 @@ async def test_pool_org_beyond_max_queued_raises_busy(own_place: ServerDatabase)
         await asyncio.gather(*waiting, other)
 
 
-async def test_pool_wait_beyond_timeout_raises_unavailable(own_place: ServerDatabase) -> None:
+async def test_waiting_too_long_for_a_database_connection_raises_unavailable(
+    own_place: ServerDatabase,
+) -> None:
     async with open_test_database(own_place, pool_size=1) as database:
         # Open the connection before the timeout is set, because opening may take longer than the
         # timeout of this test.
@@ -182,7 +190,7 @@ async def test_pool_wait_beyond_timeout_raises_unavailable(own_place: ServerData
         await used(database)
 
 
-async def test_read_org_large_parameters_round_trip_unchanged(own_place: ServerDatabase) -> None:
+async def test_database_returns_large_query_parameters_unchanged(own_place: ServerDatabase) -> None:
     text = "sixteen letters." * 500_000
     async with open_test_database(own_place) as database:
         results = await database.read_org(LOCAL_ORG, *(ECHO(text=text) for _ in range(4)))

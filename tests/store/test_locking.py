@@ -37,7 +37,7 @@ def open_transaction(place: ServerDatabase) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def test_lock_statement_after_wait_returns_updated_plan(own_place: ServerDatabase) -> None:
+def test_locking_a_plan_returns_the_updated_row_after_a_wait(own_place: ServerDatabase) -> None:
     with psycopg.connect(own_place.admin_dsn, autocommit=True) as admin:
         admin.execute(FILL.encode())
         row = admin.execute("select plan_id::text, id::text from plan_step limit 1").fetchone()

@@ -43,12 +43,14 @@ def names() -> list[str]:
     return [f"{migration.number:04}_{migration.name}" for migration in bundled_migrations()]
 
 
-def test_migrate_empty_database_applies_all_and_creates_local_org(empty: ServerDatabase) -> None:
+def test_migrating_an_empty_database_applies_all_and_creates_the_local_org(
+    empty: ServerDatabase,
+) -> None:
     assert migrate(empty.owner_dsn) == names()
     assert query_rows(empty, "select org_id, slug from org") == [(LOCAL_ORG, "local")]
 
 
-def test_migrate_migrated_database_applies_nothing(empty: ServerDatabase) -> None:
+def test_migrating_an_up_to_date_database_applies_no_migration(empty: ServerDatabase) -> None:
     migrate(empty.owner_dsn)
     assert migrate(empty.owner_dsn) == []
 
@@ -58,7 +60,7 @@ def test_migrations_are_numbered_without_gaps() -> None:
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def test_migrate_concurrently_applies_each_migration_once(empty: ServerDatabase) -> None:
+def test_concurrent_migrate_calls_apply_every_migration_once(empty: ServerDatabase) -> None:
     gate = Barrier(4)
 
     def run() -> list[str]:
@@ -71,7 +73,7 @@ def test_migrate_concurrently_applies_each_migration_once(empty: ServerDatabase)
     assert query_rows(empty, "select count(*) from org") == [(1,)]
 
 
-def test_migrate_edited_applied_migration_raises_misconfigured_with_name(
+def test_error_for_an_edited_applied_migration_names_the_migration(
     empty: ServerDatabase, ship: Callable[..., None]
 ) -> None:
     migrate(empty.owner_dsn)
@@ -81,7 +83,7 @@ def test_migrate_edited_applied_migration_raises_misconfigured_with_name(
         migrate(empty.owner_dsn)
 
 
-def test_migrate_newer_database_raises_misconfigured(
+def test_migrating_the_database_of_a_newer_waybook_raises_misconfigured(
     empty: ServerDatabase, ship: Callable[..., None]
 ) -> None:
     ours = bundled_migrations()
@@ -93,7 +95,7 @@ def test_migrate_newer_database_raises_misconfigured(
         migrate(empty.owner_dsn)
 
 
-def test_migrate_failing_migration_rolls_back_and_is_repeatable(
+def test_failing_migration_is_rolled_back_and_migrate_can_run_again(
     empty: ServerDatabase, ship: Callable[..., None]
 ) -> None:
     ours = bundled_migrations()
@@ -106,7 +108,7 @@ def test_migrate_failing_migration_rolls_back_and_is_repeatable(
     assert migrate(empty.owner_dsn) == []
 
 
-def test_migrate_failure_of_later_migration_leaves_local_org_in_place(
+def test_local_org_exists_even_if_a_later_migration_fails(
     empty: ServerDatabase, ship: Callable[..., None]
 ) -> None:
     """One transaction creates the org and the tables, so that a crash cannot separate them."""
@@ -117,7 +119,7 @@ def test_migrate_failure_of_later_migration_leaves_local_org_in_place(
     assert query_rows(empty, "select org_id from org") == [(LOCAL_ORG,)]
 
 
-def test_migrate_server_too_old_raises_misconfigured(
+def test_migrating_on_a_too_old_postgresql_server_raises_misconfigured(
     empty: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(migrations, "MIN_SERVER_VERSION", 990_000)
@@ -125,12 +127,12 @@ def test_migrate_server_too_old_raises_misconfigured(
         migrate(empty.owner_dsn)
 
 
-def test_migrate_unreachable_database_raises_unavailable(server: Server) -> None:
+def test_migrating_an_unreachable_database_raises_unavailable(server: Server) -> None:
     with pytest.raises(Unavailable, match="cannot reach the database"):
         migrate(ServerDatabase(server=server, dbname="nowhere").owner_dsn)
 
 
-def test_migrate_serving_role_missing_raises_misconfigured_with_fix(
+def test_error_for_a_missing_serving_role_shows_the_sql_to_create_the_role(
     empty: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_role = Query("role_exists", "select false")

@@ -23,7 +23,7 @@ FATES = (
 )
 
 
-async def test_retention_deletes_ended_web_sessions_only_after_limit(
+async def test_retention_deletes_ended_web_sessions_only_after_the_time_limit(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "MAX_ROWS", 2)

@@ -74,7 +74,7 @@ async def rename_ours(world: OrgEnv, name: str = NAME) -> None:
 # Tests with each kind of database owner.
 
 
-async def test_org_erase_does_not_change_other_org_with_same_ids(filled: OrgEnv) -> None:
+async def test_erasing_an_org_does_not_change_another_org_with_the_same_ids(filled: OrgEnv) -> None:
     place = filled.place
     await rename_ours(filled, LEAVING)  # creates tombstones, which are checked too
     twin = clone(place, filled.agent)
@@ -85,7 +85,7 @@ async def test_org_erase_does_not_change_other_org_with_same_ids(filled: OrgEnv)
     assert rows_of(place, twin) == before
 
 
-async def test_user_erase_does_not_change_other_org_with_same_ids(filled: OrgEnv) -> None:
+async def test_erasing_a_user_does_not_change_another_org_with_the_same_ids(filled: OrgEnv) -> None:
     place = filled.place
     twin = clone(place, filled.agent)
     before = rows_of(place, twin)
@@ -95,7 +95,7 @@ async def test_user_erase_does_not_change_other_org_with_same_ids(filled: OrgEnv
     assert rows_of(place, twin) == before
 
 
-async def test_apply_retention_does_not_change_other_org_with_same_ids(filled: OrgEnv) -> None:
+async def test_retention_does_not_change_another_org_with_the_same_ids(filled: OrgEnv) -> None:
     place = filled.place
     twin = clone(place, filled.agent)
     make_everything_old(place, filled.agent)
@@ -165,7 +165,7 @@ async def test_owner_changes_without_org_conditions_leave_other_org_unchanged(
             assert rows_of(place, twin) == before
 
 
-async def test_owner_changes_without_policies_or_org_conditions_are_refused(
+async def test_owner_changes_without_rls_policies_and_org_conditions_are_refused(
     exempt: str, server: Server
 ) -> None:
     with place_owned_by(exempt, server) as place:
@@ -184,7 +184,7 @@ async def test_owner_changes_without_policies_or_org_conditions_are_refused(
             assert [rows_of(place, org_id) for org_id in orgs] == before
 
 
-def test_owner_execute_many_changing_rows_of_other_org_raises_refused(server: Server) -> None:
+def test_owner_statement_that_changes_rows_of_other_orgs_is_refused(server: Server) -> None:
     with place_owned_by("superuser", server) as place:
         orgs = [UUID(new_id()) for _ in range(2)]
         for org_id in orgs:
@@ -199,7 +199,7 @@ def test_owner_execute_many_changing_rows_of_other_org_raises_refused(server: Se
         assert "renamed" not in str([rows_of(place, org_id) for org_id in orgs])
 
 
-def test_owner_fetch_query_needing_org_without_org_raises_value_error(
+def test_owner_query_that_needs_an_org_raises_value_error_without_an_org(
     own_place: ServerDatabase,
 ) -> None:
     with (
@@ -216,7 +216,7 @@ def test_owner_fetch_query_needing_org_without_org_raises_value_error(
 ADVICE = re.compile(r"As an administrator run: (.+); and then: waybook migrate$")
 
 
-async def test_owner_with_bypassrls_unable_to_switch_role_raises_misconfigured(
+async def test_owner_that_bypasses_rls_is_refused_if_unable_to_switch_the_role(
     server: Server,
 ) -> None:
     with open_role(server, "bypassrls") as dsn, new_database(server) as made:
@@ -266,7 +266,7 @@ def test_migrate_grants_missing_maintenance_role_privileges(exempt: str, server:
 
 
 @pytest.mark.parametrize("change", ["no force", "disable"])
-async def test_erase_org_table_without_forced_rls_raises_misconfigured(
+async def test_erasing_an_org_is_refused_if_a_table_lacks_forced_rls(
     own_world: OrgEnv, change: str
 ) -> None:
     place = own_world.place
@@ -281,7 +281,9 @@ async def test_erase_org_table_without_forced_rls_raises_misconfigured(
 
 
 @pytest.mark.parametrize("attributes", ["bypassrls", "superuser"])
-def test_migrate_rls_exempt_owner_gets_maintenance_role(server: Server, attributes: str) -> None:
+def test_migrate_gives_the_maintenance_role_to_an_owner_that_bypasses_rls(
+    server: Server, attributes: str
+) -> None:
     member = attributes != "superuser"
     with open_role(server, attributes, member=member) as dsn, empty_place(server, dsn) as place:
         migrate(place.owner_dsn)
@@ -289,7 +291,9 @@ def test_migrate_rls_exempt_owner_gets_maintenance_role(server: Server, attribut
         assert (owner.is_exempt, owner.refusal) == (True, None)
 
 
-def test_migrate_ordinary_owner_grants_no_maintenance_role(own_place: ServerDatabase) -> None:
+def test_migrate_grants_no_maintenance_role_for_an_ordinary_owner(
+    own_place: ServerDatabase,
+) -> None:
     migrate(own_place.owner_dsn)
     owner = examine_owner(own_place.owner_dsn)
     assert (owner.is_exempt, owner.refusal) == (False, None)

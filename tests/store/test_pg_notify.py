@@ -58,7 +58,7 @@ async def listens(world: OrgEnv, count: int = 1) -> None:
                 await asyncio.sleep(0.01)
 
 
-async def test_pg_notify_event_reaches_other_process_but_not_other_org(
+async def test_change_event_reaches_other_processes_but_not_other_orgs(
     own_world: OrgEnv,
 ) -> None:
     ours, there = own_world.dispatcher.services, another_process(own_world)
@@ -101,7 +101,7 @@ async def test_change_poller_detects_change_without_published_event(own_world: O
         assert f"plan:{plan['planId']}" in feed.take()
 
 
-async def test_change_poller_over_change_limit_sends_all_topics_event(
+async def test_change_poller_sends_the_all_topics_event_over_the_change_limit(
     own_world: OrgEnv,
 ) -> None:
     there, feed = another_process(own_world), ChangeFeed()
@@ -123,7 +123,7 @@ async def test_change_poll_query_uses_index_on_time(own_world: OrgEnv) -> None:
     assert any("Index Cond" in row[0] and "(at > " in row[0] for row in rows), rows
 
 
-async def test_event_listen_loop_broken_connection_reconnects(own_world: OrgEnv) -> None:
+async def test_event_listener_reconnects_after_a_broken_connection(own_world: OrgEnv) -> None:
     ours, there, feed = own_world.dispatcher.services, another_process(own_world), ChangeFeed()
     listening = asyncio.create_task(event_listen_loop(there))
     sending = asyncio.create_task(event_publish_loop(ours))
@@ -138,7 +138,7 @@ async def test_event_listen_loop_broken_connection_reconnects(own_world: OrgEnv)
             await heard(feed, f"plan:{plan['planId']}")
 
 
-async def test_pg_notify_receive_own_or_malformed_message_is_ignored(own_world: OrgEnv) -> None:
+async def test_event_listener_ignores_own_and_malformed_messages(own_world: OrgEnv) -> None:
     bus, feed = own_world.dispatcher.services.bus, ChangeFeed()
     with bus.subscription(own_world.agent.org_id, feed):
         pg_notify.receive(bus, f"{bus.sender} {own_world.agent.org_id} plan:{'0' * 36}:1")
@@ -146,7 +146,7 @@ async def test_pg_notify_receive_own_or_malformed_message_is_ignored(own_world: 
         assert feed.take() == ()
 
 
-async def test_send_pending_many_changes_sends_single_batch(own_world: OrgEnv) -> None:
+async def test_many_pending_changes_are_sent_in_a_single_batch(own_world: OrgEnv) -> None:
     services = own_world.dispatcher.services
     await pg_notify.send_pending(services.database, services.bus)
     plans = [await own_world.agent.plan(1) for _ in range(20)]

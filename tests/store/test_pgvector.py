@@ -35,7 +35,7 @@ async def make_filled_library(
     return mine
 
 
-async def test_pgvector_and_portable_backends_return_equal_rankings(
+async def test_pgvector_search_returns_the_same_hits_as_the_portable_search(
     pgvector_place: ServerDatabase,
 ) -> None:
     async with open_test_database(pgvector_place) as database:
@@ -50,7 +50,7 @@ async def test_pgvector_and_portable_backends_return_equal_rankings(
             assert measures[0] == pytest.approx(measures[1], abs=0.004)
 
 
-async def test_hnsw_search_returns_same_hits_as_exact_scan(
+async def test_search_by_hnsw_index_returns_the_same_hits_as_an_exact_scan(
     pgvector_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_test_database(pgvector_place) as database:
@@ -98,7 +98,7 @@ def test_vector_queries_can_be_prepared_with_pgvector_installed(
             connection.execute(f"prepare fits_{name} as {prepared('vectors', name)}".encode())
 
 
-def test_migrate_vector_table_option_creates_leaves_or_drops_table(pgvector_server: Server) -> None:
+def test_migrate_option_creates_leaves_or_drops_the_vector_table(pgvector_server: Server) -> None:
     with new_database(pgvector_server, "template1") as place:
         migrate(place.owner_dsn)
         assert not has_vectors(place)

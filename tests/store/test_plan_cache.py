@@ -43,7 +43,7 @@ def recalled(memory: PlanCache, plan: Plan, session: str | None = None) -> Loade
         memory.end_use(which(plan))
 
 
-def test_plan_cache_put_twice_returns_latest_plan() -> None:
+def test_plan_cache_returns_the_plan_that_was_stored_last() -> None:
     plan = make_plan(make_step())
     memory = make_cache(plan)
     later = plan._replace(seq=7)
@@ -53,7 +53,7 @@ def test_plan_cache_put_twice_returns_latest_plan() -> None:
     assert (cached.plan.seq, cached.head) == (7, ChainHead(7))
 
 
-def test_plan_cache_get_plan_of_other_org_returns_none() -> None:
+def test_plan_cache_does_not_return_a_plan_of_another_org() -> None:
     plan = make_plan(make_step())
     other = (UUID(int=2), plan.id)
     memory = make_cache(plan)
@@ -61,7 +61,7 @@ def test_plan_cache_get_plan_of_other_org_returns_none() -> None:
     assert memory.get(other, None) is None
 
 
-def test_plan_cache_get_plan_in_use_by_other_call_returns_none() -> None:
+def test_plan_cache_does_not_return_a_plan_in_use_by_another_call() -> None:
     plan = make_plan(make_step())
     memory = make_cache(plan)
     memory.begin_use(which(plan))
@@ -70,14 +70,14 @@ def test_plan_cache_get_plan_in_use_by_other_call_returns_none() -> None:
     assert recalled(memory, plan) is not None
 
 
-def test_plan_cache_unknown_session_returns_plan_only_if_all_are_cached() -> None:
+def test_unknown_session_gets_a_cached_plan_only_if_all_are_cached() -> None:
     plan = make_plan(make_step())._replace(sessions=frozenset({"mine"}))
     assert recalled(make_cache(plan), plan, "mine") is not None
     assert recalled(make_cache(plan), plan, "yours") is None
     assert recalled(make_cache(plan, all_sessions=True), plan, "yours") is not None
 
 
-def test_plan_cache_put_again_still_knows_earlier_sessions() -> None:
+def test_plan_cache_still_knows_earlier_sessions_after_an_update() -> None:
     plan = make_plan(make_step())
     memory = make_cache(plan._replace(sessions=frozenset({"first"})))
     memory.put(which(plan), loaded(plan._replace(sessions=frozenset({"second"}))))
@@ -85,14 +85,14 @@ def test_plan_cache_put_again_still_knows_earlier_sessions() -> None:
     assert recalled(memory, plan, "second") is not None
 
 
-def test_plan_cache_put_closed_plan_removes_entry() -> None:
+def test_plan_cache_drops_a_plan_when_the_plan_is_closed() -> None:
     plan = make_plan(make_step())
     memory = make_cache(plan)
     memory.put(which(plan), loaded(plan._replace(status=PlanStatus.COMPLETED)))
     assert recalled(memory, plan) is None
 
 
-def test_plan_cache_contended_plan_is_not_returned_for_several_reloads() -> None:
+def test_plan_cache_does_not_return_a_contended_plan_for_several_reloads() -> None:
     plan = make_plan(make_step())
     memory = make_cache(plan)
     memory.mark_contended(which(plan))
@@ -115,7 +115,7 @@ def test_plan_cache_stores_only_short_texts_of_open_steps() -> None:
     assert dict(cached.plan.texts) == {short.id: texts[short.id]}
 
 
-def test_plan_cache_number_of_plans_texts_and_sessions_is_limited() -> None:
+def test_plan_cache_limits_the_number_of_plans_texts_and_sessions() -> None:
     memory = PlanCache(most=3)
     plans = [make_plan(make_step())._replace(id=f"p{number}") for number in range(5)]  # type: ignore[arg-type]  # any id will do
     for plan in plans:

@@ -78,7 +78,7 @@ def assert_own(mark: str, listed: Body) -> None:
     assert [plan["name"] for plan in listed["plans"] if mark not in plan["name"]] == []
 
 
-async def test_pooler_concurrent_orgs_get_no_errors_and_stay_isolated(
+async def test_concurrent_orgs_behind_a_pooler_get_no_errors_and_stay_isolated(
     pooled: OrgEnv,
 ) -> None:
     mine = await pooled.agent.plan(name="mine alone")
@@ -109,7 +109,7 @@ async def settings_in(database: Database, org_id: UUID) -> dict[str, str]:
     return dict(zip(SETTINGS, (rows[0][0] for rows in results), strict=True))
 
 
-async def test_pooler_every_transaction_has_required_settings(
+async def test_every_transaction_behind_a_pooler_has_the_required_settings(
     pooled_place: ServerDatabase,
 ) -> None:
     async with open_test_database(pooled_place, pool_size=3 * POOL) as database:
@@ -138,13 +138,13 @@ async def left_behind(place: ServerDatabase) -> list[tuple[Any, ...]]:
     return [row[1:] for row in rows]
 
 
-async def test_pooler_server_connections_have_no_leftover_session_state(pooled: OrgEnv) -> None:
+async def test_connections_behind_a_pooler_have_no_leftover_session_state(pooled: OrgEnv) -> None:
     await asyncio.gather(*[pooled.agent.plan() for _ in range(2 * WORKERS)])
     await pg_notify.listen(pooled.database, pooled.dispatcher.bus)
     assert await left_behind(pooled.place) == [("0", "on", "", 0, 0)] * POOL
 
 
-async def test_pooler_lock_timeout_returns_busy(
+async def test_lock_timeout_behind_a_pooler_returns_a_busy_error(
     pooled_place: ServerDatabase,
 ) -> None:
     async with make_env(pooled_place, lock_timeout="50ms") as world:

@@ -77,7 +77,7 @@ def prepared(file: str, name: str) -> str:
 
 
 @pytest.mark.parametrize("file", [file for file in FILES if file not in OPERATOR])
-def test_every_named_query_prepares_against_the_migrated_schema(
+def test_every_named_query_can_be_prepared_in_the_migrated_schema(
     shared_place: ServerDatabase, file: str
 ) -> None:
     with psycopg.connect(shared_place.app_dsn, autocommit=True) as connection:
@@ -133,12 +133,12 @@ def test_query_part_is_used_more_than_once_and_always_expanded() -> None:
         assert not any(f":{name}" in text for text in texts), name
 
 
-def test_expand_parts_with_an_unknown_part_raises_key_error() -> None:
+def test_expanding_an_unknown_query_part_raises_key_error() -> None:
     with pytest.raises(KeyError, match="no_such_part"):
         expand_parts("select :no_such_part from t")
 
 
-def test_expand_parts_leaves_type_casts_unchanged() -> None:
+def test_expanding_query_parts_leaves_type_casts_unchanged() -> None:
     assert expand_parts("select id::text, $1::uuid") == "select id::text, $1::uuid"
 
 
@@ -153,7 +153,7 @@ def test_query_values_resembling_placeholders_are_not_substituted() -> None:
     assert statement.parameters == [b"%(b)s", b"100%"]
 
 
-def test_query_with_rows_parameter_has_own_statement_for_each_row_count() -> None:
+def test_query_has_a_separate_sql_statement_for_every_number_of_rows() -> None:
     query = Query("q", "insert into t (a, b) values %(rows)s")
     one, two, many = (query(rows=Rows([(1, None)] * n)) for n in (1, 2, 5))
     assert str(two) == "insert into t (a, b) values ($1, $2), ($3, $4)"

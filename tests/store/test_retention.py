@@ -51,7 +51,7 @@ def named(moment: datetime) -> str:
 # Tests of the call log.
 
 
-async def test_retention_new_calls_are_stored_in_partition_of_current_week(
+async def test_new_tool_calls_are_logged_in_the_partition_of_the_current_week(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     apply_retention(own_world.place.owner_dsn, FOR_EVER)
@@ -66,7 +66,7 @@ async def test_retention_new_calls_are_stored_in_partition_of_current_week(
     assert held.fetchall() == [(named(today(admin)), 2)]
 
 
-def test_retention_partitions_have_same_row_level_security_as_table(
+def test_log_partitions_have_the_same_row_level_security_as_the_table(
     own_place: ServerDatabase, admin: psycopg.Connection
 ) -> None:
     apply_retention(own_place.owner_dsn, FOR_EVER)
@@ -78,7 +78,7 @@ def test_retention_partitions_have_same_row_level_security_as_table(
     assert set(partitions(admin)) - {"mcp_tool_call_log_default"} <= {row[0] for row in guarded}
 
 
-def test_retention_partition_is_dropped_when_all_rows_are_expired(
+def test_log_partition_is_dropped_when_all_its_rows_are_expired(
     own_place: ServerDatabase, admin: psycopg.Connection
 ) -> None:
     now = today(admin)
@@ -129,7 +129,7 @@ select o.org_id, now() + n * interval '1 hour', gen_random_uuid(), 'ping', 'ann'
 """
 
 
-def test_retention_moves_default_partition_calls_to_weekly_partition(
+def test_retention_moves_logged_calls_from_default_to_weekly_partitions(
     own_world: OrgEnv, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The calls were logged before their week's partition existed."""
@@ -153,7 +153,7 @@ def test_retention_moves_default_partition_calls_to_weekly_partition(
     assert guarded.fetchall() == [(len(made),)]
 
 
-def test_retention_week_with_too_many_rows_stays_in_default_partition(
+def test_week_with_too_many_logged_calls_stays_in_the_default_partition(
     own_world: OrgEnv, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "MAX_MOVED_ROWS", 5)
@@ -165,7 +165,7 @@ def test_retention_week_with_too_many_rows_stays_in_default_partition(
     assert rows[0][0] >= 3 * 601
 
 
-def test_retention_concurrent_runs_create_partitions_once(
+def test_concurrent_retention_runs_create_partitions_only_once(
     own_place: ServerDatabase, admin: psycopg.Connection
 ) -> None:
     gate = Barrier(4)
@@ -181,7 +181,7 @@ def test_retention_concurrent_runs_create_partitions_once(
     assert len(partitions(admin)) == 6
 
 
-def test_retention_as_serving_role_raises_misconfigured(own_place: ServerDatabase) -> None:
+def test_retention_run_as_the_serving_role_raises_misconfigured(own_place: ServerDatabase) -> None:
     if own_place.server.role:
         pytest.skip("one user does everything here")
     with pytest.raises(Misconfigured, match="owner_url names the owner"):
@@ -191,7 +191,7 @@ def test_retention_as_serving_role_raises_misconfigured(own_place: ServerDatabas
 # Answers
 
 
-async def test_retention_idempotency_answer_is_replayed_until_expired(
+async def test_answer_of_a_repeated_call_is_replayed_until_its_retention_ends(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     agent, other_org = own_world.agent, own_world.other_org
@@ -211,7 +211,7 @@ async def test_retention_idempotency_answer_is_replayed_until_expired(
     assert "replayed" not in await agent.plan(idempotencyKey="old")
 
 
-async def test_retention_many_idempotency_answers_are_deleted_in_batches(
+async def test_retention_deletes_many_stored_answers_in_batches(
     own_world: OrgEnv, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "MAX_ROWS", 3)
@@ -267,7 +267,7 @@ def make_old(admin: psycopg.Connection, *ids: str) -> None:
         admin.execute(f"{change} where id = any (%s)".encode(), (list(ids),))
 
 
-async def test_retention_expired_closed_plan_is_erased_with_dependent_rows(
+async def test_retention_erases_an_expired_closed_plan_with_its_dependent_rows(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     agent, place = own_world.agent, own_world.place
@@ -315,7 +315,7 @@ async def test_retention_deletes_expired_completed_run_and_leaves_open_run(
     assert (await agent.job(open_run))["runId"] == open_run["runId"]
 
 
-async def test_retention_many_plans_are_deleted_in_batches_and_recorded(
+async def test_retention_deletes_many_plans_in_batches_and_records_the_erasure(
     own_world: OrgEnv, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "MAX_SUBJECTS", 2)
@@ -329,7 +329,7 @@ async def test_retention_many_plans_are_deleted_in_batches_and_recorded(
     assert [verdict.ok for verdict in results] == [True, True, True]
 
 
-async def test_retention_expired_plan_with_broken_audit_is_not_erased(
+async def test_retention_does_not_erase_an_expired_plan_with_a_broken_audit(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     own_world.is_sound = False
@@ -344,7 +344,7 @@ async def test_retention_expired_plan_with_broken_audit_is_not_erased(
     assert (await verified(own_world, "plan", full_id(plan["planId"]))).first_broken_entry == 1
 
 
-async def test_audit_verify_erased_plan_present_again_reports_error(
+async def test_audit_verification_reports_an_erased_plan_that_is_present_again(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     own_world.is_sound = False
@@ -363,7 +363,7 @@ async def test_audit_verify_erased_plan_present_again_reports_error(
     assert verdict.errors == (f"plan {plan['planId']} was erased, and is there again",)
 
 
-async def test_verify_deleted_erasure_record_is_reported_missing(
+async def test_audit_verification_reports_a_deleted_erasure_record(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     own_world.is_sound = False

@@ -164,7 +164,7 @@ def hot(run_id: str, job_id: str, document_id: str) -> dict[str, Statement]:
 
 
 @pytest.mark.parametrize("name", HOT)
-def test_frequent_run_query_uses_expected_index(
+def test_frequent_run_query_uses_its_intended_index(
     full: ServerDatabase, named: tuple[str, str, str], name: str
 ) -> None:
     index, ordered = HOT[name]
@@ -195,7 +195,7 @@ def test_run_queries_use_no_sequential_scan(
     assert [node for node in nodes if node.kind == "Seq Scan"] == [], nodes
 
 
-async def test_run_and_stage_step_updates_are_mostly_heap_only_tuple_updates(
+async def test_most_updates_of_runs_and_stage_steps_change_no_index(
     own_place: ServerDatabase,
 ) -> None:
     """In a complete run, 90 % of the updates of the run and its steps change no index."""

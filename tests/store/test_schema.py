@@ -189,14 +189,14 @@ DENIED = [
 
 
 @pytest.mark.parametrize("statement", DENIED)
-def test_serving_role_denied_statement_raises_insufficient_privilege(
+def test_statement_forbidden_to_the_serving_role_raises_an_error(
     serving: psycopg.Connection, statement: str
 ) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         serving.execute(statement.encode())
 
 
-def test_select_without_org_setting_returns_no_rows(
+def test_database_query_without_a_current_org_returns_no_rows(
     serving: psycopg.Connection, catalog: psycopg.Connection
 ) -> None:
     for table in sorted(tables(catalog)):
@@ -205,7 +205,7 @@ def test_select_without_org_setting_returns_no_rows(
             assert ask(serving, "select * from $table", table=table) == [], table
 
 
-def test_org_setting_after_transaction_is_reset(
+def test_current_org_of_a_connection_is_reset_after_the_transaction(
     serving: psycopg.Connection,
 ) -> None:
     with serving.transaction():
@@ -214,7 +214,7 @@ def test_org_setting_after_transaction_is_reset(
     assert ask(serving, "select org_id from org") == []
 
 
-def test_insert_row_of_other_org_raises_insufficient_privilege(
+def test_inserting_a_row_of_another_org_is_refused(
     serving: psycopg.Connection, shared_place: ServerDatabase
 ) -> None:
     ours, theirs = UUID(new_id()), UUID(new_id())
@@ -234,12 +234,12 @@ def test_insert_row_of_other_org_raises_insufficient_privilege(
             )
 
 
-def test_owner_without_org_setting_sees_no_rows(shared_place: ServerDatabase) -> None:
+def test_database_owner_without_a_current_org_sees_no_rows(shared_place: ServerDatabase) -> None:
     with psycopg.connect(shared_place.owner_dsn, autocommit=True) as owner:
         assert ask(owner, "select * from org") == []
 
 
-def test_sweep_setting_allows_reading_orgs_but_not_plans(
+def test_sweep_over_all_orgs_can_read_orgs_but_not_plans(
     serving: psycopg.Connection,
 ) -> None:
     with serving.transaction():

@@ -24,7 +24,7 @@ def make_chain(length: int, previous: bytes = GENESIS) -> list[SealedEntry]:
     return entries
 
 
-def test_seal_of_different_entries_differs() -> None:
+def test_audit_seals_of_different_entries_differ() -> None:
     combinations = [*product(["", "a", "b", "ab"], repeat=5)]
     assert len({seal(make_entry(1, *texts), GENESIS) for texts in combinations}) == len(
         combinations
@@ -32,13 +32,13 @@ def test_seal_of_different_entries_differs() -> None:
 
 
 @given(st.binary(min_size=32, max_size=32))
-def test_seal_of_same_entry_with_different_previous_hash_differs(past: bytes) -> None:
+def test_audit_seal_of_an_entry_depends_on_the_previous_seal(past: bytes) -> None:
     (entry,) = make_chain(1)
     assert (seal(entry, past) == entry.hash) == (past == GENESIS)
 
 
 @given(st.integers(2, 6), st.data())
-def test_audit_entry_resealed_alone_makes_next_entry_invalid(
+def test_resealing_a_changed_audit_entry_makes_the_next_entry_invalid(
     length: int, data: st.DataObject
 ) -> None:
     entries = make_chain(length)

@@ -84,7 +84,7 @@ def artifact_in(
 # Tests of the search features that the server supports.
 
 
-async def test_search_capabilities_describe_server_support(
+async def test_search_capabilities_describe_what_the_database_server_supports(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     able = library.abilities
@@ -94,7 +94,7 @@ async def test_search_capabilities_describe_server_support(
     assert able.describe == f"full text and vectors{reach}"
 
 
-async def test_search_lists_without_vector_backend_has_only_full_text_list(
+async def test_search_without_a_vector_backend_uses_only_full_text(
     library: SearchCorpus,
 ) -> None:
     assert set(await library.lists("glacial lake")) == {"words", "meaning"}
@@ -116,13 +116,13 @@ async def test_search_lists_without_vector_backend_has_only_full_text_list(
         ('"elastic net"', "bread"),
     ],
 )
-async def test_search_exact_or_misspelled_words_finds_document(
+async def test_search_by_exact_or_misspelled_words_finds_the_document(
     library: SearchCorpus, asked: str, expected: str
 ) -> None:
     assert (await library.search(asked))[0] == expected
 
 
-async def test_search_semantic_synonymous_query_returns_matching_note(
+async def test_search_by_synonyms_finds_the_matching_note(
     library: SearchCorpus,
 ) -> None:
     assert (await library.search("insects pointing to blossoms"))[0] == "bees"
@@ -133,7 +133,7 @@ async def test_search_never_returns_other_org_passages(library: SearchCorpus) ->
         assert set(await library.search(query)) <= set(NOTES)
 
 
-async def test_search_full_text_match_of_all_terms_ranks_above_partial_match(
+async def test_full_text_match_of_all_terms_ranks_above_a_partial_match(
     library: SearchCorpus,
 ) -> None:
     await library.store("partly", "Wheat grows. Flour is milled. Nothing about nets.")
@@ -144,12 +144,12 @@ async def test_search_full_text_match_of_all_terms_ranks_above_partial_match(
     assert hits[0].measure == pytest.approx(1)
 
 
-async def test_search_tag_is_matched_like_title_word(library: SearchCorpus) -> None:
+async def test_search_matches_a_tag_like_a_word_of_the_title(library: SearchCorpus) -> None:
     await library.store("plain", "Nothing special.", tags=("hydrology",))
     assert (await library.search("hydrology"))[0] == "plain · hydrology"
 
 
-async def test_search_long_text_returns_matching_passage(library: SearchCorpus) -> None:
+async def test_search_returns_the_matching_passage_of_a_long_text(library: SearchCorpus) -> None:
     filler = "Meetings were held and minutes were taken. " * 60
     await library.store("minutes", f"{filler}The perovskite cell broke. {filler}")
     hit = fuse(await library.lists("perovskite"))[0]
@@ -177,19 +177,21 @@ async def test_search_long_text_returns_matching_passage(library: SearchCorpus) 
         *("flood -moraine", '"unclosed', "@00000000-0000-7000-8000-000000000001", "\x1f\x01"),
     ],
 )
-async def test_search_any_query_text_does_not_raise(library: SearchCorpus, asked: str) -> None:
+async def test_search_accepts_any_query_text_without_an_error(
+    library: SearchCorpus, asked: str
+) -> None:
     assert set(await library.search(asked)) <= set(NOTES)
     assert set(await library.search(asked, plan_id=new_id(), kinds=("note", asked[:9]))) == set()
 
 
-async def test_search_only_stop_words_has_no_full_text_hits(library: SearchCorpus) -> None:
+async def test_search_for_only_stop_words_has_no_full_text_hits(library: SearchCorpus) -> None:
     assert (await library.lists("what is it that they do"))["words"] == []
 
 
 # Tests of searches with filters.
 
 
-async def test_search_kind_and_time_filters_limit_results_of_both_rankings(
+async def test_kind_and_time_filters_limit_full_text_and_semantic_hits(
     library: SearchCorpus,
 ) -> None:
     old, late = NOON - timedelta(days=9), NOON + timedelta(days=1)
@@ -210,7 +212,7 @@ async def test_search_kind_and_time_filters_limit_results_of_both_rankings(
     assert await titles(since=late, kinds=("note",)) == set()
 
 
-async def test_search_within_plan_returns_artifacts_and_linked_sources_only(
+async def test_search_within_a_plan_returns_only_artifacts_and_linked_sources(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     plan_id = plan_in(shared_place, library.org_id)
@@ -244,14 +246,14 @@ async def test_source_stored_twice_has_single_row_and_two_links(
     assert [row[2:] for row in rows] == [(WIKI.url, WIKI.title, WIKI.quote, NOON)]
 
 
-async def test_index_same_source_twice_changes_nothing(library: SearchCorpus) -> None:
+async def test_indexing_the_same_source_twice_adds_no_duplicate(library: SearchCorpus) -> None:
     subject = index_source(WIKI, NOON)
     for _ in range(2):
         await library.index(subject)
     assert await library.search("Glacial lakes", kinds=("source",)) == ["Glacial lakes"]
 
 
-async def test_unindexed_and_unembedded_queries_return_subjects_to_index(
+async def test_documents_without_index_or_embedding_are_listed_for_indexing(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     artifact_id = artifact_in(shared_place, library, None, "unknown")
@@ -269,7 +271,9 @@ async def test_unindexed_and_unembedded_queries_return_subjects_to_index(
     assert [row[0] for row in rows] == [WIKI.id]
 
 
-async def test_store_empty_text_is_searchable_by_title(library: SearchCorpus) -> None:
+async def test_document_with_an_empty_text_is_searchable_by_its_title(
+    library: SearchCorpus,
+) -> None:
     await library.store("empty", "")
     assert "empty" in await library.search("empty")
 

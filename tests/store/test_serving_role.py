@@ -41,7 +41,7 @@ async def serve(place: ServerDatabase, dsn: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["serving", 'An "odd" name; drop'])
-async def test_start_user_not_role_member_raises_misconfigured_with_grant(
+async def test_error_for_a_user_without_the_serving_role_shows_the_grant_to_run(
     own_place: ServerDatabase, name: str
 ) -> None:
     with open_stranger(own_place, f"{name} {new_id()}") as dsn:
@@ -55,7 +55,7 @@ async def test_start_user_not_role_member_raises_misconfigured_with_grant(
         await serve(own_place, dsn)
 
 
-async def test_start_application_serving_role_not_granted_raises_misconfigured(
+async def test_application_does_not_start_without_the_granted_serving_role(
     own_place: ServerDatabase,
 ) -> None:
     with open_stranger(own_place, f"serving_{new_id()}") as dsn:
@@ -66,7 +66,7 @@ async def test_start_application_serving_role_not_granted_raises_misconfigured(
 
 
 @pytest.mark.parametrize("attribute", ["superuser", "bypassrls"])
-def test_a_serving_role_that_bypasses_policies_is_refused(
+def test_serving_role_that_bypasses_row_level_security_is_refused(
     own_place: ServerDatabase, attribute: str
 ) -> None:
     role = f"serving_{new_id().replace('-', '')}"
@@ -80,7 +80,7 @@ def test_a_serving_role_that_bypasses_policies_is_refused(
         check_serving_role(dsn, role)
 
 
-async def test_start_unknown_database_user_raises_unavailable_immediately(
+async def test_start_with_an_unknown_database_user_fails_immediately(
     own_place: ServerDatabase,
 ) -> None:
     unknown_role = make_conninfo(own_place.owner_dsn, user=f"nobody_{new_id()}")
@@ -90,7 +90,7 @@ async def test_start_unknown_database_user_raises_unavailable_immediately(
             pass
 
 
-async def test_migrate_as_non_owner_raises_misconfigured_naming_owner_url(
+async def test_error_for_migrating_as_another_user_names_the_owner_url_setting(
     own_place: ServerDatabase,
 ) -> None:
     with open_stranger(own_place, f"serving_{new_id()}") as dsn:

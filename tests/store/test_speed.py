@@ -204,7 +204,7 @@ def test_waiting_reviews_query_does_not_scan_all_reviews(full: ServerDatabase) -
     assert {how for table, how in table_scans if table == "review"} != {"Seq Scan"}
 
 
-async def test_plan_and_step_updates_are_mostly_heap_only_tuple_updates(
+async def test_most_updates_of_plans_and_steps_change_no_index(
     own_place: ServerDatabase,
 ) -> None:
     """Claim and submit three hundred steps: 90 % of the updates change no index."""

@@ -70,13 +70,13 @@ def answered(connection: psycopg.Connection, statement: Statement) -> list[tuple
 @example("\\" * 7 + "'")
 @FEW
 @given(ANY_TEXT)
-def test_sql_text_round_trips_unchanged(connection: psycopg.Connection, text: str) -> None:
+def test_database_returns_a_text_unchanged(connection: psycopg.Connection, text: str) -> None:
     assert returned(connection, text, "text") == text
 
 
 @FEW
 @given(INTEGERS)
-def test_sql_integer_round_trips_unchanged(connection: psycopg.Connection, number: int) -> None:
+def test_database_returns_an_integer_unchanged(connection: psycopg.Connection, number: int) -> None:
     assert returned(connection, number, "bigint") == number
 
 
@@ -85,20 +85,20 @@ def test_sql_integer_round_trips_unchanged(connection: psycopg.Connection, numbe
 @example(1.7976931348623157e308)
 @FEW
 @given(FLOATS)
-def test_sql_float_round_trips_unchanged(connection: psycopg.Connection, number: float) -> None:
+def test_database_returns_a_float_unchanged(connection: psycopg.Connection, number: float) -> None:
     result = returned(connection, number, "double precision")
     assert result == number or (math.isclose(number, 0, abs_tol=5e-324) and result == 0)
 
 
 @FEW
 @given(st.binary())
-def test_sql_bytes_round_trip_unchanged(connection: psycopg.Connection, value: bytes) -> None:
+def test_database_returns_bytes_unchanged(connection: psycopg.Connection, value: bytes) -> None:
     assert returned(connection, value, "bytea") == value
 
 
 @FEW
 @given(TIMES)
-def test_query_datetime_round_trips_as_same_instant(
+def test_database_returns_a_datetime_as_the_same_instant(
     connection: psycopg.Connection, time: datetime
 ) -> None:
     assert returned(connection, time, "timestamptz") == time.astimezone(UTC)
@@ -106,13 +106,13 @@ def test_query_datetime_round_trips_as_same_instant(
 
 @FEW
 @given(st.uuids())
-def test_sql_uuid_round_trips_unchanged(connection: psycopg.Connection, value: UUID) -> None:
+def test_database_returns_a_uuid_unchanged(connection: psycopg.Connection, value: UUID) -> None:
     assert returned(connection, value, "uuid") == value
 
 
 @FEW
 @given(st.none() | st.booleans())
-def test_sql_null_and_boolean_round_trip_unchanged(
+def test_database_returns_null_and_boolean_values_unchanged(
     connection: psycopg.Connection,
     value: bool | None,  # noqa: FBT001 - the value itself
 ) -> None:
@@ -121,14 +121,14 @@ def test_sql_null_and_boolean_round_trip_unchanged(
 
 @FEW
 @given(JSON)
-def test_sql_json_round_trips_byte_for_byte(connection: psycopg.Connection, value: object) -> None:
+def test_database_returns_json_byte_for_byte(connection: psycopg.Connection, value: object) -> None:
     result = returned(connection, AsJson(value), "json")
     assert json.dumps(result) == json.dumps(value)
 
 
 @FEW
 @given(st.lists(st.tuples(ANY_TEXT, INTEGERS), min_size=1, max_size=4))
-def test_query_rows_round_trip_in_order(
+def test_database_returns_rows_in_the_same_order(
     connection: psycopg.Connection, rows: list[tuple[str, int]]
 ) -> None:
     query = Query("q", "select * from (values %(rows)s) as v (a, b)")
@@ -138,22 +138,22 @@ def test_query_rows_round_trip_in_order(
 
 @FEW
 @given(st.lists(st.uuids(), max_size=4))
-def test_sql_uuid_array_round_trips_unchanged(
+def test_database_returns_a_uuid_array_unchanged(
     connection: psycopg.Connection, ids: list[UUID]
 ) -> None:
     assert returned(connection, Ids([str(i) for i in ids]), "uuid[]") == ids
 
 
-def test_query_text_with_nul_raises_value_error() -> None:
+def test_query_parameter_with_a_nul_character_raises_value_error() -> None:
     with pytest.raises(ValueError, match="NUL"):
         Query("q", "select %(a)s")(a="a\0b")
 
 
-def test_query_invalid_id_in_id_list_raises_value_error() -> None:
+def test_invalid_id_in_a_query_parameter_raises_value_error() -> None:
     with pytest.raises(ValueError, match="nothing but ids"):
         Query("q", "select %(a)s")(a=Ids(["a,b"]))
 
 
-def test_query_unsupported_parameter_type_raises_type_error() -> None:
+def test_query_parameter_of_an_unsupported_type_raises_type_error() -> None:
     with pytest.raises(TypeError, match="set is not written"):
         Query("q", "select %(a)s")(a={1})  # type: ignore[arg-type]  # on purpose

@@ -19,7 +19,7 @@ class Reports(list[str]):
         self.append(obstacle)
 
 
-async def test_wait_until_reachable_returns_once_database_has_started(
+async def test_startup_continues_once_the_database_is_reachable(
     own_place: ServerDatabase,
 ) -> None:
     reports = Reports()
@@ -33,14 +33,14 @@ async def test_wait_until_reachable_returns_once_database_has_started(
     assert reports
 
 
-async def test_wait_until_reachable_timeout_raises_unavailable() -> None:
+async def test_startup_fails_if_the_database_stays_unreachable() -> None:
     reports = Reports()
     with pytest.raises(Unavailable, match=r"not ready within 0.8 seconds: .*refused"):
         await wait_until_reachable("host=127.0.0.1 port=1", 0.8, reports)
     assert len(reports) == 1
 
 
-async def test_wait_until_reachable_permanent_error_returns_without_waiting(
+async def test_startup_does_not_wait_for_the_database_after_a_permanent_error(
     own_place: ServerDatabase,
 ) -> None:
     reports = Reports()
@@ -49,6 +49,6 @@ async def test_wait_until_reachable_permanent_error_returns_without_waiting(
     assert reports == []
 
 
-async def test_wait_until_reachable_invalid_dsn_raises_misconfigured() -> None:
+async def test_startup_with_an_invalid_database_url_raises_misconfigured() -> None:
     with pytest.raises(Misconfigured, match="cannot be read"):
         await wait_until_reachable("postgresql://[", 60, Reports())

@@ -12,14 +12,14 @@ SHORT: Json = {"user": "ann", "arguments": {"plan_id": "s", "name": "Rivers"}}
 KEY = Key("submit", "k1", hash_arguments(SHORT), (QUESTION, ARGUMENTS))
 
 
-def test_read_answer_same_request_returns_stored_answer() -> None:
+def test_repeated_request_gets_its_stored_answer() -> None:
     assert read_answer((KEY.arguments_hash.hex(), False, {}), KEY) == StoredAnswer(
         {}, is_error=False
     )
 
 
 @pytest.mark.parametrize("earlier", [ARGUMENTS, QUESTION])
-def test_read_answer_stored_by_earlier_version_is_returned(earlier: Json) -> None:
+def test_answer_stored_by_an_earlier_version_is_returned(earlier: Json) -> None:
     """A call may be retried after an upgrade from a version that hashed other values."""
     assert read_answer((hash_arguments(earlier).hex(), True, {}), KEY) == StoredAnswer(
         {}, is_error=True
@@ -30,6 +30,6 @@ def test_read_answer_stored_by_earlier_version_is_returned(earlier: Json) -> Non
     "question",
     [{"user": "ben", "arguments": ARGUMENTS}, {"user": "ann", "arguments": {"plan_id": "q"}}, {}],
 )
-def test_read_answer_different_request_raises_idempotency_conflict(question: Json) -> None:
+def test_different_request_with_the_same_key_raises_a_conflict(question: Json) -> None:
     with pytest.raises(IdempotencyConflict):
         read_answer((hash_arguments(question).hex(), False, {}), KEY)

@@ -197,7 +197,7 @@ async def reported_damage(world: OrgEnv, chain: Chain) -> tuple[int | None, str]
     return verdict.first_broken_entry, verdict.errors[0]
 
 
-async def test_verify_any_changed_entry_is_reported(
+async def test_audit_verification_reports_any_changed_entry(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     original = owner.entries()
@@ -220,7 +220,7 @@ def put_back(owner: Owner, entry: audit.SealedEntry) -> None:
     )
 
 
-async def test_verify_any_deleted_entry_is_reported_missing(
+async def test_audit_verification_reports_any_deleted_entry_as_missing(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     original = owner.entries()
@@ -231,7 +231,7 @@ async def test_verify_any_deleted_entry_is_reported_missing(
         put_back(owner, original[at - 1])
 
 
-async def test_verify_deleted_chain_is_reported_missing(
+async def test_audit_verification_reports_a_deleted_chain_as_missing(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     owner.does("delete from audit_entry where subject_id = %(id)s")
@@ -239,14 +239,16 @@ async def test_verify_deleted_chain_is_reported_missing(
     assert await reported_damage(world, chain) == (1, message)
 
 
-async def test_verify_added_entry_is_reported(world: OrgEnv, chain: Chain, owner: Owner) -> None:
+async def test_audit_verification_reports_an_added_entry(
+    world: OrgEnv, chain: Chain, owner: Owner
+) -> None:
     last = chain.entries
     owner.does(COPY, at=last, new=last + 1)
     message = f"entry {last + 1} was added from outside: {last} were written"
     assert await reported_damage(world, chain) == (last + 1, message)
 
 
-async def test_verify_added_entry_with_computed_seal_is_reported(
+async def test_audit_verification_reports_an_added_entry_with_a_computed_seal(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     last = owner.entries()[-1]
@@ -255,7 +257,7 @@ async def test_verify_added_entry_with_computed_seal_is_reported(
     assert (await reported_damage(world, chain))[0] == last.seq + 1
 
 
-async def test_verify_duplicate_entry_is_reported(
+async def test_audit_verification_reports_a_duplicate_entry(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     """The partitioned table allows a duplicate entry number if the times differ."""
@@ -266,7 +268,7 @@ async def test_verify_duplicate_entry_is_reported(
     )
 
 
-async def test_verify_swapped_entries_are_reported(
+async def test_audit_verification_reports_swapped_entries(
     world: OrgEnv, agent: AgentClient, owning: psycopg.Connection
 ) -> None:
     for make in (make_plan, make_run):
@@ -277,7 +279,7 @@ async def test_verify_swapped_entries_are_reported(
         assert await reported_damage(world, chain) == (1, f"entry 1 {CHANGED}")
 
 
-async def test_audit_verify_chain_with_all_entries_resealed_reports_damage(
+async def test_audit_verification_reports_a_chain_with_all_entries_resealed(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     previous = audit.GENESIS
@@ -289,7 +291,7 @@ async def test_audit_verify_chain_with_all_entries_resealed_reports_damage(
     assert await reported_damage(world, chain) == (chain.entries, message)
 
 
-async def test_audit_verify_altered_chain_head_is_reported(
+async def test_audit_verification_reports_an_altered_chain_head(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     owner.does("update HEAD set audit_seq = audit_seq + 1 where id = %(id)s")

@@ -88,7 +88,7 @@ def tables(connection: psycopg.Connection) -> set[str]:
 # Objects
 
 
-def test_row_level_security_policies_allow_only_own_org_except_listed(
+def test_rls_policies_allow_only_rows_of_the_own_org_except_if_listed(
     catalog: psycopg.Connection,
 ) -> None:
     policies = ask(
@@ -140,7 +140,7 @@ def test_database_has_no_rules_and_only_passage_deleted_trigger(
     assert ask(catalog, rules) == []
 
 
-def test_public_schema_functions_are_expected_set_without_definer_rights(
+def test_public_schema_has_only_known_functions_without_definer_rights(
     catalog: psycopg.Connection,
 ) -> None:
     functions = ask(
@@ -162,7 +162,7 @@ def test_database_has_no_security_definer_function(catalog: psycopg.Connection) 
     assert ask(catalog, "select proname from pg_proc where prosecdef") == []
 
 
-def test_column_defaults_are_all_in_list_of_allowed_expressions(
+def test_column_defaults_use_only_allowed_expressions(
     catalog: psycopg.Connection,
 ) -> None:
     expressions = names(
@@ -240,7 +240,7 @@ def test_table_privileges_belong_only_to_owner_and_serving_role(
     assert ask(catalog, "select defaclobjtype from pg_default_acl") == []
 
 
-def test_serving_role_cannot_create_in_schema_or_database(
+def test_serving_role_cannot_create_objects_in_schema_or_database(
     catalog: psycopg.Connection,
 ) -> None:
     query = """select has_schema_privilege('$app', 'public', 'create'),
@@ -248,7 +248,7 @@ def test_serving_role_cannot_create_in_schema_or_database(
     assert ask(catalog, query) == [(False, False)]
 
 
-def test_serving_role_update_and_delete_privileges_are_minimal(
+def test_serving_role_can_update_and_delete_only_in_listed_tables(
     catalog: psycopg.Connection,
 ) -> None:
     held = """select c.relname from pg_class c
@@ -331,7 +331,7 @@ async def test_serving_role_sees_only_own_org_rows_in_every_table(
             assert seen == {table: {str(org_id): there[table][str(org_id)]} for table in shown}
 
 
-async def test_serving_role_update_and_delete_affect_no_row_of_other_org(
+async def test_serving_role_cannot_update_or_delete_rows_of_another_org(
     both: OrgEnv, catalog: psycopg.Connection
 ) -> None:
     before = counts(catalog, tables(catalog))
@@ -349,7 +349,7 @@ async def test_serving_role_update_and_delete_affect_no_row_of_other_org(
     assert counts(catalog, tables(catalog)) == before
 
 
-async def test_serving_role_insert_for_other_org_raises_insufficient_privilege(
+async def test_serving_role_cannot_insert_rows_for_another_org(
     both: OrgEnv, catalog: psycopg.Connection
 ) -> None:
     insertable = names(

@@ -47,7 +47,7 @@ async def make_days_work(agent: AgentClient) -> Body:
     return plan
 
 
-async def test_erase_user_removes_name_and_leaves_other_org_unchanged(
+async def test_erasing_a_user_removes_the_name_and_leaves_other_orgs_unchanged(
     own_world: OrgEnv, name: str
 ) -> None:
     world, place = own_world, own_world.place
@@ -80,14 +80,18 @@ async def test_erase_user_removes_name_and_leaves_other_org_unchanged(
     # At the end of the test, the fixture verifies every audit chain against its rows.
 
 
-async def test_erase_user_database_dump_does_not_contain_name(own_world: OrgEnv, name: str) -> None:
+async def test_database_dump_does_not_contain_the_name_of_an_erased_user(
+    own_world: OrgEnv, name: str
+) -> None:
     await make_days_work(own_world.agent.acting_as(name))
     await erased(own_world, own_world.agent, name)
     word = name.rsplit(maxsplit=1)[-1]
     assert [line for line in dump(own_world.place).splitlines() if word in line] == []
 
 
-async def test_user_erase_does_not_change_name_in_authored_text(world: OrgEnv, name: str) -> None:
+async def test_erasing_a_user_does_not_change_the_name_in_authored_texts(
+    world: OrgEnv, name: str
+) -> None:
     agent = world.agent.acting_as(name)
     plan = await agent.plan([make_step(f"Ask {name}.")], name=f"Plan of {name}")
     await agent.submit(await agent.take(plan), {"by": name, "held_by": name})
@@ -100,7 +104,9 @@ async def test_user_erase_does_not_change_name_in_authored_text(world: OrgEnv, n
     assert {entry.actor for entry in entries} == {erasure.who}
 
 
-async def test_user_erase_does_not_rename_user_with_longer_name(world: OrgEnv, name: str) -> None:
+async def test_erasing_a_user_does_not_rename_a_user_with_a_longer_name(
+    world: OrgEnv, name: str
+) -> None:
     longer = f"{name} the second"
     plan = await world.agent.acting_as(longer).plan()
     await world.agent.acting_as(name).take(plan)
@@ -109,9 +115,7 @@ async def test_user_erase_does_not_rename_user_with_longer_name(world: OrgEnv, n
     assert [entry.actor == longer for entry in entries] == [True, False]
 
 
-async def test_user_erase_step_held_by_erased_user_can_still_be_submitted(
-    world: OrgEnv, name: str
-) -> None:
+async def test_step_held_by_an_erased_user_can_still_be_submitted(world: OrgEnv, name: str) -> None:
     """The test also covers a process that cached the plan before the user was erased."""
     agent = world.agent.acting_as(name)
     plan = await agent.plan(2)
@@ -122,7 +126,9 @@ async def test_user_erase_step_held_by_erased_user_can_still_be_submitted(
     assert (await world.agent.status(plan))["status"] == "completed"
 
 
-async def test_user_erase_tombstone_contains_pseudonym_only(world: OrgEnv, name: str) -> None:
+async def test_erasure_record_of_a_user_contains_only_the_pseudonym(
+    world: OrgEnv, name: str
+) -> None:
     await world.agent.acting_as(name).plan()
     erasure = await erased(world, world.agent, name, by=name)
     (verdict,) = await verdicts(world, world.agent.org_id)
@@ -131,7 +137,7 @@ async def test_user_erase_tombstone_contains_pseudonym_only(world: OrgEnv, name:
     assert f"by {erasure.who}; chains resealed: 1" in verdict.note
 
 
-async def test_user_erase_unknown_or_erased_user_raises_and_changes_nothing(
+async def test_erasing_an_unknown_or_already_erased_user_is_refused(
     world: OrgEnv, name: str
 ) -> None:
     before = rows_of(world.place, world.agent.org_id)
@@ -150,7 +156,7 @@ def tampering(own_world: OrgEnv) -> Iterator[psycopg.Connection]:
         yield admin
 
 
-async def test_user_erase_broken_chain_is_refused_and_not_resealed(
+async def test_erasing_a_user_with_a_broken_audit_chain_is_refused(
     own_world: OrgEnv, tampering: psycopg.Connection, name: str
 ) -> None:
     """A broken audit chain must not get new seals, because these would hide the damage."""
@@ -183,7 +189,7 @@ def manually_sealed(admin: psycopg.Connection, plan_id: str) -> None:
     admin.execute("update plan set audit_hash = %s where id = %s", (previous, plan_id))
 
 
-async def test_audit_verify_chain_resealed_after_user_erase_reports_error(
+async def test_audit_verification_reports_a_chain_resealed_after_user_erasure(
     own_world: OrgEnv, tampering: psycopg.Connection, name: str
 ) -> None:
     agent = own_world.agent.acting_as(name)
@@ -196,7 +202,7 @@ async def test_audit_verify_chain_resealed_after_user_erase_reports_error(
     assert verdict.errors == ("entry 1 has not the seal it was given when a user was erased",)
 
 
-def test_pseudonymize_details_replaces_user_fields_only() -> None:
+def test_pseudonymization_of_audit_details_replaces_only_user_fields() -> None:
     to = Pseudonymization("ann", "erased-1")
     row: dict[str, Json] = {"created_by": "ann", "name": "ann", "content": {"by": "ann"}}
     made = Change(Entity.PLAN, "p", "*", None, row).as_json()

@@ -18,7 +18,7 @@ async def forget(tx: Transaction) -> None:
     await tx.send("deallocate all")
 
 
-async def test_statement_sent_twice_is_prepared_once(own_world: OrgEnv) -> None:
+async def test_sql_statement_sent_twice_is_prepared_once(own_world: OrgEnv) -> None:
     database = own_world.database
     async with database.org_transaction(own_world.agent.org_id) as tx:
         await tx.send(SELECT_1())

@@ -39,13 +39,13 @@ ABOUT_ORGS = re.compile(
 CONDITIONS = {"claim", "full_text"}
 
 
-def test_rls_only_check_includes_every_query_file() -> None:
+def test_row_level_security_check_includes_every_query_file() -> None:
     looked_at = {query.name for query in queries()}
     for file in query_files():
         assert set(load(file)) <= looked_at, file
 
 
-def test_strip_org_conditions_leaves_no_org_condition_in_any_query() -> None:
+def test_stripping_org_conditions_leaves_no_org_condition_in_any_query() -> None:
     left = {}
     for file in query_files():
         for name, query in load(file).items():
@@ -55,7 +55,7 @@ def test_strip_org_conditions_leaves_no_org_condition_in_any_query() -> None:
     assert left == {}
 
 
-def test_stripping_removes_org_conditions_and_restores_queries_at_exit() -> None:
+def test_queries_stripped_of_org_conditions_are_restored_at_exit() -> None:
     claim = deliveries.SQL["claim"]
     before = {query: query.text for query in queries()}
     taken = sum(rls_only(query)[1] for query in before)
@@ -94,7 +94,7 @@ def test_org_condition_pattern_matches_conditions_not_stripped(condition: str) -
         ("on conflict (org_id, id) do nothing", None),
     ],
 )
-def test_strip_org_conditions_removes_every_supported_form(
+def test_stripping_removes_org_conditions_of_every_supported_form(
     condition: str, left: str | None
 ) -> None:
     assert strip_org_conditions(condition) == ((left, 1) if left else (condition, 0))

@@ -27,12 +27,12 @@ def make_face(
     return httpx2.AsyncClient(transport=transport, base_url="http://localhost")
 
 
-async def test_healthz_live_process_returns_alive(http: httpx2.AsyncClient) -> None:
+async def test_healthz_returns_alive_for_a_live_process(http: httpx2.AsyncClient) -> None:
     reply = await http.get("/healthz")
     assert (reply.status_code, reply.json()) == (200, {"status": "alive"})
 
 
-async def test_healthz_stuck_connection_pool_returns_503() -> None:
+async def test_healthz_returns_503_when_the_connection_pool_is_stuck() -> None:
     async def ready() -> bool:
         return True
 
@@ -41,12 +41,12 @@ async def test_healthz_stuck_connection_pool_returns_503() -> None:
     assert (reply.status_code, reply.json()["error"]["code"]) == (503, "UNAVAILABLE")
 
 
-async def test_readyz_database_answers_returns_200(http: httpx2.AsyncClient) -> None:
+async def test_readyz_returns_200_when_the_database_answers(http: httpx2.AsyncClient) -> None:
     reply = await http.get("/readyz")
     assert (reply.status_code, reply.json()) == (200, {"status": "ready"})
 
 
-async def test_readyz_database_unavailable_returns_503(
+async def test_readyz_returns_503_when_the_database_is_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def no() -> bool:
@@ -67,7 +67,7 @@ async def test_readyz_database_unavailable_returns_503(
         assert reply.json()["error"]["code"] == "UNAVAILABLE"
 
 
-async def test_readyz_unexpected_error_returns_500_without_exception_text() -> None:
+async def test_readyz_hides_the_exception_text_of_an_unexpected_error() -> None:
     async def breaks() -> bool:
         raise ZeroDivisionError("password=hunter2")
 

@@ -47,7 +47,7 @@ def of(results: list[BombReply], *doors: str) -> list[BombReply]:
     return matches
 
 
-def test_costly_http_inputs_return_expected_status_without_traceback(
+def test_costly_http_inputs_return_an_allowed_status_without_traceback(
     bomb_replies: list[BombReply],
 ) -> None:
     for door, name, answer, message in of(bomb_replies, "/mcp", "/api/report", "/api/map", "form"):
@@ -57,13 +57,15 @@ def test_costly_http_inputs_return_expected_status_without_traceback(
         )
 
 
-def test_http_error_responses_to_bombs_contain_error_code(bomb_replies: list[BombReply]) -> None:
+def test_http_error_responses_to_costly_inputs_contain_an_error_code(
+    bomb_replies: list[BombReply],
+) -> None:
     for door, name, answer, message in of(bomb_replies, "/mcp", "/api/report", "/api/map"):
         if answer != 200:
             assert '"code":' in message, (door, name, message)
 
 
-def test_compressed_body_returns_415(bomb_replies: list[BombReply]) -> None:
+def test_compressed_request_body_returns_415(bomb_replies: list[BombReply]) -> None:
     packed = [
         result
         for result in of(bomb_replies, "/mcp", "/api/report")
@@ -73,7 +75,9 @@ def test_compressed_body_returns_415(bomb_replies: list[BombReply]) -> None:
     assert {answer for _, _, answer, _ in packed} == {415}
 
 
-def test_cli_costly_file_exits_0_or_1_with_error_code(bomb_replies: list[BombReply]) -> None:
+def test_command_with_a_costly_file_succeeds_or_reports_an_error_code(
+    bomb_replies: list[BombReply],
+) -> None:
     for command, name, code, message in of(bomb_replies, "report", "map"):
         assert code in {0, 1}, (command, name)
         assert code == 0 or '"code":' in message, (command, name, message)
@@ -90,7 +94,9 @@ def test_costly_tool_arguments_are_parsed_or_rejected_with_error_code(
         }
 
 
-def test_definition_bombs_are_read_or_rejected_as_bad_recipe(bomb_replies: list[BombReply]) -> None:
+def test_costly_workflow_definitions_are_read_or_rejected_as_bad_recipe(
+    bomb_replies: list[BombReply],
+) -> None:
     outcomes = {
         name: (answer, message) for _, name, answer, message in of(bomb_replies, "definition")
     }
@@ -100,7 +106,7 @@ def test_definition_bombs_are_read_or_rejected_as_bad_recipe(bomb_replies: list[
         assert outcomes[name][0] == "BAD_RECIPE", name
 
 
-def test_template_bombs_are_rejected_except_missing_attribute(
+def test_costly_templates_are_rejected_except_for_a_missing_attribute(
     bomb_replies: list[BombReply],
 ) -> None:
     outcomes = {name: answer for _, name, answer, _ in of(bomb_replies, "template")}
@@ -110,7 +116,9 @@ def test_template_bombs_are_rejected_except_missing_attribute(
     assert [name for name, answer in outcomes.items() if answer == "None"] == ["attributes"]
 
 
-def test_rendered_markdown_bomb_size_is_limited(bomb_replies: list[BombReply]) -> None:
+def test_size_of_a_page_rendered_from_costly_markdown_is_limited(
+    bomb_replies: list[BombReply],
+) -> None:
     for _, name, size, _ in of(bomb_replies, "Markdown"):
         assert isinstance(size, int)
         assert size < 20 * len(bombs.MARKDOWN[name]) + 10_000, name

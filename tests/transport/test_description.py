@@ -32,7 +32,7 @@ BROKEN = 500
 UNKNOWN_ID = "00000000-0000-0000-0000-000000000000"
 
 
-def test_openapi_document_schemas_are_valid_json_schema() -> None:
+def test_schemas_in_the_openapi_document_are_valid_json_schemas() -> None:
     assert OPENAPI["openapi"] == "3.1.0"
     for schema in OPENAPI["components"]["schemas"].values():
         Draft202012Validator.check_schema(schema)
@@ -133,7 +133,7 @@ async def test_recorded_fuzzer_requests_get_documented_responses(face_world: Org
             assert reply.status_code == request.status or request.status >= BROKEN, request
 
 
-def test_fuzzer_corpus_covers_every_route_and_stays_small() -> None:
+def test_recorded_fuzzer_requests_include_every_route_and_stay_small() -> None:
     every = {(path, method) for path, ways in OPENAPI["paths"].items() for method in ways}
     assert {(request.path, request.method) for request in recorded_requests()} == every
     named = {request.path for request in recorded_requests() if "{" in request.address}

@@ -79,7 +79,7 @@ async def ask_user(
     return plan, await client.call_tool("request_user_review", {**review, "sessionId": "s"})
 
 
-async def test_elicitation_user_approves_records_decision_and_continues_plan(
+async def test_approval_in_a_review_form_is_recorded_and_continues_the_plan(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     person = Person(content={"decision": "approve", "feedback": ""})
@@ -102,7 +102,7 @@ async def test_elicitation_user_approves_records_decision_and_continues_plan(
     assert (details["decision"], details["place"]) == ("approve", "form")
 
 
-async def test_elicitation_user_requests_changes_step_can_be_taken_again(
+async def test_step_can_be_claimed_again_after_a_change_request_in_a_form(
     agent: AgentClient,
 ) -> None:
     person = Person(content={"decision": "modify", "feedback": "Add lakes."})
@@ -114,7 +114,7 @@ async def test_elicitation_user_requests_changes_step_can_be_taken_again(
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_elicitation_without_answer_leaves_review_open(
+async def test_review_form_without_an_answer_leaves_the_review_open(
     agent: AgentClient, action: Action
 ) -> None:
     async with open_client(agent, Person(action)) as client:
@@ -124,7 +124,7 @@ async def test_elicitation_without_answer_leaves_review_open(
     assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
-async def test_elicitation_invalid_answer_returns_error_and_leaves_review_open(
+async def test_invalid_answer_in_a_review_form_leaves_the_review_open(
     agent: AgentClient,
 ) -> None:
     async with open_client(agent, Person(content={"decision": "modify"})) as client:
@@ -136,7 +136,7 @@ async def test_elicitation_invalid_answer_returns_error_and_leaves_review_open(
 @pytest.mark.parametrize(
     ("person", "era"), [(None, "2026-07-28"), (Person(), "legacy"), (None, "legacy")]
 )
-async def test_elicitation_client_without_support_leaves_review_open(
+async def test_review_stays_open_if_the_client_cannot_show_forms(
     agent: AgentClient, person: Person | None, era: Era
 ) -> None:
     async with open_client(agent, person, era) as client:
@@ -146,7 +146,7 @@ async def test_elicitation_client_without_support_leaves_review_open(
     assert person is None or person.forms == []
 
 
-async def test_elicitation_older_revision_decision_is_part_of_same_call(
+async def test_decision_in_a_form_of_an_older_client_is_part_of_the_same_call(
     agent: AgentClient,
 ) -> None:
     person = Person(content={"decision": "approve", "feedback": ""})
@@ -159,7 +159,7 @@ async def test_elicitation_older_revision_decision_is_part_of_same_call(
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_elicitation_older_revision_without_answer_leaves_review_open(
+async def test_review_form_of_an_older_client_without_answer_leaves_review_open(
     agent: AgentClient, action: Action
 ) -> None:
     async with open_client(agent, Person(action), "legacy", one_line=True) as client:
@@ -169,7 +169,7 @@ async def test_elicitation_older_revision_without_answer_leaves_review_open(
     assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
-async def test_elicitation_older_revision_late_decision_is_submitted(
+async def test_late_decision_in_a_form_of_an_older_client_is_submitted(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(elicitation, "MAX_FORM_WAIT_SECONDS", 0.0)
@@ -183,7 +183,7 @@ async def test_elicitation_older_revision_late_decision_is_submitted(
         await wait_until_status(agent, plan, "executing")
 
 
-async def test_elicitation_older_revision_open_forms_are_limited(
+async def test_number_of_open_review_forms_of_an_older_client_is_limited(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(elicitation, "MAX_FORM_WAIT_SECONDS", 0.0)
@@ -204,7 +204,7 @@ async def wait_until_status(agent: AgentClient, plan: Body, status: str) -> None
             pass
 
 
-async def test_elicitation_invalid_review_request_shows_no_form(agent: AgentClient) -> None:
+async def test_invalid_review_request_shows_no_form(agent: AgentClient) -> None:
     person = Person()
     async with open_client(agent, person) as client:
         result = await client.call_tool("request_user_review", {"stepId": "x", "summary": "?"})
@@ -213,7 +213,7 @@ async def test_elicitation_invalid_review_request_shows_no_form(agent: AgentClie
 
 
 @pytest.mark.parametrize("state", ["nonsense", "[]"])
-async def test_elicitation_invalid_request_state_raises_mcp_error(
+async def test_invalid_request_state_of_a_review_form_raises_an_mcp_error(
     agent: AgentClient, state: str
 ) -> None:
     async with open_client(agent, Person()) as client:
@@ -221,7 +221,7 @@ async def test_elicitation_invalid_request_state_raises_mcp_error(
             await client.session.call_tool("request_user_review", {}, request_state=state)
 
 
-async def test_elicitation_state_naming_review_of_other_org_is_rejected(
+async def test_request_state_that_names_a_review_of_another_org_is_rejected(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     other_org = world.other_org

@@ -43,7 +43,7 @@ async def test_unknown_path_returns_html_page_to_browser_and_json_to_program(
 
 
 @pytest.mark.parametrize("path", ["/api/nowhere", "/mcp/x", "/static/1/nowhere.js", "/metrics/x"])
-async def test_api_unknown_path_with_html_accept_returns_json_404(
+async def test_unknown_api_path_returns_json_404_even_to_a_browser(
     browser: httpx2.AsyncClient, path: str
 ) -> None:
     reply = await browser.get(path, headers=HTML)
@@ -64,7 +64,7 @@ async def test_unsupported_method_returns_html_405_page_to_browser(
         (breaking, 500, "Internal error"),
     ],
 )
-async def test_page_unavailable_or_internal_error_shows_error_page_with_retry(
+async def test_error_page_offers_a_retry_after_an_unavailable_or_internal_error(
     browser: httpx2.AsyncClient,
     monkeypatch: pytest.MonkeyPatch,
     fault: object,

@@ -77,7 +77,7 @@ def is_refused(failures: FailedCredentials, address: str = HERE, shown: str = "n
 # Tests of the limit on failed credentials.
 
 
-def test_failed_credentials_too_many_failures_raises_rate_limited(
+def test_too_many_failed_credentials_raise_rate_limited(
     failures: FailedCredentials,
 ) -> None:
     exhaust(failures)
@@ -87,7 +87,7 @@ def test_failed_credentials_too_many_failures_raises_rate_limited(
     assert not is_refused(failures, THERE), "another address is not affected"
 
 
-def test_failed_credentials_pending_lookup_is_failure_until_success(
+def test_credential_check_counts_as_failed_until_the_check_succeeds(
     failures: FailedCredentials,
 ) -> None:
     with ExitStack() as under_way:
@@ -97,7 +97,7 @@ def test_failed_credentials_pending_lookup_is_failure_until_success(
     assert not is_refused(failures), "all of them were valid"
 
 
-def test_failed_credentials_parallel_valid_lookups_use_single_slot(
+def test_parallel_checks_of_a_valid_secret_count_as_a_single_failure(
     failures: FailedCredentials,
 ) -> None:
     with ExitStack() as under_way:
@@ -108,7 +108,7 @@ def test_failed_credentials_parallel_valid_lookups_use_single_slot(
     assert not is_refused(failures)
 
 
-def test_failed_credentials_limits_parallel_lookups_of_same_secret(
+def test_number_of_parallel_checks_of_the_same_secret_is_limited(
     failures: FailedCredentials,
 ) -> None:
     exhausting = range(MAX_FAILURES + MAX_PARALLEL_LOOKUPS - 1)
@@ -119,7 +119,7 @@ def test_failed_credentials_limits_parallel_lookups_of_same_secret(
             under_way.enter_context(failures.lookup(HERE, "guess"))
 
 
-def test_failed_credentials_unavailable_lookup_is_not_a_failure(
+def test_credential_check_during_a_database_outage_is_not_a_failure(
     failures: FailedCredentials,
 ) -> None:
     for _ in range(3 * MAX_FAILURES):
@@ -128,7 +128,7 @@ def test_failed_credentials_unavailable_lookup_is_not_a_failure(
     assert not is_refused(failures)
 
 
-def test_failed_credentials_after_refill_interval_allows_single_attempt(
+def test_rate_limited_address_may_try_a_single_secret_after_an_interval(
     failures: FailedCredentials, clock: Clock
 ) -> None:
     exhaust(failures)
@@ -137,7 +137,7 @@ def test_failed_credentials_after_refill_interval_allows_single_attempt(
     assert is_refused(failures)
 
 
-def test_failed_credentials_recently_valid_secret_is_not_rate_limited(
+def test_recently_valid_secret_is_accepted_from_a_rate_limited_address(
     failures: FailedCredentials, clock: Clock
 ) -> None:
     with failures.lookup(HERE, "good"):
@@ -150,7 +150,7 @@ def test_failed_credentials_recently_valid_secret_is_not_rate_limited(
     assert is_refused(failures, shown="good")
 
 
-def test_failed_credentials_exempt_secret_that_fails_is_rate_limited(
+def test_exempt_secret_that_fails_repeatedly_is_rate_limited(
     failures: FailedCredentials,
 ) -> None:
     failures.exempt("revoked")
@@ -160,7 +160,7 @@ def test_failed_credentials_exempt_secret_that_fails_is_rate_limited(
     ]
 
 
-def test_failed_credentials_same_ipv6_64_bit_prefix_shares_limit(
+def test_ipv6_addresses_with_the_same_64_bit_prefix_share_a_rate_limit(
     failures: FailedCredentials,
 ) -> None:
     exhaust(failures, "2001:db8::1")
@@ -168,7 +168,7 @@ def test_failed_credentials_same_ipv6_64_bit_prefix_shares_limit(
     assert not is_refused(failures, "2001:db8:0:1::1")
 
 
-def test_failed_credentials_address_and_secret_caches_are_bounded(
+def test_caches_of_addresses_and_secrets_are_limited_in_size(
     failures: FailedCredentials,
 ) -> None:
     for number in range(MAX_ADDRESSES + 10):
@@ -180,7 +180,7 @@ def test_failed_credentials_address_and_secret_caches_are_bounded(
     assert not failures._pending
 
 
-async def test_delay_grows_with_concurrent_failures_up_to_maximum() -> None:
+async def test_delay_of_failed_credentials_grows_up_to_a_maximum() -> None:
     delays: list[float] = []
     limit: FailedCredentials
 
@@ -229,7 +229,7 @@ async def no_pause(_: float) -> None:
         ("/plans", {"cookie": f"{SESSION}=guess", "accept": "text/html"}),
     ],
 )
-async def test_auth_gate_after_too_many_failures_returns_429_without_lookup(
+async def test_authentication_returns_429_without_lookup_after_too_many_failures(
     path: str, headers: dict[str, str]
 ) -> None:
     lookups = CountedLookups()
@@ -245,7 +245,7 @@ async def test_auth_gate_after_too_many_failures_returns_429_without_lookup(
     assert {answer.headers["retry-after"] for answer in answers[MAX_FAILURES:]} == {"1"}
 
 
-async def test_auth_gate_database_unavailable_is_not_counted_as_failure() -> None:
+async def test_database_outage_is_not_counted_as_an_authentication_failure() -> None:
     async def unavailable(_: str, __: Channel) -> Caller:
         raise Unavailable("the database does not answer")
 
@@ -257,7 +257,7 @@ async def test_auth_gate_database_unavailable_is_not_counted_as_failure() -> Non
     assert {answer.status_code for answer in answers} == {503}
 
 
-async def test_auth_gate_request_without_credential_is_not_counted_as_failure() -> None:
+async def test_request_without_a_credential_is_not_counted_as_a_failure() -> None:
     lookups = CountedLookups()
     gate = AuthGate(bearer=lookups, failures=FailedCredentials(pause=no_pause))
     transport = httpx2.ASGITransport(gate.wrap(nothing), client=(HERE, 1))

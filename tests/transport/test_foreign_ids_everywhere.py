@@ -155,7 +155,7 @@ async def betrayed(
     return leaks
 
 
-async def test_http_routes_answer_other_orgs_id_like_unknown_id(
+async def test_http_routes_answer_ids_of_another_org_like_unknown_ids(
     world: OrgEnv, ours: dict[str, str]
 ) -> None:
     theirs = in_both_forms(await create_foreign_records(world))
@@ -224,7 +224,7 @@ async def reply_or_error(reading: Any, row_id: str) -> str:  # noqa: ANN401 - wh
         return f"{error.code} {error.message} {error.data}".replace(row_id, "ID")
 
 
-async def test_mcp_tools_answer_other_orgs_id_like_unknown_id(world: OrgEnv) -> None:
+async def test_mcp_tools_answer_ids_of_another_org_like_unknown_ids(world: OrgEnv) -> None:
     theirs = in_both_forms(await create_foreign_records(world))
     probes = await foreign_id_calls(world.agent)
     before = rows(world)

@@ -73,7 +73,9 @@ def error_of(result: CallToolResult) -> dict[str, object]:
 
 
 @BOTH_ERAS
-async def test_mcp_client_works_plan_from_creation_to_completion(address: str, era: Era) -> None:
+async def test_mcp_client_can_work_on_a_plan_from_creation_to_completion(
+    address: str, era: Era
+) -> None:
     async with Client(f"{address}/mcp", mode=era) as client:
         plan = (await client.call_tool("create_research_plan", dict(PLAN))).structured_content
         assert plan is not None
@@ -98,7 +100,9 @@ AMBIGUOUS_NAMES = {"get_dag_map", "get_run_progress", "get_artifact", "draw_map"
 
 
 @BOTH_ERAS
-async def test_every_tool_unknown_argument_error_names_argument(address: str, era: Era) -> None:
+async def test_error_for_an_unknown_argument_of_any_tool_names_the_argument(
+    address: str, era: Era
+) -> None:
     async with Client(f"{address}/mcp", mode=era) as client:
         for name, tool in TOOLS.items():
             result = await client.call_tool(name, {"noSuchArgument": 1})
@@ -110,7 +114,9 @@ async def test_every_tool_unknown_argument_error_names_argument(address: str, er
 
 
 @BOTH_ERAS
-async def test_unknown_plan_tool_and_resource_return_not_found(address: str, era: Era) -> None:
+async def test_unknown_plan_returns_an_error_from_tools_and_resources(
+    address: str, era: Era
+) -> None:
     missing = "01980000-0000-7000-8000-000000000000"
     async with Client(f"{address}/mcp", mode=era) as client:
         result = await client.call_tool("get_next_step", {"planId": missing})
@@ -122,7 +128,7 @@ async def test_unknown_plan_tool_and_resource_return_not_found(address: str, era
 
 
 @BOTH_ERAS
-async def test_list_prompts_includes_every_listed_skill(address: str, era: Era) -> None:
+async def test_list_of_prompts_includes_every_listed_skill(address: str, era: Era) -> None:
     async with Client(f"{address}/mcp", mode=era) as client:
         skills = (await client.call_tool("list_skills", {})).structured_content
         prompts = [entry.name for entry in (await client.list_prompts()).prompts]
@@ -138,7 +144,7 @@ async def called(client: Client, tool: str, **arguments: object) -> Body:
 
 
 @BOTH_ERAS
-async def test_run_worked_over_mcp_is_readable_via_rest_and_resources(
+async def test_run_executed_over_mcp_is_readable_over_rest_and_as_resources(
     address: str, era: Era
 ) -> None:
     named = {"dagSlug": "deep-research", "name": "Tides", "input": "Why two a day?"}
@@ -195,7 +201,7 @@ async def test_mcp_endpoint_garbage_body_never_causes_server_error(
             assert '"code":-32603' not in reply.text, name
 
 
-async def test_calls_are_counted_by_tool_and_outcome(address: str) -> None:
+async def test_metrics_count_calls_by_tool_and_outcome(address: str) -> None:
     async with Client(f"{address}/mcp") as client, httpx2.AsyncClient() as http:
         await client.call_tool("get_plan_status", {"planId": "nobody"})
         metrics = (await http.get(f"{address}/metrics")).text

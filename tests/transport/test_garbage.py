@@ -82,7 +82,7 @@ def keeps_silent(reply: httpx2.Response) -> bool:
 
 @BOTH_ERAS
 @pytest.mark.parametrize("name", NOT_JSON)
-async def test_mcp_invalid_json_returns_parse_error(
+async def test_mcp_endpoint_returns_a_parse_error_for_invalid_json(
     http: httpx2.AsyncClient, headers: dict[str, str], name: str
 ) -> None:
     reply = await http.post("/mcp", headers=headers, content=NOT_JSON[name])
@@ -96,7 +96,7 @@ async def test_mcp_invalid_json_returns_parse_error(
 
 @BOTH_ERAS
 @pytest.mark.parametrize("name", NOT_A_MESSAGE)
-async def test_mcp_invalid_message_returns_invalid_request(
+async def test_mcp_endpoint_returns_invalid_request_for_an_invalid_message(
     http: httpx2.AsyncClient, headers: dict[str, str], name: str
 ) -> None:
     reply = await http.post("/mcp", headers=headers, content=NOT_A_MESSAGE[name])
@@ -107,7 +107,7 @@ async def test_mcp_invalid_message_returns_invalid_request(
 
 @BOTH_ERAS
 @pytest.mark.parametrize("name", STRANGE)
-async def test_mcp_malformed_content_gets_defined_response(
+async def test_mcp_endpoint_gives_a_defined_response_to_malformed_content(
     http: httpx2.AsyncClient, headers: dict[str, str], name: str
 ) -> None:
     reply = await http.post("/mcp", headers=headers, content=STRANGE[name])
@@ -130,7 +130,7 @@ async def test_mcp_malformed_content_gets_defined_response(
     ids=str,
 )
 @BOTH_ERAS
-async def test_mcp_endpoint_unusual_headers_return_200_400_or_406(
+async def test_mcp_endpoint_returns_200_400_or_406_for_unusual_headers(
     http: httpx2.AsyncClient, headers: dict[str, str], changed: dict[str, str]
 ) -> None:
     reply = await http.post(

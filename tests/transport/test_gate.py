@@ -195,7 +195,7 @@ async def test_token_in_query_or_body_does_not_authenticate(world: OrgEnv, token
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "bEaReR", "Bearer  "])
-async def test_valid_token_any_scheme_case_authenticates_api_requests(
+async def test_api_accepts_a_valid_token_with_any_letter_case_of_the_scheme(
     world: OrgEnv, tokens: Tokens, scheme: str
 ) -> None:
     plan = (await world.agent.plan())["planId"]
@@ -226,7 +226,9 @@ async def test_public_routes_without_token_are_accessible(world: OrgEnv) -> None
     assert (unsigned.status_code, static.status_code) == (404, 200)
 
 
-async def test_metrics_require_metrics_token_else_404(world: OrgEnv, tokens: Tokens) -> None:
+async def test_metrics_are_hidden_with_404_without_the_metrics_token(
+    world: OrgEnv, tokens: Tokens
+) -> None:
     own = "figures-of-all-orgs"
     async with open_visitor(world, metrics_token=own) as visitor:
         good = await visitor.get("/metrics", headers={"authorization": f"Bearer {own}"})
@@ -240,7 +242,7 @@ async def test_metrics_require_metrics_token_else_404(world: OrgEnv, tokens: Tok
             assert (await visitor.get("/metrics", headers=headers)).status_code == 404
 
 
-async def test_call_without_required_scope_returns_forbidden_naming_scope(world: OrgEnv) -> None:
+async def test_error_for_a_call_without_the_required_scope_names_the_scope(world: OrgEnv) -> None:
     reads = await make_token(world.agent, scopes=(Scope.PLAN_READ,))
     headers = {**LEGACY, **bearer(reads)}
     async with served(world) as address, httpx2.AsyncClient(trust_env=False) as client:

@@ -60,7 +60,7 @@ OTHER_ORIGINS = [
 
 
 @pytest.mark.parametrize("route", ROUTES)
-async def test_every_route_foreign_host_header_returns_421(
+async def test_every_route_returns_421_for_a_foreign_host_header(
     http: httpx2.AsyncClient, route: str
 ) -> None:
     for host in OUR_HOSTS:
@@ -139,7 +139,7 @@ def padded(size: int) -> bytes:
 @pytest.mark.parametrize(
     "headers", [LEGACY, modern_headers("tools/call", "get_next_step")], ids=["legacy", "modern"]
 )
-async def test_body_limit_allows_one_mebibyte_and_rejects_one_byte_more(
+async def test_request_body_over_a_mebibyte_is_rejected(
     http: httpx2.AsyncClient, headers: dict[str, str]
 ) -> None:
     reply = await http.post("/mcp", headers=headers, content=padded(BODY_LIMIT))
@@ -177,7 +177,7 @@ async def test_content_length_far_over_limit_returns_413_before_body_is_read(add
     assert b"connection: close" in reply
 
 
-async def test_read_body_endless_stream_stops_after_max_drained_bytes() -> None:
+async def test_reading_of_an_endless_request_body_stops_at_a_maximum() -> None:
     heard = 0
 
     async def endless() -> dict[str, object]:
@@ -189,7 +189,7 @@ async def test_read_body_endless_stream_stops_after_max_drained_bytes() -> None:
     assert heard == MAX_DRAINED_BYTES + BODY_LIMIT
 
 
-async def test_read_body_client_disconnect_returns_partial_body() -> None:
+async def test_request_body_is_partial_after_the_client_disconnects() -> None:
     messages: list[dict[str, object]] = [
         {"type": "http.request", "body": b"half", "more_body": True},
         {"type": "http.disconnect"},
@@ -225,7 +225,7 @@ async def test_allowed_hosts_compares_names_case_insensitively() -> None:
 
 
 @pytest.mark.parametrize("coding", ["gzip", "br, gzip", "GZIP", "x-unheard-of"])
-async def test_compressed_request_body_returns_415_invalid_input(
+async def test_compressed_request_body_returns_415_with_code_invalid_input(
     http: httpx2.AsyncClient, coding: str
 ) -> None:
     reply = await http.post("/api/map", headers={"content-encoding": coding}, content=b"{}")
@@ -233,6 +233,8 @@ async def test_compressed_request_body_returns_415_invalid_input(
     assert reply.json()["error"]["code"] == "INVALID_INPUT"
 
 
-async def test_identity_content_encoding_is_accepted(http: httpx2.AsyncClient) -> None:
+async def test_request_body_with_identity_content_encoding_is_accepted(
+    http: httpx2.AsyncClient,
+) -> None:
     reply = await http.post("/api/map", headers={"content-encoding": "identity"}, content=b"{}")
     assert reply.status_code == 400

@@ -33,7 +33,7 @@ def older(reply: httpx2.Response) -> str | None:
     return html.unescape(match[1]) if match else None
 
 
-async def test_plan_list_empty_shows_connect_command(browser: httpx2.AsyncClient) -> None:
+async def test_empty_plan_list_shows_the_connect_command(browser: httpx2.AsyncClient) -> None:
     reply = await browser.get("/")
     assert "claude mcp add --transport http waybook http://localhost/mcp" in reply.text
     assert "No plans yet" in reply.text
@@ -67,7 +67,7 @@ async def test_plan_list_row_shows_progress_current_step_and_resume_prompt(
     assert "Next door" not in text
 
 
-async def test_home_page_plans_changed_while_paging_lists_each_plan_once(
+async def test_home_page_lists_every_plan_once_even_if_plans_change_while_paging(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plans = [await agent.plan(2, name=f"Plan {n}") for n in range(103)]
@@ -85,7 +85,7 @@ async def test_home_page_plans_changed_while_paging_lists_each_plan_once(
     assert seen == made[::-1]
 
 
-async def test_plan_list_link_to_next_page_contains_filter(
+async def test_link_to_the_next_page_of_the_plan_list_contains_the_filter(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     ours = [await agent.plan(1, name=f"Ours {n}") for n in range(51)]
@@ -126,7 +126,7 @@ async def test_plan_list_status_counts_ignore_filter(
 @pytest.mark.parametrize(
     "query", ["state=nonsense", "before=nonsense", "q=%00", "q=" + "a" * 201, "before=%00"]
 )
-async def test_plan_list_invalid_query_returns_400_with_message(
+async def test_plan_list_returns_400_with_a_message_for_an_invalid_query(
     browser: httpx2.AsyncClient, query: str
 ) -> None:
     page = await browser.get(f"/?{query}", headers=HTML)

@@ -33,7 +33,7 @@ async def test_mcp_client_of_every_protocol_version_lists_and_calls_tools(
 
 
 @EVERY_ERA
-async def test_client_unknown_tool_raises_mcp_error(address: str, era: Era) -> None:
+async def test_mcp_call_of_an_unknown_tool_raises_an_mcp_error(address: str, era: Era) -> None:
     async with Client(f"{address}/mcp", mode=era) as client:
         with pytest.raises(MCPError) as refusal:
             await client.call_tool("no_such_tool", {})
@@ -41,7 +41,7 @@ async def test_client_unknown_tool_raises_mcp_error(address: str, era: Era) -> N
 
 
 @EVERY_ERA
-async def test_mcp_concurrent_calls_each_get_matching_response(address: str, era: Era) -> None:
+async def test_concurrent_mcp_calls_get_their_own_responses(address: str, era: Era) -> None:
     async with Client(f"{address}/mcp", mode=era) as client:
         results = await asyncio.gather(
             *(client.call_tool("get_next_step", {"planId": str(number)}) for number in range(20))

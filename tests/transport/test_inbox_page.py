@@ -62,7 +62,7 @@ async def test_inbox_card_shows_question_requester_and_waiting_time(
     assert 'title="2 waiting for you"' in text
 
 
-async def test_decision_form_redirects_to_originating_page(
+async def test_decision_form_redirects_to_the_page_where_the_form_was_sent(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     review = await make_review(agent, resultSummary="The Nile.")
@@ -76,7 +76,7 @@ async def test_decision_form_redirects_to_originating_page(
 
 
 @pytest.mark.parametrize("back", ["https://evil.example/", "//evil.example", "/\\evil", "", "x"])
-async def test_decision_form_unsafe_back_url_redirects_to_inbox(
+async def test_decision_form_with_an_unsafe_return_url_redirects_to_the_inbox(
     browser: httpx2.AsyncClient, agent: AgentClient, back: str
 ) -> None:
     reply = await decide(browser, await make_review(agent), "skip", back=back)
@@ -84,12 +84,12 @@ async def test_decision_form_unsafe_back_url_redirects_to_inbox(
 
 
 @given(st.text())
-def test_safe_return_path_any_input_returns_local_path(address: str) -> None:
+def test_safe_return_path_is_a_local_path_for_any_input(address: str) -> None:
     assert re.fullmatch(r"/([!-.0-\[\]-~][!-\[\]-~]*)?", safe_return_path(address))
     assert re.fullmatch(r"/([!-.0-\[\]-~][!-\[\]-~]*)?", safe_return_path(f"/{address}"))
 
 
-async def test_modify_decision_without_feedback_returns_400_and_keeps_input(
+async def test_change_request_without_feedback_returns_400_and_preserves_input(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     review = await make_review(agent)
@@ -106,7 +106,7 @@ async def test_modify_decision_without_feedback_returns_400_and_keeps_input(
     assert again["instructions"].endswith("User feedback: Add\nthe Amazon.")
 
 
-async def test_reject_decision_requires_confirmation_and_can_be_canceled(
+async def test_rejection_in_the_inbox_needs_a_confirmation_and_can_be_canceled(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     review = await make_review(agent, 2)
@@ -123,7 +123,7 @@ async def test_reject_decision_requires_confirmation_and_can_be_canceled(
     assert (await agent.status(review["plan"]))["status"] == "failed"
 
 
-async def test_decision_by_second_reviewer_returns_409_and_shows_entered_text(
+async def test_second_decision_on_a_review_returns_409_and_shows_typed_text(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     review = await make_review(agent, 2)
@@ -229,7 +229,7 @@ async def test_inbox_over_card_limit_shows_next_card_after_decision(
         max_leaves=10,
     )
 )
-def test_to_rich_text_any_agent_value_renders_inert_html(value: Body) -> None:
+def test_texts_of_agents_are_always_rendered_as_inert_html(value: Body) -> None:
     shown = to_rich_text(value)
     if shown is None:
         return
@@ -238,7 +238,7 @@ def test_to_rich_text_any_agent_value_renders_inert_html(value: Body) -> None:
     assert " style=" not in re.sub(r">[^<]*<", "><", shown.html)
 
 
-def test_to_rich_text_long_value_is_truncated_with_omitted_count() -> None:
+def test_long_rich_text_is_truncated_and_shows_the_omitted_count() -> None:
     shown = to_rich_text("a " * MAX_LENGTH)
     assert shown is not None
     assert (shown.long, shown.omitted) == (True, MAX_LENGTH)

@@ -93,7 +93,7 @@ async def test_invalid_issuer_token_returns_401_without_writes(
             assert await stored(world) == before
 
 
-async def test_issuer_token_call_is_audited_under_token_subject(world: OrgEnv) -> None:
+async def test_call_with_an_issuer_token_is_audited_under_the_token_subject(world: OrgEnv) -> None:
     async with (
         serve_team(world) as (team, where),
         httpx2.AsyncClient(base_url=where, trust_env=False) as client,
@@ -113,7 +113,7 @@ async def test_issuer_token_call_is_audited_under_token_subject(world: OrgEnv) -
         assert (await client.post("/mcp", headers={**LEGACY, **new})).status_code == 401
 
 
-async def test_issuer_unreachable_without_cached_keys_returns_503(
+async def test_issuer_token_returns_503_if_issuer_is_down_and_no_key_is_cached(
     world: OrgEnv,
 ) -> None:
     async with make_team(world) as team, team.browser() as client:
@@ -127,7 +127,7 @@ async def test_issuer_unreachable_without_cached_keys_returns_503(
 # Tests of decisions that need a person.
 
 
-async def test_review_requested_by_agent_can_be_decided_only_by_user_on_page(
+async def test_review_requested_by_an_agent_can_be_decided_only_by_a_user(
     world: OrgEnv,
 ) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
@@ -205,7 +205,7 @@ async def heard(lines: AsyncIterator[str]) -> str:
 # Tests of obtaining a token.
 
 
-async def test_resource_metadata_names_issuer_and_scopes(world: OrgEnv) -> None:
+async def test_oauth_resource_metadata_names_the_issuer_and_the_scopes(world: OrgEnv) -> None:
     async with make_team(world) as team, team.browser() as client:
         for path in (METADATA, f"{METADATA}/mcp"):
             metadata = (await client.get(path)).json()

@@ -11,7 +11,7 @@ from waybook.transport.jsonrpc import InvalidMessage, read_message, tool_with_pr
 
 @settings(deadline=None)
 @given(st.binary() | st.text().map(str.encode) | st.text().map(json.dumps).map(str.encode))
-def test_read_message_any_bytes_returns_dict_or_invalid_message(body: bytes) -> None:
+def test_json_rpc_parser_returns_a_message_or_an_error_for_any_bytes(body: bytes) -> None:
     assert isinstance(read_message(body), dict | InvalidMessage)
 
 
@@ -37,7 +37,7 @@ MESSAGES = st.fixed_dictionaries(
 
 @settings(deadline=None)
 @given(MESSAGES)
-def test_read_message_accepts_only_messages_valid_for_protocol_library(
+def test_json_rpc_parser_accepts_only_messages_valid_for_the_mcp_library(
     message: dict[str, object],
 ) -> None:
     read = read_message(json.dumps(message).encode())
@@ -45,7 +45,7 @@ def test_read_message_accepts_only_messages_valid_for_protocol_library(
         jsonrpc_message_adapter.validate_python(read, by_name=False)
 
 
-def test_tool_with_progress_without_progress_token_returns_none() -> None:
+def test_tool_call_reports_no_progress_without_a_progress_token() -> None:
     params = {"name": "extract_data", "_meta": {"progressToken": 1}}
     assert tool_with_progress({"method": "tools/call", "params": params}) == "extract_data"
     assert tool_with_progress({"method": "tools/list", "params": params}) is None

@@ -54,7 +54,7 @@ async def streamed(site: Site, since: str = "", **headers: str) -> AsyncIterator
         yield Stream(answer)
 
 
-async def test_event_stream_sends_own_org_changes_only(site: Site) -> None:
+async def test_event_stream_sends_only_changes_of_the_own_org(site: Site) -> None:
     world = site.world
     async with streamed(site) as stream:
         assert stream.complete.headers["content-type"].startswith("text/event-stream")
@@ -70,7 +70,7 @@ async def test_event_stream_sends_own_org_changes_only(site: Site) -> None:
         assert (await stream.event())[1] == {f"plan:{plan['planId']}", "plans"}
 
 
-async def test_event_stream_reconnect_sends_missed_topics_or_all_topics(site: Site) -> None:
+async def test_reconnected_event_stream_sends_missed_topics_or_all_topics(site: Site) -> None:
     async with streamed(site) as stream:
         position, _ = await stream.event()
     plan = await site.world.agent.plan(1)
@@ -104,7 +104,7 @@ async def test_live_stream_without_events_sends_heartbeat(
 
 
 @pytest.mark.parametrize(("limit", "status"), [("MAX_STREAMS", 503), ("MAX_STREAMS_PER_ORG", 429)])
-async def test_live_streams_over_limit_are_rejected_until_one_closes(
+async def test_live_streams_over_the_limit_are_rejected_until_a_stream_closes(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch, limit: str, status: int
 ) -> None:
     monkeypatch.setattr(live, limit, 1)
@@ -121,7 +121,7 @@ async def test_live_streams_over_limit_are_rejected_until_one_closes(
             assert stream.complete.status_code == 200
 
 
-async def test_streams_end_when_the_server_stops(world: OrgEnv) -> None:
+async def test_live_streams_end_when_the_server_stops(world: OrgEnv) -> None:
     async with asyncio.timeout(PATIENCE):
         async with serve_site(world) as site:
             waiting = asyncio.create_task(_to_its_end(site))

@@ -22,7 +22,7 @@ def make_client(profile: str = "plan") -> Client:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-async def test_list_tools_status_tools_link_to_map_app(
+async def test_status_tools_in_the_tool_list_link_to_the_map_app(
     profile: str,
 ) -> None:
     async with make_client(profile) as client:
@@ -38,7 +38,7 @@ async def test_list_tools_status_tools_link_to_map_app(
     assert published_tools()["draw_map"].listed.meta == {"ui": {"visibility": ["app"]}}
 
 
-async def test_map_app_resource_has_extension_mime_type_and_metadata() -> None:
+async def test_map_app_resource_has_the_mime_type_and_metadata_of_the_extension() -> None:
     async with make_client() as client:
         assert client.server_capabilities.extensions == {APPS_EXTENSION: {"mimeTypes": [MIME_TYPE]}}
         (contents,) = (await client.read_resource(URI)).contents

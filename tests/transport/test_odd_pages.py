@@ -10,7 +10,7 @@ TURNED = "Pay \u202eeno\u202c \x1b[31mnow\u200b"
 SHOWN = "Pay ⟦U+202E⟧eno⟦U+202C⟧ ⟦U+001B⟧[31mnow⟦U+200B⟧"
 
 
-async def test_plan_pages_show_hidden_characters_escaped(world: OrgEnv) -> None:
+async def test_plan_pages_show_hidden_characters_in_escaped_form(world: OrgEnv) -> None:
     agent = world.agent
     plan = await agent.plan([make_step(TURNED, title=TURNED)], name=TURNED, researchQuestion=TURNED)
     taken = await agent.take(plan)
@@ -23,7 +23,7 @@ async def test_plan_pages_show_hidden_characters_escaped(world: OrgEnv) -> None:
             assert not count_hidden(visible_text(page))
 
 
-async def test_document_page_shows_hidden_characters_escaped_and_markdown_raw(
+async def test_document_page_escapes_hidden_characters_but_its_markdown_does_not(
     world: OrgEnv,
 ) -> None:
     agent = world.agent

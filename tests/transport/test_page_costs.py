@@ -143,7 +143,9 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("name", QUERIES)
-async def test_page_query_uses_expected_index(world: OrgEnv, agent: AgentClient, name: str) -> None:
+async def test_page_query_uses_its_intended_index(
+    world: OrgEnv, agent: AgentClient, name: str
+) -> None:
     statement, index = QUERIES[name]
     await make_little_more(agent)
     assert index in await explained(world, statement)

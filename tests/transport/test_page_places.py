@@ -59,7 +59,7 @@ def behind_the_gate(app: ASGIApp) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(transport=transport, base_url="http://localhost")
 
 
-async def test_page_rendering_many_pages_of_org_do_not_delay_other_org() -> None:
+async def test_rendering_many_pages_of_an_org_does_not_delay_another_org() -> None:
     made = Made()
     async with behind_the_gate(made) as client, asyncio.timeout(5), asyncio.TaskGroup() as group:
         for org in "1" * 20 + "2":

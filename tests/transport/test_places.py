@@ -21,7 +21,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_concurrency_limiter_flood_of_org_does_not_delay_other_org() -> None:
+async def test_flood_of_requests_of_an_org_does_not_delay_another_org() -> None:
     places, begun, end = ConcurrencyLimiter(4, LONG), list[str](), asyncio.Event()
     flood = [asyncio.create_task(begin(places, "theirs", begun, end)) for _ in range(50)]
     await settled()
@@ -34,7 +34,7 @@ async def test_concurrency_limiter_flood_of_org_does_not_delay_other_org() -> No
     assert begun.count("theirs") == 50
 
 
-async def test_concurrency_limiter_slot_released_twice_admits_single_caller() -> None:
+async def test_slot_released_twice_admits_only_a_single_waiting_caller() -> None:
     places, begun, end = ConcurrencyLimiter(1, LONG), list[str](), asyncio.Event()
     async with places.slot("ours") as give_up:
         waiting = [asyncio.create_task(begin(places, "ours", begun, end)) for _ in range(2)]
@@ -50,14 +50,14 @@ async def test_concurrency_limiter_slot_released_twice_admits_single_caller() ->
     await asyncio.gather(*waiting)
 
 
-async def test_concurrency_limiter_slot_held_too_long_admits_next_caller() -> None:
+async def test_next_caller_is_admitted_when_a_concurrency_slot_is_held_too_long() -> None:
     places = ConcurrencyLimiter(1, patience=0)
     async with AsyncExitStack() as stack, asyncio.timeout(5):
         for _ in range(3):
             await stack.enter_async_context(places.slot("ours"))
 
 
-async def test_concurrency_limiter_canceled_waiter_loses_no_slot() -> None:
+async def test_no_concurrency_slot_is_lost_when_a_waiting_caller_is_canceled() -> None:
     places, begun, end = ConcurrencyLimiter(1, LONG), list[str](), asyncio.Event()
     async with places.slot("ours"):
         waiting = [asyncio.create_task(begin(places, "ours", begun, end)) for _ in range(3)]

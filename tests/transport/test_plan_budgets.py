@@ -41,7 +41,7 @@ def test_plan_page_size_and_node_count_stay_within_limits(
     assert nodes_in(html) <= MAX_NODES
 
 
-def test_plan_map_5000_sibling_steps_are_drawn_as_one_box() -> None:
+def test_plan_map_draws_5000_sibling_steps_as_a_single_box() -> None:
     plan = make_large_plan(5_000)
     first = plan.steps[0].id
     star = plan._replace(
@@ -54,7 +54,7 @@ def test_plan_map_5000_sibling_steps_are_drawn_as_one_box() -> None:
     assert view.map.svg.count('class="step"') == 2
 
 
-def test_plan_view_large_map_draws_steps_around_current_step() -> None:
+def test_large_plan_map_shows_the_steps_around_the_current_step() -> None:
     plan = make_large_plan(5_000)
     view = plan_view(make_plan_detail(plan))
     assert (view.map.shown, view.map.total) == (STEPS_AROUND, 5_000)
@@ -62,7 +62,7 @@ def test_plan_view_large_map_draws_steps_around_current_step() -> None:
     assert f'data-step="{view.map.center}"' in view.map.svg
 
 
-def test_plan_view_opens_page_with_current_step() -> None:
+def test_plan_page_opens_at_the_list_page_with_the_current_step() -> None:
     plan = make_large_plan(500)
     assert plan_view(make_plan_detail(plan)).window.number == 3
     pages = [plan_view(make_plan_detail(plan, number)) for number in range(1, 6)]
@@ -72,7 +72,7 @@ def test_plan_view_opens_page_with_current_step() -> None:
     assert plan_view(make_plan_detail(plan, 0)).window.number == 1
 
 
-def test_plan_page_without_steps_shows_no_steps_yet() -> None:
+def test_plan_page_shows_a_notice_if_the_plan_has_no_steps() -> None:
     plan = make_large_plan(13)._replace(steps=())
     assert "No steps yet." in rendered(make_plan_detail(plan))
 

@@ -59,7 +59,7 @@ async def test_plan_page_shows_steps_added_after_start_as_scope_change(
     assert "scope +2" in visible_text(await shown(browser, plan))
 
 
-async def test_plan_page_stalled_step_shows_advice_and_writes_nothing(
+async def test_plan_page_shows_advice_for_a_stalled_step_and_writes_nothing(
     browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -74,7 +74,7 @@ async def test_plan_page_stalled_step_shows_advice_and_writes_nothing(
     assert await world.entries(agent.org_id, plan["planId"]) == before
 
 
-async def test_plan_page_other_orgs_plan_returns_same_404_as_unknown(
+async def test_plan_page_returns_the_same_404_for_unknown_and_foreign_plans(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     theirs = await browser.get(f"/plans/{world.other_org_plan['planId']}")
@@ -112,7 +112,7 @@ async def test_plan_page_stale_form_returns_409_and_preserves_input(
     assert (await agent.status(plan))["totalSteps"] == 2
 
 
-async def test_plan_page_form_without_token_returns_403(
+async def test_form_on_the_plan_page_returns_403_without_a_form_token(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -121,7 +121,7 @@ async def test_plan_page_form_without_token_returns_403(
     assert (await agent.status(plan))["totalSteps"] == 2
 
 
-async def test_plan_page_closed_plan_shows_reason_for_being_read_only(
+async def test_page_of_a_closed_plan_says_why_the_plan_cannot_be_changed(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -155,7 +155,7 @@ async def test_plan_page_query_count_is_independent_of_plan_size(
             assert len(sent) == 3
 
 
-async def test_plan_page_large_plan_is_paginated(
+async def test_page_of_a_large_plan_is_paginated(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(150)

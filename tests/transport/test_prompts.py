@@ -30,7 +30,7 @@ async def text_of(client: Client, name: str, arguments: dict[str, str] | None = 
 
 
 @BOTH_ERAS
-async def test_list_prompts_returns_builtin_prompts_and_one_per_skill(era: Era) -> None:
+async def test_list_of_prompts_contains_builtin_prompts_and_a_prompt_per_skill(era: Era) -> None:
     async with make_client(RecordingDispatcher(), era) as client:
         listed = await client.list_prompts()
     assert [(prompt.name, prompt.description) for prompt in listed.prompts] == [
@@ -47,7 +47,7 @@ async def test_list_prompts_returns_builtin_prompts_and_one_per_skill(era: Era) 
 
 
 @BOTH_ERAS
-async def test_get_prompt_inserts_argument_without_expanding_placeholders(era: Era) -> None:
+async def test_prompt_contains_its_argument_without_expanding_placeholders(era: Era) -> None:
     async with make_client(RecordingDispatcher(), era) as client:
         text = await text_of(client, "resume_plan", {"planId": "plan-1"})
         question = await text_of(client, "plan_research", {"question": "Why {planId}?"})
@@ -81,7 +81,7 @@ async def test_skill_prompt_without_question_asks_user_for_question(era: Era) ->
 
 @BOTH_ERAS
 @pytest.mark.parametrize("arguments", [None, {}, {"planId": " "}, {"question": "Why?"}])
-async def test_get_prompt_missing_argument_raises_error_naming_argument(
+async def test_error_for_a_missing_prompt_argument_names_the_argument(
     era: Era, arguments: dict[str, str] | None
 ) -> None:
     async with make_client(RecordingDispatcher(), era) as client:
@@ -92,7 +92,7 @@ async def test_get_prompt_missing_argument_raises_error_naming_argument(
 
 
 @BOTH_ERAS
-async def test_get_prompt_unknown_name_raises_protocol_error(era: Era) -> None:
+async def test_request_for_an_unknown_prompt_raises_a_protocol_error(era: Era) -> None:
     async with make_client(RecordingDispatcher(), era) as client:
         with pytest.raises(MCPError) as refusal:
             await client.get_prompt("no_such_prompt")
@@ -102,14 +102,14 @@ async def test_get_prompt_unknown_name_raises_protocol_error(era: Era) -> None:
     )
 
 
-async def test_list_prompts_skills_unavailable_returns_built_in_prompts() -> None:
+async def test_list_of_prompts_has_only_builtin_prompts_without_skills() -> None:
     dispatcher = RecordingDispatcher({"list_skills": make_refusal("UNAVAILABLE")})
     async with make_client(dispatcher) as client:
         listed = await client.list_prompts()
     assert [prompt.name for prompt in listed.prompts] == ["resume_plan", "plan_research"]
 
 
-async def test_list_prompts_profile_without_skills_omits_skill_prompts() -> None:
+async def test_list_of_prompts_omits_skills_in_a_profile_without_skills() -> None:
     dispatcher = RecordingDispatcher()
     async with Client(build_server(TOOLS, make_gateway(dispatcher), profile="plan")) as client:
         listed = await client.list_prompts()
@@ -118,7 +118,7 @@ async def test_list_prompts_profile_without_skills_omits_skill_prompts() -> None
 
 
 @BOTH_ERAS
-async def test_list_prompts_runs_profile_includes_work_on_run(era: Era) -> None:
+async def test_list_of_prompts_includes_work_on_run_in_the_runs_profile(era: Era) -> None:
     async with make_client(RecordingDispatcher(), era, "runs") as client:
         listed = await client.list_prompts()
         text = await text_of(client, "work_on_run", {"runId": "run-1"})

@@ -39,13 +39,13 @@ async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
 
 
 @given(OUTSIDE, st.lists(MADE_UP, max_size=3))
-def test_client_address_untrusted_peer_header_is_ignored(peer: str, written: list[str]) -> None:
+def test_forwarded_header_of_an_untrusted_peer_is_ignored(peer: str, written: list[str]) -> None:
     assert same(read_proxies(TRUSTED).client_address(peer, written), peer)
 
 
 @given(OUTSIDE, MADE_UP, st.lists(PROXIES, min_size=1, max_size=4))
 @example(STRANGER, "192.0.2.1, 10.0.0.5", [PROXY])
-def test_client_address_trusted_proxies_returns_last_untrusted_hop(
+def test_client_address_behind_trusted_proxies_is_the_last_untrusted_hop(
     origin: str, made_up: str, way: list[str]
 ) -> None:
     *passed, peer = way
@@ -78,13 +78,13 @@ def same(address: str, other: str) -> bool:
         ("[2001:db8:9::1]:443", "2001:db8:9::1"),
     ],
 )
-def test_client_address_unusual_header_returns_last_usable_address(
+def test_client_address_of_an_unusual_header_is_the_last_usable_address(
     header: str, counts: str
 ) -> None:
     assert read_proxies(TRUSTED).client_address(PROXY, [header]) == counts
 
 
-def test_read_proxies_invalid_address_raises_misconfigured() -> None:
+def test_invalid_address_in_the_trusted_proxies_setting_is_refused() -> None:
     for text in ("proxy.example.org", "10.0.0.0/99", "10.0.0.1/8", "10.0.0.1 10.0.0.2", "*"):
         with pytest.raises(Misconfigured, match="trusted_proxies"):
             read_proxies(text)

@@ -156,7 +156,7 @@ async def test_mcp_messages_other_than_tool_calls_are_rate_limited(
     assert (await http.post("/mcp", headers={**LEGACY, **THEIRS}, content=LIST)).is_success
 
 
-async def test_throttle_call_over_limit_waits_and_is_then_admitted(
+async def test_call_over_the_rate_limit_waits_and_is_then_admitted(
     http: httpx2.AsyncClient, flooded: Flooded
 ) -> None:
     flooded.use_up()
@@ -166,7 +166,7 @@ async def test_throttle_call_over_limit_waits_and_is_then_admitted(
     assert flooded.pauses == [DELAYS[0]]
 
 
-async def test_throttle_exhausted_org_does_not_delay_other_callers(
+async def test_org_over_its_rate_limit_does_not_delay_other_callers(
     http: httpx2.AsyncClient, flooded: Flooded
 ) -> None:
     flooded.use_up()
@@ -192,7 +192,7 @@ async def test_read_api_over_rate_limit_returns_429_with_retry_after(
 
 
 @pytest.mark.parametrize("path", ["/api/report", "/api/map"])
-async def test_snapshot_endpoints_are_rate_limited(
+async def test_report_and_map_endpoints_are_rate_limited(
     http: httpx2.AsyncClient, flooded: Flooded, path: str
 ) -> None:
     flooded.use_up()
@@ -202,7 +202,7 @@ async def test_snapshot_endpoints_are_rate_limited(
 
 
 @pytest.mark.parametrize("path", ["/", "/inbox", "/runs", "/audit", "/live/waiting"])
-async def test_page_over_rate_limit_returns_429_page_and_other_org_is_served(
+async def test_page_over_the_rate_limit_of_an_org_returns_429_only_to_that_org(
     http: httpx2.AsyncClient, flooded: Flooded, path: str
 ) -> None:
     flooded.use_up(Channel.DASHBOARD)
@@ -224,12 +224,14 @@ async def test_form_over_rate_limit_returns_429_with_retry_after(
     assert theirs.status_code == 404
 
 
-async def test_page_load_uses_single_call_of_rate_limit(http: httpx2.AsyncClient) -> None:
+async def test_page_load_counts_as_a_single_call_for_the_rate_limit(
+    http: httpx2.AsyncClient,
+) -> None:
     pages = [await http.get("/inbox") for _ in range(BURST + 1)]
     assert [page.status_code for page in pages] == [200] * BURST + [429]
 
 
-async def test_rate_limit_with_auth_required_is_enforced_at_auth_gate(
+async def test_rate_limit_is_enforced_when_authentication_is_required(
     world: OrgEnv,
 ) -> None:
     issued = await make_token(world.agent)
@@ -248,7 +250,9 @@ async def test_rate_limit_with_auth_required_is_enforced_at_auth_gate(
     assert ["retry-after" in reply.headers for reply in sent] == refused
 
 
-async def test_throttle_delay_grows_with_waiting_calls_of_org(flooded: Flooded) -> None:
+async def test_delay_of_a_rate_limited_call_grows_with_waiting_calls_of_the_org(
+    flooded: Flooded,
+) -> None:
     gateway = ToolGateway(lambda: _at(flooded.dispatcher), flooded.caller(Channel.MCP))
     flooded.use_up()
     pace = RequestThrottle(gateway, flooded.pause)

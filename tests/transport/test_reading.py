@@ -91,7 +91,7 @@ async def test_run_progress_api_returns_report_and_usage(
     assert check(reply.json()) == []
 
 
-async def test_run_progress_api_missing_or_other_org_run_returns_same_404(
+async def test_run_progress_api_returns_the_same_404_for_missing_or_foreign_runs(
     http: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     theirs = await world.other_org.run()
@@ -105,7 +105,7 @@ async def test_run_progress_api_missing_or_other_org_run_returns_same_404(
     assert replies[0].json()["error"]["code"] == "NOT_FOUND"
 
 
-async def test_run_progress_api_malformed_id_returns_400(http: httpx2.AsyncClient) -> None:
+async def test_run_progress_api_returns_400_for_a_malformed_id(http: httpx2.AsyncClient) -> None:
     reply = await http.get("/api/runs/%00/progress")
     assert (reply.status_code, reply.json()["error"]["code"]) == (400, "INVALID_INPUT")
 
@@ -131,7 +131,9 @@ async def test_run_progress_api_calls_get_run_progress_through_gateway() -> None
         ("UNAVAILABLE", 503),
     ],
 )
-async def test_run_progress_api_error_returns_matching_status(code: str, status: int) -> None:
+async def test_run_progress_api_returns_the_http_status_of_the_error(
+    code: str, status: int
+) -> None:
     dispatcher = RecordingDispatcher({"get_run_progress": make_refusal(code)})
     async with make_face(ReadApi(make_gateway(dispatcher))) as client:
         reply = await client.get("/api/runs/r-1/progress")
@@ -139,7 +141,7 @@ async def test_run_progress_api_error_returns_matching_status(code: str, status:
 
 
 @pytest.mark.parametrize("path", ["/api/runs/r-1/progress", "/api/documents/d-1"])
-async def test_read_api_post_returns_405(path: str) -> None:
+async def test_read_api_returns_405_for_post_requests(path: str) -> None:
     async with make_face(ReadApi(make_gateway(RecordingDispatcher()))) as client:
         reply = await client.post(path, json={})
     assert (reply.status_code, reply.json()["error"]["code"]) == (405, "INVALID_INPUT")
@@ -167,7 +169,7 @@ async def test_document_page_has_sandbox_policy_and_no_active_content(
     assert "javascript:" not in re.sub(r"<p>.*?</p>", "", reply.text)
 
 
-async def test_document_api_markdown_format_is_sent_as_attachment(
+async def test_document_api_sends_markdown_as_an_attachment(
     http: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await make_rendered_run(agent)
@@ -179,12 +181,12 @@ async def test_document_api_markdown_format_is_sent_as_attachment(
     assert reply.text.startswith("# Found")
 
 
-async def test_document_unsupported_format_returns_400(http: httpx2.AsyncClient) -> None:
+async def test_document_api_returns_400_for_an_unsupported_format(http: httpx2.AsyncClient) -> None:
     reply = await http.get("/api/documents/d-1?format=pdf")
     assert (reply.status_code, reply.json()["error"]["code"]) == (400, "INVALID_INPUT")
 
 
-async def test_document_api_missing_or_other_org_document_returns_same_404(
+async def test_document_api_returns_the_same_404_for_missing_or_foreign_ids(
     http: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     theirs = await make_rendered_run(world.other_org)
@@ -200,13 +202,13 @@ async def test_document_api_missing_or_other_org_document_returns_same_404(
     assert replies[0].json()["error"]["code"] == "NOT_FOUND"
 
 
-async def test_document_api_dispatcher_returns_no_document_returns_404() -> None:
+async def test_document_api_returns_404_if_the_dispatcher_returns_no_document() -> None:
     async with make_face(ReadApi(make_gateway(RecordingDispatcher()))) as client:
         reply = await client.get("/api/documents/d-1")
     assert (reply.status_code, reply.json()["error"]["code"]) == (404, "NOT_FOUND")
 
 
-async def test_document_api_database_unavailable_returns_503() -> None:
+async def test_document_api_returns_503_when_the_database_is_unavailable() -> None:
     out_of_reach = make_gateway(RecordingDispatcher(readable=Unavailable))
     async with make_face(ReadApi(out_of_reach)) as client:
         reply = await client.get("/api/documents/d-1")
@@ -214,7 +216,7 @@ async def test_document_api_database_unavailable_returns_503() -> None:
 
 
 @given(key=st.text(min_size=1), model=st.text(min_size=1))
-def test_document_any_name_gives_safe_content_disposition_header(key: str, model: str) -> None:
+def test_document_with_any_name_has_a_safe_content_disposition_header(key: str, model: str) -> None:
     document = make_document(document_key=key, model=model)
     for reply in (document_response(document), markdown_response(document)):
         named = reply.headers["content-disposition"]
@@ -223,7 +225,7 @@ def test_document_any_name_gives_safe_content_disposition_header(key: str, model
 
 @given(title=st.text())
 @example(title="</title><script>alert(1)</script>")
-def test_build_page_any_title_cannot_close_title_element(title: str) -> None:
+def test_title_of_a_document_page_can_never_close_the_title_element(title: str) -> None:
     page = build_page(title, "<p>Text</p>")
     assert page.count("<title>") == page.count("</title>") == page.count("<style>") == 1
     assert page.count("<script") == 0

@@ -70,7 +70,7 @@ async def test_outputs_page_lists_latest_version_and_plan_page_lists_all(
     assert (await reader.get("/outputs?behind=x")).status_code == 400
 
 
-async def test_outputs_page_pagination_lists_each_output_once(
+async def test_outputs_page_lists_every_output_once_when_paginated(
     reader: httpx2.AsyncClient, agent: AgentClient, world: OrgEnv
 ) -> None:
     plan = await make_finished_plan(agent)
@@ -139,7 +139,7 @@ async def test_audit_page_filters_by_each_query_parameter(
 
 
 @pytest.mark.parametrize("asked", ["since=yesterday", "behind=1", "behind=2030-01-01~x~1"])
-async def test_audit_page_invalid_filter_returns_400_with_alert(
+async def test_audit_page_returns_400_with_an_alert_for_an_invalid_filter(
     reader: httpx2.AsyncClient, asked: str
 ) -> None:
     page = await reader.get(f"/audit?{asked}")
@@ -170,7 +170,7 @@ async def test_audit_pagination_returns_every_entry_exactly_once(agent: AgentCli
         assert sum(bounded) == 5
 
 
-async def test_audit_export_csv_escapes_formulas_and_is_attachment(
+async def test_csv_export_of_the_audit_escapes_formulas_and_is_an_attachment(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.acting_as("=cmd|'/c calc'!A0").plan(1)
@@ -186,14 +186,14 @@ async def test_audit_export_csv_escapes_formulas_and_is_attachment(
 
 
 @given(st.text())
-def test_escape_cell_result_never_starts_with_formula_prefix(text: str) -> None:
+def test_escaped_csv_cell_never_starts_with_a_formula_prefix(text: str) -> None:
     cell = escape_cell(text)
     assert not cell.startswith(FORMULA_PREFIXES)
     assert cell.endswith(text)
 
 
 @given(st.lists(st.text(max_size=2 * MAX_VALUE_LENGTH), max_size=2 * MAX_CHANGES))
-def test_entry_view_long_entry_shows_number_of_omitted_characters(values: list[str]) -> None:
+def test_long_audit_entry_shows_the_number_of_omitted_characters(values: list[str]) -> None:
     changes = tuple(Change(Entity.STEP, "s", "title", None, value) for value in values)
     (sealed,) = chain(
         [Entry(Event.PLAN_MODIFIED, {"action": "created"}, changes)],
@@ -230,7 +230,7 @@ def make_call(org_id: UUID, tool: str, ms: float, code: str | None = None) -> Lo
     )
 
 
-async def test_count_calls_returns_calls_and_errors_per_tool_in_time_window(
+async def test_tool_calls_and_errors_are_counted_per_tool_within_a_time_window(
     world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     log = world.dispatcher.calls

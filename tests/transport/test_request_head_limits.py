@@ -84,23 +84,23 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("what", ENDLESS)
-async def test_request_head_endless_input_closes_connection(line: Line, what: str) -> None:
+async def test_connection_is_closed_if_a_request_head_is_endless(line: Line, what: str) -> None:
     line.say(*ENDLESS[what])
     await line.hear_to_the_end()
 
 
-async def test_request_head_too_many_headers_returns_431(line: Line) -> None:
+async def test_request_with_too_many_headers_returns_431(line: Line) -> None:
     line.say(START + b"".join(b"X-%d: 1\r\n" % n for n in range(heads.MAX_HEADERS + 1)))
     assert b" 431 " in await line.complete()
 
 
-async def test_request_head_browser_sized_cookies_returns_200(line: Line) -> None:
+async def test_request_with_cookies_of_browser_size_returns_200(line: Line) -> None:
     cookies = b"; ".join(b"c%d=%s" % (n, b"v" * 900) for n in range(50))
     line.say(START + b"Cookie: " + cookies + b"\r\n\r\n")
     assert b" 200 " in await line.complete()
 
 
-async def test_large_body_is_not_counted_toward_head_limit(line: Line) -> None:
+async def test_large_request_body_is_not_counted_toward_the_head_limit(line: Line) -> None:
     body = MORE[: 4 * heads.MAX_BYTES]
     line.say(POST + b"Content-Length: %d\r\n\r\n" % len(body), body)
     assert b" 405 " in await line.complete()
@@ -116,7 +116,7 @@ BEGINNINGS = {
 
 @pytest.mark.usefixtures("hurry")
 @pytest.mark.parametrize("what", BEGINNINGS)
-async def test_request_head_timeout_closes_connection(line: Line, what: str) -> None:
+async def test_connection_is_closed_if_a_request_head_takes_too_long(line: Line, what: str) -> None:
     first, then = BEGINNINGS[what]
     if first:
         line.say(first)
@@ -126,7 +126,7 @@ async def test_request_head_timeout_closes_connection(line: Line, what: str) -> 
     await line.hear_to_the_end()
 
 
-async def test_request_body_timeout_returns_408(
+async def test_request_body_that_takes_too_long_returns_408(
     line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(request_checks, "BODY_SECONDS", 0.1)

@@ -39,7 +39,7 @@ def make_client(
 
 
 @BOTH_ERAS
-async def test_list_resources_active_plans_show_status_and_progress(era: Era) -> None:
+async def test_list_of_resources_shows_status_and_progress_of_active_plans(era: Era) -> None:
     async with make_client(RecordingDispatcher(), era) as client:
         listed = await client.list_resources()
     assert [
@@ -50,7 +50,7 @@ async def test_list_resources_active_plans_show_status_and_progress(era: Era) ->
     ]
 
 
-async def test_list_resources_next_page_uses_cursor_of_dispatcher() -> None:
+async def test_next_page_of_resources_uses_the_cursor_of_the_plan_list() -> None:
     page = Answer({"plans": PLANS, "total": 9, "nextCursor": "later"})
     dispatcher = RecordingDispatcher({"list_active_plans": page})
     async with make_client(dispatcher) as client:
@@ -62,7 +62,7 @@ async def test_list_resources_next_page_uses_cursor_of_dispatcher() -> None:
     ]
 
 
-async def test_read_resource_plan_template_returns_plan_context() -> None:
+async def test_resource_of_a_plan_returns_the_plan_context() -> None:
     dispatcher = RecordingDispatcher()
     async with make_client(dispatcher) as client:
         templates = await client.list_resource_templates()
@@ -83,7 +83,7 @@ async def test_read_resource_plan_template_returns_plan_context() -> None:
         ("waybook://sources/s-1", {"sourceId": "s-1"}),
     ],
 )
-async def test_read_resource_artifact_or_source_returns_full_content(
+async def test_resource_of_an_artifact_or_source_returns_the_full_content(
     uri: str, arguments: dict[str, object]
 ) -> None:
     dispatcher = RecordingDispatcher({"get_artifact": Answer({"content": "all of it"})})
@@ -110,7 +110,9 @@ async def test_read_resource_artifact_or_source_returns_full_content(
         "x",
     ],
 )
-async def test_read_resource_invalid_uri_raises_invalid_params(era: Era, uri: str) -> None:
+async def test_reading_a_resource_with_an_invalid_uri_raises_invalid_params(
+    era: Era, uri: str
+) -> None:
     dispatcher = RecordingDispatcher()
     async with make_client(dispatcher, era) as client:
         with pytest.raises(MCPError) as refusal:
@@ -121,7 +123,7 @@ async def test_read_resource_invalid_uri_raises_invalid_params(era: Era, uri: st
 
 
 @pytest.mark.parametrize("code", ["NOT_FOUND", "INVALID_INPUT"])
-async def test_read_resource_missing_or_invalid_plan_raises_invalid_params(code: str) -> None:
+async def test_reading_a_missing_or_invalid_plan_resource_raises_invalid_params(code: str) -> None:
     dispatcher = RecordingDispatcher({"get_research_context": make_refusal(code)})
     async with make_client(dispatcher) as client:
         with pytest.raises(MCPError) as refusal:
@@ -129,7 +131,7 @@ async def test_read_resource_missing_or_invalid_plan_raises_invalid_params(code:
     assert (refusal.value.code, refusal.value.message) == (-32602, "Resource not found")
 
 
-async def test_read_resource_plan_unavailable_raises_internal_error() -> None:
+async def test_reading_an_unavailable_plan_resource_raises_an_internal_error() -> None:
     dispatcher = RecordingDispatcher({"get_research_context": make_refusal("UNAVAILABLE")})
     async with make_client(dispatcher) as client:
         with pytest.raises(MCPError) as refusal:
@@ -139,7 +141,7 @@ async def test_read_resource_plan_unavailable_raises_internal_error() -> None:
 
 
 @pytest.mark.parametrize(("code", "number"), [("INVALID_INPUT", -32602), ("BUSY", -32603)])
-async def test_list_resources_plans_refused_returns_matching_error_code(
+async def test_list_of_resources_returns_the_error_code_of_refused_plans(
     code: str, number: int
 ) -> None:
     dispatcher = RecordingDispatcher({"list_active_plans": make_refusal(code)})
@@ -155,7 +157,7 @@ async def test_list_resources_plans_refused_returns_matching_error_code(
     ("typed", "values"),
     [("", ["plan-1", "plan-2"]), ("plan-2", ["plan-2"]), ("PLAN 1", ["plan-1"]), ("x", [])],
 )
-async def test_complete_plan_id_matches_id_prefix_or_name(
+async def test_completion_of_a_plan_id_matches_an_id_prefix_or_a_name(
     era: Era, typed: str, values: list[str]
 ) -> None:
     async with make_client(RecordingDispatcher(), era) as client:
@@ -167,7 +169,7 @@ async def test_complete_plan_id_matches_id_prefix_or_name(
             assert completed.completion.values == values
 
 
-async def test_complete_unsupported_argument_returns_no_values() -> None:
+async def test_completion_of_an_unsupported_argument_returns_no_values() -> None:
     dispatcher = RecordingDispatcher(ANSWERS)
     async with make_client(dispatcher) as client:
         for ref in (
@@ -180,7 +182,7 @@ async def test_complete_unsupported_argument_returns_no_values() -> None:
     assert dispatcher.calls == []
 
 
-async def test_complete_more_than_100_values_is_truncated_with_has_more() -> None:
+async def test_completion_with_more_than_100_values_is_truncated() -> None:
     plans = [{**PLANS[0], "planId": f"plan-{number}"} for number in range(101)]
     page = Answer({"plans": plans, "total": 101, "nextCursor": None})
     async with make_client(RecordingDispatcher({"list_active_plans": page})) as client:
@@ -194,7 +196,7 @@ async def test_complete_more_than_100_values_is_truncated_with_has_more() -> Non
 
 
 @BOTH_ERAS
-async def test_list_resources_with_runs_profile_lists_open_runs_before_plans(era: Era) -> None:
+async def test_list_of_resources_in_the_runs_profile_has_open_runs_before_plans(era: Era) -> None:
     async with make_client(RecordingDispatcher(), era, "all") as client:
         listed = await client.list_resources()
     assert [(resource.uri, resource.description) for resource in listed.resources] == [
@@ -205,7 +207,7 @@ async def test_list_resources_with_runs_profile_lists_open_runs_before_plans(era
     ]
 
 
-async def test_list_resources_next_page_contains_no_runs() -> None:
+async def test_next_page_of_the_list_of_resources_contains_no_runs() -> None:
     dispatcher = RecordingDispatcher()
     async with make_client(dispatcher, profile="all") as client:
         listed = await client.list_resources(cursor="later")
@@ -228,7 +230,9 @@ async def test_list_resources_next_page_contains_no_runs() -> None:
         ),
     ],
 )
-async def test_resource_templates_match_profile(profile: str, kinds: list[str]) -> None:
+async def test_list_of_resource_templates_depends_on_the_profile(
+    profile: str, kinds: list[str]
+) -> None:
     async with make_client(RecordingDispatcher(), profile=profile) as client:
         listed = await client.list_resource_templates()
     assert [template.uri_template for template in listed.resource_templates] == kinds
@@ -244,7 +248,7 @@ async def test_resource_templates_match_profile(profile: str, kinds: list[str]) 
         ("waybook://runs/r-1/map", "get_dag_map", {"runId": "r-1"}),
     ],
 )
-async def test_read_resource_uri_kind_calls_matching_tool(
+async def test_reading_a_resource_calls_the_tool_for_the_kind_of_its_uri(
     era: Era, uri: str, tool: str, arguments: dict[str, object]
 ) -> None:
     dispatcher = RecordingDispatcher({})
@@ -255,7 +259,7 @@ async def test_read_resource_uri_kind_calls_matching_tool(
     assert contents.mime_type == "application/json"
 
 
-async def test_read_resource_run_outside_runs_profile_is_not_found() -> None:
+async def test_run_resource_cannot_be_read_outside_the_runs_profile() -> None:
     dispatcher = RecordingDispatcher()
     async with make_client(dispatcher) as client:
         with pytest.raises(MCPError) as refusal:
@@ -268,7 +272,9 @@ async def test_read_resource_run_outside_runs_profile_is_not_found() -> None:
     ("typed", "values"),
     [("", ["run-1", "run-2"]), ("run-2", ["run-2"]), ("RUN 1", ["run-1"]), ("x", [])],
 )
-async def test_complete_run_id_matches_id_prefix_or_name(typed: str, values: list[str]) -> None:
+async def test_completion_of_a_run_id_matches_an_id_prefix_or_a_name(
+    typed: str, values: list[str]
+) -> None:
     async with make_client(RecordingDispatcher(), profile="runs") as client:
         for ref, name in (
             (PromptReference(name="work_on_run"), "runId"),
@@ -280,7 +286,7 @@ async def test_complete_run_id_matches_id_prefix_or_name(typed: str, values: lis
 
 
 @pytest.mark.parametrize(("code", "number"), [("INVALID_INPUT", -32602), ("BUSY", -32603)])
-async def test_list_resources_runs_refused_returns_matching_error_code(
+async def test_list_of_resources_returns_the_error_code_of_refused_runs(
     code: str, number: int
 ) -> None:
     dispatcher = RecordingDispatcher({**ANSWERS, "list_dags": make_refusal(code)})
@@ -291,7 +297,7 @@ async def test_list_resources_runs_refused_returns_matching_error_code(
 
 
 @BOTH_ERAS
-async def test_read_resource_document_returns_markdown(era: Era) -> None:
+async def test_resource_of_a_document_returns_markdown(era: Era) -> None:
     dispatcher = RecordingDispatcher(readable=make_document(markdown="# Found"))
     async with make_client(dispatcher, era, profile="runs") as client:
         read = await client.read_resource("waybook://documents/d-1")
@@ -304,7 +310,7 @@ async def test_read_resource_document_returns_markdown(era: Era) -> None:
 
 
 @pytest.mark.parametrize(("fault", "number"), [(NotFound, -32602), (Unavailable, -32603)])
-async def test_read_resource_document_error_returns_matching_error_code(
+async def test_reading_a_document_resource_returns_the_error_code_of_the_fault(
     fault: type[WaybookError], number: int
 ) -> None:
     async with make_client(RecordingDispatcher(readable=fault), profile="runs") as client:
@@ -313,7 +319,7 @@ async def test_read_resource_document_error_returns_matching_error_code(
     assert refusal.value.code == number
 
 
-async def test_read_resource_document_hidden_characters_are_counted_in_meta() -> None:
+async def test_resource_of_a_document_counts_hidden_characters_in_its_metadata() -> None:
     dispatcher = RecordingDispatcher(readable=make_document(markdown="a\u202eb"))
     async with make_client(dispatcher, profile="runs") as client:
         (content,) = (await client.read_resource("waybook://documents/d-1")).contents
@@ -325,7 +331,7 @@ async def test_read_resource_document_hidden_characters_are_counted_in_meta() ->
 
 
 @BOTH_ERAS
-async def test_read_resource_output_has_media_type_content_and_author(era: Era) -> None:
+async def test_resource_of_an_output_has_media_type_content_and_author(era: Era) -> None:
     dispatcher = RecordingDispatcher(
         deliverable=make_output(media_type="text/html", content="<p>x")
     )
@@ -340,7 +346,7 @@ async def test_read_resource_output_has_media_type_content_and_author(era: Era) 
 
 
 @pytest.mark.parametrize(("fault", "number"), [(NotFound, -32602), (Unavailable, -32603)])
-async def test_read_resource_output_error_returns_matching_error_code(
+async def test_reading_an_output_resource_returns_the_error_code_of_the_fault(
     fault: type[WaybookError], number: int
 ) -> None:
     async with make_client(RecordingDispatcher(deliverable=fault)) as client:
@@ -349,7 +355,7 @@ async def test_read_resource_output_error_returns_matching_error_code(
     assert refusal.value.code == number
 
 
-async def test_complete_output_id_returns_no_values() -> None:
+async def test_completion_of_an_output_id_returns_no_values() -> None:
     async with make_client(RecordingDispatcher()) as client:
         ref = ResourceTemplateReference(uri="waybook://outputs/{id}")
         completed = await client.complete(ref, {"name": "id", "value": ""})

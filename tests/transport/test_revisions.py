@@ -25,7 +25,7 @@ async def test_protocol_library_supports_documented_protocol_versions() -> None:
 
 
 @EVERY_HANDSHAKE
-async def test_initialize_returns_protocol_version_requested_by_client(
+async def test_mcp_handshake_returns_the_protocol_version_of_the_client(
     http: httpx2.AsyncClient, version: str
 ) -> None:
     hello = make_request(
@@ -44,7 +44,7 @@ async def test_initialize_returns_protocol_version_requested_by_client(
 
 
 @EVERY_HANDSHAKE
-async def test_mcp_handshake_protocol_versions_list_and_call_tools(
+async def test_mcp_versions_with_a_handshake_can_list_and_call_tools(
     http: httpx2.AsyncClient, version: str
 ) -> None:
     headers = {**LEGACY, "mcp-protocol-version": version}
@@ -59,7 +59,7 @@ async def test_mcp_handshake_protocol_versions_list_and_call_tools(
     }
 
 
-async def test_mcp_newest_protocol_version_calls_tools_without_handshake(
+async def test_newest_mcp_version_can_call_tools_without_a_handshake(
     http: httpx2.AsyncClient,
 ) -> None:
     call = make_request("tools/call", name="get_next_step", arguments={"planId": "1"})

@@ -62,7 +62,7 @@ async def test_runs_page_filters_and_paginates_by_query_parameters(
     assert "No matching runs" in (await reader.get("/runs?dag=other")).text
 
 
-async def test_list_runs_filter_by_state_returns_runs_in_that_state(
+async def test_list_of_runs_filtered_by_state_contains_only_runs_in_that_state(
     agent: AgentClient,
 ) -> None:
     await make_worked_run(agent, "waits")
@@ -121,7 +121,7 @@ async def first_stage(agent: AgentClient, run: Body) -> str:
     return slug
 
 
-async def test_run_page_rejected_feedback_shows_error_and_preserves_input(
+async def test_run_page_shows_an_error_for_rejected_feedback_and_preserves_input(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await make_worked_run(agent)
@@ -139,7 +139,7 @@ async def test_run_page_rejected_feedback_shows_error_and_preserves_input(
     assert (await agent.progress(run))["dagProgress"]["completedStages"] == 1
 
 
-async def test_run_page_form_with_wrong_token_returns_403_and_changes_nothing(
+async def test_form_on_the_run_page_with_a_wrong_token_changes_nothing(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run, job = await make_failed_run(agent)
@@ -158,7 +158,7 @@ async def make_failed_run(agent: AgentClient) -> tuple[Body, Body]:
     return run, job
 
 
-async def test_run_page_invalid_action_shows_error_on_run_page(
+async def test_run_page_shows_an_error_for_an_invalid_action(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await agent.run()
@@ -169,7 +169,7 @@ async def test_run_page_invalid_action_shows_error_on_run_page(
         assert "Rivers" in visible_text(page)
 
 
-async def test_run_page_failed_job_shows_reason_and_can_be_retried(
+async def test_run_page_shows_why_a_job_failed_and_can_retry_the_job(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run, job = await make_failed_run(agent)
@@ -182,7 +182,7 @@ async def test_run_page_failed_job_shows_reason_and_can_be_retried(
     assert (await agent.job(run))["jobId"] == job["jobId"]
 
 
-async def test_run_page_regenerate_document_creates_claimable_job(
+async def test_regenerating_a_document_on_the_run_page_creates_a_claimable_job(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await make_worked_run(agent)
@@ -219,7 +219,7 @@ async def test_run_export_is_sandboxed_attachment_of_requested_format(
     assert (await reader.get(f"/runs/{run['runId']}/export.exe")).status_code == 404
 
 
-async def test_run_page_missing_or_other_org_run_returns_404(
+async def test_run_page_returns_404_for_a_missing_run_or_a_run_of_another_org(
     world: OrgEnv, reader: httpx2.AsyncClient
 ) -> None:
     theirs = await world.other_org.run()

@@ -28,7 +28,7 @@ BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 
 
 @BOTH_ERAS
-async def test_the_tools_of_the_profile_are_listed(era: Era) -> None:
+async def test_mcp_server_lists_only_the_tools_of_its_profile(era: Era) -> None:
     server = build_server(TOOLS, make_gateway(RecordingDispatcher()), profile="runs")
     async with Client(server, mode=era) as client:
         listed = await client.list_tools()
@@ -36,7 +36,7 @@ async def test_the_tools_of_the_profile_are_listed(era: Era) -> None:
 
 
 @BOTH_ERAS
-async def test_call_tool_passes_caller_and_unchanged_arguments(era: Era) -> None:
+async def test_tool_call_passes_the_caller_and_unchanged_arguments(era: Era) -> None:
     dispatcher = RecordingDispatcher()
     arguments = {"planId": "1", "steps": '[{"stepType": "search"}]', "colour": "unknown"}
     async with Client(build_server(TOOLS, make_gateway(dispatcher)), mode=era) as client:
@@ -46,7 +46,7 @@ async def test_call_tool_passes_caller_and_unchanged_arguments(era: Era) -> None
 
 
 @BOTH_ERAS
-async def test_call_tool_without_arguments_dispatches_empty_object(era: Era) -> None:
+async def test_tool_call_without_arguments_passes_an_empty_object(era: Era) -> None:
     dispatcher = RecordingDispatcher()
     async with Client(build_server(TOOLS, make_gateway(dispatcher)), mode=era) as client:
         await client.call_tool("get_next_step")
@@ -54,7 +54,7 @@ async def test_call_tool_without_arguments_dispatches_empty_object(era: Era) -> 
 
 
 @BOTH_ERAS
-async def test_call_tool_dispatcher_error_returns_error_result_as_json_text(era: Era) -> None:
+async def test_tool_call_returns_an_error_of_the_dispatcher_as_json_text(era: Era) -> None:
     dispatcher = RecordingDispatcher(
         {"get_next_step": make_refusal("PLAN_TERMINAL", "It is over.")}
     )
@@ -69,7 +69,9 @@ async def test_call_tool_dispatcher_error_returns_error_result_as_json_text(era:
 
 @BOTH_ERAS
 @pytest.mark.parametrize("name", ["no_such_tool", "start_run", ""])
-async def test_call_tool_not_in_profile_raises_protocol_error(era: Era, name: str) -> None:
+async def test_calling_a_tool_outside_the_profile_raises_a_protocol_error(
+    era: Era, name: str
+) -> None:
     dispatcher = RecordingDispatcher()
     async with Client(build_server(TOOLS, make_gateway(dispatcher)), mode=era) as client:
         with pytest.raises(MCPError) as refusal:
@@ -94,7 +96,7 @@ async def test_tools_templates_and_prompts_are_listed_before_database_is_ready(e
 
 
 @BOTH_ERAS
-async def test_call_tool_unavailable_dispatcher_returns_error_result(era: Era) -> None:
+async def test_tool_call_returns_an_error_when_the_dispatcher_is_unavailable(era: Era) -> None:
     async def shut() -> RecordingDispatcher:
         raise Unavailable("The database does not start.", path="data")
 
@@ -111,7 +113,7 @@ async def test_call_tool_unavailable_dispatcher_returns_error_result(era: Era) -
 
 
 @BOTH_ERAS
-async def test_call_tool_exception_text_is_logged_and_not_returned(
+async def test_exception_text_of_a_tool_call_is_logged_but_not_returned(
     era: Era, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(RecordingDispatcher):
@@ -150,7 +152,7 @@ RUN_LOOP = {"start_run", "get_next_job", "submit_job_result", "submit_stage_feed
     [(PLAN_LOOP, PLAN_LOOP), (RUN_LOOP, RUN_LOOP), (PLAN_LOOP | RUN_LOOP, PLAN_LOOP | RUN_LOOP)],
     ids=["plans", "runs", "both"],
 )
-def test_instructions_name_only_offered_tools_and_are_short(
+def test_server_instructions_are_short_and_name_only_offered_tools(
     offered: set[str], taught: set[str]
 ) -> None:
     instructions = instructions_for(offered)
@@ -159,7 +161,7 @@ def test_instructions_name_only_offered_tools_and_are_short(
     assert named == taught
 
 
-def test_get_tool_input_schema_without_list_tools_returns_schema() -> None:
+def test_input_schema_of_a_tool_is_available_without_listing_tools() -> None:
     server = build_server(TOOLS, make_gateway(RecordingDispatcher()))
     assert server.get_tool_input_schema is not None
     assert (

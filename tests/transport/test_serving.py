@@ -18,7 +18,7 @@ from waybook.errors import Misconfigured
 from waybook.transport.http.server import address, listen, run, serve, serve_in_background
 
 
-def test_listen_port_in_use_raises_misconfigured() -> None:
+def test_listening_on_a_port_in_use_raises_misconfigured() -> None:
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(Misconfigured) as refusal:
@@ -32,7 +32,7 @@ def test_address_returns_url_of_listening_socket() -> None:
         assert address(listening) == f"http://127.0.0.1:{listening.getsockname()[1]}"
 
 
-def test_listen_socket_is_tcp_with_nodelay() -> None:
+def test_listening_socket_is_a_tcp_socket_with_nodelay() -> None:
     with listen("127.0.0.1", 0) as listening:
         assert listening.proto == socket.IPPROTO_TCP
         assert listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
@@ -60,7 +60,7 @@ async def test_shutdown_waits_for_request_in_flight() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_serve_stops_on_signal_without_ending_process(number: signal.Signals) -> None:
+def test_server_stops_on_a_signal_without_ending_the_process(number: signal.Signals) -> None:
     async def main() -> str:
         entered, go_on = asyncio.Event(), asyncio.Event()
         go_on.set()
@@ -99,7 +99,7 @@ def test_serve_stops_on_signal_at_announcement(number: signal.Signals) -> None:
     assert events == ["started", "ended"]
 
 
-async def test_serve_forwarded_headers_are_ignored() -> None:
+async def test_server_ignores_forwarded_headers() -> None:
     async def who(request: Request) -> PlainTextResponse:
         assert request.client is not None
         return PlainTextResponse(f"{request.url.scheme} {request.client.host}")

@@ -137,7 +137,7 @@ async def test_session_cookie_over_https_is_secure_with_host_prefix(
         assert (await browser.get("/", headers=PAGE)).status_code == 200
 
 
-async def test_sign_in_invalid_token_returns_same_403_for_every_reason(
+async def test_sign_in_returns_the_same_403_for_every_kind_of_invalid_token(
     browser: httpx2.AsyncClient, world: OrgEnv, given: IssuedToken
 ) -> None:
     gone = await another_token(world.agent)
@@ -153,7 +153,7 @@ async def test_sign_in_invalid_token_returns_same_403_for_every_reason(
     assert (await browser.get("/")).status_code == 303
 
 
-async def test_sign_in_form_with_wrong_token_returns_403_without_session(
+async def test_sign_in_form_with_a_wrong_form_token_creates_no_session(
     browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
     """Without the CSRF check, another site could sign the user in as the attacker."""
@@ -163,7 +163,7 @@ async def test_sign_in_form_with_wrong_token_returns_403_without_session(
     assert (await browser.get("/")).status_code == 303
 
 
-async def test_sign_in_with_existing_session_issues_new_session_and_ends_old(
+async def test_second_sign_in_creates_a_new_session_and_ends_the_old_session(
     team: Team, browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
     async with team.browser() as thief:
@@ -241,7 +241,7 @@ async def test_page_opened_by_cross_site_link_reloads_same_local_path(
 # Tests of the limits on sign-in attempts.
 
 
-async def test_sign_in_after_max_attempts_returns_429(
+async def test_sign_in_returns_429_after_too_many_attempts(
     browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
     for _ in range(MAX_ATTEMPTS):
@@ -317,7 +317,7 @@ LIES: dict[str, Body] = {
 }
 
 
-async def test_oidc_sign_in_invalid_id_token_claims_return_403(
+async def test_oidc_sign_in_with_invalid_claims_in_the_id_token_returns_403(
     team: Team, browser: httpx2.AsyncClient
 ) -> None:
     let_in = []
@@ -330,7 +330,7 @@ async def test_oidc_sign_in_invalid_id_token_claims_return_403(
     assert (await browser.get("/inbox")).status_code == 303
 
 
-async def test_oidc_callback_in_other_browser_or_altered_returns_403(
+async def test_oidc_sign_in_continued_in_another_browser_or_altered_returns_403(
     team: Team, browser: httpx2.AsyncClient
 ) -> None:
     """If another browser could finish a sign-in, users could work in an attacker's account."""
@@ -348,7 +348,7 @@ async def test_oidc_callback_in_other_browser_or_altered_returns_403(
     assert team.there.redeemed == []
 
 
-async def test_oidc_sign_in_issuer_down_returns_503_page(
+async def test_oidc_sign_in_returns_a_503_page_when_the_issuer_is_down(
     team: Team, browser: httpx2.AsyncClient
 ) -> None:
     team.there.down = True
@@ -358,7 +358,7 @@ async def test_oidc_sign_in_issuer_down_returns_503_page(
     assert (await browser.get("/sign-in")).status_code == 200
 
 
-async def test_oidc_sign_in_other_org_user_sees_own_org_only(
+async def test_oidc_user_of_another_org_sees_only_that_org(
     team: Team, browser: httpx2.AsyncClient
 ) -> None:
     team.world.other_org_may_change = True

@@ -78,7 +78,7 @@ async def test_skills_extension_is_not_declared_to_legacy_clients() -> None:
 
 
 @BOTH_ERAS
-async def test_skills_list_contains_frontmatter_and_resources_of_every_skill(era: Era) -> None:
+async def test_list_of_skills_has_frontmatter_and_resources_of_every_skill(era: Era) -> None:
     async with make_client(*read_skills(""), MANY, era=era) as client:
         reply = await ask(client, "skills/list")
         assert (reply["ttlMs"], reply["cacheScope"]) == (300_000, "public")
@@ -96,7 +96,7 @@ async def test_skills_list_contains_frontmatter_and_resources_of_every_skill(era
 
 
 @BOTH_ERAS
-async def test_skill_resource_content_matches_listed_size_and_digest(era: Era) -> None:
+async def test_skill_resource_has_the_listed_size_and_digest(era: Era) -> None:
     async with make_client(*read_skills(""), MANY, era=era) as client:
         for skill in (await ask(client, "skills/list"))["skills"]:
             for resource in skill["resources"]:
@@ -114,7 +114,7 @@ def bytes_of(read: TextResourceContents | BlobResourceContents) -> bytes:
     return b64decode(read.blob) if isinstance(read, BlobResourceContents) else read.text.encode()
 
 
-async def test_skill_file_has_expected_media_type() -> None:
+async def test_media_type_of_a_skill_file_depends_on_its_name_and_content() -> None:
     kinds = {
         "assets/logo.png": "image/png",
         "references/one%20file.md": "text/markdown",
@@ -127,7 +127,7 @@ async def test_skill_file_has_expected_media_type() -> None:
             assert read.mime_type == kind
 
 
-async def test_skill_directory_read_lists_direct_children_only() -> None:
+async def test_reading_a_skill_directory_lists_only_its_direct_children() -> None:
     async with make_client(MANY) as client:
         root = await children(client, "skill://a-skill")
         assert root == [
@@ -173,7 +173,7 @@ async def children(client: Client, uri: str) -> list[tuple[str, str, str]]:
         ("resources/read", "skill://"),
     ],
 )
-async def test_skill_unknown_uri_returns_invalid_params_error(
+async def test_unknown_uri_of_a_skill_returns_an_invalid_params_error(
     era: Era, method: str, uri: str
 ) -> None:
     async with make_client(MANY, era=era) as client:
@@ -197,7 +197,7 @@ async def test_skills_are_listed_as_resources_only_if_profile_has_skills() -> No
     assert (unread.value.code, unknown.value.code) == (-32602, -32601)
 
 
-async def test_skills_list_services_unavailable_returns_internal_error() -> None:
+async def test_list_of_skills_returns_an_error_if_services_are_unavailable() -> None:
     async def shut() -> RecordingDispatcher:
         raise Unavailable
 

@@ -25,20 +25,22 @@ SNAPSHOT = make_snapshot(DAG, make_job("thesis", "plan", "completed"), runs={"th
 BOTH = pytest.mark.parametrize("path", ["/api/report", "/api/map"])
 
 
-async def test_report_api_snapshot_returns_report(http: httpx2.AsyncClient) -> None:
+async def test_report_api_returns_the_report_of_a_snapshot(http: httpx2.AsyncClient) -> None:
     reply = await http.post("/api/report", json=SNAPSHOT)
     assert (reply.status_code, reply.headers["content-type"]) == (200, "application/json")
     assert reply.json() == report_from_snapshot(SNAPSHOT)
     assert check(reply.json()) == []
 
 
-async def test_map_api_snapshot_or_definition_returns_map(http: httpx2.AsyncClient) -> None:
+async def test_map_api_returns_the_map_of_a_snapshot_or_definition(
+    http: httpx2.AsyncClient,
+) -> None:
     for body in (SNAPSHOT, write_definition(DAG)):
         reply = await http.post("/api/map", json=body)
         assert (reply.status_code, reply.json()) == (200, map_from_snapshot(body))
 
 
-async def test_map_api_cyclic_recipe_returns_422_with_cycle_error(
+async def test_map_api_returns_422_for_a_workflow_with_a_cycle(
     http: httpx2.AsyncClient,
 ) -> None:
     definition: Body = write_definition(DAG)
@@ -54,7 +56,7 @@ async def test_map_api_cyclic_recipe_returns_422_with_cycle_error(
 
 @BOTH
 @pytest.mark.parametrize("name", NOT_JSON)
-async def test_snapshot_api_invalid_json_returns_400(
+async def test_report_and_map_apis_return_400_for_invalid_json(
     http: httpx2.AsyncClient, path: str, name: str
 ) -> None:
     reply = await http.post(path, content=NOT_JSON[name])
@@ -64,7 +66,7 @@ async def test_snapshot_api_invalid_json_returns_400(
 
 @BOTH
 @pytest.mark.parametrize("body", [None, 1, "dag", [], {}, {"dag": []}], ids=str)
-async def test_snapshot_api_invalid_snapshot_returns_400(
+async def test_report_and_map_apis_return_400_for_an_invalid_snapshot(
     http: httpx2.AsyncClient, path: str, body: object
 ) -> None:
     reply = await http.post(path, json=body)
@@ -78,7 +80,9 @@ async def test_snapshot_body_over_limit_returns_413(http: httpx2.AsyncClient, pa
 
 
 @BOTH
-async def test_snapshot_endpoints_get_returns_405(http: httpx2.AsyncClient, path: str) -> None:
+async def test_report_and_map_apis_return_405_for_get_requests(
+    http: httpx2.AsyncClient, path: str
+) -> None:
     reply = await http.get(path)
     assert (reply.status_code, reply.json()["error"]["code"]) == (405, "INVALID_INPUT")
 

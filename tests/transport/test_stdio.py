@@ -58,7 +58,7 @@ async def make_process(kind: str) -> Process:
     )
 
 
-async def test_stdio_garbage_returns_errors_and_stdout_has_only_protocol_output() -> None:
+async def test_stdio_server_answers_garbage_with_protocol_errors_only() -> None:
     process = await make_process("chatty")
     request = {
         "jsonrpc": "2.0",

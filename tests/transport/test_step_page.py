@@ -117,7 +117,7 @@ async def test_step_page_shows_tool_calls_of_step(
     assert "Tool calls" not in visible_text(await shown(browser, plan, 2))
 
 
-async def test_step_page_unknown_or_foreign_step_returns_same_404(
+async def test_step_page_returns_the_same_404_for_unknown_and_foreign_steps(
     browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan, other = await agent.plan(1), await agent.plan(1)
@@ -154,7 +154,7 @@ async def test_step_page_forms_apply_every_kind_of_modification(
     assert "attempt 2" in visible_text(await shown(browser, plan, 2))
 
 
-async def test_step_page_unavailable_actions_show_reason(
+async def test_step_page_shows_why_an_action_is_unavailable(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -173,7 +173,7 @@ async def test_step_page_unavailable_actions_show_reason(
     )
 
 
-async def test_step_page_stale_revision_returns_409_with_typed_text(
+async def test_stale_form_on_the_step_page_returns_409_with_the_typed_text(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -200,7 +200,7 @@ async def test_step_page_preview_shows_effect_and_changes_nothing(
 
 
 @pytest.mark.parametrize("action", ["", "nonsense", "add_steps", "reorder_steps"])
-async def test_step_page_invalid_action_returns_400(
+async def test_step_page_returns_400_for_an_invalid_action(
     browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient, action: str
 ) -> None:
     plan = await agent.plan(2)

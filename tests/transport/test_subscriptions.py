@@ -59,7 +59,7 @@ async def heard(subscription: Subscription, *expected: object) -> None:
             left.discard(event)
 
 
-async def test_http_client_2026_07_28_is_notified_of_subscribed_resources_only(
+async def test_client_of_mcp_2026_07_28_is_notified_only_of_subscribed_resources(
     world: OrgEnv,
 ) -> None:
     agent = world.agent
@@ -116,7 +116,7 @@ async def test_legacy_http_client_cannot_subscribe_to_resources(world: OrgEnv) -
             await client.session.subscribe_resource("waybook://plans/1")
 
 
-async def test_legacy_single_connection_client_is_notified_of_subscribed_plan(
+async def test_legacy_client_on_a_single_connection_is_notified_of_plan_changes(
     world: OrgEnv,
 ) -> None:
     plan, other = await world.agent.plan(2), await world.agent.plan(2)

@@ -25,7 +25,7 @@ async def listed(profile: str) -> dict[str, dict[str, object]]:
     return {str(tool["name"]): tool for tool in tools}
 
 
-def test_tool_list_file_matches_the_tool_table() -> None:
+def test_tool_list_file_equals_the_rendered_tool_table() -> None:
     assert TOOL_LIST.read_text("utf-8") == render(TOOLS), "run `make generate`"
     assert published_tools() == list_tools(TOOLS)
 
@@ -59,7 +59,7 @@ STATUSES = {
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-async def test_instructions_name_only_tools_of_profile(profile: str) -> None:
+async def test_server_instructions_name_only_tools_of_the_profile(profile: str) -> None:
     tools = set(await listed(profile))
     instructions = instructions_for(tools)
     assert set(re.findall(r"\b[a-z]+_[a-z_]+\b", instructions)) - tools <= STATUSES

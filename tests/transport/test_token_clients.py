@@ -79,7 +79,7 @@ async def test_token_client_sees_only_plans_of_own_org(world: OrgEnv, era: Era) 
 
 
 @BOTH_ERAS
-async def test_client_without_token_raises_error(world: OrgEnv, era: Era) -> None:
+async def test_client_without_a_token_gets_an_error(world: OrgEnv, era: Era) -> None:
     async with served(world) as address:
         with pytest.raises(BaseException) as error:  # noqa: PT011 - whatever the library wraps it in
             await _list(address, None, era)
@@ -106,7 +106,9 @@ async def test_revoked_token_is_refused_on_next_call(world: OrgEnv) -> None:
             await client.call_tool("list_active_plans", {})
 
 
-async def test_submit_user_decision_with_requesting_token_is_forbidden(world: OrgEnv) -> None:
+async def test_decision_with_the_token_that_requested_the_review_is_forbidden(
+    world: OrgEnv,
+) -> None:
     await change_org(at(world.agent), policy=ReviewPolicy.HUMAN)
     agents = await make_token(
         world.agent, scopes=(Scope.PLAN_WRITE, Scope.REVIEW), may=(Scope.ADMIN,)
@@ -128,7 +130,7 @@ async def test_submit_user_decision_with_requesting_token_is_forbidden(world: Or
         assert (await called(ann, "submit_user_decision", **args))["decision"] == "approve"
 
 
-async def test_submit_user_decision_relayed_policy_accepts_requesting_agent(world: OrgEnv) -> None:
+async def test_requesting_agent_may_decide_a_review_under_the_relayed_policy(world: OrgEnv) -> None:
     agents = await make_token(world.agent)
     async with served(world) as address, open_client(address, agents) as agent:
         plan = await called(agent, "create_research_plan", **PLAN)

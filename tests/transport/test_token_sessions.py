@@ -56,7 +56,9 @@ async def decided(browser: httpx2.AsyncClient, plan: Body) -> httpx2.Response:
     return await browser.post("/decisions", data={**fields, "decision": "approve"})
 
 
-async def test_web_session_of_token_that_requested_review_cannot_approve(world: OrgEnv) -> None:
+async def test_web_session_of_a_token_cannot_approve_reviews_the_token_requested(
+    world: OrgEnv,
+) -> None:
     await change_org(at(world.agent), policy=ReviewPolicy.HUMAN)
     both = (Scope.PLAN_WRITE, Scope.REVIEW)
     agents = await make_token(world.agent, scopes=both)

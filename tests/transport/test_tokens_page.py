@@ -25,7 +25,7 @@ async def made(browser: httpx2.AsyncClient, **fields: object) -> httpx2.Response
     return await send(browser, "/tokens", **form)  # type: ignore[arg-type]  # fields may repeat
 
 
-async def test_tokens_page_shows_new_token_once_and_token_authenticates(world: OrgEnv) -> None:
+async def test_tokens_page_shows_a_new_valid_token_only_once(world: OrgEnv) -> None:
     await make_token(world.agent)
     async with make_browser(world.agent) as browser:
         answer = await made(browser, scope=["plan:write", "review"])
@@ -45,7 +45,7 @@ async def test_tokens_page_shows_new_token_once_and_token_authenticates(world: O
     assert (entry.actor, entry.channel) == ("pat", "dashboard")
 
 
-async def test_tokens_page_revoke_requires_confirmation(world: OrgEnv) -> None:
+async def test_revoking_a_token_on_the_tokens_page_needs_a_confirmation(world: OrgEnv) -> None:
     issued = await make_token(world.agent)
     async with make_browser(world.agent) as browser:
         confirmation = await send(browser, "/tokens", act="revoke", id=issued.token.id)
@@ -111,7 +111,7 @@ async def test_tokens_page_sets_review_policy(world: OrgEnv) -> None:
     ],
     ids=str,
 )
-async def test_tokens_page_invalid_form_shows_alert_and_changes_nothing(
+async def test_invalid_form_on_the_tokens_page_changes_nothing(
     world: OrgEnv, fields: dict[str, str]
 ) -> None:
     await make_token(world.agent)
@@ -126,7 +126,7 @@ async def test_tokens_page_invalid_form_shows_alert_and_changes_nothing(
     assert await list_members(at(world.agent)) == before
 
 
-async def test_tokens_page_form_without_csrf_token_returns_403(world: OrgEnv) -> None:
+async def test_form_on_the_tokens_page_returns_403_without_a_csrf_token(world: OrgEnv) -> None:
     await make_token(world.agent)
     async with make_browser(world.agent) as browser:
         answer = await browser.post("/tokens", data={"act": "disable", "user": "ann"})

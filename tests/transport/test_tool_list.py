@@ -70,12 +70,12 @@ def problems(schema: Schema) -> Iterator[str]:
             yield f"{name} has no description"
 
 
-def test_every_schema_has_only_keywords_that_all_model_apis_accept() -> None:
+def test_tool_schemas_use_only_keywords_that_all_model_apis_accept() -> None:
     refused = {path: list(problems(schema)) for path, schema in EVERY_SCHEMA}
     assert {path: reasons for path, reasons in refused.items() if reasons} == {}
 
 
-def test_every_object_within_arguments_has_properties() -> None:
+def test_every_object_within_tool_arguments_has_properties() -> None:
     # Gemini refuses an object without properties; strict calls of OpenAI could not fill it.
     inner = [(path, schema) for path, schema in EVERY_SCHEMA if path not in LISTED]
     assert [path for path, s in inner if s["type"] == "object" and not s.get("properties")] == []
@@ -93,12 +93,12 @@ def test_every_object_within_arguments_has_properties() -> None:
         {"type": "integer", "enum": [1, 2]},
     ],
 )
-def test_problems_finds_schema_that_some_client_refuses(bad: Schema) -> None:
+def test_schema_check_reports_a_schema_that_some_client_refuses(bad: Schema) -> None:
     assert list(problems(bad)) != []
 
 
 @pytest.mark.parametrize("name", LISTED)
-def test_every_tool_states_all_four_hints(name: str) -> None:
+def test_every_tool_has_all_four_hints_in_the_tool_list(name: str) -> None:
     hints = LISTED[name].annotations
     assert hints is not None
     tool = TOOLS[name]
@@ -126,7 +126,7 @@ def tokens_of(tools: list[wire.Tool]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("profile", MAX_TOKENS)
-def test_profile_tool_list_stays_within_token_budget(
+def test_tool_list_of_every_profile_is_within_the_token_budget(
     profile: str, record_property: Callable[[str, object], None]
 ) -> None:
     tokens, size = tokens_of(tools_in_profile(published_tools(), profile))
@@ -136,7 +136,7 @@ def test_profile_tool_list_stays_within_token_budget(
 
 
 @pytest.mark.parametrize("name", LISTED)
-def test_every_description_fits_clients(name: str) -> None:
+def test_every_tool_description_is_within_the_length_limit_of_clients(name: str) -> None:
     assert 0 < len(LISTED[name].description or "") <= MAX_DESCRIPTION_LENGTH
 
 
@@ -160,7 +160,7 @@ def test_every_description_fits_clients(name: str) -> None:
         ("submit_stage_feedback", {"get_next_job"}),
     ],
 )
-def test_description_names_the_following_call(tool: str, words: set[str]) -> None:
+def test_tool_description_names_the_following_call(tool: str, words: set[str]) -> None:
     assert {word for word in words if word in (LISTED[tool].description or "")} == words
 
 
@@ -168,7 +168,9 @@ def test_description_names_the_following_call(tool: str, words: set[str]) -> Non
     ("argument", "purpose"),
     [("sessionId", "conversation"), ("idempotencyKey", "retries"), ("attempt", "from get_next_")],
 )
-def test_description_states_purpose_of_loop_argument(argument: str, purpose: str) -> None:
+def test_tool_argument_description_states_the_purpose_of_the_argument(
+    argument: str, purpose: str
+) -> None:
     described = [
         schema["description"] for path, schema in EVERY_SCHEMA if path.endswith(f".{argument}")
     ]
@@ -178,7 +180,7 @@ def test_description_states_purpose_of_loop_argument(argument: str, purpose: str
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize("extensions", [[], [Apps()]])
-async def test_app_tool_is_listed_only_to_clients_that_show_apps(
+async def test_map_app_tool_is_listed_only_to_clients_that_show_apps(
     mode: ConnectMode, extensions: list[ClientExtension]
 ) -> None:
     server = build_server(published_tools(), make_gateway(RecordingDispatcher()), profile="all")
@@ -189,7 +191,7 @@ async def test_app_tool_is_listed_only_to_clients_that_show_apps(
 
 
 @pytest.mark.parametrize("extensions", [{}, {APPS_EXTENSION: {"mimeTypes": [MIME_TYPE]}}])
-async def test_app_tool_is_listed_over_older_http_after_declaration(
+async def test_map_app_tool_is_listed_to_older_http_clients_that_declare_apps(
     extensions: dict[str, object],
 ) -> None:
     server = build_server(published_tools(), make_gateway(RecordingDispatcher()), profile="all")

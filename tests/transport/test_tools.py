@@ -17,11 +17,13 @@ from waybook.transport.mcp.tools import to_tool_result, tools_in_profile
         ("all", list(TOOLS)),
     ],
 )
-def test_tools_in_profile_returns_tools_in_table_order(profile: str, names: list[str]) -> None:
+def test_tools_of_a_profile_are_in_the_order_of_the_tool_table(
+    profile: str, names: list[str]
+) -> None:
     assert [tool.name for tool in tools_in_profile(TOOLS, profile)] == names
 
 
-def test_unknown_profile_raises_misconfigured_listing_known_profiles() -> None:
+def test_error_for_an_unknown_profile_lists_the_known_profiles() -> None:
     with pytest.raises(Misconfigured) as refusal:
         tools_in_profile(TOOLS, "everything")
     assert refusal.value.details == {"profiles": ["plan", "research", "runs", "all"]}
@@ -44,7 +46,7 @@ def test_read_only_tool_is_listed_with_read_only_hint() -> None:
     }
 
 
-def test_writing_tool_is_listed_with_destructive_hint() -> None:
+def test_writing_tool_is_not_listed_as_read_only() -> None:
     listed = TOOLS["get_next_step"].listed.model_dump(by_alias=True, exclude_none=True)
     assert listed["annotations"] == {
         "readOnlyHint": False,
@@ -54,7 +56,7 @@ def test_writing_tool_is_listed_with_destructive_hint() -> None:
     }
 
 
-def test_only_loop_tools_have_always_load_metadata() -> None:
+def test_only_tools_of_the_work_loop_have_always_load_metadata() -> None:
     loaded = {name for name, tool in TOOLS.items() if tool.listed.meta is not None}
     assert loaded == {"get_next_step", "submit_step_result", "get_next_job"}
     assert TOOLS["get_next_step"].listed.meta == {"anthropic/alwaysLoad": True}

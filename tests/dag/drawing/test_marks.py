@@ -22,7 +22,7 @@ SNAPSHOT = make_snapshot(
 )
 
 
-def test_step_annotation_shows_done_or_expected_jobs() -> None:
+def test_step_in_drawing_shows_number_of_done_or_expected_jobs() -> None:
     marks = drawing_from_snapshot(SNAPSHOT).annotations
     assert marks.step("thesis", "plan") == Annotation("failed", "1/2")
     assert marks.step("thesis", "write") == Annotation("not_started", "2 jobs")
@@ -30,13 +30,13 @@ def test_step_annotation_shows_done_or_expected_jobs() -> None:
     assert marks.step("nowhere", "else") == Annotation("not_started")
 
 
-def test_stage_annotation_shows_step_and_document_counts() -> None:
+def test_stage_in_drawing_shows_number_of_done_steps_and_documents() -> None:
     marks = drawing_from_snapshot(SNAPSHOT).annotations
     assert marks.stage("thesis") == Annotation("failed", "0 of 2 steps, 0 of 4 documents")
     assert marks.stage("antithesis") == Annotation("not_started")
 
 
-def test_drawing_from_snapshot_stage_with_cycle_has_status_unknown() -> None:
+def test_stage_with_a_cycle_is_drawn_with_status_unknown() -> None:
     broken = json.loads(json.dumps(SNAPSHOT))
     broken["dag"]["stages"][0]["recipe"]["edges"].append(["write", "plan"])
     drawing = drawing_from_snapshot(broken)

@@ -60,7 +60,7 @@ def check_harmless(svg: str) -> None:
 
 @settings(max_examples=60)
 @given(st.data())
-def test_svg_any_diagram_contains_only_allowed_elements_and_attributes(data: st.DataObject) -> None:
+def test_svg_of_any_diagram_has_only_allowed_elements_and_attributes(data: st.DataObject) -> None:
     sketch = data.draw(sketches())
     marks = data.draw(annotations(sketch))
     layout = compute_layout(sketch, stack_from=data.draw(st.sampled_from([2, 9])))
@@ -73,7 +73,7 @@ def test_svg_any_diagram_contains_only_allowed_elements_and_attributes(data: st.
 
 @settings(max_examples=100)
 @given(NAMES, NAMES, NAMES)
-def test_render_svg_any_name_is_escaped(name: str, key: str, note: str) -> None:
+def test_svg_escapes_any_name(name: str, key: str, note: str) -> None:
     lane = Lane(slug=key, name=name, steps=(DiagramStep(key, name),))
     marks = Annotations(
         steps={(key, key): Annotation(note, note)},
@@ -96,7 +96,7 @@ def steps_in(root: ET.Element) -> list[ET.Element]:
 
 
 @pytest.mark.parametrize("status", [*StepStatus, *ProgressStatus, "stalled"])
-def test_svg_every_status_is_shown_by_icon_and_label(status: str) -> None:
+def test_svg_shows_every_status_as_icon_and_label(status: str) -> None:
     sketch = make_chain_of(1)
     root = parsed(
         render_svg(
@@ -123,7 +123,7 @@ def test_status_symbols_have_distinct_icons_except_not_started_and_pending() -> 
     assert STATUS_SYMBOLS["not_started"].icon == STATUS_SYMBOLS["pending"].icon
 
 
-def test_style_sheet_has_color_rule_for_every_status() -> None:
+def test_svg_style_sheet_has_a_color_rule_for_every_status() -> None:
     style = style_sheet()
     light, dark = style.split("@media (prefers-color-scheme:dark)")
     for part in (light, dark):
@@ -157,7 +157,7 @@ def test_svg_legend_fits_width_of_narrow_drawing() -> None:
     assert max(ends) < int(root.attrib["width"])
 
 
-def test_svg_box_of_stacked_steps_shows_share_of_each_status() -> None:
+def test_svg_box_of_several_steps_shows_the_share_of_each_status() -> None:
     keys = [f"w{number}" for number in range(10)]
     sketch = make_diagram(make_lane(["a", *keys], [("a", key) for key in keys]))
     statuses = ["completed"] * 5 + ["in_progress"] * 2
@@ -189,7 +189,7 @@ def test_svg_without_annotations_shows_no_status() -> None:
     assert {element.text for element in root.iter(f"{SVG}title")} >= set("abcd")
 
 
-def test_svg_accessible_label_shows_step_counts_by_status() -> None:
+def test_accessible_label_of_svg_contains_step_counts_by_status() -> None:
     marks = Annotations(
         steps={
             ("plan", "step-1"): Annotation("completed"),
@@ -205,7 +205,7 @@ def test_svg_accessible_label_shows_step_counts_by_status() -> None:
     )
 
 
-def test_svg_only_steps_with_address_are_links() -> None:
+def test_svg_links_only_the_steps_that_have_an_address() -> None:
     sketch = make_chain_of(2)
     svg = render_svg(
         compute_layout(sketch), address=lambda stage, key: f"/{stage}?a&b" if "1" in key else None
@@ -215,7 +215,7 @@ def test_svg_only_steps_with_address_are_links() -> None:
     assert root.attrib["role"] == "group"
 
 
-def test_render_svg_contains_style_element_only_with_styled_option() -> None:
+def test_svg_contains_a_style_element_only_with_option_styled() -> None:
     layout = compute_layout(make_chain_of(1))
     assert "<style>" not in render_svg(layout)
     assert render_svg(layout, styled=True).count("<style>") == 1
@@ -242,7 +242,7 @@ def test_svg_of_thirteen_steps_is_smaller_than_12_kilobytes() -> None:
 
 @settings(max_examples=50)
 @given(sketches())
-def test_svg_size_is_bounded_by_steps_and_edges(sketch: Diagram) -> None:
+def test_svg_size_is_limited_by_number_of_steps_and_edges(sketch: Diagram) -> None:
     steps = sum(len(lane.steps) for lane in sketch.lanes)
     edges = sum(len(lane.edges) for lane in sketch.lanes)
     limit = 700 + 700 * len(sketch.lanes) + 500 * steps + 200 * edges
@@ -250,7 +250,7 @@ def test_svg_size_is_bounded_by_steps_and_edges(sketch: Diagram) -> None:
 
 
 @given(NAMES, st.sampled_from([*STATUS_SYMBOLS]), NAMES)
-def test_svg_every_stage_heading_fits_frame(name: str, status: str, note: str) -> None:
+def test_svg_stage_headings_fit_the_frame_of_the_stage(name: str, status: str, note: str) -> None:
     layout = compute_layout(make_diagram(make_lane("a", slug="x", name=name or "x")))
     marks = Annotations(stages={"x": Annotation(status, note)})
     root = parsed(render_svg(layout, marks))
@@ -263,7 +263,7 @@ def test_svg_every_stage_heading_fits_frame(name: str, status: str, note: str) -
 
 @settings(max_examples=100)
 @given(st.lists(NAMES, min_size=1, max_size=5))
-def test_svg_every_text_fits_box(names: list[str]) -> None:
+def test_svg_step_names_fit_the_box_of_the_step(names: list[str]) -> None:
     steps = tuple(DiagramStep(str(number), name) for number, name in enumerate(names))
     sketch = make_diagram(Lane(slug="plan", name="", steps=steps))
     layout = compute_layout(sketch)

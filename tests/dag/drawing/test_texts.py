@@ -31,7 +31,9 @@ MARKS = Annotations(
 
 @settings(max_examples=30)
 @given(st.data())
-def test_mermaid_any_diagram_has_node_per_step_and_line_per_edge(data: st.DataObject) -> None:
+def test_mermaid_text_has_a_node_for_each_step_and_a_line_for_each_edge(
+    data: st.DataObject,
+) -> None:
     sketch = data.draw(sketches())
     first, *lines = mermaid(sketch, data.draw(annotations(sketch))).splitlines()
     assert first == "flowchart LR"
@@ -44,7 +46,7 @@ def test_mermaid_any_diagram_has_node_per_step_and_line_per_edge(data: st.DataOb
 
 
 @given(st.text())
-def test_mermaid_quote_any_name_contains_no_special_characters(name: str) -> None:
+def test_quoted_name_in_mermaid_contains_no_special_characters(name: str) -> None:
     text = quote(name)
     assert not set('"<>\n`&') & set(text)
     text.encode()
@@ -80,7 +82,7 @@ def test_markdown_outline_renders_stages_and_steps_with_status() -> None:
 
 @settings(max_examples=30)
 @given(st.data())
-def test_markdown_outline_has_one_list_item_per_step(data: st.DataObject) -> None:
+def test_markdown_outline_has_a_list_item_for_every_step(data: st.DataObject) -> None:
     sketch = data.draw(sketches())
     lines = markdown_outline(sketch, data.draw(annotations(sketch))).splitlines()
     steps = [line for line in lines if re.match(r"\d+\. ", line)]
@@ -88,7 +90,7 @@ def test_markdown_outline_has_one_list_item_per_step(data: st.DataObject) -> Non
 
 
 @given(st.text())
-def test_escape_markdown_any_name_is_one_line_without_markup(name: str) -> None:
+def test_name_escaped_for_markdown_is_a_single_line_without_markup(name: str) -> None:
     text = escape_markdown(name)
     assert len(text.splitlines()) <= 1
     assert not re.search(r"(?<!\\)(\\\\)*[<>`*\[]", text)

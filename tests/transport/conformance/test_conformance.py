@@ -68,7 +68,7 @@ def suite() -> Path:
 
 @pytest.mark.conformance
 @pytest.mark.parametrize("revision", NOT_APPLICABLE)
-async def test_conformance_suite_passes_all_applicable_scenarios(
+async def test_server_passes_all_applicable_scenarios_of_the_conformance_suite(
     suite: Path, revision: str, tmp_path: Path
 ) -> None:
     server = lay_over(
