@@ -166,7 +166,7 @@ async def test_erasing_a_user_with_a_broken_audit_chain_is_refused(
         "update audit_entry set channel = 'cli' where subject_id = %s", (full_id(plan["planId"]),)
     )
     before = rows_of(own_world.place, agent.org_id)
-    with pytest.raises(Refused, match=f"the audit of plan {plan['planId']} is broken"):
+    with pytest.raises(Refused, match=f"the audit of plan {full_id(plan['planId'])} is broken"):
         await erased(own_world, own_world.agent, name)
     assert rows_of(own_world.place, agent.org_id) == before
 
