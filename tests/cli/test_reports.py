@@ -52,7 +52,8 @@ def make_cycle() -> Body:
     ("command", "door"), [("report", report_from_snapshot), ("map", map_from_snapshot)]
 )
 def test_report_and_map_commands_print_one_json_line_without_terminal(
-    command: str, door: Any
+    command: str,
+    door: Any,  # noqa: ANN401 - any fixture of a door
 ) -> None:
     for flags in ([], ["--json"]):
         result = run(command, "-", *flags, typed=SNAPSHOT)

@@ -13,6 +13,7 @@ from waybook.store.driver.queries import is_id
 REPLY_KINDS: Final = {
     "planId": IdKind.PLAN,
     "stepId": IdKind.STEP,
+    "copiedFromStep": IdKind.STEP,
     "stepIds": IdKind.STEP,
     "addedStepIds": IdKind.STEP,
     "skippedStepIds": IdKind.STEP,

@@ -32,6 +32,8 @@ ARGUMENT_KINDS: Final = {
     "run_id": IdKind.RUN,
     "job_id": IdKind.JOB,
     "review_id": IdKind.REVIEW,
+    "copy_of_plan": IdKind.PLAN,
+    "copy_of_run": IdKind.RUN,
 }
 #: Kinds of parts of context packets that are named with an id, as `result:ID` in the argument
 #: `part`.

@@ -48,7 +48,9 @@ class CreateResearchPlan(MutatingArguments):
     )
     stall_minutes: Minutes | None = Field(default=None, description="default for all steps")
     budget: BudgetArgument = None
-    copy_of: Id | None = Field(default=None, description="instead of steps: plan to copy")
+    copy_of_plan: Id | None = Field(
+        default=None, alias="copyOf", description="instead of steps: plan to copy"
+    )
     up_to_step: StepOrder | None = Field(default=None, description="last result to keep")
     at_audit_seq: AuditSeq | None = Field(default=None, description="or: copy as of entry")
 
@@ -56,7 +58,7 @@ class CreateResearchPlan(MutatingArguments):
 async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) -> ToolReply:
     """Create the plan, its steps and its conditions; link it to the session's latest skill."""
     _check_arguments(args)
-    source = await _copied_plan(ctx, args) if args.copy_of is not None else None
+    source = await _copied_plan(ctx, args) if args.copy_of_plan is not None else None
     opened = OpenTransaction(ctx, skill_executions.latest_statement(ctx.actor().holder))
 
     async def decide() -> Proposal[Written]:
@@ -87,7 +89,7 @@ def _check_arguments(args: CreateResearchPlan) -> None:
     Raises:
         InvalidInput: arguments are missing, or do not go together.
     """
-    if args.copy_of is None:
+    if args.copy_of_plan is None:
         given = {
             "name": args.name,
             "researchQuestion": args.research_question,
@@ -116,7 +118,7 @@ async def _copied_plan(ctx: RequestContext, args: CreateResearchPlan) -> CopiedP
         NotFound: there is no such plan here.
         InvalidInput: it has no such audit entry.
     """
-    plan_id, seq = id_or_nil(args.copy_of or "").lower(), args.at_audit_seq
+    plan_id, seq = id_or_nil(args.copy_of_plan or "").lower(), args.at_audit_seq
     entries = await read_all_entries(ctx, plan_id, until=seq or LAST_SEQ)
     rows = replay(changes_in(entries))
     if "plan" not in rows:

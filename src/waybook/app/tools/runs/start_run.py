@@ -43,14 +43,16 @@ class StartRun(MutatingArguments):
     models: LenientJson[list[Id]] | None = Field(
         default=None, description="model names; each job is for one of them"
     )
-    copy_of: Id | None = Field(default=None, description="instead of dagSlug: run to copy")
+    copy_of_run: Id | None = Field(
+        default=None, alias="copyOf", description="instead of dagSlug: run to copy"
+    )
     from_stage: Id | None = Field(default=None, description="stage of the copy to start again")
 
 
 async def start_run(ctx: RequestContext, args: StartRun) -> ToolReply:
     """Create a run, bound to the workflow's latest version, and start its first stage."""
-    if args.copy_of is not None:
-        return await _start_copy(ctx, args, args.copy_of)
+    if args.copy_of_run is not None:
+        return await _start_copy(ctx, args, args.copy_of_run)
     slug, name, models = _required(args)
     check_result_size(input=args.input)
     opened = OpenTransaction(ctx, load.definition_statement(slug))
