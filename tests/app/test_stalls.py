@@ -272,7 +272,9 @@ async def test_get_run_progress_of_plan_lists_stalled_steps_with_minutes(
     clock.advance(minutes=31.5)
     progress = await agent.call("get_run_progress", planId=plan["planId"])
     assert progress["stalled"] is True
-    assert progress["stalledSteps"] == [{"stepId": taken["stepId"], "stepOrder": 1, "minutes": 31}]
+    assert progress["stalledSteps"] == [
+        {"stepId": taken["stepId"], "stepOrder": 1, "minutes": 31, "heldBy": "ann"}
+    ]
     assert progress["progress"] == {"percent": 0, "done": 0, "total": 3}
     assert progress["stages"][0]["progress"]["total"] == 3
     await agent.submit(taken)
