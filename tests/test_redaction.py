@@ -58,7 +58,7 @@ SECRETS = {
 
 
 @pytest.mark.parametrize("where", SECRETS)
-def test_redaction_masks_a_secret_after_its_name(where: str) -> None:
+def test_redaction_masks_a_secret_after_the_name(where: str) -> None:
     secret = "c4n4ry-" + "Zq9" * 12
     assert secret not in redact(SECRETS[where].format(secret))
 

@@ -111,7 +111,7 @@ async def check_documents(agent: AgentClient, run: Body, before: Any) -> None:  
 
 @decision("B1", "B3", "B10", "B13")
 @pytest.mark.parametrize("n", [1, 2, 3])
-async def test_dialectic_run_creates_as_many_jobs_as_its_map_shows(world: OrgEnv, n: int) -> None:
+async def test_dialectic_run_creates_as_many_jobs_as_the_map_shows(world: OrgEnv, n: int) -> None:
     await make_dialectic(world, n)
 
 

@@ -47,7 +47,7 @@ def make_token(*scopes: Scope, label: str = "laptop", lasts: timedelta | None = 
 
 
 @given(SCOPES, SCOPES)
-def test_add_token_with_more_scopes_than_its_user_raises_forbidden(
+def test_add_token_with_more_scopes_than_the_user_raises_forbidden(
     may: tuple[Scope, ...], requested: tuple[Scope, ...]
 ) -> None:
     user, new = make_user(*may), make_token(*requested)

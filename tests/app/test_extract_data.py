@@ -167,7 +167,7 @@ async def test_extract_data_returns_oversized_candidate_only_with_detail(
 # Tests of extraction from stored texts.
 
 
-async def test_extract_data_labels_stored_text_with_its_author(agent: AgentClient) -> None:
+async def test_extract_data_labels_stored_text_with_the_author(agent: AgentClient) -> None:
     artifact_id = await submit_late_result(agent, TEXT)
     reply = await agent.call("extract_data", artifactId=artifact_id, schema=RIVER)
     about = {

@@ -53,7 +53,7 @@ async def test_token_caller_has_only_scopes_shared_by_token_and_user(world: OrgE
     assert caller.principal == f"token:{issued.token.id}"
 
 
-async def test_token_is_accepted_only_before_its_expiry(world: OrgEnv) -> None:
+async def test_token_is_accepted_only_before_the_expiry(world: OrgEnv) -> None:
     services, issued = world.dispatcher.services, await make_token(world.agent, days=90)
     for_ever = await another_token(world.agent, days=None)
     world.clock.advance(days=90, seconds=-1)

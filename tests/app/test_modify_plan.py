@@ -22,7 +22,7 @@ def ids(reply: Body) -> list[str]:
     return [step["stepId"] for step in reply["steps"]]
 
 
-async def test_modify_plan_that_rewrites_and_removes_step_removes_it(
+async def test_modify_plan_that_rewrites_and_removes_a_step_removes_the_step(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(2)
@@ -172,7 +172,7 @@ async def test_a22_step_targeted_by_pending_condition_cannot_be_removed(
     assert len((await modify(agent, plan, removing))["steps"]) == 2
 
 
-async def test_removing_a_step_deletes_its_conditions(world: OrgEnv, agent: AgentClient) -> None:
+async def test_removing_a_step_deletes_the_conditions(world: OrgEnv, agent: AgentClient) -> None:
     condition = {
         "afterStepOrder": 2,
         "conditionExpression": "true",

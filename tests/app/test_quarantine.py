@@ -114,7 +114,7 @@ async def test_doctor_reports_failure_when_test_search_breaks_connection(own_wor
     assert broken["render"].state is CheckState.OK
 
 
-async def test_doctor_reports_failure_of_its_test_write(
+async def test_doctor_reports_failure_of_the_test_write(
     own_world: OrgEnv,
 ) -> None:
     caller = Caller(org_id=own_world.agent.org_id, user="ann", channel=Channel.CLI)

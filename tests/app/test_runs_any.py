@@ -106,7 +106,7 @@ async def make_run_of(place: ServerDatabase, dag: Dag, names: list[str], seed: i
 
 @settings(max_examples=20)
 @given(dags(max_stages=3, max_steps=4), models(most=3), st.integers(0, 2**32))
-def test_any_run_creates_the_jobs_shown_in_its_map(
+def test_any_run_creates_the_jobs_shown_in_the_map(
     shared_place: ServerDatabase, dag: Dag, names: list[str], seed: int
 ) -> None:
     asyncio.run(make_run_of(shared_place, dag, names, seed))

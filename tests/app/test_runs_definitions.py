@@ -40,7 +40,7 @@ async def test_add_dag_with_changed_definition_creates_new_version(
     assert [dag["version"] for dag in listed if dag["dagSlug"] == "views"] == [3]
 
 
-async def test_run_keeps_its_definition_version_after_new_version_is_added(
+async def test_run_keeps_the_definition_version_after_new_version_is_added(
     agent: AgentClient,
 ) -> None:
     await agent.call("add_dag", definition=views(prompt="The first version."))
@@ -61,7 +61,7 @@ async def test_run_keeps_its_definition_version_after_new_version_is_added(
     assert (await agent.work_off(first))["status"] == "nothing_ready"
 
 
-async def test_run_keeps_its_definition_version_after_cache_reset(
+async def test_run_keeps_the_definition_version_after_cache_reset(
     agent: AgentClient,
 ) -> None:
     """The cache is reset, because a restarted process has an empty definition cache."""
@@ -92,7 +92,7 @@ async def test_workflow_definition_of_org_overrides_builtin_definition(
     assert (theirs["version"], theirs["stages"][0]["stageSlug"]) == (1, "scope")
 
 
-async def test_org_can_override_builtin_workflow_before_its_first_run(agent: AgentClient) -> None:
+async def test_org_can_override_builtin_workflow_before_the_first_run(agent: AgentClient) -> None:
     mine = {**views(), "slug": "dialectic"}
     assert (await agent.call("add_dag", definition=mine))["version"] == 1
     assert (await agent.run("dialectic"))["stages"][0]["stageSlug"] == "views"
@@ -242,7 +242,7 @@ async def test_workflow_slugs_and_step_keys_may_contain_any_characters(agent: Ag
     )
 
 
-async def test_run_completes_without_jobs_for_its_skipped_step(agent: AgentClient) -> None:
+async def test_run_completes_without_jobs_for_the_skipped_step(agent: AgentClient) -> None:
     first = make_recipe_step("first")
     skipped = make_recipe_step("skipped", skip=True)
     last = make_recipe_step("last", "all_to_one")

@@ -134,7 +134,7 @@ async def test_heartbeat_of_former_holder_is_refused_and_renews_no_lease(
     assert (await agent.job(run))["attempt"] == 3
 
 
-async def test_job_whose_leases_expire_too_often_fails_the_stage(
+async def test_job_with_too_many_expired_leases_fails_the_stage(
     agent: AgentClient, clock: FakeClock, run: Body
 ) -> None:
     for attempt in range(1, MAX_ATTEMPTS + 1):

@@ -21,7 +21,7 @@ TEXTS = st.lists(st.sampled_from(["a", "\\", '"', "u", "d83d", "\n", "\x01", "é
 
 
 @given(text=TEXTS, cut=st.integers(1, 60), ascii_only=st.booleans())
-def test_decoding_a_truncated_json_string_returns_a_prefix_of_its_text(
+def test_decoding_a_truncated_json_string_returns_a_prefix_of_the_text(
     text: str, cut: int, *, ascii_only: bool
 ) -> None:
     written = json.dumps(text, ensure_ascii=ascii_only)

@@ -138,7 +138,7 @@ async def test_result_of_256_kib_is_accepted_and_larger_result_is_refused(
     await agent.call("submit_step_result", **{**args, name: "x" * (256 * 1024 - 10)})
 
 
-async def test_skip_to_condition_skips_steps_up_to_its_target(agent: AgentClient) -> None:
+async def test_skip_to_condition_skips_steps_up_to_the_target(agent: AgentClient) -> None:
     condition = make_condition("confidence < 0.5", "skip_to", targetStepOrder=4)
     plan = await agent.plan(4, branchingConditions=[condition])
     reply = await agent.submit(await agent.take(plan), confidence=0.2)

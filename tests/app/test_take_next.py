@@ -83,7 +83,7 @@ async def test_checkpoint_needs_an_approved_review_if_a_person_must_decide(world
     assert reply["stepStatus"] == "completed"
 
 
-async def test_silent_step_comes_with_what_the_earlier_attempt_stored(
+async def test_silent_step_comes_with_artifacts_of_the_earlier_attempt(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan(1)

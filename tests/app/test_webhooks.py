@@ -206,7 +206,7 @@ async def test_slack_message_escapes_mentions_in_plan_name(world: OrgEnv) -> Non
     }
 
 
-async def test_text_notification_starts_with_its_subject_line(world: OrgEnv) -> None:
+async def test_text_notification_starts_with_the_subject_line(world: OrgEnv) -> None:
     async with received_events(world, form="text") as (other, teller):
         review = await make_review(teller.agent)
         await teller.deliver()

@@ -128,7 +128,7 @@ def test_exported_plan_has_equal_rows_and_valid_audit_after_import(
     assert f"has a plan with the id {full_id(plan_id)} already" in again.stderr
 
 
-def test_imported_plan_can_be_continued_with_its_open_steps(
+def test_imported_plan_can_be_continued_with_the_open_steps(
     terminal: Terminal, elsewhere: Terminal, tmp_path: Path
 ) -> None:
     plan_id = terminal.plan("Continued elsewhere", steps=1)

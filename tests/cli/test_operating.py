@@ -47,7 +47,7 @@ def test_doctor_fails_for_unreachable_database_without_leaking_password(terminal
     assert "s3cret" not in failed.output
 
 
-def test_doctor_shows_model_but_not_its_key(
+def test_doctor_shows_model_but_not_the_key(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     none = checks(json.loads(terminal.run("doctor", "--json", "--port", "0").stdout))

@@ -184,7 +184,7 @@ async def test_late_result_raises_stale_attempt_and_is_stored_as_artifact(
     assert late.value.details["artifactId"]
 
 
-async def test_canceled_step_block_gives_the_step_back_and_ends_its_tasks(
+async def test_canceled_step_block_gives_the_step_back_and_ends_the_tasks(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)

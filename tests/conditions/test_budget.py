@@ -58,7 +58,7 @@ def test_comparison_of_too_large_values_stops_with_a_budget_error(kind: str) -> 
 
 
 @given(st.lists(st.integers(0, BUDGET), min_size=1, max_size=50))
-def test_conditions_of_a_step_never_spend_more_than_their_shared_budget(costs: list[int]) -> None:
+def test_conditions_of_a_step_never_spend_more_than_the_shared_budget(costs: list[int]) -> None:
     shared, spent = SharedBudget(len(costs)), 0
     for cost in costs:
         budget = shared.next_budget()

@@ -131,7 +131,7 @@ def test_condition_cost_counts_nodes_and_macro_iterations() -> None:
 # Tests of compiled conditions as immutable values.
 
 
-def test_compiled_condition_is_immutable_and_contains_its_source() -> None:
+def test_compiled_condition_is_immutable_and_contains_the_source() -> None:
     condition = compile_condition(EXAMPLE)
     assert condition == compile_condition(EXAMPLE)
     assert condition.source == EXAMPLE

@@ -100,7 +100,7 @@ def test_escaping_leaves_text_without_hidden_characters_unchanged(text: str) -> 
         assert escape_hidden(text) == text
 
 
-def test_every_kind_of_hidden_character_is_counted_under_its_own_name() -> None:
+def test_every_kind_of_hidden_character_is_counted_under_the_own_name() -> None:
     for name, marks in KINDS:
         assert count_hidden(f"a{marks[-1]}") == {name: 1}
 

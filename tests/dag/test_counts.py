@@ -95,7 +95,7 @@ def test_job_and_output_counts_of_any_recipe_equal_reference_counts(
 
 
 @given(runs())
-def test_predicted_counts_of_any_dag_equal_counts_of_its_stage_runs(
+def test_predicted_counts_of_any_dag_equal_counts_of_the_stage_runs(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     dag, models_of = drawn
@@ -108,7 +108,7 @@ def test_predicted_counts_of_any_dag_equal_counts_of_its_stage_runs(
 
 
 @decision("B12")
-def test_per_document_step_has_a_job_for_each_document_of_its_first_input() -> None:
+def test_per_document_step_has_a_job_for_each_document_of_the_first_input() -> None:
     follower = make_step("c", S.PER_SOURCE_DOCUMENT, inputs=["b", "a"])
     steps = [make_step("a", S.ALL_TO_ONE), make_step("b", S.PER_MODEL), follower]
     run = make_stage_run(make_stage("s", *steps, edges=[("a", "c"), ("b", "c")]))

@@ -200,7 +200,7 @@ def test_definition_with_a_missing_required_step_property_is_refused(missing: st
         ("outputs", ["x"], ".outputs[0]"),
     ],
 )
-def test_definition_with_an_invalid_property_is_refused_with_its_path(
+def test_definition_with_an_invalid_property_is_refused_with_the_path(
     name: str, value: object, at: str
 ) -> None:
     step = {**STEP, "stepKey": "b", name: value}
@@ -343,7 +343,7 @@ def test_deeply_nested_definition_does_not_overflow_the_stack() -> None:
     ("render", "read"),
     [(True, DEFAULT_DOCUMENT), ("", DEFAULT_DOCUMENT), (False, None), (None, None), ("x", "x")],
 )
-def test_render_property_of_an_output_selects_its_template(
+def test_render_property_of_an_output_selects_the_template(
     render: object, read: str | None
 ) -> None:
     outputs = [{"documentKey": "notes", "render": render}]

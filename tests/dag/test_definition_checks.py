@@ -89,7 +89,7 @@ TWO = (make_stage("one"), make_stage("two"))
         ),
     ],
 )
-def test_definition_check_reports_invalid_stages_with_their_path(
+def test_definition_check_reports_the_path_of_invalid_stages(
     dag: Dag, expected: Faults
 ) -> None:
     assert faults_in(dag) == expected
@@ -108,7 +108,7 @@ def test_definition_check_reports_invalid_stages_with_their_path(
         ([*map(make_step, "abc")], make_chain(*"abca"), [("cycle", "stages[0].recipe.edges")]),
     ],
 )
-def test_definition_check_reports_invalid_edges_with_their_path(
+def test_definition_check_reports_the_path_of_invalid_edges(
     steps: list[RecipeStep], edges: Edges, expected: Faults
 ) -> None:
     assert faults_among(*steps, edges=edges) == expected

@@ -30,7 +30,7 @@ def test_document_of_a_completed_render_job_is_available() -> None:
     }
 
 
-def test_fields_of_a_document_take_precedence_over_fields_of_its_job() -> None:
+def test_fields_of_a_document_take_precedence_over_fields_of_the_job() -> None:
     resource = RESOURCE._replace(document_key="feature_spec", model_id="beta")
     (document,) = available_documents([RENDER], [resource])["thesis"].documents
     assert document == AvailableDocument("feature_spec", "beta", "r1")

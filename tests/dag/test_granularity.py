@@ -45,7 +45,7 @@ def test_number_of_jobs_depends_on_the_granularity_strategy(strategy: Strategy, 
     assert unit_count(strategy, ["a", "b", "c"], PRIOR) == count
 
 
-def test_granularity_table_columns_agree_with_its_axes() -> None:
+def test_granularity_table_columns_agree_with_the_axes() -> None:
     for row in GRANULARITY.values():
         assert (row.descent is Descent.INHERITED) == (Axis.LINEAGE in row.axes)
         assert (row.worker is Worker.EACH) == (Axis.MODEL in row.axes)

@@ -69,7 +69,7 @@ def test_input_without_a_producing_step_is_external() -> None:
     ]
 
 
-def test_required_input_whose_document_is_absent_is_missing() -> None:
+def test_required_input_without_document_is_missing() -> None:
     here = make_resolved_dag(
         make_step("x", skip=True), make_step("y", inputs=["x"]), edges=[("x", "y")]
     )
@@ -78,7 +78,7 @@ def test_required_input_whose_document_is_absent_is_missing() -> None:
     assert resolved_input.input.document_key == "x"
 
 
-def test_optional_input_whose_document_is_absent_is_omitted() -> None:
+def test_optional_input_without_document_is_omitted() -> None:
     here = make_resolved_dag(
         make_step("x", skip=True), make_step("y", inputs=[make_input("x", required=False)])
     )
@@ -122,7 +122,7 @@ def test_per_model_job_without_own_documents_receives_all_documents() -> None:
 
 
 @decision("B12")
-def test_per_document_job_receives_only_its_source_document() -> None:
+def test_per_document_job_receives_only_the_source_document() -> None:
     steps = [make_plan_step("p"), make_step("c", S.PER_SOURCE_DOCUMENT, inputs=["p"])]
     here = make_resolved_dag(*steps, edges=[("p", "c")])
     for unit in here.units("s", "c"):
@@ -133,7 +133,7 @@ def test_per_document_job_receives_only_its_source_document() -> None:
 
 
 @decision("B12")
-def test_first_input_of_a_per_document_job_comes_from_its_predecessor() -> None:
+def test_first_input_of_a_per_document_job_comes_from_the_predecessor() -> None:
     maker = make_step("m", S.PER_SOURCE_GROUP, outputs=["text"])
     other = make_step("o", S.PER_SOURCE_GROUP, outputs=["text"])
     follower = make_step("f", S.PER_SOURCE_DOCUMENT, inputs=["text", "text"])
@@ -166,7 +166,7 @@ def test_step_without_declared_inputs_receives_outputs_of_predecessors() -> None
     assert here.inputs_of("s", here.units("s", "x")[0]) == ()
 
 
-def test_per_document_job_without_declared_inputs_receives_its_source_only() -> None:
+def test_per_document_job_without_declared_inputs_receives_the_source_only() -> None:
     source = make_step("x", S.PER_SOURCE_DOCUMENT_BY_LINEAGE, outputs=["one", "two"])
     here = make_resolved_dag(
         source, make_step("y", S.PER_SOURCE_DOCUMENT), edges=make_chain("x", "y")
@@ -202,7 +202,7 @@ def all_inputs(
 
 
 @given(runs())
-def test_resolved_documents_have_the_stage_and_key_of_their_input(
+def test_resolved_documents_have_the_stage_and_key_of_the_input(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     here = ResolvedDag(*drawn)
@@ -229,7 +229,7 @@ def test_job_with_a_source_document_receives_exactly_that_document(
 
 
 @given(runs())
-def test_input_whose_document_exists_is_never_reported_as_missing(
+def test_input_with_existing_document_is_never_reported_as_missing(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     here = ResolvedDag(*drawn)

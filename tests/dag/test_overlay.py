@@ -52,7 +52,7 @@ def test_step_with_all_jobs_done_is_completed_before_successors_start() -> None:
 
 @decision("B1")
 @pytest.mark.parametrize("later", [CLOSED, DONE, RUNNING, FAILED])
-def test_closed_step_stays_completed_when_its_jobs_disagree(later: Evidence) -> None:
+def test_closed_step_stays_completed_when_the_jobs_disagree(later: Evidence) -> None:
     assert standings(first=replace(later, closed=True))[0] is S.COMPLETED
 
 

@@ -67,7 +67,7 @@ def test_recipe_with_a_duplicate_edge_is_refused() -> None:
     assert fault_of(recipe) == ("duplicate_edge", "recipe.edges[1]")
 
 
-def test_edge_from_a_step_to_itself_is_refused_as_a_cycle() -> None:
+def test_edge_from_a_step_to_the_same_step_is_refused_as_a_cycle() -> None:
     assert fault_of(make_recipe(make_step("a"), edges=[("a", "a")])) == ("cycle", "recipe.edges")
 
 
@@ -99,7 +99,7 @@ def test_recipe_check_reports_all_errors_together() -> None:
 
 
 @given(recipe=recipes())
-def test_step_order_of_any_recipe_places_steps_after_their_dependencies(recipe: Recipe) -> None:
+def test_step_order_of_any_recipe_places_steps_after_dependencies(recipe: Recipe) -> None:
     graph = graph_of(recipe)
     place = {key: number for number, key in enumerate(graph.order)}
     assert sorted(place) == sorted(step.key for step in recipe.steps)
@@ -107,7 +107,7 @@ def test_step_order_of_any_recipe_places_steps_after_their_dependencies(recipe: 
 
 
 @given(recipe=recipes())
-def test_neighbors_roots_and_leaves_of_any_graph_agree_with_its_edges(recipe: Recipe) -> None:
+def test_neighbors_roots_and_leaves_of_any_graph_agree_with_the_edges(recipe: Recipe) -> None:
     graph = graph_of(recipe)
     assert {(s, key) for key, before in graph.predecessors.items() for s in before} == {
         *recipe.edges

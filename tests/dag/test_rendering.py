@@ -131,7 +131,7 @@ def test_document_with_an_invalid_template_is_shown_as_raw_text(template: str) -
     assert document.html.endswith("<pre><code>a &lt;b&gt; *c*</code></pre>\n")
 
 
-def test_document_whose_template_is_too_expensive_is_shown_as_raw_text() -> None:
+def test_document_with_too_expensive_template_is_shown_as_raw_text() -> None:
     text = json.dumps(list(range(10_000)))
     template = "{% for a in content %}{% for b in content %}x{% endfor %}{% endfor %}"
     document = page(text, template)
@@ -165,7 +165,7 @@ class Impossible(dict[str, Json]):
         raise LookupError
 
 
-def test_document_whose_content_raises_an_error_is_shown_as_plain_text() -> None:
+def test_document_with_content_that_raises_an_error_is_plain_text() -> None:
     document = render(
         None,
         {**SAMPLE_CONTEXTS[TemplateKind.DOCUMENT], "content": Impossible(a=1), "text": "as it is"},

@@ -104,7 +104,7 @@ def test_report_from_snapshot_accepts_numeric_ids() -> None:
     ]
 
 
-def test_render_job_in_a_snapshot_takes_missing_fields_from_its_parent() -> None:
+def test_render_job_in_a_snapshot_takes_missing_fields_from_the_parent() -> None:
     write = make_job("thesis", "write", "completed", id="j1", modelId="beta", documentKey="text")
     render = {"id": "j2", "jobType": "RENDER", "status": "completed", "parent": "j1"}
     resource = {"id": "r1", "resourceType": "rendered_document", "jobId": "j2"}
@@ -144,7 +144,7 @@ RENDER = make_job("thesis", None, "completed", id="j1", jobType="RENDER")
     ],
     ids=["status", "no status", "step", "id", "no type", "type", "RENDER without its document"],
 )
-def test_invalid_job_in_a_snapshot_causes_a_warning_in_its_stage(job: Body, warning: str) -> None:
+def test_invalid_job_in_a_snapshot_causes_a_warning_in_the_stage(job: Body, warning: str) -> None:
     report = checked_report(make_snapshot(DAG, job, runs=RUNS))
     assert report["stages"][0]["warnings"] == [warning]
     assert report["warnings"] == report["stages"][1]["warnings"] == []
@@ -205,7 +205,7 @@ def test_snapshot_mistake_outside_any_stage_causes_a_general_warning(
         ),
     ],
 )
-def test_invalid_stage_run_in_a_snapshot_causes_a_warning_in_its_stage(
+def test_invalid_stage_run_in_a_snapshot_causes_a_warning_in_the_stage(
     runs: list[Body], warning: str
 ) -> None:
     stage = thesis(stageRuns=runs)
@@ -340,7 +340,7 @@ def test_map_from_snapshot_without_models_has_null_counts_and_warning() -> None:
     assert dag_map["warnings"] == ["expected units unknown: models are not set"]
 
 
-def test_map_lists_invalid_stage_runs_in_its_warnings() -> None:
+def test_map_lists_invalid_stage_runs_in_the_warnings() -> None:
     dag_map = map_from_snapshot(make_snapshot(DAG, runs={"antithesis": MODELS, "sonata": MODELS}))
     assert dag_map["warnings"] == [
         "a stage run of a stage that is not there: 'sonata'",

@@ -29,7 +29,7 @@ def test_output_keys_of_a_step_are_unique() -> None:
     assert output_keys(make_step("a", outputs=["one", "two", "one"])) == ("one", "two")
 
 
-def test_output_key_of_a_step_without_outputs_is_its_output_type() -> None:
+def test_output_key_of_a_step_without_outputs_is_the_output_type() -> None:
     assert output_keys(make_step("a", output_type="essay")) == ("essay",)
 
 
@@ -39,7 +39,7 @@ def test_producers_of_a_document_are_all_steps_that_output_the_document() -> Non
 
 
 @decision("B12")
-def test_source_of_a_per_document_step_is_the_producer_of_its_first_input() -> None:
+def test_source_of_a_per_document_step_is_the_producer_of_the_first_input() -> None:
     a, b = make_step("a", outputs=["x"]), make_step("b", outputs=["y"])
     assert source_of(per_document("x", "y"), a, b) == "a"
     assert source_of(per_document("y", "x"), a, b) == "b"
@@ -47,7 +47,7 @@ def test_source_of_a_per_document_step_is_the_producer_of_its_first_input() -> N
 
 
 @decision("B12")
-def test_source_of_a_step_without_declared_inputs_is_its_only_predecessor() -> None:
+def test_source_of_a_step_without_declared_inputs_is_the_only_predecessor() -> None:
     step = make_step("z", PER_DOCUMENT)
     assert source_of(step, make_step("a")) == "a"
     assert source_of(step, make_step("a"), make_step("b")) is None

@@ -21,7 +21,7 @@ MODELS = ["alpha", "beta"]
 
 
 @given(dags())
-def test_stage_order_of_any_dag_is_consistent_with_its_transitions(dag: Dag) -> None:
+def test_stage_order_of_any_dag_is_consistent_with_the_transitions(dag: Dag) -> None:
     order = stage_order(dag)
     assert sorted(order) == sorted(stage.slug for stage in dag.stages)
     assert all(order.index(way.source) < order.index(way.target) for way in dag.transitions)
@@ -40,7 +40,7 @@ def test_stage_without_models_uses_the_last_models_of_earlier_stages() -> None:
 
 @settings(max_examples=50)
 @given(dags())
-def test_job_counts_of_a_valid_structure_equal_the_counts_of_its_dag(dag: Dag) -> None:
+def test_job_counts_of_a_valid_structure_equal_the_counts_of_the_dag(dag: Dag) -> None:
     graphs = graphs_of(dag)
     first = stage_order(dag)[0]
     counts = structure_counts(valid_structure(dag, graphs), {first: MODELS})

@@ -118,12 +118,12 @@ def test_loop_variable_of_a_template_has_only_position_fields() -> None:
         ("{% nonsense %}", "line 1: Encountered unknown tag"),
     ],
 )
-def test_template_check_reports_forbidden_syntax_with_its_line(template: str, told: str) -> None:
+def test_template_check_reports_forbidden_syntax_with_the_line(template: str, told: str) -> None:
     for kind in TemplateKind:
         assert (template_error(template, kind) or "").startswith(told)
 
 
-def test_each_kind_of_template_accepts_only_its_own_names() -> None:
+def test_each_kind_of_template_accepts_only_the_own_names() -> None:
     assert template_error("{{ feedback }}{{ models }}{{ reviewer }}", TemplateKind.PROMPT) is None
     assert (
         template_error("{{ content }}{{ text }}{{ document.title }}", TemplateKind.DOCUMENT) is None

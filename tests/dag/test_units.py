@@ -66,7 +66,7 @@ def test_jobs_of_a_step_produce_distinct_documents(run: StageRun) -> None:
 
 
 @given(any_stage_run())
-def test_job_adds_its_document_to_the_line_of_its_source_document(run: StageRun) -> None:
+def test_job_adds_the_document_to_the_line_of_the_source_document(run: StageRun) -> None:
     for key in run.graph.order:
         for unit in run.units(key):
             if unit.lineage is not None:
@@ -86,7 +86,7 @@ def test_all_to_one_job_goes_to_first_model_and_starts_line_of_documents() -> No
     assert unit == Unit(step_key="a", number=1, model="a", makes=(ProducedDocument("a", "s/a"),))
 
 
-def test_each_job_of_a_per_model_step_starts_its_own_line_of_documents() -> None:
+def test_each_job_of_a_per_model_step_starts_the_own_line_of_documents() -> None:
     units = make_stage_run(make_stage("s", make_step("x")), ["b", "a"]).units("x")
     assert [unit.model for unit in units] == ["b", "a"]
     assert outputs_of(units) == [ProducedDocument("b", "s/x/b"), ProducedDocument("a", "s/x/a")]
@@ -118,7 +118,7 @@ def test_pairwise_step_has_a_job_per_line_of_documents_reviewer_and_model() -> N
     ]
 
 
-def test_job_after_a_pairwise_step_has_the_reviewer_of_its_source() -> None:
+def test_job_after_a_pairwise_step_has_the_reviewer_of_the_source() -> None:
     steps = [make_step("x", S.PAIRWISE_BY_ORIGIN), make_step("y", S.PER_SOURCE_DOCUMENT)]
     run = make_stage_run(make_stage("s", *steps, edges=[("x", "y")]))
     pairs = outputs_of(run.units("x"))
@@ -127,7 +127,7 @@ def test_job_after_a_pairwise_step_has_the_reviewer_of_its_source() -> None:
 
 
 @pytest.mark.parametrize("strategy", [S.PER_SOURCE_DOCUMENT, S.PER_SOURCE_GROUP])
-def test_job_goes_to_the_author_of_its_earlier_document_if_still_present(
+def test_job_goes_to_the_author_of_the_earlier_document_if_still_present(
     strategy: Strategy,
 ) -> None:
     prior = origins_of(

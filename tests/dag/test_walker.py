@@ -174,7 +174,7 @@ def test_starting_a_stage_opens_the_steps_without_predecessors() -> None:
     assert start(graph(("a", "c"), ("b", "c")), two) == Walk((), ("a", "b"))
 
 
-def test_step_opens_when_its_last_predecessor_closes() -> None:
+def test_step_opens_when_the_last_predecessor_closes() -> None:
     joins = graph(("a", "c"), ("b", "c"))
     assert walk(joins, {"a": DONE, "b": RUNNING}, two) == Walk(("a",), ())
     assert walk(joins, {"a": CLOSED, "b": DONE}, two) == Walk(("b",), ("c",))
@@ -186,13 +186,13 @@ def test_branch_continues_while_another_branch_is_running() -> None:
     assert walk(branches, states, two) == Walk(("a",), ("b",))
 
 
-def test_step_without_jobs_closes_at_once_and_opens_its_successor() -> None:
+def test_step_without_jobs_closes_at_once_and_opens_the_successor() -> None:
     counts = Counter({"a": 0, "b": 0, "c": 2, "d": 2})
     chain = graph(*make_chain(*"abcd"))
     assert start(chain, counts.__getitem__) == Walk(("a", "b"), ("a", "b", "c"))
 
 
-def test_skipped_step_closes_without_counting_its_jobs() -> None:
+def test_skipped_step_closes_without_counting_the_jobs() -> None:
     steps = [make_step("a", skip=True), make_step("b")]
     skipping = graph_of(make_stage("s", *steps, edges=[("a", "b")]).recipe)
     assert start(skipping, {"b": 2}.__getitem__) == Walk(("a",), ("a", "b"))
@@ -212,7 +212,7 @@ def test_closed_step_stays_closed_when_number_of_done_jobs_decreases() -> None:
     assert walk(graph(("a", "b")), {"a": reopened, "b": RUNNING}, two) == Walk((), ())
 
 
-def test_step_with_unfinished_jobs_blocks_only_its_successors() -> None:
+def test_step_with_unfinished_jobs_blocks_only_the_successors() -> None:
     assert walk(graph(("a", "b"), keys="c"), {"a": RUNNING, "c": DONE}, two) == Walk(("c",), ())
 
 

@@ -37,7 +37,7 @@ def names(plan: ImportedPlan) -> list[str]:
     return [step.title or step.instructions for step in plan.steps]
 
 
-def test_importer_places_task_master_subtasks_before_their_task() -> None:
+def test_importer_places_task_master_subtasks_before_the_task() -> None:
     text = json.dumps(TASKS, indent=2)
     assert detect_format(text) is PlanFormat.TASK_MASTER
     plan = read_plan(text)

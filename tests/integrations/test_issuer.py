@@ -184,7 +184,7 @@ def test_token_with_an_unsupported_algorithm_raises_unauthenticated(algorithm: o
 
 
 @pytest.mark.parametrize("algorithm", KEYS)
-def test_public_key_without_algorithm_allows_algorithms_of_its_key_type(algorithm: str) -> None:
+def test_public_key_without_algorithm_allows_algorithms_of_the_key_type(algorithm: str) -> None:
     published = make_key(algorithm).published()
     del published["alg"]
     key = parse_key(published)
@@ -303,7 +303,7 @@ async def test_token_is_rejected_if_the_published_keys_are_invalid(
         await believed(issuer, there.token())
 
 
-async def test_issuer_whose_metadata_has_another_name_raises_unavailable(there: FakeIssuer) -> None:
+async def test_issuer_with_another_name_in_the_metadata_raises_unavailable(there: FakeIssuer) -> None:
     elsewhere = Issuer(settings(there.url.replace("127.0.0.1", "localhost")))
     with pytest.raises(Unavailable):
         await believed(elsewhere, there.token())

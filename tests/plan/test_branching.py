@@ -58,7 +58,7 @@ def test_condition_with_action_continue_changes_no_step_but_is_recorded() -> Non
     ]
 
 
-def test_skip_to_condition_skips_the_pending_steps_before_its_target() -> None:
+def test_skip_to_condition_skips_the_pending_steps_before_the_target() -> None:
     done = submitted(make_running_plan(skip_to(4)))
     assert statuses(done.plan) == ["completed", "skipped", "skipped", "pending"]
     assert done.reply.branches[0].skipped == ids(2, 3)

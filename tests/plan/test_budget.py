@@ -52,7 +52,7 @@ def test_budget_percentage_reaches_100_only_when_the_budget_is_used_up(used: int
     assert (warning(part) is not None) is (100 * used >= 80 * of)
 
 
-def test_budget_of_a_new_plan_is_stored_in_its_row() -> None:
+def test_budget_of_a_new_plan_is_stored_in_the_row() -> None:
     steps = (NewStep(type=StepType.SEARCH, instructions="Look."),)
     made = create(
         NewPlan(name="P", research_question="Q?", steps=steps, budget=BOTH), make_context()

@@ -38,7 +38,7 @@ def done(plan: Plan, order: int) -> Plan:
     return submit(plan, step.id, submission, make_context()).plan
 
 
-def test_step_can_be_claimed_only_after_all_its_dependencies_are_done() -> None:
+def test_step_can_be_claimed_only_after_all_the_dependencies_are_done() -> None:
     plan = make_plan_of(waiting_for(3), waiting_for(), waiting_for())
     plan, second = taken(plan)
     plan, third = taken(plan)

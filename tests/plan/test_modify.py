@@ -227,7 +227,7 @@ def test_instructions_can_be_updated_in_any_status_and_old_text_is_audited(
 
 
 @decision("A1")
-def test_failing_a_pending_step_first_sets_its_status_to_in_progress() -> None:
+def test_failing_a_pending_step_first_sets_the_status_to_in_progress() -> None:
     done = modified(make_plan(make_step(), make_step()), FailStep(step_id(1), "No use."))
     assert moves_of(done, "s1") == [("pending", "in_progress"), ("in_progress", "failed")]
     assert events_of(done) == ["step_failed", "plan_modified"]

@@ -48,7 +48,7 @@ def test_result_schema_that_is_not_an_object_is_refused(schema: Json) -> None:
         check_schema(schema)
 
 
-def test_invalid_result_schema_is_refused_with_its_path() -> None:
+def test_invalid_result_schema_is_refused_with_the_path() -> None:
     with pytest.raises(InvalidInput) as refusal:
         check_schema({"properties": {"a": {"type": "nonsense"}}})
     assert refusal.value.details["at"] == "$.properties.a.type"
@@ -97,7 +97,7 @@ def test_result_schema_may_use_keywords_as_property_names_or_values(schema: Json
     check_schema(schema)
 
 
-def test_result_schema_whose_properties_are_not_an_object_is_refused() -> None:
+def test_result_schema_with_properties_that_are_no_object_is_refused() -> None:
     with pytest.raises(InvalidInput):
         check_schema({"properties": ["a"]})
 

@@ -56,7 +56,7 @@ def test_session_is_not_recorded_for_a_closed_plan_or_without_a_name() -> None:
 
 
 @decision("A39")
-def test_named_session_resumes_its_step_from_another_channel() -> None:
+def test_named_session_resumes_the_step_from_another_channel() -> None:
     plan = next_step(make_created_plan(), make_context(ANN)).plan
     elsewhere = ANN._replace(channel=PAT.channel)
     resumed = next_step(plan, make_context(elsewhere)).reply

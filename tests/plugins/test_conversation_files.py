@@ -107,7 +107,7 @@ def test_review_request_removes_the_step_from_the_conversation_state(tmp_path: P
         ({"plan": {"planId": "q"}}, True),
     ],
 )
-def test_state_of_an_ended_conversation_is_deleted_when_its_plan_continues(
+def test_state_of_an_ended_conversation_is_deleted_when_the_plan_continues(
     tmp_path: Path, fields: dict[str, object], *, is_kept: bool
 ) -> None:
     record(make_files(tmp_path, "ended"), READY)

@@ -51,7 +51,7 @@ def test_hook_before_compaction_prints_facts_for_summary(folder: HookFolder) -> 
 
 
 @pytest.mark.parametrize(("name", "decision"), [("Stop", "block"), ("AfterAgent", "deny")])
-def test_hook_blocks_a_stopping_agent_once_per_attempt_of_its_step(
+def test_hook_blocks_a_stopping_agent_once_per_attempt_of_the_step(
     folder: HookFolder, name: str, decision: str
 ) -> None:
     folder.write("one")
@@ -85,7 +85,7 @@ def test_hook_at_end_of_subagent_is_silent(folder: HookFolder) -> None:
     assert folder.event("SubagentStop") == ""
 
 
-def test_hook_lets_the_agent_stop_if_its_record_cannot_be_written(folder: HookFolder) -> None:
+def test_hook_lets_the_agent_stop_if_the_record_cannot_be_written(folder: HookFolder) -> None:
     folder.write("one")
     (folder.states / "one.holds").mkdir()
     assert folder.event("Stop") == ""

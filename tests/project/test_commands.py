@@ -61,7 +61,7 @@ def test_docs_contain_more_than_twenty_commands() -> None:
 def test_docs_condition_examples_are_valid() -> None:
     page = ROOT / "docs" / "how-to" / "branch-on-results.md"
     shown = code_blocks(page.read_text("utf-8"), "json")
-    assert len(shown) == 3
+    assert len(shown) == 4
     for block in shown:
         parse_arguments(ConditionArgument, json.loads(block))
 

@@ -64,6 +64,7 @@ async def test_tools_page_documents_exactly_the_fields_that_occur_in_replies(
     await make_plan_that_is_reviewed(agent)
     await make_long_read(agent)
     await make_step_with_a_past(agent)
+    await make_step_of_a_silent_holder(a_place_to_act, agent)
     await make_run_that_ends_well(agent)
     await make_run_that_fails(agent)
     await make_run_that_is_cancelled(agent)
@@ -214,6 +215,17 @@ async def make_step_with_a_past(agent: AgentClient) -> None:
     args = {"decision": "modify", "feedback": "Again."}
     await agent.call("submit_user_decision", planId=plan["planId"], **args)
     await agent.call("get_step_context", stepId=step_id)
+
+
+async def make_step_of_a_silent_holder(world: OrgEnv, agent: AgentClient) -> None:
+    """Take over a step from a holder that was silent, after it had stored an artifact."""
+    plan = await agent.plan(1)
+    taken = await agent.take(plan, sessionId="silent")
+    named = {"planId": plan["planId"], "stepId": taken["stepId"], "kind": "note"}
+    await agent.call("store_research", **named, title="Notes", content="Half done.")
+    world.clock.advance(minutes=31)
+    await agent.status(plan)
+    await agent.take(plan, sessionId="next")
 
 
 # Runs

@@ -77,7 +77,7 @@ def test_words_in_an_unknown_script_have_different_embeddings() -> None:
     assert embed(word) != embed(other)
 
 
-def test_embedding_of_a_long_text_uses_only_its_beginning() -> None:
+def test_embedding_of_a_long_text_uses_only_the_beginning() -> None:
     text = "river bank " * 100_000
     assert embed(text) == embed(text[:MAX_TEXT_LENGTH])
 

@@ -107,7 +107,7 @@ def packed(parts: list[Part], room: int) -> Body:
 Thousand = list[tuple[list[Part], int, Body]]
 
 
-def test_context_packet_never_exceeds_its_byte_budget(thousand: Thousand) -> None:
+def test_context_packet_never_exceeds_the_byte_budget(thousand: Thousand) -> None:
     for _, room, body in thousand:
         encoded = orjson.dumps(body)
         assert len(encoded) <= room
@@ -138,7 +138,7 @@ def test_context_packets_of_the_same_parts_are_byte_identical(thousand: Thousand
         assert orjson.dumps(packed([replace(part) for part in parts], room)) == orjson.dumps(body)
 
 
-def test_context_packet_preserves_the_order_of_its_parts(thousand: Thousand) -> None:
+def test_context_packet_preserves_the_order_of_the_parts(thousand: Thousand) -> None:
     for parts, _, body in thousand:
         names = [part.name for part in parts]
         assert [name for name in body if name in names] == [n for n in names if n in body]
@@ -292,6 +292,6 @@ def test_truncated_text_is_the_longest_prefix_within_the_limit(text: str, most: 
 
 
 @given(st.lists(st.integers(0, 1_000), max_size=30), st.integers(0, 10_000))
-def test_texts_cut_to_their_fair_share_fit_in_the_budget(lengths: list[int], budget: int) -> None:
+def test_texts_cut_to_the_fair_share_fit_in_the_budget(lengths: list[int], budget: int) -> None:
     share = fair_share(lengths, budget)
     assert sum(min(length, share) for length in lengths) <= budget

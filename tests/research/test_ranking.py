@@ -102,7 +102,7 @@ def test_applying_a_vector_index_change_twice_adds_no_duplicates(
     assert len(index) == MANY + 2
 
 
-def test_passage_that_is_deleted_and_stored_again_has_its_new_vector(
+def test_passage_that_is_deleted_and_stored_again_has_the_new_vector(
     index: VectorIndex,
 ) -> None:
     newer = unit_vectors(1, seed=3).tolist()

@@ -21,7 +21,7 @@ def single_job() -> RunEnv:
     return make_run(make_stage_run(make_step("a", Strategy.ALL_TO_ONE)))
 
 
-def test_failed_job_can_be_claimed_again_only_after_its_backoff_time() -> None:
+def test_failed_job_can_be_claimed_again_only_after_the_backoff_time() -> None:
     world = single_job()
     failed = world.fail(world.claim(), "the network is down")
     assert (failed.status, failed.error) == (J.RETRYING, "the network is down")

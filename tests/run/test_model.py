@@ -20,7 +20,7 @@ def test_dispatch_ranks_are_sorted_by_stage_order_then_step_order(dag: Dag) -> N
 
 
 @given(dags())
-def test_compiled_workflow_orders_every_stage_after_its_predecessors(dag: Dag) -> None:
+def test_compiled_workflow_orders_every_stage_after_the_predecessors(dag: Dag) -> None:
     order = CompiledDag(dag, graphs_of(dag)).order
     assert sorted(order) == sorted(stage.slug for stage in dag.stages)
     for way in dag.transitions:

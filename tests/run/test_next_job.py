@@ -138,7 +138,7 @@ def test_claim_after_a_failed_attempt_clears_the_error() -> None:
     assert world.claim().error is None
 
 
-def test_job_fails_when_the_lease_of_its_last_attempt_expires() -> None:
+def test_job_fails_when_the_lease_of_the_last_attempt_expires() -> None:
     world = single_job()
     for attempt in range(1, MAX_ATTEMPTS + 1):
         assert world.claim(BOB).attempt == attempt

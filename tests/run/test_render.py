@@ -29,7 +29,7 @@ def test_document_is_available_once_rendered() -> None:
     assert documents(world) == (2, 2)
 
 
-def test_rendering_stores_the_page_with_its_hash_and_completes_the_job() -> None:
+def test_rendering_stores_the_page_with_the_hash_and_completes_the_job() -> None:
     world = two_documents()
     waiting = world.records.to_render()
     world.render()

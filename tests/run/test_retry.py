@@ -49,7 +49,7 @@ def test_retry_resets_every_failed_job_of_a_stage_to_pending() -> None:
     assert world.run.completed_at is not None
 
 
-def test_retried_job_has_all_its_tries_again_and_higher_attempt_numbers() -> None:
+def test_retried_job_has_all_the_tries_again_and_higher_attempt_numbers() -> None:
     world = make_run(make_stage_run(make_step("a", S.ALL_TO_ONE)))
     for _ in range(MAX_ATTEMPTS):
         world.fail(world.claim())
@@ -153,7 +153,7 @@ def test_regenerating_a_document_of_an_open_step_decrements_the_done_count() -> 
     assert world.run.completed_at == NOON
 
 
-def test_step_stays_open_until_its_regenerated_document_is_submitted() -> None:
+def test_step_stays_open_until_the_regenerated_document_is_submitted() -> None:
     world = two_steps()
     world.submit(world.claim(), "old")
     fresh = world.regenerate(world.documents("a")[0].id)
@@ -165,7 +165,7 @@ def test_step_stays_open_until_its_regenerated_document_is_submitted() -> None:
     assert world.step("a").closed_at == NOON
 
 
-def test_every_regeneration_of_a_document_increments_its_version() -> None:
+def test_every_regeneration_of_a_document_increments_the_version() -> None:
     world = make_run(make_stage_run(make_step("a", S.ALL_TO_ONE)))
     world.work()
     first = world.documents("a")[0]

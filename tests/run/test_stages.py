@@ -21,7 +21,7 @@ def make_fork() -> Stage:
     return make_stage_run(make_plan_step("plan"), left, right, ends, edges=edges)
 
 
-def test_stage_start_opens_steps_without_predecessors_with_all_their_jobs() -> None:
+def test_stage_start_opens_all_jobs_of_steps_without_predecessors() -> None:
     world = make_run(
         make_stage_run(
             make_step("a"), make_step("b", S.ALL_TO_ONE), make_step("c"), edges=[("a", "c")]
@@ -74,7 +74,7 @@ def test_parallel_branches_advance_independently() -> None:
     assert world.reached() == ["a", "x", "b"]
 
 
-def test_skipped_step_opens_its_successors_when_its_predecessor_closes() -> None:
+def test_skipped_step_opens_the_successors_when_the_predecessor_closes() -> None:
     steps = [make_step("a"), make_step("b", skip=True), make_step("c", skip=True), make_step("d")]
     world = make_run(make_stage_run(*steps, edges=make_chain("a", "b", "c", "d")))
     assert world.reached() == ["a"]
@@ -107,7 +107,7 @@ def test_last_step_completes_stage_and_last_stage_completes_run() -> None:
     assert world.stage("two").completed_at == world.run.completed_at == NOON
 
 
-def test_run_completes_after_its_final_stage_in_any_order_of_definition() -> None:
+def test_run_completes_after_the_final_stage_in_any_order_of_definition() -> None:
     world = make_run(
         make_dag(make_stage("late"), make_stage("early"), transitions=[("early", "late")])
     )

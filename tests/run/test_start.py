@@ -249,7 +249,7 @@ def test_stage_after_an_incomplete_stage_cannot_be_started() -> None:
     assert next_call_of(refusal.value) == ("get_next_job", {"runId": RUN})
 
 
-def test_stage_cannot_be_started_without_feedback_on_its_predecessor() -> None:
+def test_stage_cannot_be_started_without_feedback_on_the_predecessor() -> None:
     world = make_run(two_stages())
     world.work()
     with pytest.raises(InvalidTransition, match="feedback on 'one' opens the way") as refusal:

@@ -183,7 +183,7 @@ def test_document_contains_all_parts_after_retry_of_a_failed_continuation() -> N
     assert [document.content for document in world.documents("a")] == ["One, two."]
 
 
-def test_last_part_of_a_text_may_name_its_document() -> None:
+def test_last_part_of_a_text_may_name_the_document() -> None:
     world = single_job("text")
     world.submit(world.claim(), "One, ", continues=True)
     world.submit(world.claim(), handed("two.", "text", "alpha"))

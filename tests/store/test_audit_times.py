@@ -73,7 +73,7 @@ def test_audit_times_of_a_chain_never_decrease(
 
 
 @pytest.mark.parametrize("gap_ms", [4, 900])
-async def test_step_completed_after_the_clock_moved_back_ends_at_its_start_time(
+async def test_step_completed_after_the_clock_moved_back_ends_at_the_start_time(
     world: OrgEnv, gap_ms: int
 ) -> None:
     plan = await world.agent.plan(1)

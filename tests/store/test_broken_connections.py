@@ -102,7 +102,7 @@ async def test_connection_pool_replaces_idle_connections_that_were_reset(
     assert await succeed(database, CALLS) == [True] * CALLS
 
 
-async def test_unanswered_message_fails_at_its_deadline_and_frees_the_connection(
+async def test_unanswered_message_fails_at_the_deadline_and_frees_the_connection(
     linked: tuple[FaultLink, Database],
 ) -> None:
     link, database = linked
@@ -146,7 +146,7 @@ async def test_large_message_over_a_stalled_network_fails_at_the_deadline(
     assert await call(database)
 
 
-async def test_transaction_raises_the_original_error_when_its_rollback_fails(
+async def test_transaction_raises_the_original_error_when_the_rollback_fails(
     linked: tuple[FaultLink, Database],
 ) -> None:
     link, database = linked

@@ -45,7 +45,7 @@ def listening(bus: Bus, org_id: UUID = OURS, since: str = "") -> Iterator[Change
         yield feed
 
 
-async def test_event_bus_subscriber_receives_only_events_of_its_own_org(bus: Bus) -> None:
+async def test_event_bus_subscriber_receives_only_events_of_the_own_org(bus: Bus) -> None:
     with listening(bus) as ours, listening(bus, THEIRS) as theirs:
         bus.publish(OURS, change_event())
         bus.receive(OURS, change_event(2, list_changed=True))

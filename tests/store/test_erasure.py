@@ -95,7 +95,7 @@ async def make_notice(world: OrgEnv) -> None:
 # Tests of erasing an org.
 
 
-async def test_erasing_an_org_removes_all_its_rows_and_no_row_of_other_orgs(
+async def test_erasing_an_org_removes_all_the_rows_and_no_row_of_other_orgs(
     own_world: OrgEnv, canary: str
 ) -> None:
     world, place = own_world, own_world.place
@@ -160,7 +160,7 @@ async def test_erased_org_calls_fail_and_create_no_rows(
     assert set(rows_of(own_world.place, agent.org_id)) == LEFT
 
 
-async def test_local_org_remains_usable_after_its_data_is_erased(own_world: OrgEnv) -> None:
+async def test_local_org_remains_usable_after_the_data_is_erased(own_world: OrgEnv) -> None:
     local = AgentClient(
         own_world.dispatcher, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP)
     )

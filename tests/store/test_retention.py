@@ -78,7 +78,7 @@ def test_log_partitions_have_the_same_row_level_security_as_the_table(
     assert set(partitions(admin)) - {"mcp_tool_call_log_default"} <= {row[0] for row in guarded}
 
 
-def test_log_partition_is_dropped_when_all_its_rows_are_expired(
+def test_log_partition_is_dropped_when_all_the_rows_are_expired(
     own_place: ServerDatabase, admin: psycopg.Connection
 ) -> None:
     now = today(admin)
@@ -191,7 +191,7 @@ def test_retention_run_as_the_serving_role_raises_misconfigured(own_place: Serve
 # Answers
 
 
-async def test_answer_of_a_repeated_call_is_replayed_until_its_retention_ends(
+async def test_answer_of_a_repeated_call_is_replayed_until_the_retention_ends(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     agent, other_org = own_world.agent, own_world.other_org
@@ -267,7 +267,7 @@ def make_old(admin: psycopg.Connection, *ids: str) -> None:
         admin.execute(f"{change} where id = any (%s)".encode(), (list(ids),))
 
 
-async def test_retention_erases_an_expired_closed_plan_with_its_dependent_rows(
+async def test_retention_erases_an_expired_closed_plan_with_the_dependent_rows(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     agent, place = own_world.agent, own_world.place

@@ -164,7 +164,7 @@ def hot(run_id: str, job_id: str, document_id: str) -> dict[str, Statement]:
 
 
 @pytest.mark.parametrize("name", HOT)
-def test_frequent_run_query_uses_its_intended_index(
+def test_frequent_run_query_uses_the_intended_index(
     full: ServerDatabase, named: tuple[str, str, str], name: str
 ) -> None:
     index, ordered = HOT[name]

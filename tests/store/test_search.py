@@ -84,7 +84,7 @@ def artifact_in(
 # Tests of the search features that the server supports.
 
 
-async def test_search_capabilities_describe_what_the_database_server_supports(
+async def test_search_capabilities_describe_features_of_the_database_server(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     able = library.abilities
@@ -271,7 +271,7 @@ async def test_documents_without_index_or_embedding_are_listed_for_indexing(
     assert [row[0] for row in rows] == [WIKI.id]
 
 
-async def test_document_with_an_empty_text_is_searchable_by_its_title(
+async def test_document_with_an_empty_text_is_searchable_by_the_title(
     library: SearchCorpus,
 ) -> None:
     await library.store("empty", "")

@@ -12,7 +12,7 @@ SHORT: Json = {"user": "ann", "arguments": {"plan_id": "s", "name": "Rivers"}}
 KEY = Key("submit", "k1", hash_arguments(SHORT), (QUESTION, ARGUMENTS))
 
 
-def test_repeated_request_gets_its_stored_answer() -> None:
+def test_repeated_request_gets_the_stored_answer() -> None:
     assert read_answer((KEY.arguments_hash.hex(), False, {}), KEY) == StoredAnswer(
         {}, is_error=False
     )

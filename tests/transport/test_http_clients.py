@@ -41,7 +41,7 @@ async def test_mcp_call_of_an_unknown_tool_raises_an_mcp_error(address: str, era
 
 
 @EVERY_ERA
-async def test_concurrent_mcp_calls_get_their_own_responses(address: str, era: Era) -> None:
+async def test_each_concurrent_mcp_call_gets_the_matching_response(address: str, era: Era) -> None:
     async with Client(f"{address}/mcp", mode=era) as client:
         results = await asyncio.gather(
             *(client.call_tool("get_next_step", {"planId": str(number)}) for number in range(20))

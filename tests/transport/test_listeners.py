@@ -68,7 +68,7 @@ async def make_page(stack: AsyncExitStack, address: str, secret: str) -> Page:
     return page
 
 
-async def test_org_at_its_event_stream_limit_gets_429_but_another_org_does_not(
+async def test_org_at_the_event_stream_limit_gets_429_but_another_org_does_not(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "MAX_STREAMS_PER_ORG", 2)
@@ -83,7 +83,7 @@ async def test_org_at_its_event_stream_limit_gets_429_but_another_org_does_not(
         assert (await make_page(stack, address, theirs)).complete.status_code == 200
 
 
-async def test_org_at_its_subscription_limit_is_refused_but_not_another_org(
+async def test_org_at_the_subscription_limit_is_refused_but_not_another_org(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscriptions, "MAX_STREAMS_PER_ORG", 1)

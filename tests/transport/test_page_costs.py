@@ -143,7 +143,7 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("name", QUERIES)
-async def test_page_query_uses_its_intended_index(
+async def test_page_query_uses_the_intended_index(
     world: OrgEnv, agent: AgentClient, name: str
 ) -> None:
     statement, index = QUERIES[name]

@@ -47,7 +47,7 @@ async def test_list_of_prompts_contains_builtin_prompts_and_a_prompt_per_skill(e
 
 
 @BOTH_ERAS
-async def test_prompt_contains_its_argument_without_expanding_placeholders(era: Era) -> None:
+async def test_prompt_contains_the_argument_without_expanding_placeholders(era: Era) -> None:
     async with make_client(RecordingDispatcher(), era) as client:
         text = await text_of(client, "resume_plan", {"planId": "plan-1"})
         question = await text_of(client, "plan_research", {"question": "Why {planId}?"})

@@ -166,7 +166,7 @@ async def test_call_over_the_rate_limit_waits_and_is_then_admitted(
     assert flooded.pauses == [DELAYS[0]]
 
 
-async def test_org_over_its_rate_limit_does_not_delay_other_callers(
+async def test_org_over_the_rate_limit_does_not_delay_other_callers(
     http: httpx2.AsyncClient, flooded: Flooded
 ) -> None:
     flooded.use_up()

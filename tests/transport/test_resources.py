@@ -248,7 +248,7 @@ async def test_list_of_resource_templates_depends_on_the_profile(
         ("waybook://runs/r-1/map", "get_dag_map", {"runId": "r-1"}),
     ],
 )
-async def test_reading_a_resource_calls_the_tool_for_the_kind_of_its_uri(
+async def test_reading_a_resource_calls_the_tool_for_the_kind_of_the_uri(
     era: Era, uri: str, tool: str, arguments: dict[str, object]
 ) -> None:
     dispatcher = RecordingDispatcher({})
@@ -319,7 +319,7 @@ async def test_reading_a_document_resource_returns_the_error_code_of_the_fault(
     assert refusal.value.code == number
 
 
-async def test_resource_of_a_document_counts_hidden_characters_in_its_metadata() -> None:
+async def test_resource_of_a_document_counts_hidden_characters_in_the_metadata() -> None:
     dispatcher = RecordingDispatcher(readable=make_document(markdown="a\u202eb"))
     async with make_client(dispatcher, profile="runs") as client:
         (content,) = (await client.read_resource("waybook://documents/d-1")).contents

@@ -28,7 +28,7 @@ BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 
 
 @BOTH_ERAS
-async def test_mcp_server_lists_only_the_tools_of_its_profile(era: Era) -> None:
+async def test_mcp_server_lists_only_the_tools_of_the_profile(era: Era) -> None:
     server = build_server(TOOLS, make_gateway(RecordingDispatcher()), profile="runs")
     async with Client(server, mode=era) as client:
         listed = await client.list_tools()

@@ -114,7 +114,7 @@ def bytes_of(read: TextResourceContents | BlobResourceContents) -> bytes:
     return b64decode(read.blob) if isinstance(read, BlobResourceContents) else read.text.encode()
 
 
-async def test_media_type_of_a_skill_file_depends_on_its_name_and_content() -> None:
+async def test_media_type_of_a_skill_file_depends_on_the_name_and_content() -> None:
     kinds = {
         "assets/logo.png": "image/png",
         "references/one%20file.md": "text/markdown",
@@ -127,7 +127,7 @@ async def test_media_type_of_a_skill_file_depends_on_its_name_and_content() -> N
             assert read.mime_type == kind
 
 
-async def test_reading_a_skill_directory_lists_only_its_direct_children() -> None:
+async def test_reading_a_skill_directory_lists_only_the_direct_children() -> None:
     async with make_client(MANY) as client:
         root = await children(client, "skill://a-skill")
         assert root == [
