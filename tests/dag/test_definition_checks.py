@@ -89,9 +89,7 @@ TWO = (make_stage("one"), make_stage("two"))
         ),
     ],
 )
-def test_definition_check_reports_the_path_of_invalid_stages(
-    dag: Dag, expected: Faults
-) -> None:
+def test_definition_check_reports_the_path_of_invalid_stages(dag: Dag, expected: Faults) -> None:
     assert faults_in(dag) == expected
 
 

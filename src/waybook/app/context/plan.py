@@ -146,7 +146,7 @@ def _entry(
             heldBy=step.held_by if step.completed_at is None else None,
             confidence=confidence,
             **completion_view(step),
-            lastActivityAt=_last_activity(step),
+            lastActivityAt=None if step.completed_at else _last_activity(step),
         ),
         texts=(
             *reader.text("dependsOn", waits_for or None, part=f"dependsOn:{step.id}"),

@@ -41,7 +41,7 @@ from waybook.store.plans.load import PlanRequest
 
 #: Names of the lists in a reply whose remaining entries a further call can request separately.
 LISTS = ("steps", "artifacts")
-RECENT_EVENTS = 15
+RECENT_EVENTS = 8
 MAX_EVENTS_SINCE = 200
 
 
