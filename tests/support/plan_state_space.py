@@ -1,306 +1,384 @@
-"""State space of a plan of three steps, explored through the plan rules.
+"""State space of small plans, explored through the plan rules.
 
 A state is a plan in canonical form: fields that no rule reads are normalized. Times are `fresh` or
-`old` (older than the stall threshold), attempts count up to `MANY`, revision and seq are dropped
-but for "has history", an added step gets the lowest free name, an ended step has no holder. From
-each state every call is made that a caller could make, and time may pass.
+`old` (older than the stall threshold), every step is at attempt 1, revision and seq are dropped, an
+added step is named by its place among the added steps, an ended step has no holder, and conditions
+that can neither be evaluated nor copied any more are dropped. From each state every call is made
+that a caller could make, and time may pass.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import cache, partial
+from functools import cache
+from itertools import chain, count
+from typing import NamedTuple
 
-from plan_builders import (
-    ANN,
-    BOB,
-    NOON,
-    PAT,
-    make_condition,
-    make_new_step,
-    make_plan,
-    make_review,
-    make_step,
-    numbered_ids,
-)
-from plan_invariants import check_decision, check_state
+from plan_builders import NOON, make_review, make_step, numbered_ids
+from plan_invariants import check_decision, check_state, known_rows, rows_of
+from plan_shapes import ACTORS, Moments, Names, Shape
 from waybook.core.decision_context import DecisionContext
+from waybook.core.replay import replay
 from waybook.errors import WaybookError
 from waybook.json_values import Json
+from waybook.plan.create import create
 from waybook.plan.draft import Decision
 from waybook.plan.model import (
     BranchAction,
     BranchOutcome,
     Condition,
+    ConditionId,
     DecisionKind,
+    NewStep,
     Plan,
+    PlanId,
     Review,
     Step,
     StepId,
     StepText,
+    StepType,
 )
-from waybook.plan.modify import (
-    AddSteps,
-    FailStep,
-    Modification,
-    RemoveStep,
-    ReorderSteps,
-    RetryStep,
-    UpdateInstructions,
-    modify,
-)
-from waybook.plan.next_step import next_step
-from waybook.plan.progress import DEFAULT_STALL_THRESHOLD, detect_stall
-from waybook.plan.review import ReviewRequest, decide, request_review
-from waybook.plan.settle import resume_session
+from waybook.plan.progress import DEFAULT_STALL_THRESHOLD
+from waybook.plan.repeat import repeated_range
 from waybook.plan.states import CLOSED_PLAN, DONE_STEP, PlanStatus, StepStatus
-from waybook.plan.submit import Submission, submit
 
 FRESH = NOON
-OLD = NOON - DEFAULT_STALL_THRESHOLD - timedelta(minutes=1)
+#: Time that passes at once: a holder that made no call meanwhile is silent.
+GAP = DEFAULT_STALL_THRESHOLD + timedelta(minutes=1)
+OLD = NOON - GAP
 TEXT = StepText(instructions="Look it up.")
 BOTH = frozenset({"a", "b"})
-EXTRA = ("x1", "x2", "x3")
+#: Name of a step that was removed.
+GONE = "gone"
+#: Number of a transition that is not a call: time passes.
+LATER = -1
 
-#: Decision contexts of the calls, one for each user: each call is made at noon, and may create any
-#: number of ids.
-MOMENTS = tuple(
-    DecisionContext(now=FRESH, actor=who, new_id=numbered_ids(who.user)) for who in (ANN, BOB, PAT)
-)
-
-#: Results that are submitted for each step: a neutral result, and each result for which a condition
-#: takes a branch.
-RESULTS: dict[str, tuple[Json, ...]] = {
-    "s1": ("plain", "skip", "add", "fail"),
-    "s2": ("plain", "back", {"broken": True}),
-    "s3": ("plain", "skip"),
-}
-#: Results that a review of a step may contain.
-REVIEWED: dict[str, tuple[Json, ...]] = {"s1": (None, "skip", "fail")}
-
-Call = Callable[[], Decision[object]]
-StepKey = tuple[str, StepStatus, int, bool, str | None]
-ReviewKey = tuple[StepId, Json, bool] | None
-State = tuple[
-    PlanStatus, bool, bool, frozenset[str], tuple[StepKey, ...], ReviewKey, tuple[str, ...]
-]
+ReviewKey = tuple[str, Json, bool] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """Bounds of the exploration; it checks a decision beyond them, but not what follows."""
+class StepKey(NamedTuple):
+    """Fields of a step that the plan rules read."""
 
-    steps: int = 3
-    attempts: int = 1
-    #: True if the walk may reorder the steps.
-    orders: bool = False
-    #: True if sessions join the plan during the walk, False if the plan has them from the start.
-    meeting: bool = False
+    name: str
+    type: StepType
+    status: StepStatus
+    is_old: bool
+    session: str | None
+    silent_holders: int | None
+    max_attempts: int | None
+    depends_on: tuple[str, ...]
+
+
+class State(NamedTuple):
+    """Fields of a plan that the plan rules read; conditions by their number."""
+
+    status: PlanStatus
+    is_resumed: bool
+    steps: tuple[StepKey, ...]
+    review: ReviewKey
+    conditions: tuple[int, ...]
+
+
+class Conditions:
+    """Numbers of conditions in canonical form, so that states compare and hash quickly."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Condition, int] = {}
+        self._known: dict[int, int] = {}
+        self.all: list[Condition] = []
+
+    def number(self, condition: Condition, name: str, place: int, names: Names) -> int:
+        """Return the number of the condition at this place of the step with this name."""
+        known = self._known.get(id(condition))
+        if known is not None and condition.id == f"{name}.{place}" and names is IDENTITY:
+            return known
+        renamed = _renamed(condition, name, place, names)
+        number = self._numbers.setdefault(renamed, len(self.all))
+        if number == len(self.all):
+            self.all.append(renamed)
+            self._known[id(renamed)] = number
+        return number
+
+
+#: Names of steps that are named already.
+IDENTITY: Names = {}
+CONDITIONS = Conditions()
 
 
 @dataclass(slots=True)
 class Walk:
     """Results of an exploration of the state space."""
 
-    plans: list[Plan] = field(default_factory=list)
+    shape: Shape
+    states: list[State] = field(default_factory=list)
     #: For each state, the numbers of the states from which it was reached.
     reached_from: list[list[int]] = field(default_factory=list)
+    #: For each state, the state and the number of the call by which it was first reached.
+    first_reached: list[tuple[int, int]] = field(default_factory=list)
     edges: int = 0
     refusals: int = 0
     #: Number of answers with each error code.
     errors: dict[str, int] = field(default_factory=dict)
 
-    def dead_ends(self) -> list[Plan]:
+    def dead_ends(self) -> list[State]:
         """Return the states from which no sequence of calls closes the plan."""
-        alive = [plan.status in CLOSED_PLAN for plan in self.plans]
+        alive = [state.status in CLOSED_PLAN for state in self.states]
         waiting = [number for number, ended in enumerate(alive) if ended]
         while waiting:
             for number in self.reached_from[waiting.pop()]:
                 if not alive[number]:
                     alive[number] = True
                     waiting.append(number)
-        return [plan for plan, lives in zip(self.plans, alive, strict=True) if not lives]
+        return [state for state, lives in zip(self.states, alive, strict=True) if not lives]
+
+    def path(self, number: int) -> list[int]:
+        """Return the numbers of the calls that lead from the new plan to this state."""
+        calls: list[int] = []
+        while number:
+            number, call = self.first_reached[number]
+            calls.append(call)
+        return calls[::-1]
 
 
-def initial_plan() -> Plan:
-    """Return a plan of three steps with a condition for each kind of action."""
-    conditions = (
-        make_condition(1, "true"),
-        make_condition(1, 'result == "skip"', BranchAction.SKIP_TO, target_step_id=StepId("s3")),
-        make_condition(1, 'result == "add"', BranchAction.ADD_STEPS, steps=(make_new_step(),)),
-        make_condition(1, 'result == "fail"', BranchAction.FAIL, reason="enough"),
-        make_condition(2, 'result == "back"', BranchAction.SKIP_TO, target_step_id=StepId("s1")),
-        make_condition(2, "result.broken", BranchAction.FAIL),
-        make_condition(3, 'result == "skip"', BranchAction.SKIP_TO, target_step_id=StepId("s2")),
+def initial_plan(shape: Shape) -> Plan:
+    """Return the new plan, and check that its audit rebuilds it."""
+    ids = chain(["p"], (f"s{n}" for n, _ in enumerate(shape.steps, 1)), (f"c{n}" for n in count(1)))
+    made = create(shape.new_plan(), DecisionContext(FRESH, ACTORS[0], lambda: next(ids)))
+    changes = [change for entry in made.entries for change in entry.changes]
+    assert known_rows(replay(changes)) == rows_of(made.plan)
+    return made.plan
+
+
+def moments_of(shape: Shape, now: datetime = FRESH) -> Moments:
+    """Return the decision contexts of the three actors."""
+    ann, bob, pat = (
+        DecisionContext(now, actor, numbered_ids(actor.user), shape.policy) for actor in ACTORS
     )
-    return make_plan(
-        make_step(),
-        make_step(),
-        make_step(),
-        status=PlanStatus.PLANNING,
-        conditions=conditions,
-        seq=1,
-        sessions=frozenset[str](),
-    )
+    return ann, bob, pat
 
 
-CONDITIONS = initial_plan().conditions
+def walk(shape: Shape, *, most: int | None = None, is_checked: bool = True) -> Walk:
+    """Explore, breadth-first from a new plan, every state within the bounds.
 
-
-def walk(bounds: Bounds) -> Walk:
-    """Explore, breadth-first from a new plan, every state within the bounds."""
+    `most` limits the number of states, and `is_checked` is False, for callers that need only some
+    states and check decisions themselves.
+    """
     seen: dict[State, int] = {}
-    walked = Walk()
-    _meet(walked, seen, state_of(initial_plan(), bounds))
-    for number, plan in enumerate(walked.plans):  # the list grows during the walk
-        for after in _next_plans(walked, plan):
-            if _within(bounds, after):
-                there = _meet(walked, seen, state_of(after, bounds))
-                walked.reached_from[there].append(number)
-        assert state_of(plan, bounds) in seen
+    walked, moments = Walk(shape), moments_of(shape)
+    known = known_names(shape)
+    _meet(walked, seen, state_of(initial_plan(shape), known, FRESH), (0, LATER))
+    for number, state in enumerate(walked.states):  # the list grows during the walk
+        if most is not None and len(walked.states) >= most:
+            break
+        plan = plan_of(state)
+        for call, after in _next_plans(walked, plan, moments, is_checked=is_checked):
+            if _within(shape, after, known):
+                there = state_of(after, known, FRESH)
+                walked.reached_from[_meet(walked, seen, there, (number, call))].append(number)
+        assert state_of(plan, known, FRESH) == state
     return walked
 
 
-def _within(bounds: Bounds, plan: Plan) -> bool:
-    if len(plan.steps) > bounds.steps:
+def known_names(shape: Shape) -> dict[StepId, str]:
+    """Return the names of the steps of a new plan."""
+    return {StepId(f"s{n}"): f"s{n}" for n, _ in enumerate(shape.steps, start=1)}
+
+
+def _within(shape: Shape, plan: Plan, known: Mapping[StepId, str]) -> bool:
+    first = [step.id for step in plan.steps if step.id in known]
+    added = len(plan.steps) - len(first)
+    if len(plan.steps) > shape.max_steps or added > shape.max_added:
         return False
-    first = [step.id for step in plan.steps if step.id in RESULTS]
-    return bounds.orders or first == sorted(first)
+    return shape.orders or first == sorted(first)
 
 
-def _meet(walked: Walk, seen: dict[State, int], state: State) -> int:
+def _meet(walked: Walk, seen: dict[State, int], state: State, way: tuple[int, int]) -> int:
     number = seen.setdefault(state, len(seen))
-    if number == len(walked.plans):
-        walked.plans.append(plan_of(state))
+    if number == len(walked.states):
+        walked.states.append(state)
         walked.reached_from.append([])
+        walked.first_reached.append(way)
     return number
 
 
-def _next_plans(walked: Walk, plan: Plan) -> Iterator[Plan]:
-    for who, call in calls(plan):
+def _next_plans(
+    walked: Walk, plan: Plan, moments: Moments, *, is_checked: bool
+) -> Iterator[tuple[int, Plan]]:
+    names: dict[StepId, str] = {step.id: step.id for step in plan.steps}
+    for number, (who, call) in enumerate(walked.shape.calls(plan, names, moments)):
         try:
             decision = call()
         except WaybookError as refusal:
             walked.refusals += 1
             walked.errors[refusal.code] = walked.errors.get(refusal.code, 0) + 1
             continue
-        check_decision(plan, decision, who)
-        check_state(decision.plan)
+        if is_checked:
+            check_decision(plan, decision, who)
+            check_state(decision.plan)
         if decision.refusal is not None:
             code = decision.refusal.code
             walked.errors[code] = walked.errors.get(code, 0) + 1
         walked.edges += 1
-        yield with_signs_of_life(decision)
+        yield number, with_heartbeats(decision, FRESH)
     if plan.status not in CLOSED_PLAN:
-        yield later(plan)
+        yield LATER, later(plan)
 
 
 # Functions that convert a plan to its canonical form.
 
 
-def state_of(plan: Plan, bounds: Bounds) -> State:
+def names_of(plan: Plan, known: Mapping[StepId, str]) -> dict[StepId, str]:
+    """Return the name of each step: that of the new plan's step, or its place among the added."""
+    added = (f"x{n}" for n in count(1))
+    return {step.id: known.get(step.id) or next(added) for step in plan.steps}
+
+
+def state_of(plan: Plan, known: Mapping[StepId, str], now: datetime) -> State:
     """Return the parts of a plan that affect the decisions of the rules."""
-    names = _names(plan)
-    steps = tuple([_step_key(step, names[step.id], bounds) for step in plan.steps])
-    return (
+    names = names_of(plan, known)
+    steps = tuple([_step_key(step, names, now) for step in plan.steps])
+    is_closed = plan.status in CLOSED_PLAN
+    return State(
         plan.status,
         plan.status is PlanStatus.EXECUTING
-        and plan.resumed_at == FRESH
-        and any(old for _, _, _, old, _ in steps),
-        plan.seq > 1,
-        plan.sessions if bounds.meeting else BOTH,
+        and plan.resumed_at == now
+        and any(step.is_old for step in steps),
         steps,
-        _review_key(plan),
-        tuple([c.id for c in plan.conditions if c.outcome is None]),
+        _review_key(plan, names),
+        () if is_closed else _condition_numbers(plan, names),
     )
 
 
-def _review_key(plan: Plan) -> ReviewKey:
+def _review_key(plan: Plan, names: Names) -> ReviewKey:
     """Return the key of the plan's open review, or of a decided review if the plan is closed."""
     review = plan.review
     if review is None or (review.decision and plan.status not in CLOSED_PLAN):
         return None
-    return review.step_id, review.result_summary, review.decision is None
+    return names.get(review.step_id, GONE), review.result_summary, review.decision is None
 
 
-def _names(plan: Plan) -> dict[StepId, str]:
-    """Return a canonical name for each step: its id, or the lowest free name for a new step."""
-    free = iter([name for name in EXTRA if name not in {step.id for step in plan.steps}])
-    known = {*EXTRA, *RESULTS}
-    return {step.id: step.id if step.id in known else next(free) for step in plan.steps}
-
-
-def _step_key(step: Step, name: str, bounds: Bounds) -> StepKey:
-    status = step.status
-    attempt = 1 if status in DONE_STEP else min(step.attempt, bounds.attempts)
-    if status is not StepStatus.IN_PROGRESS:
-        return name, status, attempt, False, None
+def _step_key(step: Step, names: Names, now: datetime) -> StepKey:
+    status, is_running = step.status, step.status is StepStatus.IN_PROGRESS
     seen = max(step.in_progress_since or OLD, step.last_seen_at or OLD)
-    return name, status, attempt, seen == OLD, step.held_session
+    depends_on = tuple(sorted({names[before] for before in step.depends_on}))
+    return StepKey(
+        names[step.id],
+        step.type,
+        status,
+        is_running and seen < now,
+        step.held_session if is_running else None,
+        step.silent_holders if is_running else None,
+        step.max_attempts,
+        depends_on,
+    )
+
+
+def _condition_numbers(plan: Plan, names: Names) -> tuple[int, ...]:
+    """Return the conditions that may be evaluated or copied, step by step."""
+    by_step: dict[StepId, list[Condition]] = {}
+    for condition in plan.conditions:
+        by_step.setdefault(condition.step_id, []).append(condition)
+    open_steps = [step for step in plan.steps if step.status not in DONE_STEP]
+    relevant = {step.id for step in open_steps}
+    for step in open_steps:
+        for condition in by_step.get(step.id, ()):
+            if condition.action is BranchAction.REPEAT:
+                relevant |= {other.id for other in repeated_range(plan, condition, step)}
+    is_named = all(step_id == name for step_id, name in names.items())
+    return tuple(
+        CONDITIONS.number(
+            condition if step.status not in DONE_STEP else _evaluated(condition),
+            names[step.id],
+            place,
+            IDENTITY if is_named else names,
+        )
+        for step in plan.steps
+        if step.id in relevant
+        for place, condition in enumerate(by_step.get(step.id, ()), start=1)
+    )
+
+
+@cache
+def _evaluated(condition: Condition) -> Condition:
+    return replace(condition, outcome=BranchOutcome.NOT_FIRED)
+
+
+def _renamed(condition: Condition, name: str, place: int, names: Names) -> Condition:
+    def rename(step_id: StepId | None) -> StepId | None:
+        if step_id is None or names is IDENTITY:
+            return step_id
+        return StepId(names.get(step_id, GONE))
+
+    return replace(
+        condition,
+        id=ConditionId(f"{name}.{place}"),
+        step_id=StepId(name),
+        position=place,
+        target_step_id=rename(condition.target_step_id),
+        from_step_id=rename(condition.from_step_id),
+        steps=tuple(_without_conditions(new) for new in condition.steps),
+    )
+
+
+def _without_conditions(new: NewStep) -> NewStep:
+    assert not new.conditions, "conditions of steps that conditions add are not renamed"
+    return new
 
 
 def plan_of(state: State) -> Plan:
     """Return the plan that represents this state."""
-    status, resumed, history, sessions, steps, review, waiting = state
-    placed = tuple(_step_of(key, order) for order, key in enumerate(steps, start=1))
-    here = {step.id for step in placed}
+    steps = tuple([_step_of(key, order) for order, key in enumerate(state.steps, start=1)])
     return Plan(
-        id=_START.id,
-        name=_START.name,
-        status=status,
+        id=PlanId("p"),
+        name="Rivers",
+        status=state.status,
         revision=1,
         stall_seconds=None,
-        resumed_at=FRESH if resumed else None,
+        resumed_at=FRESH if state.is_resumed else None,
         fail_reason=None,
-        seq=2 if history else 1,
-        steps=placed,
-        texts=dict.fromkeys(here, TEXT),
-        conditions=tuple(
-            _condition_of(c, c.id in waiting) for c in CONDITIONS if c.step_id in here
-        ),
-        review=None if review is None else _review_of(*review),
-        sessions=sessions,
+        seq=2,
+        steps=steps,
+        texts=dict.fromkeys([step.id for step in steps], TEXT),
+        conditions=tuple([CONDITIONS.all[number] for number in state.conditions]),
+        review=None if state.review is None else _review_of(*state.review),
+        sessions=BOTH,
     )
-
-
-_START = initial_plan()
 
 
 @cache
 def _step_of(key: StepKey, order: int) -> Step:
-    name, status, attempt, old, session = key
-    step = make_step(status)._replace(id=StepId(name), order=order, attempt=attempt)
-    if status is StepStatus.IN_PROGRESS:
-        holder = {"a": "ann", "b": "bob", None: None}[session]
-        since = _time(old=old)
-        return step._replace(in_progress_since=since, held_by=holder, held_session=session)
-    return step
+    step = make_step(key.status)._replace(
+        id=StepId(key.name),
+        order=order,
+        type=key.type,
+        max_attempts=key.max_attempts,
+        depends_on=tuple(map(StepId, key.depends_on)),
+    )
+    if key.status is not StepStatus.IN_PROGRESS:
+        return step
+    return step._replace(
+        in_progress_since=OLD if key.is_old else FRESH,
+        held_by={"a": "ann", "b": "bob", None: None}[key.session],
+        held_session=key.session,
+        silent_holders=key.silent_holders,
+    )
 
 
-@cache
-def _condition_of(condition: Condition, waiting: bool) -> Condition:  # noqa: FBT001 - a cache key
-    return replace(condition, outcome=None if waiting else BranchOutcome.NOT_FIRED)
-
-
-def _review_of(step_id: StepId, result: Json, undecided: bool) -> Review:  # noqa: FBT001 - a state's own fields
-    review = replace(make_review(1), step_id=step_id, result_summary=result)
-    return review if undecided else replace(review, decision=DecisionKind.MODIFY, decided_by="pat")
-
-
-def _time(*, old: bool) -> datetime:
-    return OLD if old else FRESH
+def _review_of(name: str, result: Json, is_open: bool) -> Review:  # noqa: FBT001 - a state's own fields
+    review = replace(make_review(1), step_id=StepId(name), result_summary=result)
+    return review if is_open else replace(review, decision=DecisionKind.MODIFY, decided_by="pat")
 
 
 # Transitions
 
 
-def with_signs_of_life(decision: Decision[object]) -> Plan:
+def with_heartbeats(decision: Decision[object], now: datetime) -> Plan:
     """Return the plan after the decision, with the callers' heartbeats recorded."""
     plan = decision.plan
     if not decision.touched:
         return plan
     steps = tuple(
-        step._replace(last_seen_at=FRESH) if step.id in decision.touched else step
+        step._replace(last_seen_at=now) if step.id in decision.touched else step
         for step in plan.steps
     )
     return plan._replace(steps=steps)
@@ -313,53 +391,3 @@ def later(plan: Plan) -> Plan:
         for step in plan.steps
     )
     return plan._replace(steps=steps, resumed_at=OLD if plan.resumed_at else None)
-
-
-def calls(plan: Plan) -> Iterator[tuple[str, Call]]:
-    """Yield every call that is possible in this state, with its caller."""
-    ann, bob, pat = MOMENTS
-    for moment in (ann, bob):
-        yield moment.actor.user, partial(next_step, plan, moment)
-        yield moment.actor.user, partial(next_step, plan, moment, another=True)
-        yield moment.actor.user, partial(resume_session, plan, moment)
-    yield "pat", partial(detect_stall, plan, pat)
-    for step in plan.steps:
-        yield from _work(plan, step, ann, bob)
-    for kind in DecisionKind:
-        yield "bob", partial(decide, plan, kind, bob, feedback="Again.")
-        yield "pat", partial(decide, plan, kind, pat, feedback="Again.")
-    for modifications in _modifications(plan):
-        yield "pat", partial(modify, plan, modifications, pat)
-    yield "pat", partial(modify, plan, (), pat, expected_revision=plan.revision + 1)
-
-
-def _work(
-    plan: Plan, step: Step, ann: DecisionContext, bob: DecisionContext
-) -> Iterator[tuple[str, Call]]:
-    for result in RESULTS.get(step.id, ("plain",)):
-        done = Submission(result_summary=result, attempt=step.attempt)
-        yield "ann", partial(submit, plan, step.id, done, ann)
-    late = Submission(result_summary="plain", attempt=step.attempt - 1)
-    yield "bob", partial(submit, plan, step.id, late, bob)
-    yield "bob", partial(submit, plan, step.id, Submission(result_summary="plain"), bob)
-    for result in REVIEWED.get(step.id, (None,)):
-        request = ReviewRequest(summary="Is this right?", result_summary=result)
-        yield "ann", partial(request_review, plan, step.id, request, ann)
-
-
-def _modifications(plan: Plan) -> Iterator[tuple[Modification, ...]]:
-    ids = [step.id for step in plan.steps]
-    yield (AddSteps((make_new_step(),)),)
-    yield (AddSteps((make_new_step(),), after=0),)
-    for here in range(len(ids) - 1):
-        swapped = (*ids[:here], ids[here + 1], ids[here], *ids[here + 2 :])
-        yield (ReorderSteps(swapped),)
-    for step_id in ids:
-        yield (RemoveStep(step_id),)
-        yield (FailStep(step_id, "no use"),)
-        yield (FailStep(step_id, "try again", retry=True),)
-        yield (RetryStep(step_id),)
-        yield (UpdateInstructions(step_id, "Look again."),)
-    if ids:
-        yield (FailStep(ids[0], "no use"), RetryStep(ids[0]))
-        yield (UpdateInstructions(ids[0], "Look again."), RemoveStep(StepId("nowhere")))

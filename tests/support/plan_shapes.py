@@ -1,0 +1,226 @@
+"""Small plans that the model check of the plan rules explores, and all calls that they allow.
+
+Each plan is about one part of the rules, so that every combination of its states can be explored.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import product
+
+from plan_builders import ANN, BOB, PAT, make_new_step
+from waybook.core.decision_context import DecisionContext, ReviewPolicy
+from waybook.json_values import Json
+from waybook.plan.create import NewPlan
+from waybook.plan.draft import Decision
+from waybook.plan.model import (
+    BranchAction,
+    DecisionKind,
+    NewCondition,
+    NewStep,
+    Plan,
+    Step,
+    StepId,
+    StepType,
+)
+from waybook.plan.modify import (
+    AddSteps,
+    CancelPlan,
+    FailStep,
+    Modification,
+    RemoveStep,
+    ReorderSteps,
+    RetryStep,
+    SetConditions,
+    UpdateInstructions,
+    modify,
+)
+from waybook.plan.next_step import next_step
+from waybook.plan.progress import detect_stall
+from waybook.plan.review import ReviewRequest, decide, request_review
+from waybook.plan.submit import Submission, submit, submit_and_take_next
+
+#: Actors of the calls: two agents, and a person who may decide reviews.
+ACTORS = (ANN, BOB, PAT._replace(reviews=True, principal="pat"))
+Call = Callable[[], Decision[object]]
+Moments = tuple[DecisionContext, DecisionContext, DecisionContext]
+Names = Mapping[StepId, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Plan to explore, with the calls that are made on it and the bounds of the exploration."""
+
+    name: str
+    steps: tuple[NewStep, ...]
+    conditions: tuple[NewCondition, ...] = ()
+    #: Results that are submitted for each step. A naive agent submits the first of them.
+    results: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
+    #: Results that a review of a step may contain.
+    reviewed: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
+    policy: ReviewPolicy = ReviewPolicy.RELAYED
+    #: Bound of the exploration: plans with more steps are checked, but not explored further.
+    max_steps: int = 3
+    #: Bound likewise for the steps that the new plan does not have.
+    max_added: int = 3
+    #: True if the exploration may change the order of the first steps.
+    orders: bool = False
+    #: True if agents take several steps at a time.
+    another: bool = True
+    #: True if steps are added, removed and moved.
+    changes: bool = True
+    #: Conditions that `set_conditions` gives to a step, one set for each call.
+    new_conditions: tuple[tuple[NewCondition, ...], ...] = ()
+    #: True if each pair of modifications of one step is made in one call.
+    pairs: bool = False
+
+    def new_plan(self) -> NewPlan:
+        return NewPlan(
+            name="Rivers", research_question="Why?", steps=self.steps, conditions=self.conditions
+        )
+
+    def results_of(self, name: str) -> tuple[Json, ...]:
+        """Return the results that are submitted for the step with this name."""
+        return self.results.get(name, ("plain",))
+
+    def calls(self, plan: Plan, names: Names, moments: Moments) -> Iterator[tuple[str, Call]]:
+        """Yield every call that is possible in this state, with its caller."""
+        ann, bob, pat = moments
+        for moment in (ann, bob):
+            yield moment.actor.user, partial(next_step, plan, moment)
+            if self.another:
+                yield moment.actor.user, partial(next_step, plan, moment, another=True)
+        yield "pat", partial(detect_stall, plan, pat)
+        for step in plan.steps:
+            yield from self._work(plan, step, names[step.id], moments)
+        for kind in DecisionKind:
+            yield "bob", partial(decide, plan, kind, bob, feedback="Again.")
+            yield "pat", partial(decide, plan, kind, pat, feedback="Again.")
+        for modifications in self._modifications(plan):
+            yield "pat", partial(modify, plan, modifications, pat)
+        yield "pat", partial(modify, plan, (), pat, expected_revision=plan.revision + 1)
+
+    def _work(
+        self, plan: Plan, step: Step, name: str, moments: Moments
+    ) -> Iterator[tuple[str, Call]]:
+        ann, bob, _ = moments
+        for result in self.results_of(name):
+            done = Submission(result_summary=result, attempt=step.attempt)
+            yield "ann", partial(submit, plan, step.id, done, ann)
+            yield "ann", partial(submit_and_take_next, plan, step.id, done, ann)
+        late = Submission(result_summary="plain", attempt=step.attempt - 1)
+        yield "bob", partial(submit_and_take_next, plan, step.id, late, bob)
+        yield "bob", partial(submit, plan, step.id, Submission(result_summary="plain"), bob)
+        for result in self.reviewed.get(name, (None,)):
+            request = ReviewRequest(summary="Is this right?", result_summary=result)
+            yield "ann", partial(request_review, plan, step.id, request, ann)
+
+    def _modifications(self, plan: Plan) -> Iterator[tuple[Modification, ...]]:
+        ids = [step.id for step in plan.steps]
+        yield (CancelPlan("enough"),)
+        if self.changes:
+            yield (AddSteps((make_new_step(),)),)
+            yield (AddSteps((make_new_step(),), after=0),)
+            for here in range(len(ids) - 1):
+                swapped = (*ids[:here], ids[here + 1], ids[here], *ids[here + 2 :])
+                yield (ReorderSteps(swapped),)
+        for step_id in ids:
+            single = [*self._step_modifications(step_id)]
+            yield from ((modification,) for modification in single)
+            if self.pairs:
+                yield from product(single, repeat=2)
+                for other in (AddSteps((make_new_step(),), after=0), CancelPlan("enough")):
+                    yield from ((other, modification) for modification in single)
+                    yield from ((modification, other) for modification in single)
+        if ids:
+            yield (FailStep(ids[0], "no use"), RetryStep(ids[0]))
+            yield (UpdateInstructions(ids[0], "Look again."), RemoveStep(StepId("nowhere")))
+
+    def _step_modifications(self, step_id: StepId) -> Iterator[Modification]:
+        if self.changes:
+            yield RemoveStep(step_id)
+            yield UpdateInstructions(step_id, "Look again.")
+        yield FailStep(step_id, "no use")
+        yield FailStep(step_id, "try again", retry=True)
+        yield RetryStep(step_id)
+        for conditions in self.new_conditions:
+            yield SetConditions(step_id, conditions)
+
+
+def _when(
+    result: str, action: BranchAction, after: int | None = None, **values: object
+) -> NewCondition:
+    condition = NewCondition(
+        expression=f'result == "{result}"', action=action, after_step_order=after
+    )
+    return replace(condition, **values)  # type: ignore[arg-type]  # names are NewCondition's own
+
+
+#: A condition for each kind of action, in a plan whose steps fail after one or two silent holders.
+BRANCHING = Shape(
+    name="branching",
+    steps=tuple(make_new_step(max_attempts=holders) for holders in (1, 2, 1)),
+    conditions=(
+        NewCondition(expression="true", action=BranchAction.CONTINUE, after_step_order=1),
+        _when("skip", BranchAction.SKIP_TO, 1, target_step_order=3),
+        _when("add", BranchAction.ADD_STEPS, 1, steps=(make_new_step(),)),
+        _when("fail", BranchAction.FAIL, 1, reason="enough"),
+        _when("back", BranchAction.SKIP_TO, 2, target_step_order=1),
+        NewCondition(expression="result.broken", action=BranchAction.FAIL, after_step_order=2),
+        _when("skip", BranchAction.SKIP_TO, 3, target_step_order=2),
+    ),
+    results={
+        "s1": ("plain", "skip", "add", "fail"),
+        "s2": ("plain", "back", {"broken": True}),
+        "s3": ("plain", "skip"),
+    },
+    reviewed={"s1": (None, "skip", "fail")},
+)
+
+#: Several modifications of one step in one call, and conditions that are replaced.
+MODIFYING = Shape(
+    name="modifying",
+    steps=(make_new_step(max_attempts=2), make_new_step(max_attempts=1)),
+    conditions=(_when("skip", BranchAction.SKIP_TO, 1, target_step_order=2),),
+    results={"s1": ("plain", "skip", "fail")},
+    max_added=0,
+    new_conditions=((), (_when("fail", BranchAction.FAIL),)),
+    pairs=True,
+)
+
+#: A range of two steps that is repeated, and a step that is repeated inside the range.
+REPEATING = Shape(
+    name="repeating",
+    steps=(make_new_step(), make_new_step(max_attempts=1)),
+    conditions=(_when("again", BranchAction.REPEAT, 2, from_step_order=1, max_repeats=1),),
+    results={"s1": ("plain",), "s2": ("again", "plain"), "x2": ("again",)},
+    max_steps=4,
+    another=False,
+    changes=False,
+)
+
+#: Dependencies: a branch adds a step before the dependent one, and a review pauses only that one.
+DEPENDING = Shape(
+    name="depending",
+    steps=(
+        make_new_step(max_attempts=1),
+        make_new_step(type=StepType.CHECKPOINT, max_attempts=2),
+        make_new_step(max_attempts=1, depends_on=(1,)),
+    ),
+    conditions=(_when("add", BranchAction.ADD_STEPS, 1, steps=(make_new_step(max_attempts=1),)),),
+    results={"s1": ("add", "plain")},
+    policy=ReviewPolicy.HUMAN,
+    max_steps=4,
+    another=False,
+    changes=False,
+)
+
+SHAPES = (BRANCHING, MODIFYING, REPEATING, DEPENDING)
+#: The same plans with bounds that let the walk go on for some minutes more.
+WIDE_SHAPES = (
+    replace(BRANCHING, orders=True),
+    replace(MODIFYING, max_steps=2, max_added=1),
+    replace(REPEATING, another=True),
+    replace(DEPENDING, another=True),
+    replace(DEPENDING, changes=True, max_added=0),
+)

@@ -1,0 +1,100 @@
+"""Naive agents: they follow the rules' replies and nothing else, in every state of a walk.
+
+An agent asks for its next step and submits a result for it, or asks a person where the step is a
+checkpoint that only a person completes. While a review is open, a person approves it. While there
+is nothing to do, time passes. All other holders are silent forever.
+"""
+
+from plan_shapes import Shape
+from plan_state_space import (
+    FRESH,
+    State,
+    Walk,
+    known_names,
+    later,
+    moments_of,
+    plan_of,
+    state_of,
+    with_heartbeats,
+)
+from waybook.core.decision_context import DecisionContext, ReviewPolicy
+from waybook.plan.draft import Decision
+from waybook.plan.model import DecisionKind, Plan, Step, StepType
+from waybook.plan.next_step import AwaitingReview, NothingPending, StepReady, next_step
+from waybook.plan.review import ReviewRequest, decide, request_review
+from waybook.plan.states import CLOSED_PLAN, PlanStatus
+from waybook.plan.submit import Submission, submit_and_take_next
+
+#: More turns than a naive agent needs in any plan of the walk.
+MAX_TURNS = 100
+
+
+def stuck_states(walked: Walk) -> tuple[list[State], int]:
+    """Return the states in which a naive agent never ends the plan, and its most turns.
+
+    Every open state is tried with each of the two agents as the only live one.
+    """
+    stuck: list[State] = []
+    most = 0
+    ann, bob, pat = moments_of(walked.shape)
+    for agent in (ann, bob):
+        turns: dict[State, int] = {}
+        for state in walked.states:
+            if state.status in CLOSED_PLAN:
+                continue
+            count = _turns_to_end(walked.shape, state, (agent, pat), turns)
+            if count is None:
+                stuck.append(state)
+            else:
+                most = max(most, count)
+    return stuck, most
+
+
+def _turns_to_end(
+    shape: Shape,
+    state: State,
+    contexts: tuple[DecisionContext, DecisionContext],
+    turns: dict[State, int],
+) -> int | None:
+    """Return the number of turns until the plan ends; None if it does not end."""
+    known, path = known_names(shape), [state]
+    while path[-1].status not in CLOSED_PLAN and path[-1] not in turns:
+        if len(path) > MAX_TURNS:
+            return None
+        plan = _turn(shape, plan_of(path[-1]), *contexts)
+        path.append(state_of(plan, known, FRESH))
+    count = turns.get(path[-1], 0)
+    for place, passed in enumerate(reversed(path[:-1]), start=1):
+        turns[passed] = count + place
+    return turns.get(state, 0)
+
+
+def _turn(shape: Shape, plan: Plan, agent: DecisionContext, person: DecisionContext) -> Plan:
+    """Return the plan after one turn of the agent."""
+    taken = next_step(plan, agent)
+    plan = with_heartbeats(taken, FRESH)
+    match taken.reply:
+        case StepReady(step):
+            if _needs_review(shape, step) and plan.status is PlanStatus.AWAITING_REVIEW:
+                # One review at a time: the agent waits until the open one is decided.
+                return decide(plan, DecisionKind.APPROVE, person).plan
+            return with_heartbeats(_work(shape, plan, agent, step), FRESH)
+        case AwaitingReview():
+            return decide(plan, DecisionKind.APPROVE, person).plan
+        case NothingPending():
+            return later(plan)
+        case _:
+            return plan
+
+
+def _work(shape: Shape, plan: Plan, agent: DecisionContext, step: Step) -> Decision[object]:
+    """Complete a step with its first result, or ask a person if only a person may complete it."""
+    if _needs_review(shape, step):
+        return request_review(plan, step.id, ReviewRequest(summary="Is this right?"), agent)
+    result = shape.results_of(step.id)[0]
+    done = Submission(result_summary=result, attempt=step.attempt)
+    return submit_and_take_next(plan, step.id, done, agent)
+
+
+def _needs_review(shape: Shape, step: Step) -> bool:
+    return step.type is StepType.CHECKPOINT and shape.policy is ReviewPolicy.HUMAN
