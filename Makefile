@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: naive-agents audit docs examples fuzz sbom help env demo generate pictures fast model test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean plugins wheel start-test clients clients-ci lock-clients test-load
+.PHONY: naive-agents audit docs examples fuzz sbom help env demo generate pictures fast model model-db test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean plugins wheel start-test clients clients-ci lock-clients test-load
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -17,6 +17,7 @@ help:
 	@echo "make test    the tests, except the model checks, load, and repetitions on PostgreSQL 15"
 	@echo "make model   the model checks: every reachable state of plans and runs; two minutes"
 	@echo "make test-load  2,197 jobs for 32 workers, 64 agents on a plan; a minute"
+	@echo "make model-db  10,000 sampled decisions of the model check of plans, on PostgreSQL"
 	@echo "make test-15  the tests that may differ there, on PostgreSQL 15; EVERY=1 for all with a database"
 	@echo "make test-rls  those with a database, the queries saying nothing of whose the rows are"
 	@echo "make test-offline  all of them, where there is no network but loopback"
@@ -95,6 +96,11 @@ test-load: env
 # WAYBOOK_WALK=wide walks further, for some minutes more.
 model: env
 	@$(PYTEST) -m model tests/conditions tests/plan tests/run
+
+# Sampled decisions of the walk through all plan states, executed by the store; `make test` has 500.
+DECISIONS := 10000
+model-db: env
+	@WAYBOOK_SAMPLED_DECISIONS=$(DECISIONS) $(PYTEST) -m "not pg15" tests/store/test_sampled_decisions.py
 
 # What may differ on the oldest PostgreSQL we support; EVERY=1 adds what should not.
 EVERY :=
