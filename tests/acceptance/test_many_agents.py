@@ -78,7 +78,8 @@ async def test_many_agents_each_claim_and_complete_one_distinct_step(count: int)
             )
     assert {order for order, _ in taken} == set(range(1, count + 1))
     assert {outcome for _, outcome in taken} == {"completed"}
-    assert (status["status"], status["progress"]) == ("completed", 100)
+    done = {"percent": 100, "done": count, "total": count}
+    assert (status["status"], status["progress"]) == ("completed", done)
     events = context["recentEvents"]
     assert isinstance(events, list)
     assert [event["seq"] for event in events if isinstance(event, dict)] == list(

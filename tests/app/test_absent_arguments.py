@@ -74,8 +74,7 @@ def test_blank_for_optional_argument_of_other_type_is_refused(
 @pytest.mark.parametrize(
     ("tool", "name"),
     [
-        ("create_research_plan", "name"),
-        ("create_research_plan", "researchQuestion"),
+        ("store_research", "title"),
         ("request_user_review", "summary"),
         ("submit_user_decision", "decision"),
         ("fail_job", "reason"),
@@ -93,4 +92,4 @@ def test_blank_instructions_of_step_are_refused_by_place(blank: str) -> None:
 
 
 def test_null_for_required_text_is_refused() -> None:
-    assert parse_or_reject("create_research_plan", {**PLAN, "name": None}) == {"name"}
+    assert "summary" in parse_or_reject("request_user_review", {"summary": None})

@@ -2,6 +2,7 @@
 
 import pytest
 
+from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from waybook.app.queries.audit import LAST_SEQ, changes_in, read_all_entries
 from waybook.app.request.request_context import RequestContext
@@ -37,7 +38,7 @@ async def test_copy_reply_status_and_context_name_the_origin(
 ) -> None:
     bob = agent.acting_as("bob")
     made = await copy(bob, original)
-    last = len(await world.entries(agent.org_id, original["planId"]))
+    last = len(await world.entries(agent.org_id, full_id(original["planId"])))
     assert made["copiedFrom"] == {"planId": original["planId"], "auditSeq": last}
     assert (made["name"], made["carriedOver"], made["status"]) == ("Rivers (copy)", 2, "executing")
     assert made["firstStep"]["stepOrder"] == 3
@@ -97,8 +98,8 @@ async def test_copy_rows_equal_replay_of_audit(
     made = await copy(agent, original)
     await agent.take(made)
     ctx = RequestContext(services=world.dispatcher.services, caller=agent.caller)
-    entries = await read_all_entries(ctx, made["planId"], until=LAST_SEQ)
-    stored = await world.stored(agent.org_id, made["planId"])
+    entries = await read_all_entries(ctx, full_id(made["planId"]), until=LAST_SEQ)
+    stored = await world.stored(agent.org_id, full_id(made["planId"]))
     assert differences(replay(changes_in(entries)), stored) == []
 
 

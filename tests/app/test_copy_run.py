@@ -2,6 +2,7 @@
 
 import pytest
 
+from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.app.queries.audit import LAST_SEQ, changes_in, read_all_entries
@@ -38,7 +39,7 @@ async def test_copy_starts_stage_again_with_documents_of_stages_before(
 ) -> None:
     bob = agent.acting_as("bob")
     made = await copy(bob, original, "two")
-    last = len(await world.entries(agent.org_id, original["runId"]))
+    last = len(await world.entries(agent.org_id, full_id(original["runId"])))
     assert made["copiedFrom"] == {"runId": original["runId"], "auditSeq": last}
     assert made["name"] == "Rivers (copy)"
     assert [stage["stageSlug"] for stage in made["stages"]] == ["two"]
@@ -76,8 +77,8 @@ async def test_copy_rows_equal_replay_of_audit(
     made = await copy(agent, original, "two")
     await agent.job(made)
     ctx = RequestContext(services=world.dispatcher.services, caller=agent.caller)
-    entries = await read_all_entries(ctx, made["runId"], until=LAST_SEQ)
-    (stored,) = await ctx.read(load.rows_statement(made["runId"]))
+    entries = await read_all_entries(ctx, full_id(made["runId"]), until=LAST_SEQ)
+    (stored,) = await ctx.read(load.rows_statement(full_id(made["runId"])))
     assert differences(replay(changes_in(entries)), load.read_rows(stored)) == []
 
 

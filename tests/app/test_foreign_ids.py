@@ -22,7 +22,7 @@ pytestmark = pytest.mark.every_server
 
 #: Arguments that look up an object by a name that the caller chose.
 NAMES = {"sessionId", "idempotencyKey", "dagSlug", "cursor", "modelId", "models"}
-NAMES |= {"stageSlug", "stepKey", "documentKey", "part"}
+NAMES |= {"stageSlug", "stepKey", "documentKey", "part", "fromStage", "copyOf"}
 #: Arguments whose values are stored, measured or enumerated, and do not identify a row by
 #: themselves.
 TEXTS = {

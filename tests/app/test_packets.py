@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from packet_checks import completed, hostile_texts, store_all
 from waybook.json_values import Json
@@ -34,7 +35,9 @@ async def make_random_plan(agent: AgentClient, random: Random) -> tuple[Body, di
             more["title"] = "t" + hostile_texts(random, 150)
         steps.append(make_step("i" + hostile_texts(random, 9_000), **more))
     plan = await agent.plan(
-        steps, name="n" + hostile_texts(random, 150), researchQuestion=hostile_texts(random, 5_000)
+        steps,
+        name="n" + hostile_texts(random, 150),
+        researchQuestion="q" + hostile_texts(random, 5_000),
     )
     results: dict[str, Json] = {}
     while len(results) < len(steps) - 1:
@@ -94,7 +97,8 @@ def check_complete(plan: Body, packet: Body, last: Body, results: dict[str, Json
         assert packet["instructions"] == last["instructions"]
         summaries = {e["stepId"]: e.get("resultSummary") for e in packet["earlierResults"]}
         before = packet.get("dependsOn", plan["stepIds"][: last["stepOrder"] - 1])
-        assert {step_id for step_id in summaries if step_id in results} == set(results) & {*before}
+        known = {full_id(step_id) for step_id in results}
+        assert {full_id(i) for i in summaries if i in results} == known & {*map(full_id, before)}
     else:
         summaries = {e["stepId"]: e.get("resultSummary") for e in packet["steps"]}
         assert set(summaries) >= set(results)

@@ -299,7 +299,7 @@ async def test_search_sources_sends_two_database_messages_after_first_search(
     assert len(sent) == 2
 
 
-@pytest.mark.parametrize("cursor", ["x", "-1", "", "1e3", "٣", "101", "1" * 20])
+@pytest.mark.parametrize("cursor", ["x", "-1", "1e3", "٣", "101", "1" * 20])
 async def test_search_sources_refuses_invalid_cursor(agent: AgentClient, cursor: str) -> None:
     error = await agent.refused("search_sources", query="x", cursor=cursor)
     assert error["code"] == "INVALID_INPUT"

@@ -232,7 +232,7 @@ class SameAsTheRules(RuleBasedStateMachine):
         )
         if done:
             submitted = body["submitted"] if take_next else body
-            assert submitted["planStatus"] == self.plan.status
+            assert body["planStatus"] == self.plan.status
             assert submitted["stepStatus"] == done.step.status
             if take_next:
                 check_taken(body, done.following)

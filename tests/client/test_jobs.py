@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from waybook.client import Client, HoldLost, Job, NotSubmitted
 from waybook.errors import InvalidInput
@@ -141,7 +142,9 @@ async def next_heartbeat(world: OrgEnv, job_id: str) -> None:
     """Wait until the job was seen at the present time."""
     seen_at = None
     while seen_at != world.clock.now:
-        ((row,),) = await world.database.read_org(world.agent.org_id, SEEN_AT(job_id=job_id))
+        ((row,),) = await world.database.read_org(
+            world.agent.org_id, SEEN_AT(job_id=full_id(job_id))
+        )
         (seen_at,) = row
 
 

@@ -320,6 +320,12 @@ def test_set_conditions_of_a_started_step_raises_invalid_transition() -> None:
         modified(plan, SetConditions(step_id(1), ()))
 
 
+def test_modification_after_cancel_plan_is_refused() -> None:
+    plan = make_plan(make_step())
+    with pytest.raises(InvalidInput, match="last"):
+        modified(plan, CancelPlan("enough"), RetryStep(step_id(1)))
+
+
 @pytest.mark.parametrize("status", [None, PlanStatus.STALLED, PlanStatus.AWAITING_REVIEW])
 def test_cancel_plan_ends_an_open_plan_for_good(status: PlanStatus | None) -> None:
     waiting = status is PlanStatus.AWAITING_REVIEW

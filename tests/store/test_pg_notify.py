@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import psycopg
 
+from full_ids import full_id
 from org_env import OrgEnv
 from waybook.app.request.services import Services
 from waybook.background import change_poll_loop, event_listen_loop, event_publish_loop
@@ -73,10 +74,10 @@ async def test_change_event_reaches_other_processes_but_not_other_orgs(
         ):
             await listens(own_world)
             plan = await own_world.agent.plan(2)
-            topics = await heard(feed, f"plan:{plan['planId']}")
-            assert topics == {f"plan:{plan['planId']}", "plans", "inbox"}
+            topics = await heard(feed, f"plan:{full_id(plan['planId'])}")
+            assert topics == {f"plan:{full_id(plan['planId'])}", "plans", "inbox"}
             await own_world.agent.take(plan)
-            assert "plans" in await heard(feed, f"plan:{plan['planId']}")
+            assert "plans" in await heard(feed, f"plan:{full_id(plan['planId'])}")
             assert next_door.take() == ()
 
 
@@ -88,9 +89,15 @@ async def test_change_poller_detects_change_without_published_event(own_world: O
     looking = asyncio.create_task(change_poll_loop(there, NEVER))
     async with at_work(looking):
         with there.bus.subscription(own_world.agent.org_id, feed):
-            topics = await heard(feed, f"run:{run['runId']}")
+            topics = await heard(feed, f"run:{full_id(run['runId'])}")
             assert topics == {
-                *(f"plan:{plan['planId']}", f"run:{run['runId']}", "plans", "runs", "inbox")
+                *(
+                    f"plan:{full_id(plan['planId'])}",
+                    f"run:{full_id(run['runId'])}",
+                    "plans",
+                    "runs",
+                    "inbox",
+                )
             }
     lookout = pg_notify.ChangePoller()
     with there.bus.subscription(own_world.agent.org_id, feed):
@@ -98,7 +105,7 @@ async def test_change_poller_detects_change_without_published_event(own_world: O
         assert feed.take() == ()
         await own_world.agent.take(plan)
         await lookout.poll(there.database, there.bus)
-        assert f"plan:{plan['planId']}" in feed.take()
+        assert f"plan:{full_id(plan['planId'])}" in feed.take()
 
 
 async def test_change_poller_sends_the_all_topics_event_over_the_change_limit(
@@ -135,7 +142,7 @@ async def test_event_listener_reconnects_after_a_broken_connection(own_world: Or
                 connection.execute(END, [name])
             await listens(own_world)
             plan = await own_world.agent.plan(2)
-            await heard(feed, f"plan:{plan['planId']}")
+            await heard(feed, f"plan:{full_id(plan['planId'])}")
 
 
 async def test_event_listener_ignores_own_and_malformed_messages(own_world: OrgEnv) -> None:

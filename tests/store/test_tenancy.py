@@ -152,7 +152,10 @@ def test_public_schema_has_only_known_functions_without_definer_rights(
              order by 1""",
     )
     assert functions == [
-        *((f"app_{name}", False, "sql", None) for name in ("now", "org", "secret_hash")),
+        *(
+            (f"app_{name}", False, "sql", None)
+            for name in ("now", "org", "secret_hash", "short_key")
+        ),
         ("app_transaction", False, "sql", None),
         ("note_deleted_passages", False, "plpgsql", None),
     ]

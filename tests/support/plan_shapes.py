@@ -42,6 +42,8 @@ from waybook.plan.submit import Submission, submit, submit_and_take_next
 
 #: Actors of the calls: two agents, and a person who may decide reviews.
 ACTORS = (ANN, BOB, PAT._replace(reviews=True, principal="pat"))
+#: Step that is added by a call or by a branch.
+ADDED = make_new_step(max_attempts=1)
 Call = Callable[[], Decision[object]]
 Moments = tuple[DecisionContext, DecisionContext, DecisionContext]
 Names = Mapping[StepId, str]
@@ -119,8 +121,8 @@ class Shape:
         ids = [step.id for step in plan.steps]
         yield (CancelPlan("enough"),)
         if self.changes:
-            yield (AddSteps((make_new_step(),)),)
-            yield (AddSteps((make_new_step(),), after=0),)
+            yield (AddSteps((ADDED,)),)
+            yield (AddSteps((ADDED,), after=0),)
             for here in range(len(ids) - 1):
                 swapped = (*ids[:here], ids[here + 1], ids[here], *ids[here + 2 :])
                 yield (ReorderSteps(swapped),)
@@ -129,7 +131,7 @@ class Shape:
             yield from ((modification,) for modification in single)
             if self.pairs:
                 yield from product(single, repeat=2)
-                for other in (AddSteps((make_new_step(),), after=0), CancelPlan("enough")):
+                for other in (AddSteps((ADDED,), after=0), CancelPlan("enough")):
                     yield from ((other, modification) for modification in single)
                     yield from ((modification, other) for modification in single)
         if ids:
@@ -163,7 +165,7 @@ BRANCHING = Shape(
     conditions=(
         NewCondition(expression="true", action=BranchAction.CONTINUE, after_step_order=1),
         _when("skip", BranchAction.SKIP_TO, 1, target_step_order=3),
-        _when("add", BranchAction.ADD_STEPS, 1, steps=(make_new_step(),)),
+        _when("add", BranchAction.ADD_STEPS, 1, steps=(ADDED,)),
         _when("fail", BranchAction.FAIL, 1, reason="enough"),
         _when("back", BranchAction.SKIP_TO, 2, target_step_order=1),
         NewCondition(expression="result.broken", action=BranchAction.FAIL, after_step_order=2),
@@ -175,6 +177,7 @@ BRANCHING = Shape(
         "s3": ("plain", "skip"),
     },
     reviewed={"s1": (None, "skip", "fail")},
+    max_added=1,
 )
 
 #: Several modifications of one step in one call, and conditions that are replaced.
@@ -207,7 +210,7 @@ DEPENDING = Shape(
         make_new_step(type=StepType.CHECKPOINT, max_attempts=2),
         make_new_step(max_attempts=1, depends_on=(1,)),
     ),
-    conditions=(_when("add", BranchAction.ADD_STEPS, 1, steps=(make_new_step(max_attempts=1),)),),
+    conditions=(_when("add", BranchAction.ADD_STEPS, 1, steps=(ADDED,)),),
     results={"s1": ("add", "plain")},
     policy=ReviewPolicy.HUMAN,
     max_steps=4,
@@ -218,7 +221,7 @@ DEPENDING = Shape(
 SHAPES = (BRANCHING, MODIFYING, REPEATING, DEPENDING)
 #: The same plans with bounds that let the walk go on for some minutes more.
 WIDE_SHAPES = (
-    replace(BRANCHING, orders=True),
+    replace(BRANCHING, orders=True, max_added=3),
     replace(MODIFYING, max_steps=2, max_added=1),
     replace(REPEATING, another=True),
     replace(DEPENDING, another=True),

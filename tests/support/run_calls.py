@@ -53,6 +53,7 @@ async def job_result(agent: AgentClient) -> Body:
         **held,
         "content": "# A brief",
         "continues": False,
+        "takeNext": True,
         "usage": {"inputTokens": 100, "outputTokens": 20, "costUsd": 0.01, "model": "m"},
     }
 

@@ -96,6 +96,11 @@ def modify(
         InvalidInput: there is nothing to do, or a new step is not of its form.
     """
     is_cancelled = any(isinstance(m, CancelPlan) for m in modifications)
+    if any(isinstance(m, CancelPlan) for m in modifications[:-1]):
+        raise InvalidInput(
+            "cancel_plan ends the plan, so it must be the last modification",
+            argument="modifications",
+        )
     _refuse_unmodifiable(plan, expected_revision, is_cancelled=is_cancelled)
     if not modifications:
         raise InvalidInput("modify_plan needs at least one modification", argument="modifications")

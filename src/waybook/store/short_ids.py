@@ -16,6 +16,13 @@ class ShortIdRow(NamedTuple):
 
 
 SQL = load("short_ids", **{str(kind): ShortIdRow for kind in IdKind})
+QUERIES: Final = {
+    IdKind.PLAN: SQL["plan"],
+    IdKind.STEP: SQL["step"],
+    IdKind.RUN: SQL["run"],
+    IdKind.JOB: SQL["job"],
+    IdKind.REVIEW: SQL["review"],
+}
 
 #: Maximum number of short ids that a process keeps, of all orgs together.
 MAX_ENTRIES: Final = 32_768
@@ -23,7 +30,7 @@ MAX_ENTRIES: Final = 32_768
 
 def lookup_statement(kind: IdKind, keys: Iterable[int]) -> Statement:
     """Select the rows of a kind whose short ids have these keys."""
-    return SQL[kind](keys=f"{{{','.join(map(str, keys))}}}")
+    return QUERIES[kind](keys=f"{{{','.join(map(str, keys))}}}")
 
 
 class ShortIdCache:

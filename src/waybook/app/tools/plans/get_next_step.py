@@ -237,6 +237,10 @@ def _nothing(nothing: NothingPending, plan_id: str) -> Body:
     others = (*nothing.in_progress, *nothing.failed, *nothing.waiting)
     steps: list[Json] = [holder_view(step) for step in others]
     why = "others still work; wait until a step is free or the plan ends"
+    call = wait_call(plan_id, why)
+    if not others:
+        why = "the plan has no steps; add steps to it, or cancel it"
+        call = next_call("modify_plan", why, planId=plan_id)
     body: Body = {
         "status": "no_pending_steps",
         "planId": plan_id,
@@ -244,7 +248,7 @@ def _nothing(nothing: NothingPending, plan_id: str) -> Body:
         "failed": len(nothing.failed),
         **({"waiting": len(nothing.waiting)} if nothing.waiting else {}),
         "steps": steps,
-        "next": wait_call(plan_id, why),
+        "next": call,
     }
     detail_call = next_call("get_plan_status", "the whole list", planId=plan_id, detail=True)
     return fit_reply(body, ("steps",), detail_call)
