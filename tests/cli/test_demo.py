@@ -1,10 +1,8 @@
 """`waybook demo`: its events, its simulated clock, and its verification of the audit."""
 
 import asyncio
-import os
 import subprocess
 import sys
-import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +11,6 @@ from typing import cast
 import pytest
 
 from cli.terminal import Body, Terminal
-from embedded_postgres.data_directories import parent_directory
 from waybook.cli.demo import script
 from waybook.cli.demo.environment import FAST, PlaybackSpeed, SimulatedClock
 from waybook.cli.runtime import AppSession
@@ -140,8 +137,7 @@ def test_audit_of_demo_plan_contains_every_scripted_event_and_actor(
 
 def test_demo_command_completes_with_empty_stderr() -> None:
     command = [sys.executable, "-m", "waybook", "demo", "--fast"]
-    environment = {**os.environ, "TMPDIR": str(parent_directory() or tempfile.gettempdir())}
-    ran = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    ran = subprocess.run(command, check=True, capture_output=True, text=True)
     assert "the plan is complete" in ran.stdout
     assert "entries in 2 chains: every seal holds" in ran.stdout
     assert ran.stderr == ""

@@ -7,34 +7,16 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 
 from embedded_postgres.processes import eventually, keepers
 from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
 
-MEMORY = Path("/dev/shm")  # noqa: S108 - for directories with random names
-#: Minimum free space of a file system in memory. The servers of a test run use less than half.
-MIN_FREE_BYTES = 4 * 1024**3
-
-
-@cache
-def parent_directory() -> Path | None:
-    """Return a file system in memory, or None for the default directory for temporary files.
-
-    A durable server waits for the disk at every commit, and for seconds when it is created. The
-    tests end processes, not the machine: no test depends on what reached the disk.
-    """
-    if not MEMORY.is_dir() or not os.access(MEMORY, os.W_OK):
-        return None
-    free = os.statvfs(MEMORY)
-    return MEMORY if free.f_bavail * free.f_frsize >= MIN_FREE_BYTES else None
-
 
 @contextmanager
 def make_data_directory(mode: int = 0o755) -> Iterator[Path]:
     """Yield a directory with this mode; remove it and its database server afterwards."""
-    place = Path(tempfile.mkdtemp(prefix="waybook-test-", dir=parent_directory())).resolve()
+    place = Path(tempfile.mkdtemp(prefix="waybook-test-")).resolve()
     place.chmod(mode)
     try:
         yield place

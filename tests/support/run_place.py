@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from embedded_postgres.data_directories import parent_directory, remove_data_directory
+from embedded_postgres.data_directories import remove_data_directory
 from embedded_postgres.processes import eventually
 
 PLACE = "WAYBOOK_TEST_PLACE"
@@ -18,7 +18,7 @@ NO_PGVECTOR = "no PostgreSQL here has a pgvector that runs on this processor"
 
 def open_place() -> int:
     """Create the directory of this test run, and a pipe that stays open during the run."""
-    place = Path(tempfile.mkdtemp(prefix="waybook-run-", dir=parent_directory())).resolve()
+    place = Path(tempfile.mkdtemp(prefix="waybook-run-")).resolve()
     place.chmod(0o755)
     os.environ[PLACE] = str(place)
     os.mkfifo(place / "alive")
