@@ -78,11 +78,11 @@ class DescriptionReader:
         text = described["description"]
         if source := re.search(r"\bfrom (\w+)", text):
             return self.latest(name, source[1])
-        if "same in all calls" in text:
+        if "one per conversation" in text:
             return self.session
-        if "retries with the same key count once" in text:
+        if "retries count once" in text:
             return f"key-{len(self.calls)}"
-        if subject := re.search(r"^id of the (plan|step)$", text):
+        if subject := re.search(r"^the (plan|step)$", text):
             return self.latest(f"{subject[1]}Id")
         if "enum" in described:
             return next((each for each in described["enum"] if each in TASK), None)
@@ -182,7 +182,7 @@ def check_calls(reader: DescriptionReader) -> None:
     if not any(reply.get("branches") for _, reply in reader.replies):
         raise Unreadable("no description says what a condition reads")
     if not all(arguments.get("sessionId") == reader.session for _, arguments in reader.calls):
-        raise Unreadable("no description says that the session is the same in all calls")
+        raise Unreadable("no description says that the session is the one per conversation")
     submitted = [arguments for name, arguments in reader.calls if name == "submit_step_result"]
     if not all("attempt" in arguments for arguments in submitted):
         raise Unreadable("no description says where the attempt comes from")
@@ -229,12 +229,12 @@ async def test_model_completes_plan_with_tool_descriptions_alone(world: OrgEnv) 
         "Ask a person to review",
         "call submit_user_decision",
         "plan_complete",
-        "id of the plan",
-        "id of the step",
+        "the plan",
+        "the step",
         "result.n == 0",
         "JSON if conditions read its fields",
-        "same in all calls",
-        "retries with the same key count once",
+        "one per conversation",
+        "retries count once",
         "from get_next_step",
     ],
 )

@@ -93,7 +93,7 @@ async def test_audit_anchor_check_reports_changed_hash_of_an_entry(
             (full_id(plan["planId"]),),
         )
     (errors,) = (await check_anchor(judge(own_world), file)).errors.values()
-    assert errors == [f"plan {plan['planId']}: entry 1 has a different hash"]
+    assert errors == [f"plan {full_id(plan['planId'])}: entry 1 has a different hash"]
 
 
 async def test_audit_anchor_check_passes_after_user_was_erased(
@@ -119,7 +119,9 @@ async def test_audit_anchor_check_reports_chain_deleted_after_user_erasure(
     with psycopg.connect(own_world.place.admin_dsn) as admin:
         admin.execute("delete from audit_entry where subject_id = %s", (full_id(plan["planId"]),))
     (errors,) = (await check_anchor(judge(own_world), file)).errors.values()
-    assert errors == [f"plan {plan['planId']}: entry 1 is missing, and no erasure explains it"]
+    assert errors == [
+        f"plan {full_id(plan['planId'])}: entry 1 is missing, and no erasure explains it"
+    ]
 
 
 async def test_audit_anchor_check_reports_deletion_despite_earlier_user_erasure(
@@ -134,7 +136,9 @@ async def test_audit_anchor_check_reports_deletion_despite_earlier_user_erasure(
     with psycopg.connect(own_world.place.admin_dsn) as admin:
         admin.execute("delete from audit_entry where subject_id = %s", (full_id(plan["planId"]),))
     (errors,) = (await check_anchor(judge(own_world), file)).errors.values()
-    assert errors == [f"plan {plan['planId']}: entry 1 is missing, and no erasure explains it"]
+    assert errors == [
+        f"plan {full_id(plan['planId'])}: entry 1 is missing, and no erasure explains it"
+    ]
 
 
 async def test_audit_anchor_check_passes_after_org_was_erased(

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from transport.fake_dispatcher import CALLER, RecordingDispatcher, make_gateway
 from transport.test_reading import make_face, reading_as
@@ -117,7 +118,7 @@ async def test_missing_output_and_output_of_another_org_return_the_same_404(
     world.other_org_may_change = True
     theirs = await deliver(world.other_org, world.other_org_plan)
     nobodys = "01890000-0000-7000-8000-000000000000"
-    plans = (world.other_org_plan["planId"], nobodys, "x", "☃")
+    plans = (full_id(world.other_org_plan["planId"]), nobodys, "x", "☃")
     for addresses in (
         [f"/api/outputs/{i}" for i in (theirs["outputId"], nobodys, "x", "☃", "a" * 300)],
         [f"/api/plans/{i}/outputs" for i in plans],

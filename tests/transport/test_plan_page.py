@@ -7,6 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from transport.page_client import make_browser, send, visible_text
 from waybook.store.driver.database import Database
@@ -43,7 +44,7 @@ async def test_plan_page_shows_progress_and_usage(
     assert "started step 2" in page
     assert "scope" not in page
     audit = await browser.get(f"/audit?subject={plan['planId']}")
-    assert f"/audit?subject={plan['planId']}" in await shown(browser, plan)
+    assert f"/audit?subject={full_id(plan['planId'])}" in await shown(browser, plan)
     assert audit.status_code == 200
 
 
@@ -77,7 +78,7 @@ async def test_plan_page_shows_advice_for_a_stalled_step_and_writes_nothing(
 async def test_plan_page_returns_the_same_404_for_unknown_and_foreign_plans(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
-    theirs = await browser.get(f"/plans/{world.other_org_plan['planId']}")
+    theirs = await browser.get(f"/plans/{full_id(world.other_org_plan['planId'])}")
     nobodys = await browser.get("/plans/nonsense")
     assert theirs.status_code == nobodys.status_code == 404
     assert visible_text(theirs.text) == visible_text(nobodys.text)
@@ -89,7 +90,8 @@ async def test_plan_page_form_adds_step(browser: httpx2.AsyncClient, agent: Agen
     address = f"/plans/{plan['planId']}"
     typed = {"stepType": "analyze", "title": "Weigh", "instructions": "Weigh it.", "after": "1"}
     reply = await send(browser, address, **typed, rationale="it is missing", revision="1")
-    assert (reply.status_code, reply.headers["location"]) == (303, address)
+    there = f"/plans/{full_id(plan['planId'])}"
+    assert (reply.status_code, reply.headers["location"]) == (303, there)
     page = visible_text(await shown(browser, plan))
     assert "Weigh" in page
     assert "added steps: it is missing" in page

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
+from full_ids import full_id, with_full_ids
 from org_env import AgentClient, Body, OrgEnv, make_step
 from transport.page_client import make_browser, send, visible_text
 
@@ -124,8 +125,8 @@ async def test_step_page_returns_the_same_404_for_unknown_and_foreign_steps(
     theirs = world.other_org_plan
     places = [
         at(theirs, 1),
-        f"/plans/{plan['planId']}/steps/{theirs['stepIds'][0]}",
-        f"/plans/{plan['planId']}/steps/{other['stepIds'][0]}",
+        f"/plans/{plan['planId']}/steps/{full_id(theirs['stepIds'][0])}",
+        f"/plans/{plan['planId']}/steps/{full_id(other['stepIds'][0])}",
         f"/plans/{plan['planId']}/steps/nonsense",
     ]
     replies = [await browser.get(place) for place in places]
@@ -138,7 +139,7 @@ async def test_step_page_forms_apply_every_kind_of_modification(
 ) -> None:
     plan = await agent.plan(4)
     done = await change(browser, plan, 2, "update_step_instructions", instructions="Look twice.")
-    assert (done.status_code, done.headers["location"]) == (303, at(plan, 2))
+    assert (done.status_code, done.headers["location"]) == (303, at(with_full_ids(plan), 2))
     assert "Look twice." in await shown(browser, plan, 2)
     assert (await change(browser, plan, 3, "move_up", revision="2")).status_code == 303
     assert await orders(agent, plan) == [1, 3, 2, 4]

@@ -8,6 +8,7 @@ from enum import StrEnum
 from functools import lru_cache
 from hashlib import sha256
 from typing import Final
+from uuid import UUID
 
 #: Digits in the order of their values. The characters 0, 1, i, l and o are left out, because they
 #: are easily confused with each other.
@@ -15,6 +16,8 @@ ALPHABET: Final = "23456789abcdefghjkmnpqrstuvwxyz"
 BASE: Final = len(ALPHABET)
 DIGITS: Final = 9
 LENGTH: Final = DIGITS + 1
+#: Number of characters of a full id with hyphens.
+FULL_LENGTH: Final = 36
 #: Number of keys. The SQL function `app_short_key` has the same number.
 KEYS: Final = BASE**DIGITS
 #: Largest integer of PostgreSQL's type bigint, as a mask for the bits of a hash.
@@ -98,3 +101,18 @@ def _check_value(values: list[int]) -> int:
     weights differ, no single wrong character and no swap of two characters keeps the sum.
     """
     return -sum(weight * value for weight, value in enumerate(values, 2)) % BASE
+
+
+def usual_form(text: str) -> str:
+    """Return the short id of a full or short id in its usual spelling; other texts unchanged.
+
+    >>> usual_form(" 9Y79WG3E8X"), usual_form("00000000-0000-0000-0000-000000000000")
+    ('9y79wg3e8x', '9y79wg3e8x')
+    """
+    if len(text) == FULL_LENGTH:
+        try:
+            return short_id(str(UUID(text)))
+        except ValueError:
+            return text
+    key = parse_short_id(text)
+    return text if key is None else encode_key(key)

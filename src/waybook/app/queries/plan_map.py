@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from waybook.app.request.reply import format_time
-from waybook.app.request.short_ids import usual_form
+from waybook.core.short_ids import usual_form
 from waybook.dag.diagram.model import DiagramStep, Lane
 from waybook.dag.graph import graph_of
 from waybook.dag.model import Dag, JobType, ProgressStatus, Recipe, RecipeStep, Stage, Strategy

@@ -15,10 +15,9 @@ from pydantic import BaseModel
 from waybook.app.request.request_context import RequestContext
 from waybook.core.short_ids import (
     IdKind,
-    encode_key,
     looks_like_short_id,
     parse_short_id,
-    short_id,
+    usual_form,
 )
 from waybook.errors import NextCall, NotFound
 from waybook.store.driver.queries import is_id
@@ -97,18 +96,6 @@ def convert_part(part: str, convert: Callable[[IdKind, str], str]) -> str:
 def with_short_ids(args: ModelT) -> ModelT:
     """Return the arguments with short ids, so that both forms of an id are the same call."""
     return map_ids(args, lambda _, __, text: usual_form(text))
-
-
-def usual_form(text: str) -> str:
-    """Return the short id of a full or short id in its usual spelling; other texts unchanged.
-
-    >>> usual_form(" 9Y79WG3E8X"), usual_form("00000000-0000-0000-0000-000000000000")
-    ('9y79wg3e8x', '9y79wg3e8x')
-    """
-    if is_id(text):
-        return short_id(text.lower())
-    key = parse_short_id(text)
-    return text if key is None else encode_key(key)
 
 
 async def with_full_ids(ctx: RequestContext, args: ModelT) -> ModelT:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from waybook.app.request.short_ids import usual_form
+from waybook.core.short_ids import usual_form
 from waybook.json_values import Body, Json
 
 #: Version of the JSON form; a hook ignores a state of another version.

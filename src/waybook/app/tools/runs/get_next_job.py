@@ -31,6 +31,7 @@ from waybook.app.request.waiting import (
     answer_or_wait,
 )
 from waybook.core.events import RUN
+from waybook.core.holder import Holder
 from waybook.dag.model import JobStatus, JobType
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
@@ -100,11 +101,18 @@ def _to_job_request(ctx: RequestContext, args: GetNextJob) -> JobRequest:
         raise InvalidInput(
             f"jobTypes: there is no type {unknown[0]!r} to take; PLAN and EXECUTE are"
         )
+    job_type = types.pop() if len(types) == 1 else None
+    return _job_request(ctx, args.model_id, job_type, None if args.another else ctx.actor().holder)
+
+
+def _job_request(
+    ctx: RequestContext, model: str | None, job_type: str | None, holder: Holder | None
+) -> JobRequest:
     return JobRequest(
-        model=args.model_id,
-        job_type=types.pop() if len(types) == 1 else None,
+        model=model,
+        job_type=job_type,
         lease_seconds=ctx.services.lease.total_seconds(),
-        holder=None if args.another else ctx.actor().holder,
+        holder=holder,
     )
 
 
@@ -126,12 +134,7 @@ async def take_following_job(
     Both are committed together.
     """
     ctx = locked.ctx
-    wanted = JobRequest(
-        model=model,
-        job_type=None,
-        lease_seconds=ctx.services.lease.total_seconds(),
-        holder=ctx.actor().holder,
-    )
+    wanted = _job_request(ctx, model, None, ctx.actor().holder)
     attempt = Attempt(is_last=True)
     statements = claim_statements(locked.run.id, wanted)
     for _ in range(MAX_CLAIM_ATTEMPTS):
