@@ -103,11 +103,14 @@ async def test_copy_rows_equal_replay_of_audit(
     assert differences(replay(changes_in(entries)), stored) == []
 
 
+CONDITION = {"afterStepOrder": 1, "conditionExpression": "true", "ifTrueAction": "continue"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"steps": [make_step()]}, "leave `steps`"),
-        ({"branchingConditions": []}, "leave `steps`"),
+        ({"branchingConditions": [CONDITION]}, "leave `steps`"),
         ({"upToStep": 1, "atAuditSeq": 1}, "one of the two"),
         ({"upToStep": 4}, "step orders 1 to 3"),
         ({"atAuditSeq": 1_000}, "audit entries 1 to"),

@@ -6,6 +6,7 @@ from playwright.async_api import Browser, Page, expect
 
 from browser.axe import accessible
 from browser.served_site import Site
+from full_ids import full_id
 from org_env import AgentClient, Body
 from waybook.background import render_all_orgs
 
@@ -42,7 +43,7 @@ async def test_feedback_and_regeneration_on_run_page_need_no_javascript(
     await page.goto(f"{site.address}/runs/{run['runId']}")
     await page.get_by_label("Feedback").fill("Look at the lakes as well.")
     await page.get_by_role("button", name="Send feedback and start the next stage").click()
-    await expect(page).to_have_url(re.compile(f"/runs/{run['runId']}$"))
+    await expect(page).to_have_url(re.compile(f"/runs/{full_id(run['runId'])}$"))
     await expect(page.locator("#stage-2")).to_contain_text("in progress")
     await page.get_by_role("button", name="Regenerate", exact=False).first.click()
     await expect(page.get_by_role("status").last).to_contain_text("Regeneration queued")

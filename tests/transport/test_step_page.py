@@ -146,7 +146,7 @@ async def test_step_page_forms_apply_every_kind_of_modification(
     assert (await change(browser, plan, 1, "move_down", revision="3")).status_code == 303
     assert await orders(agent, plan) == [3, 1, 2, 4]
     gone = await change(browser, plan, 4, "remove_step", revision="4")
-    assert gone.headers["location"] == f"/plans/{plan['planId']}"
+    assert gone.headers["location"] == f"/plans/{full_id(plan['planId'])}"
     assert await orders(agent, plan) == [3, 1, 2]
     await change(browser, plan, 2, "fail_step", reason="too hard", revision="5")
     assert "Failure reason: too hard" in visible_text(await shown(browser, plan, 2))

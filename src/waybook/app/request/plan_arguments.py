@@ -50,7 +50,7 @@ class StepArgument(Nested):
         description="sources to store",
     )
     max_attempts: int | None = Field(
-        default=None, ge=1, le=MAX_ATTEMPTS, description="silent workers until it fails"
+        default=None, ge=1, le=MAX_ATTEMPTS, description="silent workers allowed"
     )
     #: Published with the steps that are added later; a new plan has its own list of conditions.
     branching_conditions: SkipJsonSchema[LenientJson[list["StepConditionArgument"]] | None] = None

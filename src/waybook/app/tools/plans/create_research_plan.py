@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from waybook.app.queries.audit import LAST_SEQ, changes_in, read_all_entries
 from waybook.app.request.arguments import Id, LenientJson, Minutes, MutatingArguments, Name, Text
@@ -35,11 +35,13 @@ AuditSeq = Annotated[int, Field(ge=1, le=LAST_SEQ)]
 
 
 class CreateResearchPlan(MutatingArguments):
+    # The arguments of a new plan are published as required, because models follow the list; only a
+    # copy does without them.
+    model_config = ConfigDict(json_schema_extra={"required": ["name", "researchQuestion", "steps"]})
+
     name: Name | None = Field(default=None, description="short name")
     research_question: Text | None = Field(default=None, description="question or goal")
-    steps: LenientJson[list[StepArgument]] | None = Field(
-        default=None, min_length=1, description="in order"
-    )
+    steps: LenientJson[list[StepArgument]] | None = Field(default=None, description="in order")
     branching_conditions: LenientJson[list[ConditionArgument]] | None = Field(
         default=None, description="tests when a step completes"
     )
@@ -48,11 +50,9 @@ class CreateResearchPlan(MutatingArguments):
     )
     stall_minutes: Minutes | None = Field(default=None, description="default for all steps")
     budget: BudgetArgument = None
-    copy_of_plan: Id | None = Field(
-        default=None, alias="copyOf", description="instead of steps: plan to copy"
-    )
+    copy_of_plan: Id | None = Field(default=None, alias="copyOf", description="plan to copy")
     up_to_step: StepOrder | None = Field(default=None, description="last result to keep")
-    at_audit_seq: AuditSeq | None = Field(default=None, description="or: copy as of entry")
+    at_audit_seq: AuditSeq | None = Field(default=None, description="or: as of entry")
 
 
 async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) -> ToolReply:
@@ -95,14 +95,14 @@ def _check_arguments(args: CreateResearchPlan) -> None:
             "researchQuestion": args.research_question,
             "steps": args.steps,
         }
-        missing = [name for name, value in given.items() if value is None]
+        missing = [name for name, value in given.items() if not value]
         if missing:
             faults = [{"at": name, "fault": "is missing"} for name in missing]
             more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
             raise InvalidInput(f"{missing[0]}: is missing{more}", faults=faults)
         if args.up_to_step is not None or args.at_audit_seq is not None:
             raise InvalidInput("upToStep and atAuditSeq are for a copy; name its plan in `copyOf`")
-    elif args.steps is not None or args.branching_conditions is not None:
+    elif args.steps or args.branching_conditions:
         raise InvalidInput(
             "a copy has the steps and conditions of the plan in `copyOf`; leave `steps` and "
             "`branchingConditions` out, and change the copy with modify_plan"
