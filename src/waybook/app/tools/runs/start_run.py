@@ -1,6 +1,6 @@
 """start_run: start a run of a workflow."""
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from waybook.app.request.arguments import (
     AnyJson,
@@ -35,6 +35,11 @@ from waybook.store.runs import jobs, load, writer
 
 
 class StartRun(MutatingArguments):
+    # Published as required, because models follow the list; only a copy does without them.
+    model_config = ConfigDict(
+        json_schema_extra={"required": ["dagSlug", "name", "input", "models"]}
+    )
+
     dag_slug: Id | None = Field(default=None, description="slug of the workflow, from list_dags")
     name: Name | None = Field(default=None, description="short name")
     input: AnyJson = Field(
