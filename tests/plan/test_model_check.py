@@ -26,7 +26,10 @@ MET = {
     "STALE_ATTEMPT",
     "STALE_PLAN",
 }
-MET_BY_SHAPE = {DEPENDING.name: MET | {"FORBIDDEN"}}
+MET_BY_SHAPE = {
+    DEPENDING.name: MET | {"FORBIDDEN"},
+    MODIFYING.name: MET | {"INVALID_INPUT"},  # a modification after cancel_plan
+}
 #: Minimum numbers of states, so that a walk that ends too early is noticed.
 MIN_STATES = {
     BRANCHING.name: 10_000,
