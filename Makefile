@@ -109,7 +109,7 @@ test-15: env
 
 # A thousand random plans, each with eight agents that follow only the suggested calls and die.
 naive-agents: env
-	@WAYBOOK_NAIVE_PLANS=1000 $(BIN)/python -m pytest -q -n 0 -m "not pg15 and not slow" tests/app/test_naive_agents.py
+	@WAYBOOK_NAIVE_PLANS=1000 $(BIN)/python -m pytest -q -n 0 -o faulthandler_timeout=0 -m "not pg15 and not slow" tests/app/test_naive_agents.py
 
 # The same with every condition on the org taken out of the queries: row-level security alone keeps
 # orgs apart.
@@ -246,6 +246,7 @@ bench: env
 	@$(BIN)/python benchmarks/live.py
 	@$(BIN)/python benchmarks/flood.py
 	@$(BIN)/python benchmarks/waiting.py
+	@$(BIN)/python benchmarks/agent_tokens.py
 
 # The real Claude Code and Gemini CLI with scripted models, and the bundle manifest; ten minutes.
 plugins: env

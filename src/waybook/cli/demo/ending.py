@@ -20,12 +20,11 @@ from waybook.cli.demo import script
 from waybook.cli.demo.scene import DemoContext
 from waybook.cli.terminal.audit_text import summary
 from waybook.cli.terminal.run_board import documents_available
+from waybook.core.short_ids import short_id
 
 #: Key of the document that is printed in full at the end of the demo.
 SHOWN_DOCUMENT = "advisor_recommendations"
 MAX_WIDTH = 92
-#: Number of characters of an id that are shown; this prefix is unique in practice.
-SHORT_ID_LENGTH = 13
 
 NEXT = (
     ("waybook serve --tools all", "the same for your agents, over HTTP"),
@@ -76,8 +75,9 @@ async def _tell_documents(
     title = Text(f" {chosen.document_key}, by {chosen.model} ", style="dim")
     page = Panel(Markdown(document.markdown), title=title, border_style="dim")
     console.print(Padding(page, (0, 2)), width=min(console.width, MAX_WIDTH))
-    named = scene.run_id[:SHORT_ID_LENGTH]
-    saved = {documents_available(board): f"waybook documents {named} --out documents"}
+    saved = {
+        documents_available(board): f"waybook documents {short_id(scene.run_id)} --out documents"
+    }
     gone = {documents_available(board): "here; waybook demo --keep keeps them for you to read"}
     console.print(_facts(saved if keep else gone))
 

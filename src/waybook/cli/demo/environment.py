@@ -29,6 +29,8 @@ from waybook.store.driver.database import Database
 Show = Callable[[], Awaitable[None]]
 #: Real time in seconds between two screen updates while simulated time passes.
 FRAME_SECONDS = 0.15
+#: Simulated time after which the demo counts as stuck.
+MAX_SIMULATED = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,12 @@ class SimulatedClock:
             self._all_asleep.set()
 
     async def run(self, show: Show) -> None:
-        """Run until no simulated actor is sleeping, or one has failed."""
+        """Run until no simulated actor is sleeping, or one has failed.
+
+        Raises:
+            TimeoutError: the actors wait for something that does not happen.
+        """
+        end = self.now + MAX_SIMULATED
         while True:
             while self._awake:
                 self._all_asleep.clear()
@@ -116,6 +123,8 @@ class SimulatedClock:
             if not self._asleep or self._broken:
                 return
             at, _, woken = heapq.heappop(self._asleep)
+            if at > end:
+                raise TimeoutError(f"the demo did not end within {MAX_SIMULATED.days} days")
             await self._pass_until(at, show)
             self._awake += 1
             woken.set_result(None)

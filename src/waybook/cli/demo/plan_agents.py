@@ -7,10 +7,12 @@ import asyncio
 from typing import Any
 
 from waybook.app.queries.inbox import list_reviews
+from waybook.app.request.short_ids import full_id_of
 from waybook.cli.demo import script
 from waybook.cli.demo.environment import ENGINE
 from waybook.cli.demo.scene import Actor, DemoContext
 from waybook.core.decision_context import Channel
+from waybook.core.short_ids import IdKind
 
 POLL_MINUTES = 3
 
@@ -66,7 +68,7 @@ async def cleo(scene: DemoContext) -> None:
 
 
 async def cleo_again(scene: DemoContext) -> None:
-    """Continue cleo's work in a new session: read the context and retry the stalled step."""
+    """Continue in a new session: read the context, and claim the next step."""
     me = agent(scene, "cleo", "cleo-2")
     await scene.clock.sleep(66)
     open_plans = await me.call("list_active_plans")
@@ -78,12 +80,7 @@ async def cleo_again(scene: DemoContext) -> None:
     context = await me.call("get_research_context", planId=scene.plan_id)
     done = sum(step["status"] == "completed" for step in context["steps"])
     me.say(f"reads up: the question, {done} results, what happened last")
-    taken = await claim_step(me)
-    retry = {"action": "retry_step", "stepId": stalled["stepId"]}
-    await me.call("modify_plan", planId=scene.plan_id, modifications=[retry])
-    me.say(f"gives step {stalled['stepOrder']} back, for anyone to try again")
-    await work(me, taken)
-    await submit_result(me, taken)
+    await complete_step(me)
 
 
 async def mira(scene: DemoContext) -> None:
@@ -114,10 +111,13 @@ async def _review_comes(scene: DemoContext) -> None:
 async def create_plan(scene: DemoContext) -> None:
     """Create the plan, as the agent that received the user's question."""
     me = agent(scene, "ada")
-    steps = [
+    steps: list[dict[str, object]] = [
         {"title": title, "stepType": kind, "instructions": instructions}
         for title, kind, instructions in script.PLAN_STEPS
     ]
+    *parallel, agree, write = range(1, len(steps) + 1)
+    steps[agree - 1]["dependsOn"] = parallel
+    steps[write - 1]["dependsOn"] = [agree]
     made = await me.call(
         "create_research_plan",
         name=script.PLAN_NAME,
@@ -125,7 +125,7 @@ async def create_plan(scene: DemoContext) -> None:
         steps=steps,
         branchingConditions=list(script.CONDITIONS),
     )
-    scene.plan_id = made["planId"]
+    scene.plan_id = await full_id_of(scene.call, IdKind.PLAN, made["planId"], "planId")
     me.say(f"writes a plan: {len(steps)} steps, {len(script.CONDITIONS)} branching conditions")
 
 
@@ -139,8 +139,11 @@ async def complete_step(me: Actor, *, connection_drops: bool = False) -> None:
 async def claim_step(me: Actor) -> dict[str, Any]:
     """Claim the next step and log it."""
     taken = await me.call("get_next_step", planId=me.scene.plan_id)
-    again = f" (try {taken['attempt']})" if taken["attempt"] > 1 else ""
-    me.say(f"takes: {taken['title']}{again}")
+    if earlier := taken.get("takenOver"):
+        again = f"{taken['title']} (try {taken['attempt']})"
+        me.say(f"takes over from {earlier['heldBy']}: {again}", strong=True)
+    else:
+        me.say(f"takes: {taken['title']}")
     return taken
 
 

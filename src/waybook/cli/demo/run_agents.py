@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from waybook.app.queries.runs import resolve_run
+from waybook.app.request.short_ids import full_id_of
 from waybook.background import render_all_orgs
 from waybook.cli.demo import script
 from waybook.cli.demo.environment import ENGINE
@@ -18,6 +19,7 @@ from waybook.cli.demo.plan_agents import agent
 from waybook.cli.demo.scene import Actor, DemoContext
 from waybook.cli.terminal.errors import ToolError
 from waybook.core.decision_context import Channel
+from waybook.core.short_ids import IdKind
 
 POLL_MINUTES = 4
 #: Simulated minutes that a job takes; each session always uses the same one of these durations.
@@ -70,7 +72,7 @@ async def start_run(scene: DemoContext) -> None:
     started = await me.call(
         "start_run", dagSlug="dialectic", name=script.RUN_NAME, input=script.REQUEST, models=models
     )
-    scene.run_id = started["runId"]
+    scene.run_id = await full_id_of(scene.call, IdKind.RUN, started["runId"], "runId")
     stages = len(compiled_dag["stages"])
     me.say(f"starts a run: {stages} stages, {steps} steps, {jobs} jobs for three models")
 
