@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from org_env import AgentClient
 from waybook.app.registry import TOOLS
 from waybook.app.request.arguments import parse_arguments
 from waybook.errors import InvalidInput
@@ -93,3 +94,13 @@ def test_blank_instructions_of_step_are_refused_by_place(blank: str) -> None:
 
 def test_null_for_required_text_is_refused() -> None:
     assert "summary" in parse_or_reject("request_user_review", {"summary": None})
+
+
+@pytest.mark.parametrize("value", [None, *BLANKS])
+@pytest.mark.parametrize("name", ["name", "researchQuestion"])
+async def test_new_plan_with_blank_name_or_question_is_refused(
+    agent: AgentClient, name: str, value: str | None
+) -> None:
+    error = await agent.refused("create_research_plan", **{**PLAN, name: value})
+    assert error["code"] == "INVALID_INPUT"
+    assert [fault["at"] for fault in error["details"]["faults"]] == [name]

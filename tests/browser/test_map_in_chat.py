@@ -109,6 +109,6 @@ async def test_map_in_chat_shows_workflow_and_reports_unknown_plan(page: Page, s
         await expect(app.locator("#line")).to_be_hidden()
         await page.reload()
         _, app = await call_in_chat(page, "get_plan_status", {"planId": theirs})
-        await expect(app.get_by_role("status")).to_contain_text("there is no plan")
+        await expect(app.get_by_role("status")).to_contain_text(f"there is no plan '{theirs}' here")
         await expect(app.locator("svg")).to_have_count(0)
     no_stream(site)

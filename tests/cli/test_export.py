@@ -229,7 +229,7 @@ def test_plan_and_run_can_be_exported_as_markdown_and_mermaid(
     terminal: Terminal, plan_id: str, run_id: str
 ) -> None:
     assert "### 1. =Look" in terminal.say("export", plan_id)
-    assert "Depends on #1" in terminal.say("export", plan_id)
+    assert "Depends on #1, #2." in terminal.say("export", plan_id)
     report = terminal.say("export", run_id)
     assert report.startswith("# ")
     assert "## Input" in report

@@ -86,7 +86,14 @@ async def test_run_progress_api_returns_report_and_usage(
     run = await make_rendered_run(agent)
     reply = await http.get(f"/api/runs/{run['runId']}/progress")
     assert (reply.status_code, reply.headers["content-type"]) == (200, "application/json")
-    assert {"dagProgress", "stages", "warnings", "progress", "usage"} <= set(reply.json())
+    assert list(reply.json()) == [
+        "dagProgress",
+        "stages",
+        "warnings",
+        "status",
+        "progress",
+        "usage",
+    ]
     report = await agent.progress(run, detail=True)
     assert reply.json() == {name: value for name, value in report.items() if name != "next"}
     assert check(reply.json()) == []
