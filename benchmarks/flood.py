@@ -23,6 +23,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, Self
 
+from server_process import serving
 from waybook.bootstrap import database_server
 from waybook.cli.demo.environment import temporary_database
 from waybook.settings_reading import read_settings
@@ -43,30 +44,14 @@ async def waybook(folder: Path, *arguments: str) -> dict[str, Any]:
     return dict(json.loads(output))
 
 
-@asynccontextmanager
-async def serving(folder: Path) -> AsyncIterator[tuple[str, int]]:
-    """Start the server in server mode; yield its address and process id."""
-    command = [sys.executable, "-m", "waybook", "serve", "--port", "0", "--auth", "required"]
-    command += ["--data-dir", str(folder)]
-    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
-    assert process.stdout
-    try:
-        async for line in process.stdout:
-            if address := re.search(rb"http://([0-9.]+:[0-9]+)", line):
-                yield address[1].decode(), process.pid
-                break
-    finally:
-        process.terminate()
-        await process.communicate()
-
-
 class Caller:
     """Connection of an org that calls tools sequentially."""
 
     def __init__(self, address: str, token: str) -> None:
-        self.host, _, self.port = address.partition(":")
+        authority = address.removeprefix("http://")
+        self.host, _, self.port = authority.partition(":")
         self.head = (
-            f"POST /mcp HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n"
+            f"POST /mcp HTTP/1.1\r\nhost: {authority}\r\nauthorization: Bearer {token}\r\n"
             "accept: application/json, text/event-stream\r\ncontent-type: application/json\r\n"
             "mcp-protocol-version: 2025-11-25\r\ncontent-length: "
         )
@@ -182,7 +167,7 @@ async def main(calls: int, connections: int) -> None:
         settings = read_settings({"data_dir": folder}, {}).settings
         async with database_server(settings):  # one database for all processes
             tokens = {org: await create_token(folder, org) for org in (MEASURED_ORG, FLOODING_ORG)}
-            async with serving(folder) as (address, process):
+            async with serving(folder, "--auth", "required") as (address, process):
                 await measure_latencies(address, tokens[MEASURED_ORG], 40)  # warm-up
                 alone = await measure_latencies(address, tokens[MEASURED_ORG], calls)
                 before = cpu_seconds(process)

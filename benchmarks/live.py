@@ -10,13 +10,8 @@ with twelve tabs, in the last one.
 
 import argparse
 import asyncio
-import re
 import shutil
-import sys
 import time
-from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -24,6 +19,7 @@ from typing import Any
 from mcp import Client
 from playwright.async_api import BrowserContext, CDPSession, Page, async_playwright
 
+from server_process import serving
 from waybook.cli.demo.environment import temporary_database
 
 TABS = 12
@@ -35,22 +31,6 @@ WAIT_FOR_TEXT = """text => new Promise(done => {
   new MutationObserver(look).observe(document.body, {childList: true, subtree: true});
   look();
 })"""
-
-
-@asynccontextmanager
-async def serving(folder: Path) -> AsyncIterator[str]:
-    """Start the server in its own process; yield its address."""
-    command = [sys.executable, "-m", "waybook", "serve", "--port", "0", "--data-dir", str(folder)]
-    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
-    assert process.stdout
-    try:
-        async for line in process.stdout:
-            if address := re.search(rb"http://[0-9.]+:[0-9]+", line):
-                yield address[0].decode()
-                break
-    finally:
-        process.terminate()
-        await process.communicate()
 
 
 async def call(client: Client, tool: str, **arguments: object) -> dict[str, Any]:
@@ -100,7 +80,7 @@ async def main(changes: int) -> None:
         print("change → page: NOT MEASURED, Chromium is not installed")
         return
     with temporary_database() as folder:
-        async with serving(Path(folder)) as address, async_playwright() as playwright:
+        async with serving(Path(folder)) as (address, _), async_playwright() as playwright:
             browser = await playwright.chromium.launch(
                 executable_path=chromium, args=["--no-sandbox"]
             )

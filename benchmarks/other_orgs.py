@@ -32,8 +32,8 @@ from flood import (
     cpu_seconds,
     create_token,
     measure_latencies,
-    serving,
 )
+from server_process import serving
 from waybook.bootstrap import database_server
 from waybook.cli.demo.environment import temporary_database
 from waybook.settings_reading import read_settings
@@ -190,7 +190,7 @@ async def main(calls: int, rounds: int, only: str | None) -> None:
         settings = read_settings({"data_dir": folder}, {}).settings
         async with database_server(settings):  # one database for all processes
             tokens = {org: await create_token(folder, org) for org in (MEASURED_ORG, FLOODING_ORG)}
-            async with serving(folder) as (address, process):
+            async with serving(folder, "--auth", "required") as (address, process):
                 async with Caller(address, tokens[FLOODING_ORG]) as caller:
                     prepared = {name: await ATTACKS[name][0](caller) for name in names}
                 await measure_latencies(address, tokens[MEASURED_ORG], 40)  # warm-up
