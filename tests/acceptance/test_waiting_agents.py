@@ -22,15 +22,15 @@ from waybook.client import Client
 AGENTS = 64
 WAITING = 1_000
 BATCH = 50
-MAX_MEMORY_MB = 60
+MAX_MEMORY_MB = 50
 SECONDS = 300
 
 
 @contextmanager
-def served_app() -> Iterator[tuple[str, int]]:
+def served_app(*options: str) -> Iterator[tuple[str, int]]:
     """Run `waybook serve` on the embedded database; yield its address and process id."""
     with make_data_directory() as place:
-        command = [sys.executable, "-m", "waybook", "serve", "--port", "0"]
+        command = [sys.executable, "-m", "waybook", "serve", "--port", "0", *options]
         environment = {**os.environ, "WAYBOOK_DATA_DIR": str(place / "data"), "NO_COLOR": "1"}
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         assert server.stdout is not None
@@ -146,12 +146,14 @@ async def waiting_calls(address: str, plan_id: str, count: int) -> AsyncIterator
     await until_waiting(address, 0)
 
 
-async def test_thousand_waiting_calls_take_less_than_60_mb() -> None:
-    with served_app() as (address, process_id):
+async def test_thousand_waiting_calls_take_less_than_50_mb() -> None:
+    with served_app("--tools", "all") as (address, process_id):
         async with asyncio.timeout(SECONDS), Client(address) as client:
             plan = await client.create_plan("Crowd", "Who?", chain(2))
             await client.call("get_next_step", planId=plan["planId"])
-            # The first calls load modules and fill caches, which is not a cost of waiting.
+            # The first calls load modules, caches and the word vectors of the search, which the
+            # process otherwise loads a little later; none of them is a cost of waiting.
+            await client.call("search_sources", query="rivers")
             async with waiting_calls(address, plan["planId"], BATCH):
                 pass
             before = resident_mb(process_id)
