@@ -13,7 +13,7 @@ A class docstring is also the default message of its error, so callers read it.
     │   │   └── BadExpression    … or contain a condition that does not compile
     │   ├── InvalidTransition    the state machine has no such transition
     │   ├── PlanTerminal         the plan is closed and accepts no more changes
-    │   ├── RunCancelled         the run is cancelled and accepts no more changes
+    │   ├── RunCanceled         the run is canceled and accepts no more changes
     │   ├── NotModifiable        the plan cannot be modified in its present status
     │   ├── NotAwaitingReview    there is no open review to decide
     │   ├── StaleAttempt         the step has moved on to another attempt
@@ -153,10 +153,10 @@ class PlanTerminal(Refused):
     code = "PLAN_TERMINAL"
 
 
-class RunCancelled(Refused):
-    """The run is cancelled and cannot be changed."""
+class RunCanceled(Refused):
+    """The run is canceled and cannot be changed."""
 
-    code = "RUN_CANCELLED"
+    code = "RUN_CANCELED"
 
 
 class NotModifiable(Refused):

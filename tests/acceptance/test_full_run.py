@@ -24,7 +24,7 @@ async def expected(agent: AgentClient, **named: object) -> list[int]:
 async def jobs_made(world: OrgEnv, run: Body) -> dict[str, int]:
     """Return the number of jobs in each stage, without rendering jobs."""
     query = f"""select stage_slug, count(*) from job
-                 where run_id = '{full_id(run["runId"])}' and job_type <> 'RENDER' group by 1"""  # noqa: S608 - an id of ours
+                 where run_id = '{full_id(run["runId"])}' and job_type <> 'RENDER' group by 1"""  # noqa: S608 - id from a row
     return dict((await world.database.read_org(world.agent.org_id, query))[0])
 
 

@@ -94,9 +94,9 @@ def test_leak_check_detects_user_text_in_fields_written_by_server(path: tuple[st
 async def test_every_stored_text_appears_only_in_allowed_reply_fields(world: OrgEnv) -> None:
     agent, ink = world.agent, MarkedWriter()
     plans = [await marked_plan(agent, ink), await marked_output(agent, ink)]
-    run, cancelled = await marked_run(agent, ink), await marked_cancellation(agent, ink)
+    run, canceled = await marked_run(agent, ink), await marked_cancellation(agent, ink)
     assert {*ink.written.values()} == {*text_leaves()} - NOT_STORED, "a text nobody writes here"
-    answers = await read_all(agent, plans, run, cancelled)
+    answers = await read_all(agent, plans, run, canceled)
     occurrences = {
         (ink.written[mark], path) for answer in answers for mark, path in marks_in(answer.body)
     }
@@ -104,7 +104,7 @@ async def test_every_stored_text_appears_only_in_allowed_reply_fields(world: Org
     assert {leaf for leaf, _ in occurrences} == {*ink.written.values()} - FOR_PEOPLE
     codes = {answer.body["error"]["code"] for answer in answers if answer.is_error}  # type: ignore[index]  # an error is an object
     assert codes >= {
-        "RUN_CANCELLED",
+        "RUN_CANCELED",
         "STALE_ATTEMPT",
         "INVALID_TRANSITION",
         "PLAN_TERMINAL",

@@ -33,26 +33,26 @@ async def test_cancel_run_reply_and_audit_name_user_and_reason(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     reply = await cancel(agent.acting_as("bob"), run)
-    assert (reply["status"], reply["cancelledBy"], reply["reason"]) == ("cancelled", "bob", REASON)
+    assert (reply["status"], reply["canceledBy"], reply["reason"]) == ("canceled", "bob", REASON)
     assert reply["openJobs"] == 2
     last = (await world.entries(agent.org_id, full_id(run["runId"])))[-1]
     assert (last.actor, json.loads(last.details)["reason"]) == ("bob", REASON)
 
 
-async def test_get_next_job_of_cancelled_run_returns_run_cancelled(
+async def test_get_next_job_of_canceled_run_returns_run_canceled(
     agent: AgentClient, run: Body
 ) -> None:
     await agent.job(run)
     await cancel(agent, run)
     reply = await agent.call("get_next_job", runId=run["runId"])
-    assert (reply["status"], reply["reason"]) == ("run_cancelled", REASON)
+    assert (reply["status"], reply["reason"]) == ("run_canceled", REASON)
     assert "jobId" not in reply
     progress = await agent.progress(run)
-    assert (progress["status"], progress["reason"]) == ("cancelled", REASON)
+    assert (progress["status"], progress["reason"]) == ("canceled", REASON)
     assert progress["progress"] == {"percent": 0, "done": 0, "total": 1}
 
 
-async def test_get_next_job_of_any_run_skips_cancelled_run(agent: AgentClient, run: Body) -> None:
+async def test_get_next_job_of_any_run_skips_canceled_run(agent: AgentClient, run: Body) -> None:
     other = await agent.run("short")
     held = await agent.call("get_next_job", sessionId="s")
     assert held["runId"] == run["runId"]
@@ -63,7 +63,7 @@ async def test_get_next_job_of_any_run_skips_cancelled_run(agent: AgentClient, r
     assert (await agent.call("get_next_job", sessionId="s"))["status"] == "nothing_ready"
 
 
-async def test_result_and_heartbeat_for_cancelled_run_are_refused(
+async def test_result_and_heartbeat_for_canceled_run_are_refused(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -75,25 +75,25 @@ async def test_result_and_heartbeat_for_cancelled_run_are_refused(
         ("get_job_input", {}),
     ):
         error = await agent.refused(tool, **held, **more)
-        assert (error["code"], error["details"]["reason"]) == ("RUN_CANCELLED", REASON)
+        assert (error["code"], error["details"]["reason"]) == ("RUN_CANCELED", REASON)
         assert error["next"]["tool"] == "get_run_progress"
     query = "select attempt, content, created_by from late_result"
     assert await world.database.read_org(agent.org_id, query) == [[(1, "late", "ann")]]
 
 
-async def test_cancelled_run_is_closed_in_lists_export_and_report(
+async def test_canceled_run_is_closed_in_lists_export_and_report(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     await agent.job(run)
     await cancel(agent, run)
     ctx = RequestContext(services=world.dispatcher.services, caller=agent.caller)
     assert (await list_runs(ctx, RunFilter(state=OPEN))).runs == []
-    (listed,) = (await list_runs(ctx, RunFilter(state="cancelled"))).runs
-    assert (listed.state, listed.awaiting) == (RunState.CANCELLED, None)
+    (listed,) = (await list_runs(ctx, RunFilter(state="canceled"))).runs
+    assert (listed.state, listed.awaiting) == (RunState.CANCELED, None)
     assert (await agent.call("list_dags"))["openRuns"] == []
     detail = await read_run_detail(ctx, full_id(run["runId"]), RunInclude.ALL)
     assert (detail.is_closed, detail.workers) == (True, ())
-    assert f"Cancelled by ann, 2030-01-01 12:00 UTC: {REASON}" in run_report_text(detail)
+    assert f"Canceled by ann, 2030-01-01 12:00 UTC: {REASON}" in run_report_text(detail)
     exported = run_export_body(await read_run_rows(ctx, full_id(run["runId"])))["run"]
     assert isinstance(exported, dict)
     assert exported["cancelReason"] == REASON
@@ -106,7 +106,7 @@ async def test_cancel_run_awaiting_feedback_refuses_feedback(agent: AgentClient)
     await agent.work_off(run)
     await cancel(agent, run)
     named = {"runId": run["runId"], "stageSlug": "one", "feedback": "Go on."}
-    assert (await agent.refused("submit_stage_feedback", **named))["code"] == "RUN_CANCELLED"
+    assert (await agent.refused("submit_stage_feedback", **named))["code"] == "RUN_CANCELED"
     assert (await agent.refused("cancel_run", runId=run["runId"], reason="x"))["code"] == (
-        "RUN_CANCELLED"
+        "RUN_CANCELED"
     )

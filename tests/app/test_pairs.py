@@ -219,7 +219,7 @@ async def both(world: OrgEnv, scene: Scene, left: Party, right: Party) -> list[A
     """Hold the plan's lock until both calls wait for it, then release the lock."""
     async with world.database.org_transaction(world.agent.org_id) as tx:
         results = await tx.send(
-            f"select pg_backend_pid() from plan where id = '{full_id(scene.plan_id)}' for update"  # noqa: S608 - our own id
+            f"select pg_backend_pid() from plan where id = '{full_id(scene.plan_id)}' for update"  # noqa: S608 - id from a row
         )
         tasks = [asyncio.ensure_future(party(scene)) for party in (left, right)]
         await until_held_up(world, results[0][0][0], tasks)

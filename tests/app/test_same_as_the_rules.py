@@ -72,7 +72,7 @@ SESSIONS = st.sampled_from([None, "a", "b"])
 USERS = st.sampled_from(["ann", "bob"])
 PLACES = st.integers(0, 5)
 LOOK = "Look it up."
-#: Kinds of modifications. A cancelled plan ends a test early, so the others are more frequent.
+#: Kinds of modifications. A canceled plan ends a test early, so the others are more frequent.
 MODIFICATIONS = (
     *("add", "remove", "reverse", "rewrite", "fail", "again", "retry") * 2,
     *("add_repeat", "conditions", "no_conditions") * 2,

@@ -60,9 +60,9 @@ async def test_replies_and_errors_about_plans_and_runs_contain_no_full_id(world:
     await agent.submit(await agent.take(plan))
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Look.")
-    run, cancelled = await agent.run(), await agent.run()
-    await agent.call("cancel_run", runId=cancelled["runId"], reason="enough")
-    answers = await read_all(agent, [plan], run, cancelled)
+    run, canceled = await agent.run(), await agent.run()
+    await agent.call("cancel_run", runId=canceled["runId"], reason="enough")
+    answers = await read_all(agent, [plan], run, canceled)
     text = " ".join(reply_text(answer.body) for answer in answers)
     assert {*UUID.findall(text)} & await stored_ids(world) == set()
     assert text.count(plan["planId"]) > 20

@@ -174,5 +174,5 @@ def test_audit_as_of_shows_run_at_that_time(terminal: Terminal) -> None:
     assert "failed" in text
     assert "thesis/" in terminal.say("audit", "as-of", run_id, "2")
     terminal.call("cancel_run", runId=run_id, reason="Not needed.")
-    assert "cancelled" in terminal.say("audit", "as-of", run_id, str(last + 1))
+    assert "canceled" in terminal.say("audit", "as-of", run_id, str(last + 1))
     assert "in progress" in terminal.say("audit", "as-of", run_id, "2")

@@ -114,7 +114,7 @@ def test_definition_check_reports_the_path_of_invalid_edges(
 
 @decision("B12")
 @pytest.mark.parametrize(
-    ("inputs", "at", "told"),
+    ("inputs", "at", "expected"),
     [
         (None, "", "says nothing of inputs"),
         ([], "", "must say first"),
@@ -124,7 +124,7 @@ def test_definition_check_reports_the_path_of_invalid_edges(
     ],
 )
 def test_definition_check_reports_per_document_step_without_unique_source(
-    inputs: list[str | Input] | None, at: str, told: str
+    inputs: list[str | Input] | None, at: str, expected: str
 ) -> None:
     steps = (
         make_step("a", outputs=["x"]),
@@ -135,7 +135,7 @@ def test_definition_check_reports_per_document_step_without_unique_source(
     stage = make_stage("one", *steps, edges=[("a", "d"), ("b", "d"), ("c", "a")])
     error = only_fault(make_dag(make_stage("zero"), stage), "primary_input")
     assert error.at == f"stages[1].recipe.steps[3]{at}"
-    assert told in error.message
+    assert expected in error.message
 
 
 @decision("B12")

@@ -22,7 +22,7 @@ def lines(*texts: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "expected"),
     [
         ("# Text *is* Markdown\n", "# Text *is* Markdown"),
         (None, ""),
@@ -45,9 +45,9 @@ def lines(*texts: str) -> str:
     ],
 )
 def test_json_values_are_written_as_markdown_lists_headings_and_tables(
-    value: Json, told: str
+    value: Json, expected: str
 ) -> None:
-    assert json_to_markdown(value) == told
+    assert json_to_markdown(value) == expected
 
 
 def test_headings_in_markdown_of_json_start_at_requested_level_up_to_six() -> None:
@@ -82,7 +82,7 @@ def test_too_long_json_is_truncated_with_a_note_in_markdown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "told"),
+    ("key", "expected"),
     [
         ("riskLevel", "Risk level"),
         ("next_steps", "Next steps"),
@@ -94,8 +94,8 @@ def test_too_long_json_is_truncated_with_a_note_in_markdown() -> None:
         ("__", "—"),
     ],
 )
-def test_label_shows_a_json_key_as_separate_words(key: str, told: str) -> None:
-    assert label(key) == told
+def test_label_shows_a_json_key_as_separate_words(key: str, expected: str) -> None:
+    assert label(key) == expected
 
 
 def test_markdown_code_fence_is_longer_than_any_fence_in_the_text() -> None:

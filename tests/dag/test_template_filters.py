@@ -10,7 +10,7 @@ FILTERS = {**DEEP_FILTERS, **SHALLOW_FILTERS}
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "arguments", "told"),
+    ("name", "value", "arguments", "expected"),
     [
         ("cell", "a | b\nc", (), "a \\| b c"),
         ("cell", None, (), ""),
@@ -51,9 +51,9 @@ FILTERS = {**DEEP_FILTERS, **SHALLOW_FILTERS}
     ],
 )
 def test_template_filters_convert_and_format_values(
-    name: str, value: Json, arguments: tuple[Json, ...], told: Json
+    name: str, value: Json, arguments: tuple[Json, ...], expected: Json
 ) -> None:
-    assert FILTERS[name](value, *arguments) == told
+    assert FILTERS[name](value, *arguments) == expected
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def rendered(template: str, **values: Json) -> str:
 
 
 @pytest.mark.parametrize(
-    ("template", "told"),
+    ("template", "expected"),
     [
         ("plain { text } # ## -- %", "plain { text } # ## -- %"),
         ("{{ run.name }}, {{ run['name'] }}", "Sample, Sample"),
@@ -54,7 +54,7 @@ def rendered(template: str, **values: Json) -> str:
         ("{{ content.nope.deeper.still }}{{ content.word.nope }}", ""),
     ],
 )
-def test_template_renders_all_supported_syntax(template: str, told: str) -> None:
+def test_template_renders_all_supported_syntax(template: str, expected: str) -> None:
     content: Json = {
         "list": [1, 2],
         "map": {"a": 1, "b": 2},
@@ -62,7 +62,7 @@ def test_template_renders_all_supported_syntax(template: str, told: str) -> None
         "word": "word",
     }
     assert template_error(template, TemplateKind.DOCUMENT) is None
-    assert rendered(template, content=content) == told
+    assert rendered(template, content=content) == expected
 
 
 def test_template_blocks_on_own_lines_leave_no_blank_lines() -> None:
@@ -76,7 +76,7 @@ def test_loop_variable_of_a_template_has_only_position_fields() -> None:
 
 
 @pytest.mark.parametrize(
-    ("template", "told"),
+    ("template", "expected"),
     [
         ("a\n{{ run.name.upper() }}", "line 2: a call is"),
         ("{{ range(3) }}", "line 1: a call is"),
@@ -118,9 +118,11 @@ def test_loop_variable_of_a_template_has_only_position_fields() -> None:
         ("{% nonsense %}", "line 1: Encountered unknown tag"),
     ],
 )
-def test_template_check_reports_forbidden_syntax_with_the_line(template: str, told: str) -> None:
+def test_template_check_reports_forbidden_syntax_with_the_line(
+    template: str, expected: str
+) -> None:
     for kind in TemplateKind:
-        assert (template_error(template, kind) or "").startswith(told)
+        assert (template_error(template, kind) or "").startswith(expected)
 
 
 def test_each_kind_of_template_accepts_only_the_own_names() -> None:

@@ -67,7 +67,7 @@ async def test_tools_page_documents_exactly_the_fields_that_occur_in_replies(
     await make_step_of_a_silent_holder(a_place_to_act, agent)
     await make_run_that_ends_well(agent)
     await make_run_that_fails(agent)
-    await make_run_that_is_cancelled(agent)
+    await make_run_that_is_canceled(agent)
     await make_copy(agent)
     await looks_at_plans_and_runs(agent)
     await research_that_grows(agent)
@@ -110,7 +110,7 @@ async def make_plan_that_ends_well(agent: AgentClient) -> None:
     await agent.call("get_research_context", planId=plan["planId"])
 
 
-async def make_run_that_is_cancelled(agent: AgentClient) -> None:
+async def make_run_that_is_canceled(agent: AgentClient) -> None:
     """Cancel a run and read its end."""
     run = await agent.run()
     await agent.call("cancel_run", runId=run["runId"], reason="The question has changed.")

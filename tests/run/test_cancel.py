@@ -8,9 +8,9 @@ from run_env import RunEnv, make_run, make_stage_run
 from waybook.core.changes import Entity
 from waybook.core.replay import differences, replay
 from waybook.dag.model import JobStatus, Strategy
-from waybook.errors import InvalidTransition, RunCancelled
+from waybook.errors import InvalidTransition, RunCanceled
 from waybook.run.cancel import cancel_run
-from waybook.run.next_job import CancelledRun
+from waybook.run.next_job import CanceledRun
 from waybook.run.notifications import run_notifications
 from waybook.run.start import give_feedback, start_open_stage
 from waybook.run.status import RunState, awaiting_feedback, run_state
@@ -30,7 +30,7 @@ def cancel(world: RunEnv) -> None:
 def test_cancel_run_records_user_time_and_reason_in_one_entry(world: RunEnv) -> None:
     cancel(world)
     run = world.run
-    assert (run.cancelled_by, run.cancelled_at, run.cancel_reason) == (
+    assert (run.canceled_by, run.canceled_at, run.cancel_reason) == (
         PAT.user,
         world.records.now,
         REASON,
@@ -38,8 +38,8 @@ def test_cancel_run_records_user_time_and_reason_in_one_entry(world: RunEnv) -> 
     (entry,) = world.decision.entries if world.decision else ()
     assert dict(entry.details) == {"action": "cancel_run", "reason": REASON}
     assert {change.field for change in entry.changes} == {
-        "cancelled_at",
-        "cancelled_by",
+        "canceled_at",
+        "canceled_by",
         "cancel_reason",
     }
     assert differences(replay(world.changes), world.records.rows()) == []
@@ -49,30 +49,30 @@ def test_cancel_run_changes_no_job(world: RunEnv) -> None:
     before = dict(world.records.jobs)
     cancel(world)
     assert world.records.jobs == before
-    assert run_state(world.run, world.chart) is RunState.CANCELLED
+    assert run_state(world.run, world.chart) is RunState.CANCELED
     assert awaiting_feedback(world.run, world.chart) is None
 
 
-def test_next_job_of_cancelled_run_returns_cancellation_even_to_holder(world: RunEnv) -> None:
+def test_next_job_of_canceled_run_returns_cancellation_even_to_holder(world: RunEnv) -> None:
     world.claim()
     cancel(world)
     reply = world.ask()
-    assert reply == CancelledRun(PAT.user, world.records.now, REASON)
+    assert reply == CanceledRun(PAT.user, world.records.now, REASON)
 
 
-def test_submit_job_of_cancelled_run_is_kept_as_late_result(world: RunEnv) -> None:
+def test_submit_job_of_canceled_run_is_kept_as_late_result(world: RunEnv) -> None:
     held = world.claim()
     cancel(world)
-    with pytest.raises(RunCancelled, match="pat cancelled this run") as refused:
+    with pytest.raises(RunCanceled, match="pat canceled this run") as refused:
         world.submit(held, "text")
-    assert refused.value.details["cancelledBy"] == PAT.user
+    assert refused.value.details["canceledBy"] == PAT.user
     assert refused.value.details["reason"] == REASON
     assert refused.value.details["jobId"] == held.id
     assert [entity for entity, _ in world.records.texts] == [Entity.LATE_RESULT]
     assert world.records.jobs[held.id].status is JobStatus.PROCESSING
 
 
-def test_every_change_of_cancelled_run_raises_run_cancelled(world: RunEnv) -> None:
+def test_every_change_of_canceled_run_raises_run_canceled(world: RunEnv) -> None:
     held = world.claim()
     cancel(world)
     now = (world.run, world.chart)
@@ -84,7 +84,7 @@ def test_every_change_of_cancelled_run_raises_run_cancelled(world: RunEnv) -> No
         lambda: world.retry("only"),
     )
     for call in calls:
-        with pytest.raises(RunCancelled):
+        with pytest.raises(RunCanceled):
             call()
 
 
@@ -98,5 +98,5 @@ def test_cancel_run_sends_one_notification_with_the_reason(world: RunEnv) -> Non
     before = world.run
     cancel(world)
     (notice,) = run_notifications(before, world.run, world.chart)
-    assert (str(notice.kind), notice.data["reason"]) == ("run.cancelled", REASON)
+    assert (str(notice.kind), notice.data["reason"]) == ("run.canceled", REASON)
     assert run_notifications(world.run, world.run, world.chart) == ()

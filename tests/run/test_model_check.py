@@ -18,7 +18,7 @@ WIDE = os.environ.get("WAYBOOK_WALK") == "wide"
 #: Error codes that calls are expected to return during the walk through all states. Any other
 #: exception ends the walk.
 MET = {"INVALID_TRANSITION", "STALE_ATTEMPT"}
-CANCELLED = {"RUN_CANCELLED"}
+CANCELED = {"RUN_CANCELED"}
 
 
 def sequential_stages() -> Stage:
@@ -46,7 +46,7 @@ def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     ("stage", "bounds", "least"),
     [
         pytest.param(joining_stages(), Bounds(), 1_300, id="two into one"),
-        pytest.param(joining_stages(), Bounds(cancellations=True), 2_600, id="cancelled"),
+        pytest.param(joining_stages(), Bounds(cancellations=True), 2_600, id="canceled"),
         pytest.param(sequential_stages(), Bounds(parts=2), 2_400, id="in parts"),
         pytest.param(sequential_stages(), Bounds(regenerations=1), 3_600, id="written anew"),
     ],
@@ -61,7 +61,7 @@ def test_every_reachable_state_of_a_run_is_valid_and_can_reach_the_end(
             f"{paths.edges} decisions, {paths.errors.total()} refusals, all as promised"
         )
     assert paths.dead_ends() == []
-    assert set(paths.errors) == (MET | CANCELLED if bounds.cancellations else MET)
+    assert set(paths.errors) == (MET | CANCELED if bounds.cancellations else MET)
     assert len(paths.records) > least
     met = {job.status for records in paths.records for job in records.jobs.values()}
     never = {JobStatus.WAITING, *(() if bounds.regenerations else (JobStatus.SUPERSEDED,))}

@@ -54,7 +54,7 @@ def test_locking_a_plan_returns_the_updated_row_after_a_wait(own_place: ServerDa
             return counted != (0,)
 
         with ThreadPoolExecutor(1) as other, open_transaction(own_place) as first:
-            changing = f"update plan set name = 'Changed' where id = '{plan_id}'"  # noqa: S608 - our own id
+            changing = f"update plan set name = 'Changed' where id = '{plan_id}'"  # noqa: S608 - id from a row
             first.execute(changing.encode())
             touching = f"update plan_step set attempt = 2 where id = '{step_id}'"  # noqa: S608 - as above
             first.execute(touching.encode())

@@ -249,7 +249,7 @@ async def marked_run(agent: AgentClient, ink: MarkedWriter) -> Body:
 
 
 async def marked_cancellation(agent: AgentClient, ink: MarkedWriter) -> Body:
-    """Create a run that is cancelled."""
+    """Create a run that is canceled."""
     run = await agent.run()
     reason = ink.long("cancel_run", "reason")
     await agent.call("cancel_run", runId=run["runId"], reason=reason)

@@ -137,14 +137,14 @@ def make_everything_old(place: ServerDatabase, agent: AgentClient) -> None:
     with psycopg.connect(place.admin_dsn) as admin:
         for table, columns in {
             "plan": ("status", "completed_at", "updated_at"),
-            "run": ("cancelled_at", "completed_at", "updated_at"),
+            "run": ("canceled_at", "completed_at", "updated_at"),
             "idempotency_answer": ("created_at",),
             "web_session": ("ended_at",),
             "mcp_tool_call_log": ("at",),
         }.items():
             ends = {
                 "status": over,
-                "cancelled_at": "cancelled_at = null, cancelled_by = null, cancel_reason = null",
+                "canceled_at": "canceled_at = null, canceled_by = null, cancel_reason = null",
             }
             change = ", ".join(ends.get(c, f"{c} = {old}") for c in columns)
             update = f"update {table} set {change} where org_id = %s"  # noqa: S608 - ours

@@ -69,7 +69,7 @@ class Reader:
         await self.ask("start_stage", **stage)
         await self.ask("fail_job", jobId=job["jobId"], attempt=77, error="x", retryable=True)
 
-    async def cancelled_run(self, run: Body) -> None:
+    async def canceled_run(self, run: Body) -> None:
         named = {"runId": run["runId"]}
         for tool in ("get_run_progress", "get_dag_map", "draw_map", "get_next_job"):
             await self.ask(tool, **named)
@@ -77,7 +77,7 @@ class Reader:
 
 
 async def read_all(
-    agent: AgentClient, plans: Sequence[Body], run: Body, cancelled: Body
+    agent: AgentClient, plans: Sequence[Body], run: Body, canceled: Body
 ) -> list[Answer]:
     """Call every read tool for these plans and runs; return every answer."""
     reader = Reader(agent)
@@ -85,7 +85,7 @@ async def read_all(
         await reader.plan(plan)
         await reader.refusals(plan)
     await reader.run(run)
-    await reader.cancelled_run(cancelled)
+    await reader.canceled_run(canceled)
     for tool in ("list_active_plans", "list_dags", "list_skills"):
         await reader.ask(tool)
     await reader.ask("search_sources", query="approve instructions review plan", limit=50)

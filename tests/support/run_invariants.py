@@ -51,7 +51,7 @@ def check_decision(before: RunRowStore, after: RunRowStore, decision: RunDecisio
     the_trace_is_the_change(before, after, decision)
     jobs_move_as_they_may(before, decision)
     what_is_over_stays_over(before.run, after.run)
-    cancelled_run_changes_no_more(before.run, decision)
+    canceled_run_changes_no_more(before.run, decision)
     all_jobs_of_a_step_come_at_once(before, decision)
 
 
@@ -130,9 +130,9 @@ def what_is_over_stays_over(before: Run, after: Run) -> None:
     assert before.completed_at is None or after.completed_at == before.completed_at
 
 
-def cancelled_run_changes_no_more(before: Run, decision: RunDecision[object]) -> None:
-    """Check that a cancelled run takes nothing but late results and what these used."""
-    if before.cancelled_at is None:
+def canceled_run_changes_no_more(before: Run, decision: RunDecision[object]) -> None:
+    """Check that a canceled run takes nothing but late results and what these used."""
+    if before.canceled_at is None:
         return
     after = replace(decision.run, seq=before.seq, usage=before.usage)
     assert after == before

@@ -196,11 +196,11 @@ class RunRowStore:
 
 
 def _cancellation(run: Run) -> Row:
-    if run.cancelled_at is None:
+    if run.canceled_at is None:
         return {}
     return {
-        "cancelled_at": run.cancelled_at.isoformat(),
-        "cancelled_by": run.cancelled_by,
+        "canceled_at": run.canceled_at.isoformat(),
+        "canceled_by": run.canceled_by,
         "cancel_reason": run.cancel_reason,
     }
 

@@ -48,7 +48,7 @@ class Bounds:
     parts: int = 1
     #: Maximum number of document regenerations during the walk.
     regenerations: int = 0
-    #: Whether the run may be cancelled in every state.
+    #: Whether the run may be canceled in every state.
     cancellations: bool = False
 
 
@@ -77,9 +77,9 @@ class RunStateSpace:
         return number
 
     def ends(self) -> list[int]:
-        """Return the states in which the run is complete or cancelled."""
+        """Return the states in which the run is complete or canceled."""
         runs = [records.run for records in self.records]
-        return [n for n, run in enumerate(runs) if run.completed_at or run.cancelled_at]
+        return [n for n, run in enumerate(runs) if run.completed_at or run.canceled_at]
 
     def dead_ends(self) -> list[RunRowStore]:
         """Return the states from which no sequence of calls completes the run."""
@@ -130,7 +130,7 @@ def state_of(records: RunRowStore) -> State:
         (step.key, step.total, step.done, step.failed, step.closed_at is not None)
         for step in records.run.steps.values()
     )
-    return tuple(jobs), tuple(steps), records.run.cancelled_at is not None
+    return tuple(jobs), tuple(steps), records.run.canceled_at is not None
 
 
 def _job_key(records: RunRowStore, job: Job) -> JobKey:

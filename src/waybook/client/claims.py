@@ -72,7 +72,7 @@ class Claim(ABC):
         self._loss_is_reported = False
         #: Task inside the block, and the number of its cancellation requests before the block.
         self._task: asyncio.Task[Any] | None = None
-        self._cancelling = 0
+        self._canceling = 0
         self._was_interrupted = False
 
     @property
@@ -82,7 +82,7 @@ class Claim(ABC):
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.current_task()
-        self._cancelling = self._task.cancelling() if self._task else 0
+        self._canceling = self._task.cancelling() if self._task else 0
         self._heartbeat.start()
         return self
 
@@ -94,7 +94,7 @@ class Claim(ABC):
     ) -> None:
         task, self._task = self._task, None
         if self._was_interrupted and task is not None:
-            is_canceled_too = task.uncancel() > self._cancelling
+            is_canceled_too = task.uncancel() > self._canceling
             if not is_canceled_too and isinstance(error, asyncio.CancelledError | None):
                 raise self._hold_lost() from self._loss
         await self.close(error)

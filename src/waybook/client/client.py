@@ -23,7 +23,7 @@ ClaimT = TypeVar("ClaimT", bound=Claim)
 #: Statuses of a plan or run that is complete.
 COMPLETE: Final = frozenset({"plan_complete", "run_complete"})
 #: Statuses that end only if a person or an agent intervenes outside of the loop.
-STUCK: Final = frozenset({"plan_failed", "stage_failed", "run_cancelled"})
+STUCK: Final = frozenset({"plan_failed", "stage_failed", "run_canceled"})
 DEFAULT_TIMEOUT_SECONDS: Final = 30.0
 DEFAULT_HEARTBEAT_SECONDS: Final = 30.0
 #: Maximum seconds for which one call waits at the server until work is free.

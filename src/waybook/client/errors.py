@@ -26,7 +26,7 @@ KINDS: Mapping[str, type[WaybookError]] = {
         errors.NotModifiable,
         errors.PlanTerminal,
         errors.RateLimited,
-        errors.RunCancelled,
+        errors.RunCanceled,
         errors.StaleAttempt,
         errors.StalePlan,
         errors.TooLarge,

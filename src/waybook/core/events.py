@@ -93,7 +93,7 @@ class NotificationKind(StrEnum):
     AWAITING_FEEDBACK = "run.awaiting_feedback"
     STAGE_FAILED = "run.stage_failed"
     RUN_COMPLETED = "run.completed"
-    RUN_CANCELLED = "run.cancelled"
+    RUN_CANCELED = "run.canceled"
     #: Notification that a user requests to check that notifications arrive.
     TEST = "webhook.test"
 

@@ -59,7 +59,7 @@ DATA: Mapping[NotificationKind, dict[str, Json]] = MappingProxyType(
         NotificationKind.AWAITING_FEEDBACK: {**_RUN, **_STAGE},
         NotificationKind.STAGE_FAILED: {**_RUN, **_STAGE, "failedSteps": ["compare"]},
         NotificationKind.RUN_COMPLETED: _RUN,
-        NotificationKind.RUN_CANCELLED: {**_RUN, "reason": "The question has changed."},
+        NotificationKind.RUN_CANCELED: {**_RUN, "reason": "The question has changed."},
         NotificationKind.TEST: {"url": "http://127.0.0.1:8750"},
     }
 )

@@ -95,13 +95,13 @@ def modify(
         InvalidTransition: a step is not in a status that allows this.
         InvalidInput: there is nothing to do, or a new step is not of its form.
     """
-    is_cancelled = any(isinstance(m, CancelPlan) for m in modifications)
+    is_canceled = any(isinstance(m, CancelPlan) for m in modifications)
     if any(isinstance(m, CancelPlan) for m in modifications[:-1]):
         raise InvalidInput(
             "cancel_plan ends the plan, so it must be the last modification",
             argument="modifications",
         )
-    _refuse_unmodifiable(plan, expected_revision, is_cancelled=is_cancelled)
+    _refuse_unmodifiable(plan, expected_revision, is_canceled=is_canceled)
     if not modifications:
         raise InvalidInput("modify_plan needs at least one modification", argument="modifications")
     _check_new_parts(plan, modifications)
@@ -126,9 +126,9 @@ def _check_new_parts(plan: Plan, modifications: tuple[Modification, ...]) -> Non
     check_new_steps(steps, conditions, existing=existing)
 
 
-def _refuse_unmodifiable(plan: Plan, expected_revision: int | None, *, is_cancelled: bool) -> None:
+def _refuse_unmodifiable(plan: Plan, expected_revision: int | None, *, is_canceled: bool) -> None:
     require_open(plan)
-    if plan.status not in MODIFIABLE and not is_cancelled:
+    if plan.status not in MODIFIABLE and not is_canceled:
         raise NotModifiable(
             f"this plan is {plan.status} and cannot be modified; a person decides the review first",
             next_call=wait_call(plan, "wait for the decision, then modify the plan"),

@@ -1,6 +1,6 @@
 """Cancellation of a run, and the refusal of every later change to it.
 
-A cancelled run keeps all its rows. Its open jobs are not handed out any more, and the result of a
+A canceled run keeps all its rows. Its open jobs are not handed out any more, and the result of a
 job that is still held is stored as a late result and refused.
 """
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from waybook.core.changes import Event
 from waybook.core.decision_context import DecisionContext
-from waybook.errors import InvalidTransition, NextCall, RunCancelled
+from waybook.errors import InvalidTransition, NextCall, RunCanceled
 from waybook.run.draft import RunDecision, RunDraft
 from waybook.run.model import CompiledDag, Run
 
@@ -26,7 +26,7 @@ def cancel_run(
     """End a run for good; its rows and documents stay as they are.
 
     Raises:
-        RunCancelled: the run is already cancelled.
+        RunCanceled: the run is already canceled.
         InvalidTransition: the run is completed.
     """
     require_active(run)
@@ -34,27 +34,27 @@ def cancel_run(
         raise InvalidTransition(
             "this run is completed; there is nothing left to cancel",
             old="completed",
-            new="cancelled",
+            new="canceled",
             runId=run.id,
             next_call=_look(run),
         )
     draft = RunDraft(run, compiled_dag, context)
-    draft.set_run(cancelled_at=context.now, cancelled_by=context.actor.user, cancel_reason=reason)
+    draft.set_run(canceled_at=context.now, canceled_by=context.actor.user, cancel_reason=reason)
     draft.record(Event.PLAN_MODIFIED, action="cancel_run", reason=reason)
     open_units = sum(step.total - step.done - step.failed for step in run.steps.values())
     return draft.decide(Cancellation(open_units))
 
 
-def cancellation_error(run: Run, **details: object) -> RunCancelled | None:
-    """Return the error for a call that works on a cancelled run, or None if it is active."""
-    if run.cancelled_at is None:
+def cancellation_error(run: Run, **details: object) -> RunCanceled | None:
+    """Return the error for a call that works on a canceled run, or None if it is active."""
+    if run.canceled_at is None:
         return None
     # The reason is a submitted text, and such texts are no part of our own messages.
-    return RunCancelled(
-        f"{run.cancelled_by} cancelled this run; `reason` says why",
+    return RunCanceled(
+        f"{run.canceled_by} canceled this run; `reason` says why",
         runId=run.id,
-        cancelledBy=run.cancelled_by,
-        cancelledAt=run.cancelled_at.isoformat(),
+        canceledBy=run.canceled_by,
+        canceledAt=run.canceled_at.isoformat(),
         reason=run.cancel_reason,
         **details,
         next_call=_look(run),
@@ -62,10 +62,10 @@ def cancellation_error(run: Run, **details: object) -> RunCancelled | None:
 
 
 def require_active(run: Run) -> None:
-    """Raise an error if the run is cancelled.
+    """Raise an error if the run is canceled.
 
     Raises:
-        RunCancelled: the run is cancelled.
+        RunCanceled: the run is canceled.
     """
     refusal = cancellation_error(run)
     if refusal is not None:

@@ -47,7 +47,7 @@ def retry_failed(
     """Reset the failed jobs of a stage, or of one of its steps, to pending; delete no rows.
 
     Raises:
-        RunCancelled: the run is cancelled.
+        RunCanceled: the run is canceled.
         InvalidInput: there is no such stage or step.
     """
     require_active(run)
@@ -84,7 +84,7 @@ def regenerate(
     A closed step stays closed; when the new job completes, there is a new version of the document.
 
     Raises:
-        RunCancelled: the run is cancelled.
+        RunCanceled: the run is canceled.
         InvalidTransition: the job that made it is not completed: the document is still coming.
     """
     require_active(run)
@@ -174,7 +174,7 @@ def fail_job(
     """Record the failure of a job: schedule a retry, or fail the job permanently.
 
     Raises:
-        RunCancelled: the run is cancelled.
+        RunCanceled: the run is canceled.
         StaleAttempt: another agent has taken it over.
         InvalidTransition: it is not being worked on.
     """

@@ -205,9 +205,9 @@ class Run:
     steps: Mapping[str, StepRun]
     #: Total usage reported with the run's results so far.
     usage: Totals = NO_USAGE
-    #: Time, user and reason of the cancellation, if the run is cancelled.
-    cancelled_at: datetime | None = None
-    cancelled_by: str | None = None
+    #: Time, user and reason of the cancellation, if the run is canceled.
+    canceled_at: datetime | None = None
+    canceled_by: str | None = None
     cancel_reason: str | None = None
     #: Run of which this run is a copy, and the audit entry of that run as of which it was copied;
     #: None for a run that is not a copy.

@@ -57,8 +57,8 @@ class RunComplete:
 
 
 @dataclass(frozen=True, slots=True)
-class CancelledRun:
-    """Reply if the run is cancelled; none of its jobs is handed out any more."""
+class CanceledRun:
+    """Reply if the run is canceled; none of its jobs is handed out any more."""
 
     by: str
     at: datetime
@@ -78,7 +78,7 @@ NextJob: TypeAlias = (
     | AwaitingFeedback
     | StageFailed
     | RunComplete
-    | CancelledRun
+    | CanceledRun
     | AttemptsExhausted
 )
 
@@ -98,9 +98,9 @@ def next_job(
     is free: it is unclaimed, or its holder has been inactive for too long.
     """
     draft = RunDraft(run, compiled_dag, context)
-    if run.cancelled_at is not None:
-        by, reason = run.cancelled_by or "", run.cancel_reason or ""
-        return draft.decide(CancelledRun(by, run.cancelled_at, reason))
+    if run.canceled_at is not None:
+        by, reason = run.canceled_by or "", run.cancel_reason or ""
+        return draft.decide(CanceledRun(by, run.canceled_at, reason))
     if held is not None and context.actor.holder.is_same_conversation(held.holder):
         draft.record_heartbeat(held.id)
         return draft.decide(JobReady(held, resumed=True))

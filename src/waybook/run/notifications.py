@@ -35,10 +35,10 @@ def _notices(before: Run | None, run: Run, compiled_dag: CompiledDag) -> Iterato
             )
     if run.completed_at is not None and (before is None or before.completed_at is None):
         yield Notification(NotificationKind.RUN_COMPLETED, run.id, _run(run, compiled_dag))
-    if run.cancelled_at is not None and before is not None and before.cancelled_at is None:
+    if run.canceled_at is not None and before is not None and before.canceled_at is None:
         reason = shorten(run.cancel_reason or "", MAX_SUMMARY_LENGTH)
         payload = {**_run(run, compiled_dag), "reason": reason}
-        yield Notification(NotificationKind.RUN_CANCELLED, run.id, payload)
+        yield Notification(NotificationKind.RUN_CANCELED, run.id, payload)
 
 
 def _failing(run: Run | None) -> dict[str, list[str]]:

@@ -59,7 +59,7 @@ def give_feedback(
     """Store a person's feedback on a completed stage, and start the stages it was blocking.
 
     Raises:
-        RunCancelled: the run is cancelled.
+        RunCanceled: the run is canceled.
         InvalidInput: there is no such stage.
         InvalidTransition: the stage is not complete.
         NotAwaitingReview: it has had its feedback.
@@ -107,7 +107,7 @@ def start_open_stage(
     """Start a stage unless it is already started; its preceding stages must have feedback.
 
     Raises:
-        RunCancelled: the run is cancelled.
+        RunCanceled: the run is canceled.
         InvalidInput: there is no such stage.
         InvalidTransition: a stage before it is not complete, or has had no feedback.
     """

@@ -15,7 +15,7 @@ class RunState(StrEnum):
 
     COMPLETED = "completed"
     #: A person or agent has ended the run for good before it was complete.
-    CANCELLED = "cancelled"
+    CANCELED = "canceled"
     #: A step has failed permanently; work on other steps may continue.
     FAILED = "failed"
     #: No work is possible until a person gives feedback on a completed stage.
@@ -27,8 +27,8 @@ def run_state(run: Run, compiled_dag: CompiledDag) -> RunState:
     """Return the overall state of the run."""
     if run.completed_at is not None:
         return RunState.COMPLETED
-    if run.cancelled_at is not None:
-        return RunState.CANCELLED
+    if run.canceled_at is not None:
+        return RunState.CANCELED
     if any(step.failed and step.closed_at is None for step in run.steps.values()):
         return RunState.FAILED
     waits = awaiting_feedback(run, compiled_dag) is not None
@@ -37,7 +37,7 @@ def run_state(run: Run, compiled_dag: CompiledDag) -> RunState:
 
 def awaiting_feedback(run: Run, compiled_dag: CompiledDag) -> str | None:
     """Return the stage that awaits feedback; None if no stage does or one is in progress."""
-    if run.cancelled_at is not None:
+    if run.canceled_at is not None:
         return None
     if any(stage.completed_at is None for stage in run.stages.values()):
         return None

@@ -56,7 +56,7 @@ def submit_job(
 ) -> RunDecision[JobDone]:
     """Complete a job: store its documents, close finished steps, and open ready steps.
 
-    A result of an earlier attempt, or for a cancelled run, is stored and refused. `parts` are the
+    A result of an earlier attempt, or for a canceled run, is stored and refused. `parts` are the
     texts of the jobs it continues; `version` is that of its documents.
 
     Raises:
@@ -65,8 +65,8 @@ def submit_job(
         TooLarge: a unit has too many parts.
     """
     draft = RunDraft(run, compiled_dag, context)
-    cancelled = cancellation_error(run, jobId=job.id)
-    late = cancelled or stale_attempt_error(job, submission.attempt)
+    canceled = cancellation_error(run, jobId=job.id)
+    late = canceled or stale_attempt_error(job, submission.attempt)
     if late is not None:
         _keep_late(draft, job, submission)
         return draft.decide(JobDone(job=job), refusal=late)

@@ -47,7 +47,7 @@ and (j.status in ('pending', 'retrying', 'waiting') and j.ready_at <= app_now()
 -- name: row_of_run
 -- Columns of a run in a list.
 r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
-r.completed_at, r.cancelled_at, app_now() as now, :stages_of_run as stages;
+r.completed_at, r.canceled_at, app_now() as now, :stages_of_run as stages;
 
 -- name: runs_asked_for
 -- Runs that match the filters of a list, with the state of each run.
@@ -55,7 +55,7 @@ run r
 join run_brief b on b.run_id = r.id
 cross join lateral (
       select case when r.completed_at is not null then 'completed'
-                  when r.cancelled_at is not null then 'cancelled'
+                  when r.canceled_at is not null then 'canceled'
                   when exists (select from stage_step s
                                 where s.run_id = r.id and s.failed > 0 and s.closed_at is null)
                   then 'failed'
@@ -65,7 +65,7 @@ cross join lateral (
                   else 'awaiting_feedback' end as state) w
 where r.id < %(before)s::uuid
   and (%(state)s::text is null or (%(state)s::text = 'open' and r.completed_at is null
-                                       and r.cancelled_at is null)
+                                       and r.canceled_at is null)
        or w.state = %(state)s::text)
   and (%(dag)s::text is null or r.dag_slug = %(dag)s::text)
   and (starts_with(r.id::text, lower(%(text)s::text))

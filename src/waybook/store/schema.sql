@@ -690,8 +690,8 @@ create table run (
   audit_hash bytea not null,
   updated_at timestamp with time zone not null,
   usage json,
-  cancelled_at timestamp with time zone,
-  cancelled_by text,
+  canceled_at timestamp with time zone,
+  canceled_by text,
   cancel_reason text,
   copied_from uuid,
   copied_seq integer,
@@ -699,9 +699,9 @@ create table run (
   constraint run_pkey PRIMARY KEY (org_id, id),
   constraint run_org_id_dag_slug_dag_version_fkey FOREIGN KEY (org_id, dag_slug, dag_version) REFERENCES dag_definition(org_id, slug, version),
   constraint run_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),
-  constraint run_cancellation_whole CHECK ((((cancelled_at IS NULL) = (cancelled_by IS NULL)) AND ((cancelled_at IS NULL) = (cancel_reason IS NULL)))),
+  constraint run_cancellation_whole CHECK ((((canceled_at IS NULL) = (canceled_by IS NULL)) AND ((canceled_at IS NULL) = (cancel_reason IS NULL)))),
   constraint run_copied_seq_check CHECK ((copied_seq >= 1)),
-  constraint run_ends_once CHECK (((cancelled_at IS NULL) OR (completed_at IS NULL))),
+  constraint run_ends_once CHECK (((canceled_at IS NULL) OR (completed_at IS NULL))),
   constraint run_origin_whole CHECK (((copied_from IS NULL) = (copied_seq IS NULL)))
 ) with (fillfactor=85);
 CREATE UNIQUE INDEX run_short_key ON public.run USING btree (org_id, short_key);

@@ -72,7 +72,7 @@ class RunDetail:
 
     @property
     def is_closed(self) -> bool:
-        return (self.run.completed_at or self.run.cancelled_at) is not None
+        return (self.run.completed_at or self.run.canceled_at) is not None
 
     @property
     def awaiting(self) -> str | None:
@@ -144,7 +144,7 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
     seen = await load_run(ctx, run_id, documents(run_id), *(parts[part] for part in wanted))
     available, *results = seen.results
     rows = {**dict.fromkeys(parts, ()), **dict(zip(wanted, results, strict=True))}
-    is_cancelled = seen.loaded.run.cancelled_at is not None
+    is_canceled = seen.loaded.run.canceled_at is not None
     brief: RunBriefRow | None = next(iter(rows[RunInclude.BRIEF]), None)
     return RunDetail(
         run=seen.loaded.run,
@@ -154,8 +154,8 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
         input_text=brief.input if brief else None,
         created_at=brief.created_at.astimezone(UTC) if brief else None,
         created_by=brief.created_by if brief else "",
-        # The jobs of a cancelled run keep their last holder, who no longer works on them.
-        workers=() if is_cancelled else jobs.read_workers(rows[RunInclude.WORKERS]),
+        # The jobs of a canceled run keep their last holder, who no longer works on them.
+        workers=() if is_canceled else jobs.read_workers(rows[RunInclude.WORKERS]),
         history=load.read_events(rows[RunInclude.HISTORY]),
         failures=jobs.read_failures(rows[RunInclude.FAILURES]),
         documents=order_documents(seen.compiled_dag, available if lists_documents else ()),

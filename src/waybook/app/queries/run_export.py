@@ -89,8 +89,8 @@ def _head(detail: RunDetail) -> Iterator[str]:
     if detail.created_at is not None:
         yield f"Started by {_line(detail.created_by)}, {_time(detail.created_at)}."
     run = detail.run
-    if run.cancelled_at is not None:
-        end = f"Cancelled by {_line(run.cancelled_by)}, {_time(run.cancelled_at)}"
+    if run.canceled_at is not None:
+        end = f"Canceled by {_line(run.canceled_by)}, {_time(run.canceled_at)}"
         yield f"{end}: {_line(run.cancel_reason)}"
     yield "\n## Input\n"
     yield "\n".join(f"> {line}".rstrip() for line in str(detail.input_text).splitlines())

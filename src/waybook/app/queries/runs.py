@@ -74,7 +74,7 @@ class RunSummary:
     created_by: str
     updated_at: datetime
     completed_at: datetime | None
-    cancelled_at: datetime | None
+    canceled_at: datetime | None
     #: Time of the database when the query ran.
     now: datetime
     #: Stages of the run that have started, in the order in which they started.
@@ -88,8 +88,8 @@ class RunSummary:
         """Return the overall state of the run."""
         if self.completed_at is not None:
             return RunState.COMPLETED
-        if self.cancelled_at is not None:
-            return RunState.CANCELLED
+        if self.canceled_at is not None:
+            return RunState.CANCELED
         if self.steps_failed:
             return RunState.FAILED
         return RunState.AWAITING_FEEDBACK if self.awaiting else RunState.IN_PROGRESS
@@ -102,7 +102,7 @@ class RunSummary:
     @property
     def awaiting(self) -> StageSummary | None:
         """Return the stage that awaits feedback, unless another stage is in progress."""
-        is_closed = (self.completed_at or self.cancelled_at) is not None
+        is_closed = (self.completed_at or self.canceled_at) is not None
         if is_closed or self.current is not None:
             return None
         after = self.compiled_dag.dag.after
@@ -198,7 +198,7 @@ async def read_run_summaries(
             created_by=row.created_by,
             updated_at=row.updated_at,
             completed_at=row.completed_at,
-            cancelled_at=row.cancelled_at,
+            canceled_at=row.canceled_at,
             now=row.now,
             stages=tuple(StageSummary(*stage) for stage in row.stages or ()),
             documents_available=row.documents_available,

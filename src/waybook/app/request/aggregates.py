@@ -203,7 +203,7 @@ class LockedRun(Locked[RunDecision[object]]):
         run, dag, services = decision.run, self.compiled_dag, ctx.services
         jobs, write_context = {job.id: job for job in proposal.jobs}, self.write_context
         version = self.head.seq + len(decision.entries)
-        moved = run.stages != before.stages or run.cancelled_at != before.cancelled_at
+        moved = run.stages != before.stages or run.canceled_at != before.canceled_at
 
         def remember() -> None:
             for job in decision.jobs.values():

@@ -254,8 +254,8 @@ def started_view(stage: StageRun, run: Run) -> Body:
 def cancellation_view(run: Run) -> Body:
     """Return the user, time and reason of a run's cancellation, or nothing if it is active."""
     return non_empty(
-        cancelledBy=run.cancelled_by,
-        cancelledAt=format_time(run.cancelled_at),
+        canceledBy=run.canceled_by,
+        canceledAt=format_time(run.canceled_at),
         reason=run.cancel_reason,
     )
 

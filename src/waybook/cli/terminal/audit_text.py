@@ -69,8 +69,8 @@ def as_of_table(then: SubjectAsOf) -> RenderableType:
 def _run_state_then(then: SubjectAsOf, run: Row) -> RunState:
     if run.get("completed_at"):
         return RunState.COMPLETED
-    if run.get("cancelled_at"):
-        return RunState.CANCELLED
+    if run.get("canceled_at"):
+        return RunState.CANCELED
     steps = then.rows.get("stage_step", {}).values()
     if any(_step_then(step) is ProgressStatus.FAILED for step in steps):
         return RunState.FAILED

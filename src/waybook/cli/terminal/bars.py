@@ -58,7 +58,7 @@ PROGRESS_STYLES: Mapping[ProgressStatus, StatusStyle] = MappingProxyType({
 })
 RUN_STYLES: Mapping[RunState, StatusStyle] = MappingProxyType({
     RunState.COMPLETED:         _drawn("completed", "green"),
-    RunState.CANCELLED:         _drawn("cancelled", "dim"),
+    RunState.CANCELED:         _drawn("canceled", "dim"),
     RunState.FAILED:            _drawn("failed", "red"),
     RunState.AWAITING_FEEDBACK: _drawn("awaiting_feedback", "bold magenta"),
     RunState.IN_PROGRESS:       _drawn("in_progress", "blue"),

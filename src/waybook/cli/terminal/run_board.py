@@ -277,8 +277,8 @@ def _matters(board: RunDetail) -> list[Text]:
         ask = Text.assemble(("! ", "bold magenta"), f"{slug} is complete: what do you say to it?")
         command = f'  waybook feedback {short_id(board.run.id)} {slug} "…"'
         return [ask, Text(command, style="dim")]
-    if board.state is RunState.CANCELLED:
-        end = f"⊘ {board.run.cancelled_by} cancelled the run: {board.run.cancel_reason}"
+    if board.state is RunState.CANCELED:
+        end = f"⊘ {board.run.canceled_by} canceled the run: {board.run.cancel_reason}"
         return [Text(" ".join(end.split()), style="dim")]
     if board.state is RunState.FAILED:
         message = "✗ some jobs failed for good; retry_failed gives them a fresh start"

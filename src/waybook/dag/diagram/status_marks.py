@@ -30,7 +30,7 @@ STATUS_SYMBOLS: Mapping[str, StatusSymbol] = MappingProxyType({
     "completed":      StatusSymbol("✓", "completed",      "m-5 0l3.5 4 6.5-8"),
     "skipped":        StatusSymbol("»", "skipped",        "m-5-4l4 4-4 4m5-8l4 4-4 4"),
     "failed":         StatusSymbol("✗", "failed",         "m-4-4l8 8m0-8l-8 8"),
-    "cancelled":      StatusSymbol("⊘", "cancelled",      _CIRCLE + "m1 3l6-6"),
+    "canceled":      StatusSymbol("⊘", "canceled",      _CIRCLE + "m1 3l6-6"),
     "awaiting_input": StatusSymbol("!", "awaiting input", "m0-5v6m0 4v.1"),
     "stalled":        StatusSymbol("▲", "stalled",        "m0-5l5.5 10h-11z"),
     "in_progress":    StatusSymbol("◐", "in progress",    "m-3-5l8 5-8 5z"),

@@ -89,9 +89,9 @@ select id, plan_id, step_id, run_id, job_id, attempt, input_tokens, output_token
   from json_populate_recordset(null::usage, %(items)s::json);
 
 -- name: run
-insert into run (id, name, dag_slug, dag_version, completed_at, cancelled_at, cancelled_by,
+insert into run (id, name, dag_slug, dag_version, completed_at, canceled_at, canceled_by,
                  cancel_reason, copied_from, copied_seq, usage, audit_seq, audit_hash, updated_at)
-select id, name, dag_slug, dag_version, completed_at, cancelled_at, cancelled_by, cancel_reason,
+select id, name, dag_slug, dag_version, completed_at, canceled_at, canceled_by, cancel_reason,
        copied_from, copied_seq, usage, audit_seq, audit_hash, updated_at
   from json_populate_recordset(null::run, %(items)s::json);
 

@@ -120,7 +120,7 @@ select id::text, audit_seq, audit_hash from plan
 
 -- name: archived_runs
 select id::text, audit_seq, audit_hash from run
- where org_id = %(org_id)s and coalesce(completed_at, cancelled_at) is not null
+ where org_id = %(org_id)s and coalesce(completed_at, canceled_at) is not null
    and updated_at < %(before)s and id > %(after)s
  order by id
  limit %(most)s

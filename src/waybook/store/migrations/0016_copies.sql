@@ -1,16 +1,16 @@
--- Cancelled runs, and copies of plans.
+-- Canceled runs, and copies of plans.
 --
--- A cancelled run keeps all its rows, also those of its open jobs: the run itself says that they
+-- A canceled run keeps all its rows, also those of its open jobs: the run itself says that they
 -- are no longer handed out.
 
 alter table run
-  add column cancelled_at  timestamptz,
-  add column cancelled_by  text,
+  add column canceled_at  timestamptz,
+  add column canceled_by  text,
   add column cancel_reason text,
   add constraint run_cancellation_whole check (
-    (cancelled_at is null) = (cancelled_by is null)
-    and (cancelled_at is null) = (cancel_reason is null)),
-  add constraint run_ends_once check (cancelled_at is null or completed_at is null);
+    (canceled_at is null) = (canceled_by is null)
+    and (canceled_at is null) = (cancel_reason is null)),
+  add constraint run_ends_once check (canceled_at is null or completed_at is null);
 
 -- The plan that a plan was copied from, as of an audit entry, and the step that a result was
 -- carried over from. The originals may be deleted later, so there are no foreign keys.

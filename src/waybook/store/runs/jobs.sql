@@ -45,7 +45,7 @@ select :row_of_job
 
 -- name: run_with_claimable_job
 -- Return a run with a job for the caller: one in which the caller already holds a job, otherwise
--- the oldest run with a claimable job. The open jobs of a cancelled run keep their rows; they are
+-- the oldest run with a claimable job. The open jobs of a canceled run keep their rows; they are
 -- skipped run by run, so that their number does not matter. Each run is looked up by key: a join
 -- might be planned as a scan of all runs.
 with recursive working as (
@@ -67,7 +67,7 @@ select found.run_id::text
            from job j
           where j.completed_at is null
             and j.status = 'processing'
-            and (select r.cancelled_at from run r where r.id = j.run_id) is null
+            and (select r.canceled_at from run r where r.id = j.run_id) is null
             and :is_held_by_caller
             and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
             and (%(model)s::text is null or j.model = %(model)s::text)
@@ -77,7 +77,7 @@ select found.run_id::text
         (select w.run_id, 2
            from working w
           where w.run_id is not null
-            and (select r.cancelled_at from run r where r.id = w.run_id) is null
+            and (select r.canceled_at from run r where r.id = w.run_id) is null
             and exists (select from job j
                          where j.run_id = w.run_id
                            and (%(model)s::text is null or j.model = %(model)s::text)

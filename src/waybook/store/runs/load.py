@@ -115,8 +115,8 @@ def read_run(results: Results) -> LoadedRun | None:
         stages={stage.slug: stage for stage in map(_stage, stages)},
         steps={step.id: step for step in map(_step, steps)},
         usage=totals_from_json(row.usage),
-        cancelled_at=in_utc(row.cancelled_at),
-        cancelled_by=row.cancelled_by,
+        canceled_at=in_utc(row.canceled_at),
+        canceled_by=row.canceled_by,
         cancel_reason=row.cancel_reason,
         copied_from=row.copied_from,
         copied_seq=row.copied_seq,
@@ -174,7 +174,7 @@ def in_utc(at: datetime | None) -> datetime | None:
 
 TIMES = frozenset(
     {
-        "cancelled_at",
+        "canceled_at",
         "completed_at",
         "created_at",
         "started_at",

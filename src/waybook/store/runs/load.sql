@@ -2,7 +2,7 @@
 -- Return the run. For a decision, this statement runs first and locks the run, so that each
 -- transaction sees which units of a step earlier transactions completed.
 select r.id::text, r.name, r.dag_slug, r.dag_version, r.completed_at, r.audit_seq, r.audit_hash,
-       app_now() as now, r.usage, r.updated_at, r.cancelled_at, r.cancelled_by, r.cancel_reason,
+       app_now() as now, r.usage, r.updated_at, r.canceled_at, r.canceled_by, r.cancel_reason,
        r.copied_from::text, r.copied_seq
   from run r
  where r.id = %(run_id)s;
@@ -47,7 +47,7 @@ select :row_of_run,
 -- Return runs that are blocked until a person gives feedback on a completed stage, longest waiting
 -- first. The columns are those of `runs_by_activity`, with the time since which each run waits.
 select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
-       r.completed_at, r.cancelled_at, app_now() as now, g.stages,
+       r.completed_at, r.canceled_at, app_now() as now, g.stages,
        null::bigint as documents_available, g.since as awaiting_since
   from run r
   join run_brief b on b.run_id = r.id
@@ -59,7 +59,7 @@ select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by
            from stage_run g
           where g.run_id = r.id) g
  where r.completed_at is null
-   and r.cancelled_at is null
+   and r.canceled_at is null
    and exists (select from stage_run g where g.run_id = r.id and g.feedback is null)
    and not exists (select from stage_run g where g.run_id = r.id and g.completed_at is null)
  order by g.since, r.id
@@ -79,7 +79,7 @@ select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action' as actio
 select 'run' as entity, r.id::text, json_build_object(
          'name', r.name, 'dag_slug', r.dag_slug, 'dag_version', r.dag_version, 'input', b.input,
          'completed_at', r.completed_at, 'created_at', b.created_at, 'created_by', b.created_by,
-         'usage', r.usage, 'cancelled_at', r.cancelled_at, 'cancelled_by', r.cancelled_by,
+         'usage', r.usage, 'canceled_at', r.canceled_at, 'canceled_by', r.canceled_by,
          'cancel_reason', r.cancel_reason, 'copied_from', r.copied_from,
          'copied_seq', r.copied_seq) as values
   from run r

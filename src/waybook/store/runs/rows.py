@@ -17,7 +17,7 @@ class RunSummaryRow(NamedTuple):
     created_by: str
     updated_at: datetime
     completed_at: datetime | None
-    cancelled_at: datetime | None
+    canceled_at: datetime | None
     #: Time at which the query ran, by the database clock.
     now: datetime
     #: Started stages in the order of their start. Each tuple contains the slug, whether the stage
@@ -41,8 +41,8 @@ class RunRow(NamedTuple):
     now: datetime
     usage: dict[str, int] | None
     updated_at: datetime
-    cancelled_at: datetime | None
-    cancelled_by: str | None
+    canceled_at: datetime | None
+    canceled_by: str | None
     cancel_reason: str | None
     copied_from: str | None
     copied_seq: int | None

@@ -93,8 +93,8 @@ def _run(
         yield SQL["update_run"](
             id=run.id,
             completed_at=run.completed_at,
-            cancelled_at=run.cancelled_at,
-            cancelled_by=run.cancelled_by,
+            canceled_at=run.canceled_at,
+            canceled_by=run.canceled_by,
             cancel_reason=run.cancel_reason,
             usage=AsJson(_read_usage_update(patches)),
             old_seq=write_context.head.seq,

@@ -18,8 +18,8 @@ values (%(run_id)s, %(input)s, %(created_at)s, %(created_by)s);
 -- and violates the NOT NULL constraint: the database rejects a stale update.
 update run
    set completed_at = %(completed_at)s,
-       cancelled_at = %(cancelled_at)s,
-       cancelled_by = %(cancelled_by)s,
+       canceled_at = %(canceled_at)s,
+       canceled_by = %(canceled_by)s,
        cancel_reason = %(cancel_reason)s,
        usage = coalesce(%(usage)s, usage),
        audit_seq = case when audit_seq = %(old_seq)s then %(audit_seq)s::integer end,

@@ -44,7 +44,7 @@ TOOL = Tool(
     title="Cancel a run",
     description=(
         "End a run for good. Nothing is deleted; its open jobs are no longer handed out, and "
-        "results of jobs still held are refused with RUN_CANCELLED. Cannot be undone."
+        "results of jobs still held are refused with RUN_CANCELED. Cannot be undone."
     ),
     arguments=CancelRun,
     output_schema=output_schema(runId="string", status="string"),

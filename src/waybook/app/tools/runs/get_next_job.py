@@ -40,7 +40,7 @@ from waybook.run.model import Run
 from waybook.run.next_job import (
     AttemptsExhausted,
     AwaitingFeedback,
-    CancelledRun,
+    CanceledRun,
     JobReady,
     NextJob,
     NothingReady,
@@ -212,10 +212,10 @@ async def _reply(locked: LockedRun, reply: NextJob) -> Body:
             call = next_call("get_run_progress", "see its documents", runId=run_id)
             usage = locked.run.usage.as_reply()
             return {"status": "run_complete", "runId": run_id, "usage": usage, "next": call}
-        case CancelledRun():
+        case CanceledRun():
             call = next_call("get_run_progress", "see what the run produced", runId=run_id)
             ended = cancellation_view(locked.run)
-            return {"status": "run_cancelled", "runId": run_id, **ended, "next": call}
+            return {"status": "run_canceled", "runId": run_id, **ended, "next": call}
         case AttemptsExhausted():
             raise AssertionError("a job that was given up is not handed out again")
         case _:
@@ -303,7 +303,7 @@ TOOL = Tool(
         "Take a job of a run, or get the job you hold again: prompt, inputs, documents to write. "
         "Then call submit_job_result with its jobId and attempt. status: job_ready; nothing_ready "
         "(use waitSeconds); awaiting_feedback (a person decides); stage_failed; run_complete; "
-        "run_cancelled."
+        "run_canceled."
     ),
     arguments=GetNextJob,
     output_schema=output_schema(status="string"),

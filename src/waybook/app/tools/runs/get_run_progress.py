@@ -42,7 +42,7 @@ async def get_run_progress(ctx: RequestContext, args: GetRunProgress) -> Body:
         detail = await read_run_detail(ctx, args.run_id, RunInclude.NOTHING)
         report = detail.full_report
         following_call = next_job_call(args.run_id)
-        if detail.state is RunState.CANCELLED:
+        if detail.state is RunState.CANCELED:
             following_call = next_call("list_dags", "the run is over; see the workflows")
     else:
         report, following_call = await _plan_progress(ctx, args.plan_id or "")
