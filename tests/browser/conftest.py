@@ -17,7 +17,9 @@ from browser.served_site import Site, serve_site
 from org_env import OrgEnv, make_env, open_owner
 from postgres_servers import Server, ServerDatabase, new_database
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+#: The headless shell takes half the CPU time of the whole browser for a page.
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser")
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 #: Options with which Chromium makes no outside requests and needs no permissions that the tests
 #: lack.
 QUIET = (
