@@ -1,5 +1,6 @@
 """Detection of a file's format, and reading of the plan that it contains."""
 
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
@@ -26,13 +27,16 @@ def decode(data: bytes) -> str:
     """Return the text of a file.
 
     Raises:
-        InvalidInput: it is not UTF-8, or contains NUL characters; with the line.
+        InvalidInput: it is not UTF-8 or UTF-16, or contains NUL characters; with the line.
         TooLarge: it is longer than any plan.
     """
+    # PowerShell writes redirected output as UTF-16 with a byte order mark.
+    encoding = "utf-16" if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
     try:
-        text = data.decode()
+        text = data.decode(encoding)
     except UnicodeDecodeError as error:
-        raise at_line(data.count(b"\n", 0, error.start) + 1, "this is not UTF-8") from None
+        line = data[: error.start].decode(encoding, "ignore").count("\n") + 1
+        raise at_line(line, "this is not UTF-8, nor UTF-16 with a byte order mark") from None
     if "\0" in text:
         raise at_line(text.count("\n", 0, text.index("\0")) + 1, "this line has a NUL character")
     if len(text) > MAX_LENGTH:
