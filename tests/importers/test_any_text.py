@@ -20,6 +20,8 @@ PIECES = st.sampled_from(
         *("flowchart LR\n", "graph TD;", "a-->b", "a[", "]", "|x|", " & ", "subgraph s\n", "end\n"),
         *("--", "==", "-.", ".->", "<", ">", '"', ";", ":::c", "@{label: x}", "---\n", "%%\n"),
         *('{"tasks": [', '{"id": 1, "title": "x"}', ",", "]}", '"dependencies": [1]', "{", "}"),
+        *('[{"number": 1, "title": "t", "body": null},', '"blockedBy": {"nodes": [{"number": 2}]}'),
+        *('{"data": {"issues": [', '"pull_request": {}', '"subIssues": [{"number": 3}]', "]"),
         *('{"title": "t", "body": "- [ ] a"}', '{"id": "a", "title": "b", "status": "open"}\n'),
     ]
 )

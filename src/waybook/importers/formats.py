@@ -1,12 +1,14 @@
 """Detection of a file's format, and reading of the plan that it contains."""
 
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 
 from waybook.errors import InvalidInput, TooLarge
 from waybook.importers.beads import is_beads, read_beads
-from waybook.importers.github_issue import is_github_issue, read_github_issue
+from waybook.importers.github_issue import read_github
+from waybook.importers.github_json import is_github
 from waybook.importers.located_json import read_json
 from waybook.importers.markdown import read_markdown
 from waybook.importers.mermaid import is_mermaid, read_mermaid
@@ -26,13 +28,16 @@ def decode(data: bytes) -> str:
     """Return the text of a file.
 
     Raises:
-        InvalidInput: it is not UTF-8, or contains NUL characters; with the line.
+        InvalidInput: it is not UTF-8 or UTF-16, or contains NUL characters; with the line.
         TooLarge: it is longer than any plan.
     """
+    # PowerShell writes redirected output as UTF-16 with a byte order mark.
+    encoding = "utf-16" if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
     try:
-        text = data.decode()
+        text = data.decode(encoding)
     except UnicodeDecodeError as error:
-        raise at_line(data.count(b"\n", 0, error.start) + 1, "this is not UTF-8") from None
+        line = data[: error.start].decode(encoding, "ignore").count("\n") + 1
+        raise at_line(line, "this is not UTF-8, nor UTF-16 with a byte order mark") from None
     if "\0" in text:
         raise at_line(text.count("\n", 0, text.index("\0")) + 1, "this line has a NUL character")
     if len(text) > MAX_LENGTH:
@@ -56,15 +61,15 @@ def detect_format(text: str) -> PlanFormat:
         first = read_json(start.split("\n", 1)[0], text.count("\n", 0, text.index(start[0])) + 1)
         if is_beads(first):
             return PlanFormat.BEADS
+        if isinstance(first, dict) and is_github(first):
+            return PlanFormat.GITHUB
         raise
     if is_task_master(data):
         return PlanFormat.TASK_MASTER
-    if is_github_issue(data):
+    if is_github(data):
         return PlanFormat.GITHUB
     if is_beads(data):
         return PlanFormat.BEADS
-    if start.startswith("[") and is_mermaid(text) is False and not isinstance(data, list | dict):
-        return PlanFormat.MARKDOWN
     raise at_line(
         1, "this JSON is no tasks.json, no issue of gh and no beads file; name its --format"
     )
@@ -88,7 +93,7 @@ def read_plan(
         PlanFormat.MERMAID: read_mermaid,
         PlanFormat.TASK_MASTER: partial(read_task_master, tag=tag, subtasks=subtasks),
         PlanFormat.BEADS: read_beads,
-        PlanFormat.GITHUB: read_github_issue,
+        PlanFormat.GITHUB: read_github,
     }
     item_list = readers[form or detect_format(text)](text)
     return build_plan(item_list, include_done=include_done)

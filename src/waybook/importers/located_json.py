@@ -1,15 +1,18 @@
 """JSON whose objects have a line number, so that errors about their content name a line."""
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from json import JSONDecodeError, JSONDecoder
 from json.decoder import JSONObject  # type: ignore[attr-defined]  # missing in the stubs
 from json.scanner import py_make_scanner  # type: ignore[attr-defined]  # missing in the stubs
-from typing import Any
+from typing import Any, Final
 
 from waybook.importers.steps import at_line
 
 MAX_DEPTH = 40
+#: Characters that escapes in JSON can write, and that no database stores as text.
+_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 
 class LocatedObject(dict[str, Any]):
@@ -71,16 +74,19 @@ def text_field(task: LocatedObject, name: str) -> str:
     """Return a text in an object; an empty text if it is missing or null.
 
     Raises:
-        InvalidInput: it is something else.
+        InvalidInput: it is something else, or contains characters that cannot be stored.
     """
     value = task.get(name)
     if value is None:
         return ""
-    if isinstance(value, str):
-        return value
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
-        return "\n".join(value)
-    raise at_line(task.line, f"{name} is not a text")
+        value = "\n".join(value)
+    if not isinstance(value, str):
+        raise at_line(task.line, f"{name} is not a text")
+    if _UNSTORABLE.search(value):
+        problem = "contains a NUL character, or half a character (a lone surrogate)"
+        raise at_line(task.line, f"{name} {problem}; remove it")
+    return value
 
 
 def required_text(task: LocatedObject, name: str) -> str:

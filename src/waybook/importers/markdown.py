@@ -53,7 +53,7 @@ def read_markdown(text: str) -> ItemList:
     Raises:
         InvalidInput: it has no tasks; with the line.
     """
-    lines = [*_lines(text)]
+    lines = [*split_lines(text)]
     if any(line.text == _REPORT_STEPS and not line.is_code for line in lines) and any(
         line.match(_REPORT_STEP) for line in lines
     ):
@@ -73,7 +73,7 @@ def read_markdown(text: str) -> ItemList:
 
 def read_check_list(text: str) -> list[Item]:
     """Return the items of a document's check lists; references keep their `#`."""
-    return _numbered_once([*_check_list([*_lines(text)])], strip="")
+    return _numbered_once([*_check_list([*split_lines(text)])], strip="")
 
 
 def _numbered_once(items: Sequence[Item], strip: str = "#") -> list[Item]:
@@ -89,7 +89,7 @@ def _numbered_once(items: Sequence[Item], strip: str = "#") -> list[Item]:
     ]
 
 
-def _lines(text: str) -> Iterator[Line]:
+def split_lines(text: str) -> Iterator[Line]:
     """Yield the lines of a document, without HTML comments and the fences of task lists.
 
     The templates of issues contain comments with instructions, which a reader does not see.

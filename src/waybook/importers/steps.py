@@ -57,6 +57,8 @@ class ImportedPlan:
     left_out: int = 0
     #: Number of ignored references to tasks that the file does not contain.
     ignored: int = 0
+    #: Number of pull requests in a list of issues, which are left out.
+    pull_requests: int = 0
 
 
 @dataclass(slots=True)
@@ -70,6 +72,8 @@ class ItemList:
     is_graph: bool = False
     #: Whether a reference to an item that the file does not contain is ignored.
     ignores_unknown: bool = False
+    #: Number of pull requests in a list of issues, which are not items.
+    pull_requests: int = 0
 
     def add(self, item: Item) -> None:
         """Append an item.
@@ -123,6 +127,7 @@ def build_plan(item_list: ItemList, *, include_done: bool) -> ImportedPlan:
         lines=tuple(item_list.items[n].line for n in chosen),
         left_out=left_out,
         ignored=sum(key not in by_key for n in chosen for key, _ in item_list.items[n].after),
+        pull_requests=item_list.pull_requests,
     )
 
 

@@ -117,7 +117,11 @@ def command(
     if not dry_run and confirm("Create this plan?", file, yes=yes):
         plan_id = asyncio.run(create_plan(settings, org, plan_arguments(plan)))
     body: Body = {"kind": "plan", "id": plan_id or None, **plan_arguments(plan)}
-    counts: Body = {"leftOut": plan.left_out, "ignored": plan.ignored}
+    counts: Body = {
+        "leftOut": plan.left_out,
+        "ignored": plan.ignored,
+        "pullRequests": plan.pull_requests,
+    }
     report_import({**body, **counts}, plan_id, written=bool(plan_id), as_json=as_json)
 
 
@@ -164,6 +168,8 @@ def show_plan(plan: ImportedPlan) -> None:
     console.print(table)
     if plan.left_out:
         console.print(Text(f"{plan.left_out} done tasks are left out; --all imports them too"))
+    if plan.pull_requests:
+        console.print(Text(f"pull requests left out: {plan.pull_requests}"))
     if plan.ignored:
         console.print(Text(f"{plan.ignored} references to tasks outside the file are ignored"))
 
