@@ -22,6 +22,7 @@ PAGES = {
     "outputs": "/outputs",
     "outputs-of-a-plan": "/plans/{plan_id}/outputs",
     "output": "/outputs/{output_id}",
+    "plan-history": "/plans/{plan_id}/history",
     "runs": "/runs",
     "run": "/runs/{run_id}",
     "workflows": "/dags",

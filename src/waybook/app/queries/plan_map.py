@@ -1,5 +1,6 @@
 """Map of a plan: its steps in executable order, as a workflow with a single stage."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from waybook.app.request.reply import format_time
@@ -40,10 +41,17 @@ def plan_structure(plan: Plan) -> Structure:
 
 def edges_of(plan: Plan) -> tuple[tuple[str, str], ...]:
     """Return the edges: the declared dependencies or, if none, a chain in plan order."""
+    return chain_or_dependencies([(step.id, step.depends_on) for step in plan.steps])
+
+
+def chain_or_dependencies(
+    steps: Sequence[tuple[str, Sequence[str]]],
+) -> tuple[tuple[str, str], ...]:
+    """Return the edges of steps with the ids they depend on; without any, a chain in order."""
     dependencies = [
-        (before, step.id) for step in plan.steps for before in dict.fromkeys(step.depends_on)
+        (before, step_id) for step_id, depends_on in steps for before in dict.fromkeys(depends_on)
     ]
-    return tuple(dependencies or pairwise(step.id for step in plan.steps))
+    return tuple(dependencies or pairwise(step_id for step_id, _ in steps))
 
 
 def _recipe_step(step: Step) -> RecipeStep:

@@ -14,6 +14,7 @@ from waybook.transport.http.dashboard.live import LiveUpdates
 from waybook.transport.http.dashboard.operations import CallsPage, HealthPage
 from waybook.transport.http.dashboard.page import Endpoint, PageContext, with_error_pages
 from waybook.transport.http.dashboard.plan import OutputsPage, PlanExport, PlanPage, StepPage
+from waybook.transport.http.dashboard.plan_history import PlanHistoryPage
 from waybook.transport.http.dashboard.plans import PlansPage
 from waybook.transport.http.dashboard.runs import RunExport, RunPage, RunsPage
 from waybook.transport.http.dashboard.tokens import TokensPage
@@ -33,6 +34,7 @@ def dashboard_routes(
         "/": PlansPage(page_context),
         "/inbox": InboxPage(page_context),
         "/plans/{plan_id}/export.{ending}": PlanExport(page_context),
+        "/plans/{plan_id}/history": PlanHistoryPage(page_context),
         **_run_pages(page_context),
         **_record_pages(page_context),
         "/calls": CallsPage(page_context),

@@ -1,0 +1,116 @@
+"""The time slider: a plan as it was after each of its audit entries."""
+
+import re
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+
+from full_ids import full_id
+from org_env import AgentClient, Body, OrgEnv, make_step
+from transport.page_client import make_browser, visible_text
+from waybook.app.queries import plan_history
+
+
+@pytest.fixture
+async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
+    async with make_browser(world.agent) as client:
+        yield client
+
+
+async def worked_plan(world: OrgEnv) -> Body:
+    """Complete a step of a plan, remove another and add one, five minutes apart."""
+    agent = world.agent
+    plan = await agent.plan([make_step(f"Look <up> {n}.") for n in range(3)], name="Rivers <&>")
+    taken = await agent.take(plan, sessionId="night")
+    world.clock.advance(minutes=5)
+    await agent.submit(taken)
+    world.clock.advance(minutes=5)
+    changes = [
+        {"action": "remove_step", "stepId": plan["stepIds"][2]},
+        {"action": "add_steps", "steps": [make_step("One more.")]},
+    ]
+    await agent.call("modify_plan", planId=plan["planId"], modifications=changes)
+    return plan
+
+
+async def page(browser: httpx2.AsyncClient, plan: Body, query: str = "") -> str:
+    reply = await browser.get(f"/plans/{plan['planId']}/history{query}")
+    assert reply.status_code == 200, reply.text
+    return reply.text
+
+
+async def test_time_slider_shows_the_state_after_every_audit_entry(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    plan = await worked_plan(world)
+    entries = await world.entries(world.agent.org_id, full_id(plan["planId"]))
+    pages = [visible_text(await page(browser, plan, f"?seq={entry.seq}")) for entry in entries]
+    done = [int(re.search(r"(\d) of (\d) done", text)[1]) for text in pages]  # type: ignore[index]  # is there
+    assert done == sorted(done)
+    assert (done[0], done[-1]) == (0, 1)
+    assert "planning" in pages[0]
+    assert "night" in pages[1]
+    assert "One more." not in pages[2]
+    assert "removed later" in pages[2]
+    assert "One more." in pages[-1]
+
+
+async def test_time_slider_shows_last_entry_by_default_and_for_larger_numbers(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    plan = await worked_plan(world)
+    last = len(await world.entries(world.agent.org_id, full_id(plan["planId"])))
+    for query in ("", "?seq=999999", f"?seq={last}"):
+        text = visible_text(await page(browser, plan, query))
+        assert f"entry {last} of {last}" in text
+        assert "Next" not in text
+
+
+async def test_time_slider_shows_the_plan_as_of_a_time(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    begun = world.clock.now
+    plan = await worked_plan(world)
+    at = begun.replace(tzinfo=None).isoformat(timespec="seconds")
+    assert "0 of 3 done" in visible_text(await page(browser, plan, f"?at={at}"))
+    world.clock.advance(days=1)
+    later = world.clock.now.replace(tzinfo=None).isoformat(timespec="seconds")
+    assert "1 of 3 done" in visible_text(await page(browser, plan, f"?at={later}"))
+
+
+@pytest.mark.parametrize("query", ["seq=x", "seq=-1", "seq=1.5", "at=yesterday", "seq=" + "9" * 40])
+async def test_time_slider_refuses_a_position_that_is_no_number_or_time(
+    browser: httpx2.AsyncClient, agent: AgentClient, query: str
+) -> None:
+    plan = await agent.plan(1)
+    reply = await browser.get(f"/plans/{plan['planId']}/history?{query}")
+    assert reply.status_code == 400
+    assert "must be" in visible_text(reply.text)
+
+
+async def test_time_slider_of_a_time_before_the_plan_is_not_found(
+    browser: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    plan = await agent.plan(1)
+    reply = await browser.get(f"/plans/{plan['planId']}/history?at=1999-01-01")
+    assert reply.status_code == 404
+
+
+async def test_time_slider_refuses_to_replay_too_many_entries(
+    browser: httpx2.AsyncClient, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_history, "MAX_REPLAYED_ENTRIES", 1)
+    plan = await agent.plan(1)
+    await agent.take(plan)
+    reply = await browser.get(f"/plans/{plan['planId']}/history")
+    assert reply.status_code == 400
+    assert "waybook audit as-of" in visible_text(reply.text)
+
+
+async def test_time_slider_of_a_plan_of_another_org_is_not_found(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    theirs = full_id(world.other_org_plan["planId"])
+    reply = await browser.get(f"/plans/{theirs}/history")
+    assert reply.status_code == 404
