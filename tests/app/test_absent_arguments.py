@@ -104,3 +104,10 @@ async def test_new_plan_with_blank_name_or_question_is_refused(
     error = await agent.refused("create_research_plan", **{**PLAN, name: value})
     assert error["code"] == "INVALID_INPUT"
     assert [fault["at"] for fault in error["details"]["faults"]] == [name]
+
+
+async def test_new_plan_ignores_position_for_a_copy(agent: AgentClient) -> None:
+    filled = {"copyOf": "", "upToStep": 1, "atAuditSeq": 1}
+    plan = await agent.call("create_research_plan", **PLAN, **filled)
+    assert "copiedFrom" not in plan
+    assert len(plan["stepIds"]) == 1
