@@ -6,7 +6,7 @@ is measured from the moment at which the result that frees the step is sent unti
 step, so it includes the submission. The peer is one agent that submits and then claims, without any
 waiting agents: a call made at exactly the right moment.
 
-    python benchmarks/waiting.py [--steps 200]
+    python benchmarks/waiting.py [--steps 150]
 """
 
 import argparse
@@ -120,5 +120,5 @@ async def main(steps: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=150)
     asyncio.run(main(parser.parse_args().steps))
