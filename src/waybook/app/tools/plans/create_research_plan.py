@@ -100,8 +100,8 @@ def _check_arguments(args: CreateResearchPlan) -> None:
             faults = [{"at": name, "fault": "is missing"} for name in missing]
             more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
             raise InvalidInput(f"{missing[0]}: is missing{more}", faults=faults)
-        # Some clients make the model fill in every argument, so the position of a copy has no effect
-        # in a new plan instead of being refused.
+        # The position of a copy has no effect in a new plan, because some clients make the model fill
+        # in every argument.
     elif args.steps or args.branching_conditions:
         raise InvalidInput(
             "a copy has the steps and conditions of the plan in `copyOf`; leave `steps` and "
