@@ -185,7 +185,7 @@ async def test_rate_limited_call_sends_no_database_message(agent: AgentClient) -
 async def test_reading_documents_and_outputs_is_rate_limited(limited: Limited) -> None:
     door = limited.dispatcher
     limited.use_up()
-    for read in (door.read_document, door.read_output, door.list_outputs):
+    for read in (door.read_document, door.read_output, door.list_outputs, door.read_review):
         with pytest.raises(RateLimited):
             await read(limited.caller, "x")
 

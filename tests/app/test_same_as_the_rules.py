@@ -30,10 +30,13 @@ from postgres_servers import ServerDatabase
 from waybook.app.request import locking
 from waybook.app.request.aggregates import LockedPlan
 from waybook.app.request.caller import Answer
+from waybook.core.changes import Change
 from waybook.core.decision_context import Channel, DecisionContext
+from waybook.core.replay import Rows, replay
 from waybook.core.usage import Usage
 from waybook.errors import WaybookError
 from waybook.plan import modify as rules
+from waybook.plan.copy import CopiedPlan, CopyOptions, copy_plan
 from waybook.plan.create import NewPlan, create
 from waybook.plan.draft import Decision
 from waybook.plan.model import (
@@ -96,6 +99,8 @@ class SameAsTheRules(RuleBasedStateMachine):
         self.world: OrgEnv = self.wait(self.opened.__aenter__())
         self.elsewhere = self.world.agent.elsewhere()
         self.plan: Plan
+        #: Stored rows of the plan, by the number of its last audit entry at that time.
+        self.history: dict[int, Rows] = {}
 
     def teardown(self) -> None:
         try:
@@ -331,6 +336,47 @@ class SameAsTheRules(RuleBasedStateMachine):
         }
         return kinds[kind]
 
+    @precondition(lambda self: self.history)
+    @rule(
+        user=USERS,
+        session=SESSIONS,
+        place=PLACES,
+        limit=st.sampled_from(["none", "step", "entry"]),
+        goes_on=st.booleans(),
+    )
+    def copy(
+        self, user: str, session: str | None, place: int, limit: str, *, goes_on: bool
+    ) -> None:
+        """Copy the plan as of now, up to a step, or as of an entry; perhaps go on with the copy."""
+        original, history = self.plan, self.history
+        seqs = sorted(history)
+        seq = seqs[place % len(seqs)] if limit == "entry" else seqs[-1]
+        up_to = place if limit == "step" else None
+        limits = {"step": {"upToStep": place}, "entry": {"atAuditSeq": seq}}.get(limit, {})
+        source = CopiedPlan(id=original.id, seq=seq, rows=history[seq], up_to_step=up_to)
+        changes: list[Change] = []
+
+        def decided(context: DecisionContext) -> Decision[Plan]:
+            decision = copy_plan(source, CopyOptions(), context)
+            changes.extend(change for entry in decision.entries for change in entry.changes)
+            return decision
+
+        tool_call = ("create_research_plan", {"copyOf": original.id, **limits})
+        body, copied = self.both((user, session, Channel.MCP), tool_call, decided)
+        if copied is None:
+            return
+        assert full_id(body["planId"]) == copied.id
+        check_state(copied)
+        stored = self.wait(self.world.stored(self.world.agent.org_id, copied.id))
+        expected = replay(changes)
+        assert known_rows(stored) == known_rows(expected)
+        # The rules do not return the conditions of a copy, so a copy with conditions is left as it
+        # is.
+        if goes_on and "condition" not in expected:
+            self.history = {}
+        else:
+            self.plan = original
+
     @rule()
     def look(self) -> None:
         body, _ = self.both(
@@ -372,7 +418,9 @@ class SameAsTheRules(RuleBasedStateMachine):
             return
         check_state(self.plan)
         org_id = self.world.agent.org_id
-        stored = known_rows(self.wait(self.world.stored(org_id, self.plan.id)))
+        rows = self.wait(self.world.stored(org_id, self.plan.id))
+        self.history[self.plan.seq] = rows
+        stored = known_rows(rows)
         expected = rows_of(self.plan)
         for entity in ("plan", "step", "condition"):
             assert stored.get(entity, {}) == expected.get(entity, {})

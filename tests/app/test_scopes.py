@@ -86,7 +86,8 @@ async def test_caller_without_scopes_can_call_no_tool_and_read_no_document(world
         for name in NEEDS
     ] == ["FORBIDDEN"] * len(NEEDS)
     dispatcher, caller, somewhere = unscoped.dispatcher, unscoped.caller, new_id()
-    for read in (dispatcher.read_document, dispatcher.read_output, dispatcher.list_outputs):
+    reads = (dispatcher.read_document, dispatcher.read_output, dispatcher.list_outputs)
+    for read in (*reads, dispatcher.read_review):
         with pytest.raises(Forbidden):
             await read(caller, somewhere)
 

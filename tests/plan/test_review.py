@@ -192,11 +192,17 @@ def test_decide_without_open_review_raises_not_awaiting_review() -> None:
 # Tests of the channel through which a review is decided.
 
 
-def test_decision_modify_in_the_app_leaves_the_step_without_a_holder() -> None:
+@pytest.mark.parametrize(
+    ("place", "holder"),
+    [(ReviewSurface.APP, None), (ReviewSurface.TASK, None), (ReviewSurface.FORM, "ann")],
+)
+def test_decision_modify_in_chat_assigns_step_to_agent_in_a_form_only(
+    place: ReviewSurface, holder: str | None
+) -> None:
     plan = make_waiting_plan(S.PENDING)
-    decided = decide(plan, K.MODIFY, make_context(), feedback="More.", place=ReviewSurface.APP)
-    assert decided.entries[0].details["place"] == "app"
-    assert decided.plan.step(step_id(1)).held_by is None
+    decided = decide(plan, K.MODIFY, make_context(), feedback="More.", place=place)
+    assert decided.entries[0].details["place"] == str(place)
+    assert decided.plan.step(step_id(1)).held_by == holder
     relayed = decide(plan, K.MODIFY, make_context(), feedback="More.")
     assert "place" not in relayed.entries[0].details
     assert relayed.plan.step(step_id(1)).held_by == "ann"

@@ -8,7 +8,13 @@ from starlette.requests import Request
 
 from tools.generate.tool_list import list_tools
 from waybook.app.request.arguments import ToolArguments
-from waybook.app.request.caller import Answer, Caller, ReadableDocument, ReadableOutput
+from waybook.app.request.caller import (
+    Answer,
+    Caller,
+    ReadableDocument,
+    ReadableOutput,
+    ReadableReview,
+)
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import Tool
 from waybook.app.skills.skill import Skill
@@ -63,6 +69,8 @@ class RecordingDispatcher:
     readable: ReadableDocument | type[WaybookError] = NotFound
     #: Output that is returned for any id, or class of the error that is raised instead.
     deliverable: ReadableOutput | type[WaybookError] = NotFound
+    #: Reviews by their ids.
+    reviews: dict[str, ReadableReview] = field(default_factory=dict)
     skills: tuple[Skill, ...] = ()
     bus: Bus = field(default_factory=Bus)
 
@@ -91,6 +99,12 @@ class RecordingDispatcher:
         if isinstance(self.deliverable, ReadableOutput):
             return self.deliverable
         raise self.deliverable
+
+    async def read_review(self, caller: Caller, review_id: str) -> ReadableReview:
+        self.calls.append((caller, "review", {"reviewId": review_id}))
+        if review_id in self.reviews:
+            return self.reviews[review_id]
+        raise NotFound
 
     async def list_outputs(self, caller: Caller, plan_id: str) -> list[dict[str, object]]:
         self.calls.append((caller, "outputs", {"planId": plan_id}))

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -11,6 +11,7 @@ import mcp_types as wire
 import pytest
 from mcp import Client, MCPError
 from mcp.client import ClientRequestContext
+from mcp.client.extension import ClientExtension
 from starlette.requests import Request
 
 from org_env import AgentClient, Body, OrgEnv
@@ -56,6 +57,7 @@ async def open_client(
     era: Era = "2026-07-28",
     *,
     one_line: bool = False,
+    extensions: Sequence[ClientExtension] | None = None,
 ) -> AsyncIterator[Client]:
     async def dispatcher() -> Dispatcher:
         return agent.dispatcher
@@ -65,7 +67,9 @@ async def open_client(
 
     server = build_server(published_tools(), ToolGateway(dispatcher, caller), one_line=one_line)
     callback = person.complete if person else None
-    async with Client(server, mode=era, elicitation_callback=callback) as client:
+    async with Client(
+        server, mode=era, elicitation_callback=callback, extensions=extensions
+    ) as client:
         yield client
 
 

@@ -40,7 +40,8 @@ async def test_status_tools_in_the_tool_list_link_to_the_map_app(
 
 async def test_map_app_resource_has_the_mime_type_and_metadata_of_the_extension() -> None:
     async with make_client() as client:
-        assert client.server_capabilities.extensions == {APPS_EXTENSION: {"mimeTypes": [MIME_TYPE]}}
+        extensions = client.server_capabilities.extensions or {}
+        assert extensions[APPS_EXTENSION] == {"mimeTypes": [MIME_TYPE]}
         (contents,) = (await client.read_resource(URI)).contents
     assert isinstance(contents, TextResourceContents)
     assert (contents.uri, contents.mime_type) == (URI, "text/html;profile=mcp-app")

@@ -8,12 +8,14 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final, cast
 from uuid import UUID
 
 from waybook.app.queries.documents import list_outputs, read_document, read_output
+from waybook.app.queries.review_outcome import read_review_outcome
 from waybook.app.registry import TOOLS
 from waybook.app.request.answers import dumped, error_answer, retry_call, within_ceiling
 from waybook.app.request.arguments import ToolArguments, is_blank, parse_arguments
@@ -22,6 +24,7 @@ from waybook.app.request.caller import (
     Caller,
     ReadableDocument,
     ReadableOutput,
+    ReadableReview,
     require_scope,
 )
 from waybook.app.request.reply import output_view
@@ -164,6 +167,20 @@ class Dispatcher:
         ctx = self._reading(caller)
         outputs = await list_outputs(ctx, await full_id_of(ctx, IdKind.PLAN, plan_id, "planId"))
         return [output_view(output) for output in outputs]
+
+    async def read_review(self, caller: Caller, review_id: str) -> ReadableReview:
+        """Return a review of the caller's org with its outcome, which no tool returns.
+
+        Raises:
+            NotFound: it does not exist, or belongs to another org.
+        """
+        self.require_capacity(caller)
+        ctx = self._reading(caller)
+        full_id = await full_id_of(ctx, IdKind.REVIEW, review_id, "taskId")
+        review = await read_review_outcome(ctx, full_id)
+        plain = self._shortened(caller, Answer(review.reply))
+        answer, _ = within_ceiling(TOOLS["request_user_review"], caller, plain)
+        return replace(review, reply=answer.body)
 
     def _reading(self, caller: Caller) -> RequestContext:
         """Return a request context for read-only operations.

@@ -25,6 +25,12 @@ class ReviewSurface(StrEnum):
     APP = "app"
     #: The person decides in a form that the MCP client shows.
     FORM = "form"
+    #: The person decides in a form that the MCP client shows while it polls the review as a task.
+    TASK = "task"
+
+
+#: Surfaces whose decision reaches the agent in the reply to its own call.
+RELAYED_SURFACES = frozenset({None, ReviewSurface.FORM})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +199,7 @@ def _send_back(draft: Draft, step_id: StepId, feedback: str, place: ReviewSurfac
     decided through any other channel, the step is unassigned until the next agent asks.
     """
     actor = draft.moment.actor
-    relayed = actor.channel is Channel.MCP and place is not ReviewSurface.APP
+    relayed = actor.channel is Channel.MCP and place in RELAYED_SURFACES
     draft.set_instructions(step_id, with_feedback(draft.plan.texts[step_id].instructions, feedback))
     draft.move_step(step_id, StepStatus.IN_PROGRESS)
     draft.set_step(

@@ -13,6 +13,7 @@ from waybook.app.request.caller import (
     Caller,
     ReadableDocument,
     ReadableOutput,
+    ReadableReview,
     WaitHooks,
     keep_slot,
 )
@@ -58,6 +59,9 @@ class DispatcherPort(Protocol):
 
     async def read_output(self, caller: Caller, output_id: str, /) -> ReadableOutput:
         """Return an output of a plan."""
+
+    async def read_review(self, caller: Caller, review_id: str, /) -> ReadableReview:
+        """Return a review with its outcome."""
 
     async def list_outputs(self, caller: Caller, plan_id: str, /) -> Sequence[Mapping[str, object]]:
         """Return the outputs of a plan."""
@@ -114,6 +118,15 @@ class ToolGateway:
         """
         dispatcher, caller = await self._entering(request)
         return await dispatcher.read_output(caller, output_id)
+
+    async def review(self, request: Request | None, review_id: str) -> ReadableReview:
+        """Return a review that the caller may read, with its outcome.
+
+        Raises:
+            NotFound: the review does not exist or belongs to another org.
+        """
+        dispatcher, caller = await self._entering(request)
+        return await dispatcher.read_review(caller, review_id)
 
     async def outputs(
         self, request: Request | None, plan_id: str

@@ -196,6 +196,9 @@ def handlers(bus: InMemorySubscriptionBus) -> Mapping[str, Handler]:
         )
         return input_request if input_request is not None else text("Hello, state-ok!")
 
+    async def greet(_: Context, params: Params) -> Result:
+        return text(f"Hello, {(params.arguments or {})['name']}!")
+
     async def change_tools(_: Context, __: Params) -> Result:
         await bus.publish(ToolsListChanged())
         return text("done")
@@ -207,6 +210,7 @@ def handlers(bus: InMemorySubscriptionBus) -> Mapping[str, Handler]:
     return {
         **dict.fromkeys(CONTENTS, content),
         **dict.fromkeys(ROUNDS, in_rounds),
+        "greet": greet,
         "test_tool_with_progress": report_progress,
         "test_missing_capability": need_sampling,
         "test_trigger_tool_change": change_tools,

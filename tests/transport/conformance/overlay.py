@@ -11,6 +11,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from pydantic import BaseModel
 
 from transport.conformance.fixtures import PROMPTS, STATIC, Result, get_prompt, handlers
+from transport.conformance.reviews import TASK_TOOLS, as_review
 from waybook.transport.errors import Context
 
 REPORTING: Final = frozenset({"test_tool_with_progress"})
@@ -55,7 +56,7 @@ def lay_over(server: Server[None]) -> Server[None]:
     tools = handlers(bus)
     listed = [
         wire.Tool(name=name, description=name, input_schema=dict(SCHEMAS.get(name, ANYTHING)))
-        for name in tools
+        for name in (*tools, *sorted(TASK_TOOLS))
     ]
     prompts = [
         wire.Prompt(
@@ -81,6 +82,7 @@ def lay_over(server: Server[None]) -> Server[None]:
         content = STATIC.get(params.uri)
         return {"contents": [{"uri": params.uri, **content}]} if content else None
 
+    review_task_tools(server)
     before(server, "tools/call", wire.CallToolRequestParams, wire.CallToolResult, call_tool)
     before(server, "prompts/get", wire.GetPromptRequestParams, wire.GetPromptResult, give_prompt)
     before(server, "resources/read", wire.ReadResourceRequestParams, wire.ReadResourceResult, read)
@@ -94,6 +96,17 @@ def lay_over(server: Server[None]) -> Server[None]:
     security = RequestStateSecurity.ephemeral()
     server.middleware.append(RequestStateBoundary(security, default_audience="waybook"))
     return server
+
+
+def review_task_tools(server: Server[None]) -> None:
+    """Let our own handler answer the tools that the suite expects to become tasks."""
+    own = server.get_request_handler("tools/call")
+    assert own is not None
+
+    async def handle(ctx: Context, params: wire.CallToolRequestParams) -> HandlerResult:
+        return await own.handler(ctx, as_review(params) if params.name in TASK_TOOLS else params)
+
+    server.add_request_handler("tools/call", wire.CallToolRequestParams, handle)
 
 
 def before(

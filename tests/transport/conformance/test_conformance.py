@@ -10,8 +10,9 @@ import pytest
 
 from node_packages import Unreachable, install
 from transport.conformance.overlay import REPORTING, lay_over
+from transport.conformance.reviews import ReviewingDispatcher
 from transport.conformance.suite import HERE, verdicts
-from transport.fake_dispatcher import RecordingDispatcher, always, make_gateway
+from transport.fake_dispatcher import always, make_gateway
 from waybook.transport.http.app import build_app
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import listen, serve_in_background
@@ -22,7 +23,8 @@ NO_SESSIONS: Final = (
     "over HTTP the server keeps no sessions, so it cannot send requests; over stdio it does"
 )
 NO_LOGGING: Final = "logging to the client is deprecated and not offered"
-NO_TASKS: Final = "the tasks extension is not offered; our plans are durable by themselves"
+ONE_FORM: Final = "only reviews are tasks: a task has one form, never fails, and is not withdrawn"
+NO_PUSH: Final = "clients poll tasks; the suite skips notifications about them"
 
 # Conformance scenarios about features that Waybook does not offer. The test fails if one of these
 # scenarios passes, or if a scenario that is not listed fails.
@@ -41,19 +43,14 @@ NOT_APPLICABLE: Final[Mapping[str, Mapping[str, str]]] = {
         "server-sse-polling": NO_SESSIONS,
     },
     "2026-07-28": {
-        "tasks-capability-negotiation": NO_TASKS,
-        "tasks-dispatch-and-envelope": NO_TASKS,
-        "tasks-lifecycle": NO_TASKS,
-        "tasks-mrtr-composition": NO_TASKS,
-        "tasks-mrtr-input": NO_TASKS,
-        "tasks-request-headers": NO_TASKS,
-        "tasks-request-state-removal": NO_TASKS,
-        "tasks-required-task-error": NO_TASKS,
-        "tasks-status-notifications": NO_TASKS,
-        "tasks-wire-fields": NO_TASKS,
+        "tasks-lifecycle": ONE_FORM,
+        "tasks-mrtr-composition": ONE_FORM,
+        "tasks-mrtr-input": ONE_FORM,
+        "tasks-required-task-error": ONE_FORM,
+        "tasks-status-notifications": NO_PUSH,
     },
 }
-APPLICABLE: Final = {"2025-11-25": 22, "2026-07-28": 40}
+APPLICABLE: Final = {"2025-11-25": 22, "2026-07-28": 45}
 
 
 @pytest.fixture(scope="session")
@@ -72,7 +69,7 @@ async def test_server_passes_all_applicable_scenarios_of_the_conformance_suite(
     suite: Path, revision: str, tmp_path: Path
 ) -> None:
     server = lay_over(
-        build_server(published_tools(), make_gateway(RecordingDispatcher()), profile="all")
+        build_server(published_tools(), make_gateway(ReviewingDispatcher()), profile="all")
     )
     app = build_app(server, hosts=AllowedHosts(), ready=always, reporting=REPORTING)
     async with serve_in_background(app, listen("127.0.0.1", 0)) as address:

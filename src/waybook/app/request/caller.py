@@ -103,6 +103,22 @@ class ReadableOutput:
     file_name: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadableReview:
+    """Review, and the reply to its requester, which has the decision once there is one."""
+
+    summary: str
+    questions: tuple[str, ...]
+    requested_at: datetime
+    #: Time of the decision, or the time at which the plan ended without one; None while the review
+    #: is open.
+    ended_at: datetime | None
+    is_decided: bool
+    #: Whether the review policy allows the caller to submit the decision.
+    may_decide: bool
+    reply: dict[str, object]
+
+
 def require_scope(caller: Caller, scope: Scope, what: str) -> None:
     """Reject a caller without this scope.
 

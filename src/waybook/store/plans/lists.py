@@ -57,6 +57,23 @@ class ReviewRecord(NamedTuple):
     plan_status: PlanStatus = PlanStatus.AWAITING_REVIEW
 
 
+class ReviewOutcomeRow(NamedTuple):
+    """Review with its decision, if it has one, and the time at which its plan ended."""
+
+    id: str
+    plan_id: str
+    step_id: str
+    summary: str
+    questions: list[str]
+    requested_at: datetime
+    requested_as: str | None
+    decision: str | None
+    feedback: str | None
+    decided_by: str | None
+    decided_at: datetime | None
+    plan_ended_at: datetime | None
+
+
 class PendingReview(NamedTuple):
     """Undecided review, as a single line in a list."""
 
@@ -91,6 +108,7 @@ SQL = load(
     count_plans=PlanCountRow,
     open_reviews=ReviewRecord,
     one_review=ReviewRecord,
+    review_outcome=ReviewOutcomeRow,
     review_lines=PendingReview,
     waiting=PendingCounts,
 )

@@ -75,6 +75,15 @@ select :row_of_review
   from :review_with_its_step
  where r.id = %(review_id)s;
 
+-- name: review_outcome
+-- Return a review with its decision, and the time at which its plan ended, if it has ended.
+select r.id::text, r.plan_id::text, r.step_id::text, r.summary, r.questions, r.requested_at,
+       r.requested_as, r.decision, r.feedback, r.decided_by, r.decided_at,
+       p.completed_at as plan_ended_at
+  from review r
+  join plan p on p.id = r.plan_id
+ where r.id = %(review_id)s;
+
 -- name: review_lines
 -- Return the open reviews with truncated summaries, longest waiting first.
 select r.id::text, p.id::text as plan_id, p.name as plan_name, s.step_order,

@@ -24,6 +24,7 @@ from waybook.app.request.caller import Answer
 from waybook.redaction import redact
 from waybook.transport.errors import Context, invalid_params
 from waybook.transport.gateway import ToolGateway
+from waybook.transport.mcp.capabilities import declares_tasks
 from waybook.transport.mcp.tools import to_tool_result
 
 log = logging.getLogger(__name__)
@@ -88,7 +89,8 @@ class ReviewElicitation:
             response = (params.input_responses or {}).get(ELICITATION_KEY)
             return await self._submit(context, arguments, _state(params.request_state), response)
         answer = await self.gateway.call_tool(context.request, REVIEW, arguments)
-        if answer.is_error or not supports_forms(context):
+        if answer.is_error or not supports_forms(context) or declares_tasks(context):
+            # A client that declares tasks gets the form with the task of the review.
             return to_tool_result(answer)
         if context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return await self._send_form(context, arguments, answer)

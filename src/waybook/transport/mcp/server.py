@@ -14,7 +14,7 @@ from waybook.transport.gateway import ToolGateway
 from waybook.transport.jsonrpc import APPS_EXTENSION
 from waybook.transport.mcp.completions import Completions
 from waybook.transport.mcp.conversation_files import ConversationFiles
-from waybook.transport.mcp.elicitation import ReviewElicitation, ToolResult
+from waybook.transport.mcp.elicitation import REVIEW, ReviewElicitation, ToolResult
 from waybook.transport.mcp.prompts import Prompts, instructions_for
 from waybook.transport.mcp.resources import (
     APP_TOOLS,
@@ -22,6 +22,7 @@ from waybook.transport.mcp.resources import (
     Resources,
     shows_apps,
 )
+from waybook.transport.mcp.review_tasks import ReviewTasks
 from waybook.transport.mcp.skills import Skills
 from waybook.transport.mcp.subscriptions import ListenStreams, ResourceSubscriptions
 from waybook.transport.mcp.tools import PublishedTool, tools_in_profile
@@ -93,6 +94,8 @@ def build_server(
     server.extensions[APPS_EXTENSION] = {"mimeTypes": [MIME_TYPE]}
     if skills is not None:
         skills.serve(server)
+    if REVIEW in schemas:
+        ReviewTasks(gateway).serve(server)
     if one_line:
         standing.serve(server)
     server.middleware.append(hide_internal_errors)

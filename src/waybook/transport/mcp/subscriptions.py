@@ -25,6 +25,7 @@ from waybook.core.short_ids import short_id
 from waybook.store.driver.bus import Bus
 from waybook.transport.errors import Context, invalid_params
 from waybook.transport.gateway import ToolGateway
+from waybook.transport.mcp.capabilities import require_tasks
 from waybook.transport.mcp.resource_uris import KINDS
 from waybook.transport.stream_limits import StreamLimiter
 
@@ -98,7 +99,12 @@ class ListenStreams:
     async def listen(
         self, context: Context, params: wire.SubscriptionsListenRequestParams
     ) -> wire.SubscriptionsListenResult:
-        """Send change notifications until the MCP client cancels or the server stops."""
+        """Send change notifications until the MCP client cancels or the server stops.
+
+        Notifications about tasks are not sent: the acknowledgment names none, so clients poll.
+        """
+        if (params.notifications.model_extra or {}).get("taskIds"):
+            require_tasks(context)
         bus, org_id = await self.gateway.event_bus(context.request)
         if full := self.listeners.limit_error(org_id):
             raise MCPError(wire.INTERNAL_ERROR, full.message, full.as_json())

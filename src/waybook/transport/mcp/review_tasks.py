@@ -1,0 +1,222 @@
+"""Reviews as tasks, by the protocol extension `io.modelcontextprotocol/tasks`.
+
+A client that declares the extension gets a task in place of the reply to `request_user_review`, and
+polls it until a person has decided. The id of the task is the short id of the review, and its state
+is read from the review, so that every server process can answer, also after a restart.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import mcp_types as wire
+from mcp.server.context import CallNext, HandlerResult
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from waybook.app.request.caller import Answer, ReadableReview
+from waybook.errors import WaybookError
+from waybook.transport.errors import Context, code_of, error_from_answer, invalid_params
+from waybook.transport.gateway import ToolGateway
+from waybook.transport.mcp.capabilities import TASKS_EXTENSION, declares_tasks, require_tasks
+from waybook.transport.mcp.elicitation import (
+    ELICITATION_KEY,
+    FORM,
+    REVIEW,
+    form_message,
+    supports_forms,
+)
+from waybook.transport.mcp.tools import to_tool_result
+
+#: Time in milliseconds after which a client should poll a task again.
+POLL_INTERVAL_MS: Final = 5_000
+#: Errors of a decision that came too late: the review was decided, or the plan ended, after the
+#: review was read. The extension ignores an answer to a form that is no longer open.
+OUTDATED: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
+
+
+class TaskParams(wire.RequestParams):
+    """Request parameters with the id of a task."""
+
+    task_id: str
+
+
+class UpdateTaskParams(TaskParams):
+    """Request parameters with answers to forms of a task."""
+
+    input_responses: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewTasks:
+    """Tasks of clients that declare the extension: one for each review."""
+
+    gateway: ToolGateway
+
+    def serve(self, server: Server[None]) -> None:
+        """Add the MCP extension for tasks to a server."""
+        server.extensions[TASKS_EXTENSION] = {}
+        call_tool = server.get_request_handler("tools/call")
+        if call_tool is None:
+            raise LookupError("tools/call")
+
+        async def call(context: Context, params: wire.CallToolRequestParams) -> HandlerResult:
+            result = await call_tool.handler(context, params)
+            is_review = params.name == REVIEW and declares_tasks(context)
+            return await self.start(context, result) if is_review else result
+
+        server.add_request_handler("tools/call", wire.CallToolRequestParams, call)
+        server.add_request_handler("tasks/get", TaskParams, self.get)
+        server.add_request_handler("tasks/update", UpdateTaskParams, self.update)
+        server.add_request_handler("tasks/cancel", TaskParams, self.cancel)
+        server.middleware.append(hide_from_older_revisions)
+
+    async def start(self, context: Context, result: HandlerResult) -> HandlerResult:
+        """Return the task of a review that was just requested, or else the result of the call.
+
+        A repeated call may find that the review is already decided; its result is the decision.
+        """
+        body = result.structured_content if isinstance(result, wire.CallToolResult) else None
+        review_id = (body or {}).get("reviewId")
+        if not isinstance(review_id, str):
+            return result
+        try:
+            review = await self.gateway.review(context.request, review_id)
+        except WaybookError:
+            # The review is stored, and the result of the call says how to wait for the decision.
+            return result
+        if review.is_decided:
+            return to_tool_result(Answer(review.reply))
+        return {"resultType": "task", **task_of(review)} if review.ended_at is None else result
+
+    async def get(self, context: Context, params: TaskParams) -> dict[str, Any]:
+        """Return the state of a task, with the form or the decision of the review."""
+        review = await self._review(context, params)
+        task = task_of(review)
+        if review.is_decided:
+            result = to_tool_result(Answer(review.reply))
+            shape = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+            return {**task, "status": "completed", "result": shape}
+        if review.ended_at is not None:
+            return {**task, "status": "cancelled"}
+        if review.may_decide and supports_forms(context):
+            return {**task, "status": "input_required", "inputRequests": form_of(review)}
+        return task
+
+    async def update(self, context: Context, params: UpdateTaskParams) -> dict[str, Any]:
+        """Submit the decision in a form, if the review is still open.
+
+        A form that the user declined or closed leaves the review open.
+        """
+        review = await self._review(context, params)
+        response = params.input_responses.get(ELICITATION_KEY)
+        if review.ended_at is not None or response is None:
+            return {}
+        try:
+            form = wire.ElicitResult.model_validate(response)
+        except ValidationError:
+            raise invalid_params(f"inputResponses.{ELICITATION_KEY} is not an answer") from None
+        if form.action != "accept":
+            return {}
+        content = form.content or {}
+        decision = {
+            **{name: content[name] for name in FORM["properties"] if content.get(name)},
+            **{name: review.reply[name] for name in ("planId", "reviewId")},
+            "place": "task",
+        }
+        answer = await self.gateway.call_tool(context.request, "submit_user_decision", decision)
+        if answer.is_error and code_of(answer) not in OUTDATED:
+            raise error_from_answer(answer, "The decision was not accepted")
+        return {}
+
+    async def cancel(self, context: Context, params: TaskParams) -> dict[str, Any]:
+        """Acknowledge that the client no longer waits; the review stays open.
+
+        A review is withdrawn only together with its plan, by `modify_plan`.
+        """
+        await self._review(context, params)
+        return {}
+
+    async def _review(self, context: Context, params: TaskParams) -> ReadableReview:
+        require_modern_revision(context)
+        require_tasks(context)
+        require_matching_header(context, params.task_id)
+        try:
+            return await self.gateway.review(context.request, params.task_id)
+        except WaybookError as error:
+            answer = Answer(error.as_json(), is_error=True)
+            if code_of(answer) == "NOT_FOUND":
+                raise invalid_params("Task not found", taskId=params.task_id) from None
+            raise error_from_answer(answer, "The task cannot be read now") from None
+
+
+def task_of(review: ReadableReview) -> dict[str, Any]:
+    """Return the fields of a task that every status has; the status is that of an open review."""
+    return {
+        "taskId": review.reply["reviewId"],
+        "status": "working",
+        "statusMessage": status_message(review),
+        "createdAt": utc_time(review.requested_at),
+        "lastUpdatedAt": utc_time(review.ended_at or review.requested_at),
+        "ttlMs": None,
+        "pollIntervalMs": POLL_INTERVAL_MS,
+    }
+
+
+def status_message(review: ReadableReview) -> str:
+    """Return the state of a review as a sentence for a person, with its page while it is open."""
+    if review.is_decided:
+        return f"A person decided: {review.reply['decision']}."
+    if review.ended_at is not None:
+        return "The plan ended before a person decided."
+    return f"A person decides: {review.reply['reviewUrl']}"
+
+
+def form_of(review: ReadableReview) -> dict[str, Any]:
+    """Return the form of an open review as the only input request of its task."""
+    message = form_message({"summary": review.summary, "questions": [*review.questions]})
+    form = {"mode": "form", "message": message, "requestedSchema": FORM}
+    return {ELICITATION_KEY: {"method": "elicitation/create", "params": form}}
+
+
+def utc_time(at: datetime) -> str:
+    """Return a time in ISO 8601 format, in UTC."""
+    return at.astimezone(UTC).isoformat()
+
+
+def require_modern_revision(context: Context) -> None:
+    """Raise an error if the protocol revision of the request has no extension for tasks.
+
+    Raises:
+        MCPError: the method does not exist in this revision.
+    """
+    if context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        raise MCPError(wire.METHOD_NOT_FOUND, "Method not found", context.method)
+
+
+def require_matching_header(context: Context, task_id: str) -> None:
+    """Raise an error if the header of an HTTP request does not name the task in its body.
+
+    Raises:
+        MCPError: the header is absent or names another task.
+    """
+    if context.request is None:
+        return
+    if decode_header_value(context.request.headers.get(MCP_NAME_HEADER)) != task_id:
+        message = f"{MCP_NAME_HEADER} header does not match the request body's 'taskId' parameter"
+        raise MCPError(wire.HEADER_MISMATCH, message)
+
+
+async def hide_from_older_revisions(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Leave the extension out of the reply to `initialize`, because older revisions lack it."""
+    result = await call_next(ctx)
+    if ctx.method == "initialize" and isinstance(result, dict):
+        capabilities = result.get("capabilities")
+        extensions = capabilities.get("extensions") if isinstance(capabilities, Mapping) else None
+        if isinstance(extensions, dict):
+            extensions.pop(TASKS_EXTENSION, None)
+    return result

@@ -1,0 +1,63 @@
+"""Reviews behind the tools that the conformance suite expects to become tasks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+import mcp_types as wire
+
+from transport.fake_dispatcher import RecordingDispatcher
+from waybook.app.request.caller import Answer, Caller, ReadableReview
+from waybook.transport.mcp.elicitation import REVIEW
+
+#: Tools of the suite that are reviews here. The suite expects the first two to end by themselves,
+#: unless they take a minute.
+TASK_TOOLS: Final = frozenset({"slow_compute", "failing_job", "confirm_delete"})
+SOON: Final = "soon"
+LATER: Final = "later"
+MINUTE: Final = 60
+NOON: Final = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+def as_review(params: wire.CallToolRequestParams) -> wire.CallToolRequestParams:
+    """Return the call of a tool of the suite as a review request."""
+    seconds = (params.arguments or {}).get("seconds", 0)
+    ends = params.name != "confirm_delete" and seconds < MINUTE
+    arguments = {"stepId": "s", "summary": SOON if ends else LATER}
+    return params.model_copy(update={"name": REVIEW, "arguments": arguments})
+
+
+@dataclass(frozen=True)
+class ReviewingDispatcher(RecordingDispatcher):
+    """Dispatcher with reviews, some of which a person decides after the first look at them."""
+
+    async def dispatch(self, caller: Caller, tool: str, arguments: Mapping[str, object]) -> Answer:
+        """Request or decide a review."""
+        if tool == REVIEW:
+            named = {"planId": "p", "reviewId": f"review-{len(self.reviews)}", "reviewUrl": "/"}
+            self.reviews[named["reviewId"]] = ReadableReview(
+                summary=str(arguments["summary"]),
+                questions=(),
+                requested_at=NOON,
+                ended_at=None,
+                is_decided=False,
+                may_decide=True,
+                reply={**named},
+            )
+            return Answer({**named})
+        if tool == "submit_user_decision":
+            self.decide(str(arguments["reviewId"]))
+        return await super().dispatch(caller, tool, arguments)
+
+    async def read_review(self, caller: Caller, review_id: str) -> ReadableReview:
+        """Return a review; a person decides some of them just after that."""
+        review = await super().read_review(caller, review_id)
+        if review.summary == SOON:
+            self.decide(review_id)
+        return review
+
+    def decide(self, review_id: str) -> None:
+        review = self.reviews[review_id]
+        reply: dict[str, object] = {**review.reply, "decision": "approve"}
+        self.reviews[review_id] = replace(review, ended_at=NOON, is_decided=True, reply=reply)

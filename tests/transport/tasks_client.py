@@ -1,0 +1,74 @@
+"""MCP client that declares the extension for tasks, and its requests."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import mcp_types as wire
+from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
+from mcp.client.session import ClientSession
+
+from waybook.transport.mcp.capabilities import TASKS_EXTENSION
+
+ENDED = frozenset({"completed", "failed", "cancelled"})
+
+
+class CreatedTask(wire.Result):
+    """Result of a call that became a task."""
+
+    result_type: Literal["task"]
+    task_id: str
+    status: str
+    status_message: str | None = None
+    created_at: str
+    last_updated_at: str
+    ttl_ms: int | None
+    poll_interval_ms: int | None = None
+
+
+class TaskRequest(wire.Request[dict[str, Any], str]):
+    """Request about a task, whose id is also sent as an HTTP header."""
+
+    name_param = "taskId"
+
+
+class AnyResult(wire.Result, extra="allow"):
+    """Result whose fields are not checked."""
+
+
+async def send(session: ClientSession, method: str, task_id: str, **more: object) -> dict[str, Any]:
+    """Send a request about a task; return the fields of its result, which must be complete."""
+    request = TaskRequest(method=method, params={"taskId": task_id, **more})
+    result = await session.send_request(request, AnyResult)
+    fields = dict(result.model_extra or {})
+    assert fields.pop("resultType") == "complete"
+    return fields
+
+
+@dataclass
+class Tasks(ClientExtension):
+    """Extension that polls tasks until they end.
+
+    Before each poll after the first, `between` lets a test change the review instead of waiting.
+    """
+
+    between: Callable[[CreatedTask], Awaitable[None]] | None = None
+    created: list[CreatedTask] = field(default_factory=list)
+    polled: list[dict[str, Any]] = field(default_factory=list)
+
+    identifier = TASKS_EXTENSION
+
+    def claims(self) -> Sequence[ResultClaim[Any]]:
+        """Return the claim for results that are tasks."""
+        return [ResultClaim(result_type="task", model=CreatedTask, resolve=self.resolve)]
+
+    async def resolve(self, task: CreatedTask, context: ClaimContext) -> wire.CallToolResult:
+        """Poll the task until it ends; return the result of the call."""
+        self.created.append(task)
+        while True:
+            polled = await send(context.session, "tasks/get", task.task_id)
+            self.polled.append(polled)
+            if polled["status"] in ENDED:
+                return wire.CallToolResult.model_validate(polled.get("result", {"content": []}))
+            assert self.between is not None
+            await self.between(task)
