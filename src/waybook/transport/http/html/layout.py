@@ -28,12 +28,14 @@ from waybook.dag.diagram.svg import style_sheet
 from waybook.dag.templates.json_markdown import json_to_markdown
 from waybook.dag.templates.rendering import escape_hidden_characters, markdown_to_html
 from waybook.json_values import Json
+from waybook.transport.http.compression import accepts_gzip, gzip_text
 
 MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 NAMES: Final = ("waybook.css", "htmx.min.js", "waybook.js", "live.js")
 #: Scripts that belong to Waybook, in contrast to third-party scripts. They are minified when they
 #: are served.
 OWN_SCRIPTS: Final = ("waybook.js", "live.js")
+MAX_GZIP_LEVEL: Final = 9
 ASSET_HEADERS: Final = {
     "cache-control": "public, max-age=31536000, immutable",
     # This policy applies to worker scripts, which may connect to this server only.
@@ -64,9 +66,21 @@ def minify(script: str) -> str:
 
 
 @cache
+def asset_version(name: str) -> str:
+    """Return the version of a static asset, which is a hash of its content."""
+    return sha256(read_asset(name).encode()).hexdigest()[:12]
+
+
+@cache
 def asset_url(name: str) -> str:
     """Return the content-addressed URL of a static asset, which may be cached permanently."""
-    return f"/static/{sha256(read_asset(name).encode()).hexdigest()[:12]}/{name}"
+    return f"/static/{asset_version(name)}/{name}"
+
+
+@cache
+def compressed_asset(name: str) -> bytes:
+    """Return a static asset in the gzip format, compressed once and as far as possible."""
+    return gzip_text(read_asset(name).encode(), MAX_GZIP_LEVEL)
 
 
 async def serve_asset(request: Request) -> Response:
@@ -74,8 +88,22 @@ async def serve_asset(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in NAMES:
         raise HTTPException(404)
+    tag = f'"{asset_version(name)}"'
+    headers = {**ASSET_HEADERS, "etag": tag, "vary": "accept-encoding"}
+    if _has_version(request, tag):
+        return Response(status_code=304, headers=headers)
     kind = MEDIA_TYPES[name.rpartition(".")[2]]
-    return Response(read_asset(name), headers=ASSET_HEADERS, media_type=kind)
+    if not accepts_gzip(request.headers.raw):
+        return Response(read_asset(name), headers=headers, media_type=kind)
+    headers["content-encoding"] = "gzip"
+    return Response(compressed_asset(name), headers=headers, media_type=kind)
+
+
+def _has_version(request: Request, tag: str) -> bool:
+    """Return whether the client reports that it has this version already."""
+    tags = request.headers.get("if-none-match", "").split(",")
+    # A proxy that compresses the response itself marks the tag as weak.
+    return any(known.strip().removeprefix("W/") in {tag, "*"} for known in tags)
 
 
 CONTENT_SECURITY_POLICY: Final = (
