@@ -46,7 +46,8 @@ async def messages_of(response: Response, accepted: bytes = b"gzip") -> list[Mes
 
     async def receive() -> Message:
         """Wait for ever, as the client neither sends a body nor disconnects."""
-        return await asyncio.get_running_loop().create_future()
+        await asyncio.Event().wait()
+        raise AssertionError("the event is never set")
 
     scope: Scope = {
         "type": "http",

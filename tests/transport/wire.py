@@ -12,11 +12,13 @@ BROWSER_HEADERS = {"accept": "text/html,*/*", "accept-encoding": "gzip, deflate,
 
 @dataclass(frozen=True)
 class WireResponse:
-    """Response as received: the status, the headers, the decoded body, and all bytes of it."""
+    """Response as received: the status, the headers, the decoded body, and its sizes."""
 
     status: int
     headers: dict[str, str]
     body: bytes
+    #: Size of the body as it was sent, and of the whole response with its headers.
+    encoded_bytes: int
     received_bytes: int
 
     @property
@@ -48,10 +50,11 @@ def parse(received: bytes) -> WireResponse:
         headers[name.lower()] = value.strip()
     if headers.get("transfer-encoding") == "chunked":
         body = b"".join(_chunks(body))
+    encoded = len(body)
     if headers.get("content-encoding") == "gzip":
         body = zlib.decompress(body, 16 + zlib.MAX_WBITS)
     status = HTTPStatus(int(first.split()[1]))
-    return WireResponse(status, headers, body, len(received))
+    return WireResponse(status, headers, body, encoded, len(received))
 
 
 def _chunks(body: bytes) -> list[bytes]:

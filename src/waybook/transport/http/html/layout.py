@@ -29,6 +29,14 @@ from waybook.dag.templates.json_markdown import json_to_markdown
 from waybook.dag.templates.rendering import escape_hidden_characters, markdown_to_html
 from waybook.json_values import Json
 from waybook.transport.http.compression import accepts_gzip, gzip_text
+from waybook.transport.http.html.fragments import (
+    VERSION_HEADER,
+    VersionMemory,
+    end_fragment,
+    finish_rendering,
+    fragment,
+    version_slot,
+)
 
 MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 NAMES: Final = ("waybook.css", "htmx.min.js", "waybook.js", "live.js")
@@ -157,6 +165,9 @@ TEMPLATE_HELPERS: Final = (
     time_tag,
     format_duration,
     format_cost,
+    fragment,
+    end_fragment,
+    version_slot,
 )
 
 
@@ -178,6 +189,8 @@ def _environment() -> Environment:
 
 
 TEMPLATES: Final = _environment()
+#: Versions of page parts that browsers may still show.
+VERSIONS: Final = VersionMemory()
 
 
 def render_template(
@@ -193,8 +206,17 @@ def render_template(
         **view,
     }
     part = request.query_params.get("part", "")
-    text = _part(template, part, context) if part in template.blocks else template.render(context)
-    return HTMLResponse(escape_hidden_characters(text), status_code, PAGE_HEADERS)
+    is_part = part in template.blocks
+    text = _part(template, part, context) if is_part else template.render(context)
+    rendered = finish_rendering(
+        text,
+        VERSIONS,
+        token=str(view.get("token", "")),
+        known_version=request.headers.get(VERSION_HEADER) if is_part else None,
+    )
+    headers = {VERSION_HEADER: rendered.version} if rendered.version else {}
+    shown = escape_hidden_characters(rendered.text)
+    return HTMLResponse(shown, status_code, {**PAGE_HEADERS, **headers})
 
 
 def _part(template: Template, part: str, context: Mapping[str, object]) -> str:
