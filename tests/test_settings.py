@@ -196,3 +196,9 @@ def test_invalid_auth_or_metrics_token_setting_raises_misconfigured(given: dict[
 def test_settings_repr_hides_tokens() -> None:
     environment = {"WAYBOOK_TOKEN": "wb_s3cret", "WAYBOOK_METRICS_TOKEN": "s3cret-for-figures"}
     assert "s3cret" not in repr(settings(environment))
+
+
+@pytest.mark.parametrize("seconds", ["0", "3601"])
+def test_keep_alive_seconds_out_of_range_raises_misconfigured(seconds: str) -> None:
+    with pytest.raises(Misconfigured, match="keep_alive_seconds"):
+        read_settings({}, {"WAYBOOK_KEEP_ALIVE_SECONDS": seconds})

@@ -28,6 +28,8 @@ class Settings:
     token: str | None = field(default=None, repr=False)
     host: str = "127.0.0.1"
     port: int = 8750
+    #: Time in seconds for which the server keeps an idle HTTP connection open for the next request.
+    keep_alive_seconds: int = 75
     #: Whether `waybook mcp` serves the dashboard while no other process serves it: on or off.
     pages: str = "on"
     stall_seconds: int = 1800

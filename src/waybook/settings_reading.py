@@ -24,6 +24,8 @@ RETENTION_SETTINGS = (
     "keep_sessions_days",
     "keep_archived_days",
 )
+#: Maximum time in seconds for which an idle connection may stay open; each one costs a descriptor.
+MAX_KEEP_ALIVE_SECONDS = 3600
 #: Maximum size in bytes of the configuration file.
 MAX_FILE_BYTES = 1024 * 1024
 
@@ -118,8 +120,7 @@ def _check(settings: Settings) -> None:
         raise Misconfigured(f"pages is {settings.pages!r}: use on or off")
     _check_embedder(settings)
     _check_webhook(settings)
-    if not 0 <= settings.port <= 65_535:  # noqa: PLR2004 - the ports there are
-        raise Misconfigured(f"port {settings.port} is not a port")
+    _check_listening(settings)
     _check_model(settings)
     if settings.effective_calls_per_second < 0 or settings.burst < 1:
         raise Misconfigured("calls_per_second must be 0 or more, burst at least 1")
@@ -132,6 +133,14 @@ def _check(settings: Settings) -> None:
             "stall_seconds, lease_seconds and pool_size must be at least 1, sweep_seconds and "
             "database_wait_seconds 0 or more"
         )
+
+
+def _check_listening(settings: Settings) -> None:
+    if not 0 <= settings.port <= 65_535:  # noqa: PLR2004 - the ports there are
+        raise Misconfigured(f"port {settings.port} is not a port")
+    seconds = settings.keep_alive_seconds
+    if not 1 <= seconds <= MAX_KEEP_ALIVE_SECONDS:
+        raise Misconfigured(f"keep_alive_seconds is {seconds}: use 1 to {MAX_KEEP_ALIVE_SECONDS}")
 
 
 def _check_auth(settings: Settings) -> None:

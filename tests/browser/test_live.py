@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from playwright.async_api import BrowserContext, Page, Route, expect
 
 from browser.served_site import Site, serve_site
-from org_env import OrgEnv
+from org_env import OrgEnv, make_step
 
 TABS = 12
 FORM = """<details id="more"><summary>More</summary>
@@ -108,3 +108,45 @@ async def test_page_shows_live_updates_without_shared_worker(page: Page, site: S
 
 async def _shows(tab: Page, done: str) -> None:
     await expect(tab.get_by_role("row").filter(has_text="Rivers")).to_contain_text(done)
+
+
+async def test_plan_page_replaces_only_changed_elements(page: Page, site: Site) -> None:
+    agent = site.world.agent
+    plan = await agent.plan(20, name="Rivers of the north")
+    await page.goto(f"{site.address}/plans/{plan['planId']}")
+    await expect(page.locator("#live")).to_have_text("live")
+    await page.evaluate("for (const row of document.querySelectorAll('tr[id]')) row.marked = true")
+    await page.locator("#s5 a").focus()
+    received: list[str | None] = []
+    page.on("response", lambda answer: received.append(answer.headers.get("waybook-version")))
+    taken = await agent.take(plan)
+    await expect(page.locator("#s1")).to_contain_text("in progress")
+    box = page.locator(f'#map [data-step="{plan["stepIds"][0]}"]')
+    await expect(box).to_have_attribute("data-status", "in_progress")
+    await agent.submit(taken)
+    await expect(page.locator("#s1")).to_contain_text("completed")
+    await expect(box).to_have_attribute("data-status", "completed")
+    # An element in the wrong namespace would be in the document, but would not be drawn.
+    assert await box.evaluate("box => box.getBBox().width > 0")
+    await expect(page.locator("#plan-status")).to_contain_text("1 of 20")
+    await expect(page.locator("#s5 a")).to_be_focused()
+    marked = "[...document.querySelectorAll('tr[id]')].filter(row => row.marked).length"
+    assert await page.evaluate(marked) == 19
+    assert any(received)
+
+
+async def test_plan_page_keeps_typed_answer_while_other_rows_change(page: Page, site: Site) -> None:
+    agent = site.world.agent
+    steps = [make_step("Look up 1."), make_step("Look up 2."), make_step("3.", dependsOn=[1])]
+    plan = await agent.plan(steps, name="Rivers of the north")
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Look at this.")
+    await page.goto(f"{site.address}/plans/{plan['planId']}")
+    await expect(page.locator("#live")).to_have_text("live")
+    field = page.locator("#review textarea").first
+    await field.evaluate("field => field.closest('details')?.setAttribute('open', '')")
+    await field.fill("Half a sentence")
+    other = await agent.call("get_next_step", planId=plan["planId"])
+    assert other["status"] == "step_ready", other
+    await expect(page.locator("#s2")).to_contain_text("in progress")
+    await expect(field).to_have_value("Half a sentence")

@@ -4,7 +4,6 @@ from playwright.async_api import Browser, Page, expect
 
 from browser.axe import accessible
 from browser.served_site import Site
-from full_ids import full_id
 from org_env import Body, make_step
 
 
@@ -40,7 +39,7 @@ async def test_stalled_step_can_be_retried_on_plan_page(page: Page, site: Site) 
     await expect(page.get_by_text("41 of 59 done")).to_be_visible()
     await expect(page.get_by_role("region", name="Map of the plan")).to_be_visible()
     # The map must be scrolled to the current step.
-    box = page.locator(f'#map [data-step="{full_id(plan["stepIds"][42])}"]')
+    box = page.locator(f'#map [data-step="{plan["stepIds"][42]}"]')
     seen, drawn = await page.locator("#map").bounding_box(), await box.bounding_box()
     assert seen
     assert drawn

@@ -8,7 +8,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from waybook.errors import Forbidden
-from waybook.transport.http.html.forms import COOKIE, FIELD, read_form
+from waybook.transport.http.html.forms import COOKIE, FIELD, mask_token, read_form
 
 TOKEN = "t" * 43
 
@@ -63,5 +63,21 @@ async def test_multipart_form_is_rejected_without_being_parsed(
 
 @pytest.mark.parametrize("token", ["", "é" * 43, "t" * 42, "T" * 43, "t" * 43 + "\0"])
 async def test_form_with_wrong_token_returns_403(browser: httpx2.AsyncClient, token: str) -> None:
+    answer = await browser.post("/", data={FIELD: token, "said": "hello"})
+    assert answer.status_code == 403
+
+
+async def test_form_with_masked_token_is_accepted(browser: httpx2.AsyncClient) -> None:
+    masked = {mask_token(TOKEN) for _ in range(3)}
+    assert len(masked) == 3
+    for token in masked:
+        answer = await browser.post("/", data={FIELD: token, "said": "hello"})
+        assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("token", [mask_token("T" * 43), mask_token("t" * 42), "=" * 99, "é" * 99])
+async def test_form_with_wrong_masked_token_returns_403(
+    browser: httpx2.AsyncClient, token: str
+) -> None:
     answer = await browser.post("/", data={FIELD: token, "said": "hello"})
     assert answer.status_code == 403

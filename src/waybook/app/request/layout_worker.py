@@ -62,6 +62,8 @@ class DrawingJob(NamedTuple):
     links: Links | None = None
     #: Whether the SVG contains its style sheet, which it needs if it is saved as a file.
     styled: bool = False
+    #: Whether a page replaces single elements of the SVG when the status of a step changes.
+    live: bool = False
 
     @property
     def weight(self) -> int:
@@ -73,7 +75,9 @@ def render(job: DrawingJob) -> str:
     """Return the SVG of a drawing job."""
     layout = compute_layout(job.drawing.diagram, width=job.width)
     address = job.links.resolver() if job.links else None
-    return render_svg(layout, job.drawing.annotations, address=address, styled=job.styled)
+    return render_svg(
+        layout, job.drawing.annotations, address=address, styled=job.styled, live=job.live
+    )
 
 
 def write_message(stream: IO[bytes], message: bytes) -> None:

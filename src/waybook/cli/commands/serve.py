@@ -83,7 +83,8 @@ async def _serve(loaded: LoadedSettings, listening: socket.socket, claim: PageCl
         app = build_http_app(services, loaded, issuer)
         freeze_gc()
         announce = partial(_announce, settings)
-        await serve(app, listening, services.dispatcher.bus.close, announce)
+        keep_alive = settings.keep_alive_seconds
+        await serve(app, listening, services.dispatcher.bus.close, announce, keep_alive=keep_alive)
     click.echo("Stopped; everything acknowledged is in the database.")
 
 

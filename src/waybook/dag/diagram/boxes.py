@@ -106,6 +106,7 @@ def draw_box(
     marks: Annotations,
     status: str,
     address: Callable[[str, str], str | None] | None,
+    element_id: str | None = None,
 ) -> str:
     """Return the SVG of a box, as a link if the box has a URL."""
     lane = layout.sketch.lanes[box.lane]
@@ -121,17 +122,18 @@ def draw_box(
     else:
         inner += _texts(layout, name, status, note, higher=3 if many > 1 else 0)
     inner += _bar(box, layout, marks) if many > 1 else []
+    where = address(lane.slug, first.key) if address else None
     drawn = element(
         "g",
         "".join(inner),
+        id=element_id if where is None else None,
         class_="step",
         data_step=first.key,
         data_steps=many if many > 1 else None,
         data_status=status,
         transform=f"translate({box.x} {box.y})",
     )
-    where = address(lane.slug, first.key) if address else None
-    return drawn if where is None else element("a", drawn, href=where)
+    return drawn if where is None else element("a", drawn, id=element_id, href=where)
 
 
 def _cards(box: Box) -> Iterator[str]:

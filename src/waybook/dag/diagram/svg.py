@@ -22,7 +22,6 @@ from waybook.dag.diagram.boxes import (
 )
 from waybook.dag.diagram.dimensions import WORD_SIZE, text_width, truncate
 from waybook.dag.diagram.routing import (
-    Box,
     EdgeLine,
     Frame,
     Layout,
@@ -53,8 +52,13 @@ def render_svg(
     *,
     address: StepUrl | None = None,
     styled: bool = False,
+    live: bool = False,
 ) -> str:
-    """Return the diagram as SVG; `styled` embeds the stylesheet, for use as a file."""
+    """Return the diagram as SVG.
+
+    `styled` embeds the stylesheet, for use as a file. `live` marks the elements that depend on the
+    status of steps, so that a page can replace them one by one.
+    """
     statuses = [box_status(box, layout, marks) for box in layout.boxes]
     compact = layout.measures.compact
     below, wide = legend(layout, marks, layout.height) if compact else ("", 0)
@@ -65,12 +69,14 @@ def render_svg(
     height += NOTE_HEIGHT if note else 0
     summary = _summary(layout, marks)
     parts = [
-        element("title", escape_text(summary)),
+        _marked("map-title", element("title", escape_text(summary), id="map-title"))
+        if live
+        else element("title", escape_text(summary)),
         f"<style>{style_sheet()}</style>" if styled else "",
         element("rect", class_="ground", width=width, height=height),
         *_transitions(layout, marks),
-        *_lanes(layout, marks, statuses, address),
-        below,
+        *_lanes(layout, marks, statuses, address, live=live),
+        _marked("map-legend", element("g", below, id="map-legend")) if live and below else below,
         noted,
     ]
     return element(
@@ -84,8 +90,18 @@ def render_svg(
         # The role must not be `img` if the drawing has links, because links inside an element with
         # this role are not accessible.
         role="group" if address else "img",
-        aria_label=summary,
+        aria_label=None if live else summary,
+        aria_labelledby="map-title" if live else None,
     )
+
+
+#: Marks in front of and behind an element that depends on the status of steps, around its id. Text
+#: in a drawing cannot contain control characters, as `escape_text` replaces them.
+MARK, END_MARK = "\x02", "\x03"
+
+
+def _marked(element_id: str, drawn: str) -> str:
+    return f"{MARK}{element_id}{MARK}{drawn}{END_MARK}"
 
 
 @cache
@@ -125,23 +141,28 @@ def undrawn_note(layout: Layout) -> str:
 
 
 def _lanes(
-    layout: Layout, marks: Annotations, statuses: list[str], address: StepUrl | None
+    layout: Layout,
+    marks: Annotations,
+    statuses: list[str],
+    address: StepUrl | None,
+    *,
+    live: bool,
 ) -> Iterator[str]:
     frames = {frame.lane: frame for frame in layout.frames}
     lines: dict[int, list[EdgeLine]] = {}
     for line in layout.lines:
         lines.setdefault(layout.boxes[line.source].lane, []).append(line)
-    boxes: dict[int, list[tuple[Box, str]]] = {}
-    for box, status in zip(layout.boxes, statuses, strict=True):
-        boxes.setdefault(box.lane, []).append((box, status))
+    boxes: dict[int, list[str]] = {}
+    for place, (box, status) in enumerate(zip(layout.boxes, statuses, strict=True)):
+        name = f"box-{place}" if live else None
+        drawn = draw_box(box, layout, marks, status, address, name)
+        boxes.setdefault(box.lane, []).append(_marked(name, drawn) if name else drawn)
+    edges = _live_edges if live else _edges
     for number, lane in enumerate(layout.sketch.lanes):
         inner = [
             *_heading(layout, frames.get(number), marks),
-            *_edges(lines.get(number, ()), statuses),
-            *(
-                draw_box(box, layout, marks, status, address)
-                for box, status in boxes.get(number, ())
-            ),
+            *edges(lines.get(number, ()), statuses),
+            *boxes.get(number, ()),
         ]
         status = marks.stage(lane.slug).status
         yield element("g", "".join(inner), class_="stage", data_stage=lane.slug, data_status=status)
@@ -192,6 +213,16 @@ def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
             kind = "edges around" if around else "edges"
             yield element("path", class_=kind, data_status=status, d=ways)
             yield element("path", class_="heads", data_status=status, d=heads)
+
+
+def _live_edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
+    """Yield the edges grouped by source, so that a completed step changes one element only."""
+    by_source: dict[int, list[EdgeLine]] = {}
+    for line in lines:
+        by_source.setdefault(line.source, []).append(line)
+    for source, some in by_source.items():
+        name = f"edges-{source}"
+        yield _marked(name, element("g", "".join(_edges(some, statuses)), id=name))
 
 
 #: Order in which edges are drawn, as groups (is completed, is detour); later groups are drawn on

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from waybook.transport.http.authentication import AuthGate
+from waybook.transport.http.compression import compress_responses
 from waybook.transport.http.html.error_pages import error_page, wants_html
 from waybook.transport.http.mcp_endpoint import McpEndpoint
 from waybook.transport.http.metrics import Metric, Operations
@@ -124,7 +125,9 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
     paced = throttle_requests(pace, bounded) if pace else bounded
     known = apply_public_scheme(hosts.encrypted, gate.wrap(paced) if gate else paced)
     return reject_other_scopes(
-        add_security_headers(
-            strip_header_whitespace(check_host_and_origin(hosts, reject_cross_site(known)))
+        compress_responses(
+            add_security_headers(
+                strip_header_whitespace(check_host_and_origin(hosts, reject_cross_site(known)))
+            )
         )
     )

@@ -147,6 +147,9 @@ class BoundedHeadProtocol(HttpToolsProtocol):
 
 BACKLOG: Final = 2048  # maximum number of connections that wait to be accepted
 SWITCH_SECONDS: Final = 0.0005
+#: Time in seconds for which an idle connection stays open: an agent thinks between two calls, and
+#: common proxies keep their own connections to a server for 60 seconds.
+DEFAULT_KEEP_ALIVE_SECONDS: Final = 75
 SHUTDOWN_TIMEOUT_SECONDS: Final = (
     2  # seconds for which requests in progress may continue after the signal to stop
 )
@@ -202,11 +205,16 @@ def no_hook() -> None:
 
 @asynccontextmanager
 async def serve_in_background(
-    app: ASGIApp, listening: socket.socket, leaving: Callable[[], None] = no_hook
+    app: ASGIApp,
+    listening: socket.socket,
+    leaving: Callable[[], None] = no_hook,
+    *,
+    keep_alive: int = DEFAULT_KEEP_ALIVE_SECONDS,
 ) -> AsyncIterator[str]:
     """Serve within the block and yield the server's URL; on exit, finish the open requests.
 
-    `leaving` is called first on exit, to end responses that would otherwise never end.
+    `leaving` is called first on exit, to end responses that would otherwise never end. An idle
+    connection is closed after `keep_alive` seconds.
     """
     config = uvicorn.Config(
         app,
@@ -217,6 +225,7 @@ async def serve_in_background(
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        timeout_keep_alive=keep_alive,
         timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
     )
     server = SignalFreeServer(config)
@@ -234,6 +243,8 @@ async def serve(
     listening: socket.socket,
     leaving: Callable[[], None] = no_hook,
     announce: Callable[[], None] = no_hook,
+    *,
+    keep_alive: int = DEFAULT_KEEP_ALIVE_SECONDS,
 ) -> None:
     """Serve until SIGINT or SIGTERM, then shut down gracefully.
 
@@ -245,7 +256,7 @@ async def serve(
         loop.add_signal_handler(number, stop.set)
     try:
         announce()
-        async with serve_in_background(app, listening, leaving):
+        async with serve_in_background(app, listening, leaving, keep_alive=keep_alive):
             await stop.wait()
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):

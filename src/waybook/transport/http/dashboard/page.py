@@ -20,7 +20,12 @@ from waybook.core.short_ids import IdKind, looks_like_short_id
 from waybook.dag.model import Dag
 from waybook.errors import WaybookError
 from waybook.transport.http.html.error_pages import error_page, wants_html
-from waybook.transport.http.html.forms import csrf_token, safe_return_path, set_csrf_cookie
+from waybook.transport.http.html.forms import (
+    csrf_token,
+    mask_token,
+    safe_return_path,
+    set_csrf_cookie,
+)
 from waybook.transport.http.html.layout import render_template
 from waybook.transport.http.requests import answer_error_response, http_status
 from waybook.transport.http.responses import retry_after_header
@@ -100,7 +105,7 @@ class PageContext:
         framed = {
             "waiting": pending.total,
             "now": pending.now,
-            "token": token,
+            "token": mask_token(token),
             "position": request.state.position,
             **shown,
         }

@@ -5,7 +5,7 @@ the whole plan, or the part around the step in focus.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 
@@ -14,8 +14,10 @@ from markupsafe import Markup
 from waybook.app.queries.diagrams import drawing_of_steps
 from waybook.app.queries.plan import PAGE_SIZE, PlanDetail, StepWindow, focus_step
 from waybook.app.request.layout_worker import DrawingJob, Links, render
+from waybook.core.short_ids import short_id
 from waybook.core.usage import to_dollars
 from waybook.dag.diagram.dimensions import STACK_FROM
+from waybook.dag.diagram.export import Drawing
 from waybook.dag.diagram.layers import stack_siblings
 from waybook.dag.diagram.model import Lane
 from waybook.dag.diagram.status_marks import STATUS_SYMBOLS
@@ -39,6 +41,7 @@ from waybook.transport.http.dashboard.activity import (
     history_rows,
 )
 from waybook.transport.http.dashboard.cards import DecisionCard, decision_card
+from waybook.transport.http.html.fragments import mark_drawing
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,24 @@ def map_job(sheet: PlanDetail) -> DrawingJob:
     """Return the drawing job for the plan map, in which every box links to its step."""
     plan, lane = sheet.plan, sheet.lane
     drawing = drawing_of_steps(plan, lane, sheet.stalled_ids, sheet.names_of(lane))
-    return DrawingJob(drawing, MAX_MAP_WIDTH, Links(step_prefix=f"/plans/{plan.id}/steps/"))
+    drawing = _with_short_keys(drawing)
+    links = Links(step_prefix=f"/plans/{plan.id}/steps/")
+    return DrawingJob(drawing, MAX_MAP_WIDTH, links, live=True)
+
+
+def _with_short_keys(drawing: Drawing) -> Drawing:
+    """Return the drawing with short ids, since full ids take a third of a compressed large map."""
+    diagram, marks = drawing.diagram, drawing.annotations
+    lanes = tuple(
+        replace(
+            lane,
+            steps=tuple(replace(step, key=short_id(step.key)) for step in lane.steps),
+            edges=tuple((short_id(source), short_id(target)) for source, target in lane.edges),
+        )
+        for lane in diagram.lanes
+    )
+    steps = {(stage, short_id(key)): mark for (stage, key), mark in marks.steps.items()}
+    return Drawing(replace(diagram, lanes=lanes), replace(marks, steps=steps))
 
 
 def draw_plan_map(sheet: PlanDetail, svg: str | None = None) -> PlanMap:
@@ -110,7 +130,7 @@ def draw_plan_map(sheet: PlanDetail, svg: str | None = None) -> PlanMap:
     return PlanMap(
         # The SVG can be inserted into the page without escaping, because the drawing function
         # escapes every text.
-        svg=Markup(drawn),  # noqa: S704
+        svg=Markup(mark_drawing(drawn)),  # noqa: S704
         center=_box_of(sheet.lane, step.id) if step else None,
         shown=len(sheet.lane.steps),
         total=len(plan.steps),
@@ -118,10 +138,10 @@ def draw_plan_map(sheet: PlanDetail, svg: str | None = None) -> PlanMap:
 
 
 def _box_of(lane: Lane, key: str) -> str | None:
-    """Return the key of the first step in the map box that shows the given step."""
+    """Return the short id of the first step in the map box that shows the given step."""
     place = next((n for n, step in enumerate(lane.steps) if step.key == key), None)
     boxes = (steps for steps in stack_siblings(lane, STACK_FROM).boxes if place in steps)
-    return next((lane.steps[steps[0]].key for steps in boxes), None)
+    return next((short_id(lane.steps[steps[0]].key) for steps in boxes), None)
 
 
 #: Step statuses in the order in which the page shows them.
@@ -225,7 +245,7 @@ def plan_view(sheet: PlanDetail, svg: str | None = None) -> PlanView:
 def _rows(sheet: PlanDetail, timeline: Timeline) -> list[StepRow]:
     return [
         StepRow(
-            id=step.id,
+            id=short_id(step.id),
             order=step.order,
             name=sheet.name_of(step),
             type=str(step.type),

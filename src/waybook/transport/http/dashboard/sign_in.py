@@ -43,6 +43,7 @@ from waybook.transport.http.failed_credentials import FailedCredentials
 from waybook.transport.http.html.error_pages import redirect_page
 from waybook.transport.http.html.forms import (
     csrf_token,
+    mask_token,
     read_form,
     safe_return_path,
     set_csrf_cookie,
@@ -236,7 +237,7 @@ class SignInPage:
     ) -> Response:
         token = csrf_token(request)
         there = f"{SIGN_IN_PATH}/oidc?then={quote(then, safe='')}" if self._has_issuer else None
-        shown = {"token": token, "then": then, "fault": error, "elsewhere": there}
+        shown = {"token": mask_token(token), "then": then, "fault": error, "elsewhere": there}
         reply = render_template(request, "sign_in", shown, status_code=status)
         set_csrf_cookie(request, reply, token)
         return reply

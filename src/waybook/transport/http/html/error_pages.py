@@ -12,7 +12,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from waybook.transport.http.html.forms import csrf_token, safe_return_path
+from waybook.transport.http.html.forms import csrf_token, mask_token, safe_return_path
 from waybook.transport.http.html.layout import render_template
 
 #: Path prefixes that programs call. All other paths are pages for browsers.
@@ -66,7 +66,7 @@ def error_page(request: Request, status_code: int, message: str) -> HTMLResponse
         hint=HINTS.get(status, ""),
         retry_url=str(request.url.replace(scheme="", netloc="")) if retried else None,
     )
-    shown = {"waiting": 0, "now": None, "token": csrf_token(request), "mishap": view}
+    shown = {"waiting": 0, "now": None, "token": mask_token(csrf_token(request)), "mishap": view}
     return render_template(request, "error", shown, status_code=status)
 
 

@@ -1,13 +1,14 @@
 """HTML form parsing with CSRF protection, safe return paths, and query parameters.
 
 The CSRF token is a random text in a cookie that requests from other sites do not carry, and the
-same text in every form; a sender that has only one of the two has not seen the page. Only
+same text, masked, in every form; a sender that has only one of the two has not seen the page. Only
 url-encoded forms are accepted: no form uploads files, and in multipart bodies the sender chooses
 the character encoding, some of which take hours to decode a megabyte.
 """
 
 import re
 import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Final
 from urllib.parse import urlencode
 
@@ -20,6 +21,9 @@ from waybook.errors import Forbidden
 COOKIE: Final = "waybook_form"
 FIELD: Final = "token"
 LENGTH: Final = 32
+#: Minimum and maximum length of a token in characters; a new token has 43.
+MIN_LENGTH: Final = 32
+MAX_LENGTH: Final = 64
 #: Maximum number of fields of a submitted form; every form in our templates has fewer.
 MAX_FIELDS: Final = 50
 PLAIN: Final = "application/x-www-form-urlencoded"
@@ -29,6 +33,33 @@ def csrf_token(request: Request) -> str:
     """Return the browser's CSRF token, or a new token if the browser has no valid one."""
     known = request.cookies.get(COOKIE, "")
     return known if _is_valid_token(known) else secrets.token_urlsafe(LENGTH)
+
+
+def mask_token(token: str) -> str:
+    """Return the token for a form, encoded differently every time.
+
+    A compressed page reveals by its size whether it contains a text twice. If a page had the same
+    token every time, an attacker who can make it show chosen text could guess the token piece by
+    piece (the BREACH attack).
+    """
+    secret = token.encode()
+    pad = secrets.token_bytes(len(secret))
+    return urlsafe_b64encode(pad + _xor(pad, secret)).decode()
+
+
+def _unmask(text: str) -> bytes:
+    """Return the token in a form's field, masked or not; of other texts, return anything."""
+    try:
+        data = urlsafe_b64decode(text.encode())
+    except ValueError:
+        data = b""
+    half = len(data) // 2
+    # A masked token is longer than any unmasked one, so the two cannot be confused.
+    return _xor(data[:half], data[half:]) if len(text) > MAX_LENGTH else text.encode()
+
+
+def _xor(one: bytes, other: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(one, other, strict=False))
 
 
 def set_csrf_cookie(request: Request, reply: Response, token: str) -> None:
@@ -49,7 +80,7 @@ async def read_form(request: Request) -> FormData:
     if _is_valid_token(known) and _is_plain(request):
         fields = await request.form(max_files=0, max_fields=MAX_FIELDS)
         token = fields.get(FIELD)
-        if isinstance(token, str) and secrets.compare_digest(token.encode(), known.encode()):
+        if isinstance(token, str) and secrets.compare_digest(_unmask(token), known.encode()):
             return fields
     raise Forbidden("this form is out of date, or was not made by this page; load the page again")
 
@@ -60,7 +91,7 @@ def _is_plain(request: Request) -> bool:
 
 
 def _is_valid_token(token: str) -> bool:
-    return 32 <= len(token) <= 64 and token.isascii()  # noqa: PLR2004 - as long as ours are
+    return MIN_LENGTH <= len(token) <= MAX_LENGTH and token.isascii()
 
 
 _OURS: Final = re.compile(r"/(?![/\\])[!-\[\]-~]{0,1999}")

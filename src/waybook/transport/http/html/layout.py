@@ -28,12 +28,22 @@ from waybook.dag.diagram.svg import style_sheet
 from waybook.dag.templates.json_markdown import json_to_markdown
 from waybook.dag.templates.rendering import escape_hidden_characters, markdown_to_html
 from waybook.json_values import Json
+from waybook.transport.http.compression import accepts_gzip, gzip_text
+from waybook.transport.http.html.fragments import (
+    VERSION_HEADER,
+    VersionMemory,
+    end_fragment,
+    finish_rendering,
+    fragment,
+    version_slot,
+)
 
 MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 NAMES: Final = ("waybook.css", "htmx.min.js", "waybook.js", "live.js")
 #: Scripts that belong to Waybook, in contrast to third-party scripts. They are minified when they
 #: are served.
 OWN_SCRIPTS: Final = ("waybook.js", "live.js")
+MAX_GZIP_LEVEL: Final = 9
 ASSET_HEADERS: Final = {
     "cache-control": "public, max-age=31536000, immutable",
     # This policy applies to worker scripts, which may connect to this server only.
@@ -64,9 +74,21 @@ def minify(script: str) -> str:
 
 
 @cache
+def asset_version(name: str) -> str:
+    """Return the version of a static asset, which is a hash of its content."""
+    return sha256(read_asset(name).encode()).hexdigest()[:12]
+
+
+@cache
 def asset_url(name: str) -> str:
     """Return the content-addressed URL of a static asset, which may be cached permanently."""
-    return f"/static/{sha256(read_asset(name).encode()).hexdigest()[:12]}/{name}"
+    return f"/static/{asset_version(name)}/{name}"
+
+
+@cache
+def compressed_asset(name: str) -> bytes:
+    """Return a static asset in the gzip format, compressed once and as far as possible."""
+    return gzip_text(read_asset(name).encode(), MAX_GZIP_LEVEL)
 
 
 async def serve_asset(request: Request) -> Response:
@@ -74,8 +96,22 @@ async def serve_asset(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in NAMES:
         raise HTTPException(404)
+    tag = f'"{asset_version(name)}"'
+    headers = {**ASSET_HEADERS, "etag": tag, "vary": "accept-encoding"}
+    if _has_version(request, tag):
+        return Response(status_code=304, headers=headers)
     kind = MEDIA_TYPES[name.rpartition(".")[2]]
-    return Response(read_asset(name), headers=ASSET_HEADERS, media_type=kind)
+    if not accepts_gzip(request.headers.raw):
+        return Response(read_asset(name), headers=headers, media_type=kind)
+    headers["content-encoding"] = "gzip"
+    return Response(compressed_asset(name), headers=headers, media_type=kind)
+
+
+def _has_version(request: Request, tag: str) -> bool:
+    """Return whether the client reports that it has this version already."""
+    tags = request.headers.get("if-none-match", "").split(",")
+    # A proxy that compresses the response itself marks the tag as weak.
+    return any(known.strip().removeprefix("W/") in {tag, "*"} for known in tags)
 
 
 CONTENT_SECURITY_POLICY: Final = (
@@ -129,6 +165,9 @@ TEMPLATE_HELPERS: Final = (
     time_tag,
     format_duration,
     format_cost,
+    fragment,
+    end_fragment,
+    version_slot,
 )
 
 
@@ -150,6 +189,8 @@ def _environment() -> Environment:
 
 
 TEMPLATES: Final = _environment()
+#: Versions of page parts that browsers may still show.
+VERSIONS: Final = VersionMemory()
 
 
 def render_template(
@@ -165,8 +206,17 @@ def render_template(
         **view,
     }
     part = request.query_params.get("part", "")
-    text = _part(template, part, context) if part in template.blocks else template.render(context)
-    return HTMLResponse(escape_hidden_characters(text), status_code, PAGE_HEADERS)
+    is_part = part in template.blocks
+    text = _part(template, part, context) if is_part else template.render(context)
+    rendered = finish_rendering(
+        text,
+        VERSIONS,
+        token=str(view.get("token", "")),
+        known_version=request.headers.get(VERSION_HEADER) if is_part else None,
+    )
+    headers = {VERSION_HEADER: rendered.version} if rendered.version else {}
+    shown = escape_hidden_characters(rendered.text)
+    return HTMLResponse(shown, status_code, {**PAGE_HEADERS, **headers})
 
 
 def _part(template: Template, part: str, context: Mapping[str, object]) -> str:

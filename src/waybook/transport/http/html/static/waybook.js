@@ -92,14 +92,10 @@ for (const map of document.querySelectorAll(".map[data-centre]")) {
   });
   start();
 
-  // Keep what the user typed, opened or scrolled to.
+  // Keep what the user typed, opened or scrolled to; return whether something would be lost.
   const keep = (old, ...names) => kept.push([old.id, Object.fromEntries(names.map(name => [name, old[name]]))]);
-  addEventListener("htmx:beforeSwap", ({ detail }) => {
-    const part = detail.target, focus = document.activeElement;
-    if (detail.requestConfig.triggeringEvent?.type != "live") return;
-    const fresh = new DOMParser().parseFromString(detail.serverResponse, "text/html");
-    // A fragment may include its enclosing element or not.
-    if (!fresh.getElementById(part.id)) detail.swapOverride = "innerHTML", detail.selectOverride = "unset";
+  const preserve = (part, fresh) => {
+    const focus = document.activeElement;
     // Keep a status message until the user has read it.
     let lost = part.querySelector(".outcome");
     for (const old of part.querySelectorAll("input:not([type=hidden]),textarea,select,details[id],.map[id]")) {
@@ -115,14 +111,51 @@ for (const map of document.querySelectorAll(".map[data-centre]")) {
       if (old == focus && old.selectionEnd != null) keep(old, "selectionStart", "selectionEnd");
       keep(old, "open", "scrollTop", "scrollLeft");
     }
-    if (lost) {
+    return lost;
+  };
+  const restore = () => {
+    for (const [id, values] of kept) Object.assign(document.getElementById(id) || {}, values);
+    kept = [];
+  };
+  const isLive = detail => (detail.triggeringEvent || detail.requestConfig?.triggeringEvent)?.type == "live";
+  // Tell the server which version is shown, so that it returns only the fragments that changed.
+  addEventListener("htmx:configRequest", ({ detail }) => {
+    if (isLive(detail) && detail.elt.dataset.version) detail.headers["waybook-version"] = detail.elt.dataset.version;
+  });
+  const replace = (part, fresh, version) => {
+    part.dataset.version = version;
+    for (const { content, dataset } of fresh.querySelectorAll("[data-fragment]")) {
+      const old = document.getElementById(dataset.fragment), now = content.getElementById(dataset.fragment);
+      const focused = old?.contains(document.activeElement) && document.activeElement;
+      if (!old || !now || preserve(old, content)) {
+        // Fetch the whole part with the next change.
+        part.dataset.stale = part.dataset.version = "";
+        kept = [];
+        continue;
+      }
+      old.replaceWith(now);
+      htmx.process(now);
+      // A link has no id of its own; find it by its address.
+      if (focused) (document.getElementById(focused.id) || now.parentNode.querySelector(`[href="${focused.getAttribute("href")}"]`))?.focus();
+      restore();
+    }
+  };
+  addEventListener("htmx:beforeSwap", ({ detail }) => {
+    const part = detail.target;
+    if (!isLive(detail)) return;
+    const fresh = new DOMParser().parseFromString(detail.serverResponse, "text/html");
+    const version = detail.xhr.getResponseHeader("waybook-version");
+    if (version) {
+      detail.shouldSwap = false;
+      return replace(part, fresh, version);
+    }
+    // A fragment may include its enclosing element or not.
+    if (!fresh.getElementById(part.id)) detail.swapOverride = "innerHTML", detail.selectOverride = "unset";
+    if (preserve(part, fresh)) {
       part.dataset.stale = "";
       detail.shouldSwap = false;
       kept = [];
     }
   });
-  addEventListener("htmx:afterSettle", () => {
-    for (const [id, values] of kept) Object.assign(document.getElementById(id) || {}, values);
-    kept = [];
-  });
+  addEventListener("htmx:afterSettle", restore);
 })();

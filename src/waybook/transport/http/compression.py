@@ -1,0 +1,159 @@
+"""gzip compression of responses, without delaying any of them.
+
+Only texts of known types are compressed, and only if the client accepts it. A response that is
+streamed is flushed after every chunk. Event streams are never compressed, and neither are responses
+marked `no-transform`.
+
+Compression can reveal a secret that is sent next to text chosen by an attacker (the BREACH attack).
+The only secret in pages is the CSRF token, which `html.forms` masks differently in every response.
+"""
+
+import asyncio
+import re
+import zlib
+from collections.abc import Iterable
+from functools import partial
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+#: Media types that are compressed; `text/event-stream` is not one of them.
+COMPRESSIBLE: Final = frozenset(
+    {
+        "application/json",
+        "application/problem+json",
+        "application/x-ndjson",
+        "image/svg+xml",
+        "text/css",
+        "text/csv",
+        "text/html",
+        "text/javascript",
+        "text/markdown",
+        "text/plain",
+    }
+)
+#: Minimum size in bytes of a response that is compressed; a smaller one fits into one packet.
+MIN_BYTES: Final = 1_200
+#: Minimum size in bytes of a response that is compressed in a thread; below, it takes 5 ms at most.
+MIN_THREAD_BYTES: Final = 256 * 1024
+LEVEL: Final = 6
+#: Parameter of zlib that selects the gzip format with the largest window.
+GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
+#: Statuses of responses without a body, or with only a part of one.
+NOT_COMPRESSED: Final = frozenset({204, 206, 304})
+
+_CODING: Final = re.compile(r"\s*([\w*-]+)\s*(?:;\s*q\s*=\s*([01](?:\.\d{0,3})?)\s*)?")
+
+RawHeaders = Iterable[tuple[bytes, bytes]]
+
+
+def gzip_text(body: bytes, level: int = LEVEL) -> bytes:
+    """Return a body in the gzip format."""
+    packer = zlib.compressobj(level, zlib.DEFLATED, GZIP_FORMAT)
+    return packer.compress(body) + packer.flush()
+
+
+def accepts_gzip(headers: RawHeaders) -> bool:
+    """Return whether the `Accept-Encoding` headers of a request allow gzip.
+
+    >>> accepts_gzip([(b"accept-encoding", b"br, gzip;q=0.5")])
+    True
+    >>> accepts_gzip([(b"accept-encoding", b"gzip;q=0, *")]), accepts_gzip([])
+    (False, False)
+    """
+    values = [value.decode("latin-1") for name, value in headers if name == b"accept-encoding"]
+    weights: dict[str, float] = {}
+    for coding in ",".join(values).split(","):
+        if matched := _CODING.fullmatch(coding):
+            weights[matched[1].lower()] = float(matched[2] or 1)
+    return weights.get("gzip", weights.get("x-gzip", weights.get("*", 0.0))) > 0
+
+
+def is_compressible(status: int, headers: RawHeaders) -> bool:
+    """Return whether a response may be compressed, by its status, type and headers."""
+    known = {name.lower(): value for name, value in headers}
+    kind = known.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
+    return (
+        status not in NOT_COMPRESSED
+        and kind in COMPRESSIBLE
+        and b"content-encoding" not in known
+        and b"no-transform" not in known.get(b"cache-control", b"")
+    )
+
+
+def compress_responses(app: ASGIApp) -> ASGIApp:
+    """Compress the responses of an app for clients that accept gzip."""
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        accepted = accepts_gzip(scope["headers"])
+        await app(scope, receive, CompressingSend(send, accepted=accepted))
+
+    return guarded
+
+
+class CompressingSend:
+    """ASGI `send` that compresses one response, once its type and size are known."""
+
+    def __init__(self, send: Send, *, accepted: bool) -> None:
+        """Send to `send`; without `accepted`, add only the `Vary` header."""
+        self._send = send
+        self._accepted = accepted
+        self._start: Message | None = None
+        self._stream: Stream | None = None
+
+    async def __call__(self, message: Message) -> None:
+        """Hold back the start of a compressible response until its first body chunk."""
+        if message["type"] == "http.response.start":
+            headers = message.get("headers", ())
+            if not is_compressible(message["status"], headers):
+                await self._send(message)
+                return
+            message = {**message, "headers": _with_vary(headers)}
+            if self._accepted:
+                self._start = message
+                return
+        elif message["type"] == "http.response.body":
+            message = await self._body(message)
+        await self._send(message)
+
+    async def _body(self, message: Message) -> Message:
+        chunk, more = message.get("body", b""), message.get("more_body", False)
+        start, self._start = self._start, None
+        if start is not None and (more or len(chunk) >= MIN_BYTES):
+            self._stream = Stream()
+            encoded = [(n, v) for n, v in start["headers"] if n.lower() != b"content-length"]
+            encoded.append((b"content-encoding", b"gzip"))
+            start = {**start, "headers": encoded}
+        if self._stream is not None:
+            chunk = await self._stream.pack(chunk, more=more)
+            if start is not None and not more:
+                start["headers"].append((b"content-length", b"%d" % len(chunk)))
+        if start is not None:
+            await self._send(start)
+        return {**message, "body": chunk}
+
+
+class Stream:
+    """gzip stream of one response."""
+
+    def __init__(self) -> None:
+        """Start an empty stream."""
+        self._packer = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP_FORMAT)
+
+    async def pack(self, chunk: bytes, *, more: bool) -> bytes:
+        """Return a chunk compressed and flushed, so that the client can read all of it now."""
+        work = partial(self._pack, chunk, more=more)
+        return await asyncio.to_thread(work) if len(chunk) >= MIN_THREAD_BYTES else work()
+
+    def _pack(self, chunk: bytes, *, more: bool) -> bytes:
+        mode = zlib.Z_SYNC_FLUSH if more else zlib.Z_FINISH
+        return self._packer.compress(chunk) + self._packer.flush(mode)
+
+
+def _with_vary(headers: RawHeaders) -> list[tuple[bytes, bytes]]:
+    vary = [value for name, value in headers if name.lower() == b"vary"]
+    others = [(name, value) for name, value in headers if name.lower() != b"vary"]
+    return [*others, (b"vary", b", ".join([*vary, b"accept-encoding"]))]

@@ -1,0 +1,201 @@
+"""Fragments of a page: changed ones are sent alone to a page that is already open.
+
+A template marks elements as fragments, which may be nested. The outermost one has a version, a hash
+of its content. A browser that requests a part again names the version that it has; if the server
+still has the hashes of that version, it returns only the fragments that differ. Otherwise it
+returns the whole part, so that nothing depends on this memory.
+
+A fragment is unchanged if its own text and the list of its inner fragments are. The hash leaves out
+texts that differ in every response without being news: form tokens and ages.
+"""
+
+import re
+import secrets
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Final
+
+from markupsafe import Markup
+
+from waybook.dag.diagram.svg import END_MARK, MARK
+
+#: Random text in the marks, so that stored text cannot contain a mark.
+_NONCE: Final = secrets.token_hex(8)
+_MARK: Final = re.compile(rf"<!--{_NONCE}(?:([+~])([\w-]+)|/)-->")
+_VERSION_SLOT: Final = f"{_NONCE}-version"
+#: Marks in drawings, which another process makes.
+_DRAWN_MARK: Final = re.compile(f"{MARK}([\\w-]+){MARK}")
+
+#: Request header with the version that the browser has, and response header with the version that
+#: it has after it replaced the fragments in the response.
+VERSION_HEADER: Final = "waybook-version"
+DIGEST_BYTES: Final = 8
+SIZE_BYTES: Final = 4
+#: Maximum size in bytes of all remembered versions; a plan with 200 steps takes 8 kB.
+MAX_REMEMBERED_BYTES: Final = 4 * 1024 * 1024
+
+#: Parts of the text that are not hashed.
+_AGE: Final = re.compile(r"(<time\b[^>]*>)[^<]*")
+_CENTER: Final = re.compile(r' data-centre="[^"]*"')
+
+
+def fragment(name: str) -> Markup:
+    """Return the mark in front of an element with the id `name` that is a fragment."""
+    return Markup("<!--{}+{}-->").format(_NONCE, name)
+
+
+def end_fragment() -> Markup:
+    """Return the mark behind a fragment."""
+    return Markup("<!--{}/-->").format(_NONCE)
+
+
+def version_slot() -> str:
+    """Return a placeholder in the tag of an outermost fragment for its version."""
+    return _VERSION_SLOT
+
+
+def mark_drawing(svg: str) -> str:
+    """Return a drawing whose marks are those of the page that contains it."""
+    marked = _DRAWN_MARK.sub(rf"<!--{_NONCE}~\1-->", svg)
+    return marked.replace(END_MARK, f"<!--{_NONCE}/-->")
+
+
+@dataclass(slots=True)
+class Fragment:
+    """Element of a page, as its own texts and its inner fragments in order."""
+
+    name: str
+    #: Whether the element is part of an SVG drawing, and must be parsed as such.
+    is_drawn: bool = False
+    pieces: list["str | Fragment"] = field(default_factory=list)
+    digest: bytes = b""
+    #: Number of fragments in this one, itself included.
+    size: int = 1
+
+    def html(self) -> str:
+        """Return the fragment without marks."""
+        return "".join(piece if isinstance(piece, str) else piece.html() for piece in self.pieces)
+
+    def inner(self) -> Iterator["Fragment"]:
+        """Yield the fragments directly inside this one."""
+        return (piece for piece in self.pieces if isinstance(piece, Fragment))
+
+    def walk(self) -> Iterator["Fragment"]:
+        """Yield this fragment and then all fragments inside it, in the order of the page."""
+        yield self
+        for piece in self.inner():
+            yield from piece.walk()
+
+    def seal(self, token: str) -> None:
+        """Compute the digests and sizes of this fragment and of all inside it."""
+        for piece in self.inner():
+            piece.seal(token)
+        text = "".join(p if isinstance(p, str) else f"\0{p.name}\0" for p in self.pieces)
+        text = _CENTER.sub("", _AGE.sub(r"\1", text.replace(token, "") if token else text))
+        self.digest = blake2b(text.encode("utf-8", "replace"), digest_size=DIGEST_BYTES).digest()
+        self.size = 1 + sum(piece.size for piece in self.inner())
+
+    def outline(self) -> bytes:
+        """Return the digest and size of every fragment, in the order of the page."""
+        return b"".join(f.digest + f.size.to_bytes(SIZE_BYTES, "big") for f in self.walk())
+
+
+def parse_fragments(text: str) -> Fragment:
+    """Return a page as a fragment without a name that contains the outermost fragments."""
+    page = Fragment("")
+    open_fragments, at = [page], 0
+    for mark in _MARK.finditer(text):
+        open_fragments[-1].pieces.append(text[at : mark.start()])
+        at = mark.end()
+        if mark[2] is None:
+            open_fragments.pop()
+            continue
+        inner = Fragment(mark[2], is_drawn=mark[1] == "~")
+        open_fragments[-1].pieces.append(inner)
+        open_fragments.append(inner)
+    page.pieces.append(text[at:])
+    return page
+
+
+class VersionMemory:
+    """Outlines of the versions that were sent last, by version, within a bound."""
+
+    def __init__(self) -> None:
+        """Start without any version."""
+        self._outlines: OrderedDict[str, bytes] = OrderedDict()
+        self._bytes = 0
+
+    def remember(self, part: Fragment) -> str:
+        """Store the outline of a part, and return its version."""
+        outline = part.outline()
+        version = blake2b(outline, digest_size=DIGEST_BYTES).hexdigest()
+        if version not in self._outlines:
+            self._outlines[version] = outline
+            self._bytes += len(outline)
+        self._outlines.move_to_end(version)
+        while self._bytes > MAX_REMEMBERED_BYTES:
+            _, dropped = self._outlines.popitem(last=False)
+            self._bytes -= len(dropped)
+        return version
+
+    def changes_since(self, version: str, part: Fragment) -> list[Fragment] | None:
+        """Return the changed fragments of a part, or None if all of it must be sent."""
+        outline = self._outlines.get(version)
+        if outline is None:
+            return None
+        changed = list(_changed(part, outline, 0))
+        return None if part in changed else changed
+
+
+def _changed(new: Fragment, outline: bytes, place: int) -> Iterator[Fragment]:
+    """Yield the outermost fragments whose own content differs from the old outline."""
+    width = DIGEST_BYTES + SIZE_BYTES
+    if outline[place * width : place * width + DIGEST_BYTES] != new.digest:
+        yield new
+        return
+    # The digests are the same, so the old fragment contains the same fragments in the same order.
+    place += 1
+    for inner in new.inner():
+        yield from _changed(inner, outline, place)
+        size_at = place * width + DIGEST_BYTES
+        place += int.from_bytes(outline[size_at : size_at + SIZE_BYTES], "big")
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedText:
+    """Text of a response; with a version, it has only the changed fragments."""
+
+    text: str
+    version: str | None = None
+
+
+def finish_rendering(
+    text: str, memory: VersionMemory, *, token: str, known_version: str | None
+) -> RenderedText:
+    """Return a rendered page without marks, or the changes since the version that is known."""
+    if _NONCE not in text:
+        return RenderedText(text)
+    page = parse_fragments(text)
+    for part in page.inner():
+        part.seal(token)
+        changed = memory.changes_since(known_version, part) if known_version else None
+        version = memory.remember(part)
+        if changed is not None:
+            return RenderedText("".join(map(_template, changed)), version)
+        _fill_slot(part, version)
+    return RenderedText(page.html())
+
+
+def _fill_slot(part: Fragment, version: str) -> None:
+    part.pieces = [
+        piece.replace(_VERSION_SLOT, version) if isinstance(piece, str) else piece
+        for piece in part.pieces
+    ]
+
+
+def _template(changed: Fragment) -> str:
+    """Return a fragment so that a browser can parse it without its surroundings."""
+    html = f"<svg>{changed.html()}</svg>" if changed.is_drawn else changed.html()
+    return f'<template data-fragment="{changed.name}">{html}</template>'

@@ -1,0 +1,123 @@
+"""Fragments of pages: versions, and the changes since a version."""
+
+import re
+
+import pytest
+
+from waybook.dag.diagram.svg import END_MARK, MARK
+from waybook.transport.http.html import fragments
+from waybook.transport.http.html.fragments import (
+    RenderedText,
+    VersionMemory,
+    end_fragment,
+    finish_rendering,
+    fragment,
+    mark_drawing,
+    version_slot,
+)
+
+
+def page(rows: dict[str, str], *, head: str = "Steps", mask: str = "t1") -> str:
+    """Return a page with a part that has a heading, a form, and a fragment per row."""
+    listed = "".join(
+        f'{fragment(name)}<li id="{name}">{text}</li>{end_fragment()}'
+        for name, text in rows.items()
+    )
+    part = f'<ul id="part" data-version="{version_slot()}">{head} {mask} {listed}</ul>'
+    return f"<body>{fragment('part')}{part}{end_fragment()}</body>"
+
+
+def finish(
+    memory: VersionMemory, text: str, version: str | None = None, mask: str = "t1"
+) -> RenderedText:
+    return finish_rendering(text, memory, token=mask, known_version=version)
+
+
+def version_in(text: str) -> str:
+    matched = re.search(r'data-version="(\w+)"', text)
+    assert matched, text
+    return matched[1]
+
+
+@pytest.fixture
+def memory() -> VersionMemory:
+    return VersionMemory()
+
+
+def test_page_without_known_version_is_complete_and_has_no_marks(memory: VersionMemory) -> None:
+    sent = finish(memory, page({"a": "one", "b": "two"}))
+    assert sent.version is None
+    assert re.sub(r"[0-9a-f]{16}", "V", sent.text) == (
+        '<body><ul id="part" data-version="V">Steps t1 <li id="a">one</li>'
+        '<li id="b">two</li></ul></body>'
+    )
+
+
+def test_page_with_known_version_has_only_the_changed_fragment(memory: VersionMemory) -> None:
+    shown = version_in(finish(memory, page({"a": "one", "b": "two"})).text)
+    sent = finish(memory, page({"a": "one", "b": "done"}), shown)
+    assert sent.text == '<template data-fragment="b"><li id="b">done</li></template>'
+    again = finish(memory, page({"a": "one", "b": "done"}), sent.version)
+    assert (again.text, again.version) == ("", sent.version)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        page({"a": "one", "b": "two"}, head="Other steps"),
+        page({"a": "one"}),
+        page({"b": "two", "a": "one"}),
+        page({"a": "one", "b": "two", "c": "three"}),
+    ],
+    ids=["own text", "removed", "moved", "added"],
+)
+def test_part_that_changed_outside_its_fragments_is_complete(
+    memory: VersionMemory, after: str
+) -> None:
+    shown = version_in(finish(memory, page({"a": "one", "b": "two"})).text)
+    sent = finish(memory, after, shown)
+    assert sent.version is None
+    assert "<ul" in sent.text
+
+
+def test_form_token_and_age_are_no_changes(memory: VersionMemory) -> None:
+    old = page({"a": '<time datetime="1">just now</time>'}, mask="t1")
+    new = page({"a": '<time datetime="1">2 min ago</time>'}, mask="t2")
+    shown = version_in(finish(memory, old, mask="t1").text)
+    assert finish(memory, new, shown, mask="t2").text == ""
+    later = page({"a": '<time datetime="2">just now</time>'}, mask="t2")
+    assert "<li" in finish(memory, later, shown, mask="t2").text
+
+
+def test_unknown_version_returns_the_complete_part(memory: VersionMemory) -> None:
+    text = page({"a": "one"})
+    shown = version_in(finish(memory, text).text)
+    assert finish(VersionMemory(), text, shown).version is None
+    assert finish(memory, text, "nonsense").version is None
+
+
+def test_memory_drops_the_oldest_version(
+    memory: VersionMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fragments, "MAX_REMEMBERED_BYTES", 100)
+    versions = [version_in(finish(memory, page({"a": str(n)})).text) for n in range(10)]
+    latest = page({"a": "9"})
+    assert finish(memory, latest, versions[0]).version is None
+    assert finish(memory, latest, versions[9]).version == versions[9]
+
+
+def test_fragment_of_a_drawing_is_sent_inside_an_svg_element(memory: VersionMemory) -> None:
+    def drawn(status: str) -> str:
+        box = f'{MARK}box-1{MARK}<g id="box-1" data-status="{status}"/>{END_MARK}'
+        return page({"map": mark_drawing(f"<svg>{box}</svg>")})
+
+    shown = version_in(finish(memory, drawn("pending")).text)
+    assert finish(memory, drawn("completed"), shown).text == (
+        '<template data-fragment="box-1">'
+        '<svg><g id="box-1" data-status="completed"/></svg></template>'
+    )
+
+
+def test_stored_text_that_looks_like_a_mark_is_plain_text(memory: VersionMemory) -> None:
+    text = f"<!--+a-->{MARK}a{MARK}"
+    assert text in finish(memory, page({"a": text})).text

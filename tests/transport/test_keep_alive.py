@@ -1,0 +1,91 @@
+"""Idle HTTP connections: open while an agent thinks, closed after the configured time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
+from waybook.settings import Settings
+from waybook.transport.http.app import build_app
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.server import (
+    DEFAULT_KEEP_ALIVE_SECONDS,
+    listen,
+    serve_in_background,
+)
+from waybook.transport.mcp.server import build_server
+
+REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+class AdvancingLoop(asyncio.SelectorEventLoop):
+    """Event loop with a clock that a test can advance."""
+
+    ahead = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead
+
+
+def run(test: Callable[[AdvancingLoop], Awaitable[None]]) -> None:
+    """Run a test on a loop of its own, as uvloop has its clock in C."""
+    loop = AdvancingLoop()
+
+    async def within() -> None:
+        await test(loop)
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(within())
+
+
+class Connection:
+    """Raw connection to the server."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self._writer = writer
+
+    async def status_of_request(self) -> bytes:
+        """Send a request, read the whole response, and return the status line."""
+        self._writer.write(REQUEST)
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        size = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+        await self.reader.readexactly(int(size))
+        return head.partition(b"\r\n")[0]
+
+
+@asynccontextmanager
+async def connected(keep_alive: int) -> AsyncIterator[Connection]:
+    server = build_server(TOOLS, make_gateway(RecordingDispatcher()))
+    app = build_app(server, hosts=AllowedHosts(), ready=always)
+    async with serve_in_background(app, listen("127.0.0.1", 0), keep_alive=keep_alive) as address:
+        host, _, port = address.removeprefix("http://").partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        yield Connection(reader, writer)
+        writer.close()
+
+
+def test_idle_connection_is_reused_until_keep_alive_time_has_passed() -> None:
+    async def test(loop: AdvancingLoop) -> None:
+        async with connected(DEFAULT_KEEP_ALIVE_SECONDS) as connection:
+            assert b" 200 " in await connection.status_of_request()
+            loop.ahead = DEFAULT_KEEP_ALIVE_SECONDS - 5
+            assert b" 200 " in await connection.status_of_request()
+            loop.ahead += DEFAULT_KEEP_ALIVE_SECONDS + 5
+            assert await connection.reader.read() == b""
+
+    run(test)
+
+
+def test_idle_connection_with_short_keep_alive_is_closed_earlier() -> None:
+    async def test(loop: AdvancingLoop) -> None:
+        async with connected(10) as connection:
+            assert b" 200 " in await connection.status_of_request()
+            loop.ahead = 15
+            assert await connection.reader.read() == b""
+
+    run(test)
+
+
+def test_default_of_the_setting_is_the_default_of_the_server() -> None:
+    assert Settings().keep_alive_seconds == DEFAULT_KEEP_ALIVE_SECONDS
