@@ -1,12 +1,23 @@
 """Cards for pending reviews and feedback, with their forms and outcomes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import ClassVar
 
+import orjson
+
+from waybook.app.queries.evidence import (
+    PreviousReview,
+    ReviewArtifact,
+    ReviewEvidence,
+    StageDocument,
+)
 from waybook.app.queries.inbox import PendingFeedback, ReviewRecord
+from waybook.json_values import Json
 from waybook.plan.states import PlanStatus
-from waybook.transport.http.html.layout import RichText, to_rich_text
+from waybook.transport.http.dashboard.attempt_diff import TOO_LONG, Diff, compare_texts, result_text
+from waybook.transport.http.html.layout import MAX_LENGTH, RichText, to_rich_text
 
 #: Past-tense description of each kind of review decision.
 DECISION_TEXT = {
@@ -50,12 +61,31 @@ class DecisionCard:
     summary: RichText | None
     result: RichText | None
     instructions: RichText | None
+    #: Result as JSON, if it is not a text.
+    result_json: str | None = None
+    #: Previous review of the same step, and the changes of the result since then.
+    previous: PreviousReview | None = None
+    changes: Diff | None = None
+    research: tuple[ReviewArtifact, ...] = ()
+    outputs: tuple[ReviewArtifact, ...] = ()
     typed: FormInput = field(default_factory=FormInput)
     outcome: DecisionOutcome | None = None
 
     @property
     def since(self) -> datetime:
         return self.review.requested_at
+
+
+#: Number of characters in the first lines of a document.
+PREVIEW_LENGTH = 240
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentPreview:
+    """Document of a completed stage with its first lines as plain text."""
+
+    document: StageDocument
+    preview: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +100,9 @@ class FeedbackCard:
     stage_name: str
     since: datetime
     following: tuple[str, ...] = ()
+    #: First documents of the stage, and the number of all its documents.
+    documents: tuple[DocumentPreview, ...] = ()
+    document_count: int = 0
     #: Models for the next stage, if the user may choose them. If the text is empty, the previous
     #: models are kept.
     models: str = ""
@@ -77,22 +110,53 @@ class FeedbackCard:
     outcome: DecisionOutcome | None = None
 
 
-def decision_card(review: ReviewRecord, typed: FormInput | None = None) -> DecisionCard:
+def decision_card(
+    review: ReviewRecord, typed: FormInput | None = None, evidence: ReviewEvidence | None = None
+) -> DecisionCard:
     """Return the card of an open review."""
+    found = evidence or ReviewEvidence()
+    result = review.result_summary
     return DecisionCard(
         review=review,
         summary=to_rich_text(review.summary),
-        result=to_rich_text(review.result_summary),
+        result=to_rich_text(result),
         instructions=to_rich_text(review.instructions),
+        result_json=_json(result),
+        previous=found.previous,
+        changes=_changes(found.previous, result) if found.previous else None,
+        research=found.research,
+        outputs=found.outputs,
         typed=typed or FormInput(),
     )
 
 
-def decided_card(seen: ReviewRecord, typed: FormInput, *, too_late: bool) -> DecisionCard:
+def _json(value: Json) -> str | None:
+    """Return a value as indented JSON; None if it is a text, or longer than a page shows."""
+    if value is None or isinstance(value, str):
+        return None
+    text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    return text if len(text) <= MAX_LENGTH else None
+
+
+def _changes(previous: PreviousReview, result: Json) -> Diff | None:
+    """Return the changes since the previous result; None if one of the reviews has no result."""
+    if not previous.result_length or result is None:
+        return None
+    if previous.result_summary is None:
+        return TOO_LONG
+    return compare_texts(result_text(previous.result_summary), result_text(result))
+
+
+def decided_card(
+    seen: ReviewRecord,
+    typed: FormInput,
+    *,
+    too_late: bool,
+    evidence: ReviewEvidence | None = None,
+) -> DecisionCard:
     """Return the card of a review, with its outcome if it has been decided."""
-    card = decision_card(seen, typed)
     if seen.decision is None:
-        return card
+        return decision_card(seen, typed, evidence)
     outcome = DecisionOutcome(
         by=seen.decided_by or "another user",
         text=DECISION_TEXT[seen.decision],
@@ -101,10 +165,14 @@ def decided_card(seen: ReviewRecord, typed: FormInput, *, too_late: bool) -> Dec
         too_late=too_late,
         status=seen.plan_status,
     )
-    return replace(card, outcome=outcome)
+    return replace(decision_card(seen, typed), outcome=outcome)
 
 
-def feedback_card(awaiting: PendingFeedback, typed: FormInput | None = None) -> FeedbackCard:
+def feedback_card(
+    awaiting: PendingFeedback,
+    documents: Sequence[StageDocument] = (),
+    typed: FormInput | None = None,
+) -> FeedbackCard:
     """Return the card of a stage that awaits feedback."""
     dag = awaiting.run.compiled_dag.dag
     after = [dag.stage(slug) for slug in dag.after(awaiting.stage_slug)]
@@ -115,5 +183,14 @@ def feedback_card(awaiting: PendingFeedback, typed: FormInput | None = None) -> 
         stage_name=awaiting.stage_name,
         since=awaiting.since,
         following=tuple(stage.name for stage in after if stage),
+        documents=tuple(_preview(item) for item in documents),
+        document_count=max((item.total for item in documents), default=0),
         typed=typed or FormInput(),
     )
+
+
+def _preview(document: StageDocument) -> DocumentPreview:
+    text = to_rich_text(document.beginning)
+    plain = " ".join(text.html.striptags().split()) if text else ""
+    cut = f"{plain[:PREVIEW_LENGTH]}…" if len(plain) > PREVIEW_LENGTH else plain
+    return DocumentPreview(document=document, preview=cut)

@@ -13,6 +13,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from waybook.app.queries.evidence import read_evidence, read_stage_documents
 from waybook.app.queries.inbox import (
     list_reviews,
     read_pending_stage,
@@ -52,10 +53,12 @@ class InboxPage:
     async def __call__(self, request: Request) -> Response:
         """Render the inbox with a card for each pending review or feedback."""
         call = await self.page_context.request_context(request)
-        decisions = [decision_card(item) for item in await list_reviews(call, limit=MAX_CARDS)]
-        feedback = [
-            feedback_card(item) for item in await runs_awaiting_feedback(call, most=MAX_CARDS)
-        ]
+        reviews = await list_reviews(call, limit=MAX_CARDS)
+        evidence = await read_evidence(call, [review.id for review in reviews])
+        decisions = [decision_card(review, evidence=evidence[review.id]) for review in reviews]
+        stages = await runs_awaiting_feedback(call, most=MAX_CARDS)
+        documents = await read_stage_documents(call, stages)
+        feedback = [feedback_card(*item) for item in zip(stages, documents, strict=True)]
         every: list[DecisionCard | FeedbackCard] = [*decisions, *feedback]
         every.sort(key=lambda card: card.since)
         return await self.page_context.render_page(request, "inbox", cards=every[:MAX_CARDS])
@@ -118,11 +121,12 @@ class DecisionHandler:
     ) -> Response:
         """Render the card with the current state of the review."""
         review_id = form.text("reviewId")
+        call = await self.page_context.request_context(request)
         seen = await read_review(
-            await self.page_context.request_context(request),
-            await self.page_context.full_id(request, IdKind.REVIEW, review_id),
+            call, await self.page_context.full_id(request, IdKind.REVIEW, review_id)
         )
-        card = decided_card(seen, typed, too_late=too_late)
+        evidence = await read_evidence(call, [seen.id])
+        card = decided_card(seen, typed, too_late=too_late, evidence=evidence[seen.id])
         return await respond(self.page_context, request, form, status, decision=card)
 
 
@@ -135,11 +139,12 @@ class FeedbackHandler:
         form = SubmittedForm(await read_form(request))
         run_id, slug, words = (form.text(name) for name in ("runId", "stageSlug", "feedback"))
         run_id = await self.page_context.full_id(request, IdKind.RUN, run_id)
-        stage = await read_pending_stage(
-            await self.page_context.request_context(request), run_id, slug
-        )
+        call = await self.page_context.request_context(request)
+        stage = await read_pending_stage(call, run_id, slug)
+        (documents,) = await read_stage_documents(call, [stage])
         models = form.text("models")
-        card = replace(feedback_card(stage, FormInput(feedback=words)), models=models)
+        typed = FormInput(feedback=words)
+        card = replace(feedback_card(stage, documents, typed), models=models)
         if not words.strip():
             error = "say something of the stage: your words open the next one"
             return await self._refused(request, form, card, error)

@@ -14,6 +14,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from waybook.app.queries.diagrams import plan_drawing
 from waybook.app.queries.documents import latest_outputs, plan_outputs, read_output
+from waybook.app.queries.evidence import read_evidence
 from waybook.app.queries.plan import PlanInclude, read_plan_detail
 from waybook.app.queries.plan_export import export_json, read_plan_rows, report_text
 from waybook.app.queries.step import StepDetail, read_step_detail
@@ -53,7 +54,10 @@ class PlanPage:
         plan_id = request.path_params["plan_id"]
         sheet = await read_plan_detail(call, plan_id, PlanInclude.PAGE, page=_page(request))
         code = refusal.status if refusal else 200
-        view = plan_view(sheet, await self.page_context.picture(request, map_job(sheet)))
+        review = sheet.review_record
+        evidence = (await read_evidence(call, [review.id]))[review.id] if review else None
+        picture = await self.page_context.picture(request, map_job(sheet))
+        view = plan_view(sheet, picture, evidence)
         return await self.page_context.render_page(
             request, "plan", status_code=code, view=view, plan=sheet.plan, refusal=refusal
         )

@@ -12,6 +12,7 @@ from itertools import groupby
 from markupsafe import Markup
 
 from waybook.app.queries.diagrams import drawing_of_steps
+from waybook.app.queries.evidence import ReviewEvidence
 from waybook.app.queries.plan import PAGE_SIZE, PlanDetail, StepWindow, focus_step
 from waybook.app.request.layout_worker import DrawingJob, Links, render
 from waybook.core.short_ids import short_id
@@ -216,9 +217,11 @@ class PlanView:
     is_closed: bool
 
 
-def plan_view(sheet: PlanDetail, svg: str | None = None) -> PlanView:
+def plan_view(
+    sheet: PlanDetail, svg: str | None = None, evidence: ReviewEvidence | None = None
+) -> PlanView:
     """Return the view model of the plan page; draw the map unless `svg` contains it."""
-    plan = sheet.plan
+    plan, review = sheet.plan, sheet.review_record
     progress, counts = sheet.progress, sheet.progress.counts
     timeline = build_timeline(sheet.status_changes, sheet.now)
     return PlanView(
@@ -228,7 +231,7 @@ def plan_view(sheet: PlanDetail, svg: str | None = None) -> PlanView:
         progress=progress,
         counts={str(s): counts[s] for s in COUNTED_STATUSES if counts.get(s)},
         stalled=[_stalled(sheet, step, gap) for step, gap in sheet.stalled],
-        card=decision_card(sheet.review_record) if sheet.review_record else None,
+        card=decision_card(review, evidence=evidence) if review else None,
         map=draw_plan_map(sheet, svg),
         overview=build_step_grid(plan.steps, PAGE_SIZE) if progress.total > PAGE_SIZE else [],
         window=sheet.window,

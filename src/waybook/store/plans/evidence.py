@@ -1,0 +1,50 @@
+"""Queries for the evidence of a review: the previous result, research and outputs."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from waybook.json_values import Json
+from waybook.store.driver.queries import Ids, Statement, load
+
+#: Maximum length in characters of a previous result that is read for a comparison.
+MAX_RESULT_LENGTH = 200_000
+#: Maximum number of artifacts, and maximum number of outputs, that are listed for a review.
+MAX_ARTIFACTS = 5
+
+
+class PreviousReview(NamedTuple):
+    """Decided review that precedes another review of the same step."""
+
+    review_id: str
+    feedback: str | None
+    decision: str
+    decided_by: str
+    decided_at: datetime
+    #: Result that was under review; None if there was none, or if it is too long.
+    result_summary: Json
+    #: Length of the stored result in characters; 0 if there was none.
+    result_length: int
+
+
+class ReviewArtifact(NamedTuple):
+    """Artifact of the step under review, or output of its plan, without its content."""
+
+    review_id: str
+    id: str
+    kind: str
+    title: str
+    #: Number of artifacts of the step, or of outputs of the plan, that exist.
+    total: int
+
+
+SQL = load("plans/evidence", previous_reviews=PreviousReview, review_artifacts=ReviewArtifact)
+
+
+def evidence_statements(review_ids: Iterable[str]) -> tuple[Statement, Statement]:
+    """Select the previous reviews, and the artifacts, of these reviews."""
+    ids = [*review_ids]
+    return (
+        SQL["previous_reviews"](ids=Ids(ids), longest=MAX_RESULT_LENGTH),
+        SQL["review_artifacts"](ids=Ids(ids), most=MAX_ARTIFACTS),
+    )

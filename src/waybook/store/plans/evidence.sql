@@ -1,0 +1,38 @@
+-- name: previous_reviews
+-- Return, for each of these reviews, the review of the same step that was decided last before it.
+-- Results that are too long to compare are left out; their length remains.
+select distinct on (r.id)
+       r.id::text as review_id, e.feedback, e.decision, e.decided_by, e.decided_at,
+       case when length(e.result_summary::text) <= %(longest)s then e.result_summary end
+         as result_summary,
+       coalesce(length(e.result_summary::text), 0) as result_length
+  from review r
+  join review e on e.plan_id = r.plan_id and e.step_id = r.step_id
+ where r.id = any (%(ids)s)
+   and e.id <> r.id
+   and e.decided_at <= r.requested_at
+ order by r.id, e.decided_at desc, e.id desc;
+
+-- name: review_artifacts
+-- Return, for each of these reviews, the newest research of its step and the newest outputs of its
+-- plan, in the latest version of each.
+select r.id::text as review_id, n.id::text, n.kind, n.title, n.total
+  from review r
+  cross join lateral (
+         (select a.id, a.kind, a.title, a.created_at, count(*) over () as total
+            from artifact a
+           where a.step_id = r.step_id and a.kind <> 'output' and not a.superseded
+           order by a.created_at desc, a.id desc
+           limit %(most)s)
+          union all
+         (select a.id, a.kind, a.title, a.created_at, count(*) over () as total
+            from artifact a
+           where a.plan_id = r.plan_id
+             and a.kind = 'output'
+             and not exists (select from artifact v
+                              where v.plan_id = a.plan_id and v.kind = a.kind and v.title = a.title
+                                and v.version > a.version)
+           order by a.created_at desc, a.id desc
+           limit %(most)s)) n
+ where r.id = any (%(ids)s)
+ order by r.id, n.created_at desc, n.id desc;
