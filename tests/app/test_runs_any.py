@@ -5,6 +5,7 @@ audit is compared with the rows, as always.
 """
 
 import asyncio
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -35,9 +36,9 @@ class Crew:
         self.before: Any = None
         self.documents: list[str] = []
 
-    async def work(self) -> None:
-        """Work on jobs until the run is complete."""
-        while True:
+    async def work(self, most: int | None = None) -> bool:
+        """Work on at most this many jobs; return whether the run is complete."""
+        for _ in count() if most is None else range(most):
             reply = await self.agent.call("get_next_job", runId=self.run["runId"])
             match reply["status"]:
                 case "job_ready":
@@ -50,8 +51,9 @@ class Crew:
                 case "awaiting_feedback":
                     await self.agent.feedback(self.run, reply["stageSlug"])
                 case "run_complete":
-                    return
+                    return True
             await self.look()
+        return False
 
     async def do(self, job: Body) -> None:
         held = {"jobId": job["jobId"], "attempt": job["attempt"]}
@@ -110,3 +112,34 @@ def test_any_run_creates_the_jobs_shown_in_the_map(
     shared_place: ServerDatabase, dag: Dag, names: list[str], seed: int
 ) -> None:
     asyncio.run(make_run_of(shared_place, dag, names, seed))
+
+
+async def make_canceled_run_of(
+    place: ServerDatabase, dag: Dag, names: list[str], seed: int, calls: int
+) -> None:
+    async with make_env(place, pool_size=2) as world:
+        agent = world.agent
+        await agent.call("add_dag", definition=write_definition(dag))
+        run = await agent.run(dag.slug, names)
+        crew = Crew(world, run, Random(seed))  # noqa: S311 - a die for tests
+        is_complete = await crew.work(calls)
+        last = await agent.call("get_next_job", runId=run["runId"])
+        cancel = {"runId": run["runId"], "reason": "no use"}
+        if is_complete or last["status"] == "run_complete":
+            assert (await agent.refused("cancel_run", **cancel))["code"] == "INVALID_TRANSITION"
+            return
+        await agent.call("cancel_run", **cancel)
+        after = await agent.call("get_next_job", runId=run["runId"])
+        assert (after["status"], after["reason"]) == ("run_canceled", "no use")
+        if last["status"] == "job_ready":
+            held = {"jobId": last["jobId"], "attempt": last["attempt"], "content": "late"}
+            assert (await agent.refused("submit_job_result", **held))["code"] == "RUN_CANCELED"
+        await crew.look()
+
+
+@settings(max_examples=20)
+@given(dags(max_stages=3, max_steps=4), models(most=3), st.integers(0, 2**32), st.integers(0, 20))
+def test_any_run_canceled_at_any_moment_gives_out_no_more_jobs(
+    shared_place: ServerDatabase, dag: Dag, names: list[str], seed: int, calls: int
+) -> None:
+    asyncio.run(make_canceled_run_of(shared_place, dag, names, seed, calls))
