@@ -100,8 +100,7 @@ def _check_arguments(args: CreateResearchPlan) -> None:
             faults = [{"at": name, "fault": "is missing"} for name in missing]
             more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
             raise InvalidInput(f"{missing[0]}: is missing{more}", faults=faults)
-        # The position of a copy has no effect in a new plan, because some clients make the model fill
-        # in every argument.
+        # A new plan ignores the position of a copy, because some clients fill in every argument.
     elif args.steps or args.branching_conditions:
         raise InvalidInput(
             "a copy has the steps and conditions of the plan in `copyOf`; leave `steps` and "
