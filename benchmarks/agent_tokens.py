@@ -1,10 +1,10 @@
 """Calls and tokens that an agent needs for a plan: Waybook, and Task Master as a peer.
 
-The same plan is worked through over stdio, by an agent that makes the fewest calls that each server
-teaches: with Waybook the calls that `next` names, with Task Master one `add_task` per step and then
-`next_task` and `set_task_status` per step. Tokens are those of the replies (o200k), which the
-agent's model reads, and those of the tool list. Task Master is installed by npx, and its tasks are
-written without a model.
+A scripted agent completes the same plan over stdio with the fewest calls that each server's
+instructions allow: with Waybook the calls that `next` names, with Task Master one `add_task` per
+step and then `next_task` and `set_task_status` per step. Tokens are those of the replies (o200k),
+which the agent's model reads, and those of the tool list. Task Master is installed by npx, and its
+tasks are added without a language model.
 
     python benchmarks/agent_tokens.py [--steps 5 13] [--without-peer]
 """
@@ -28,8 +28,8 @@ from waybook.cli.demo.environment import temporary_database
 ENCODER = openai.o200k_base()
 PEER = ["npx", "--yes", "--package", "task-master-ai@0.43.1", "task-master-ai"]
 INSTRUCTIONS = "Find the three longest rivers of continent {}."
-#: Maximum of calls and tokens for a number of steps. From 13 steps on, one call for the status and
-#: one for the context are included.
+#: Maximum number of calls and of tokens, by number of steps. From 13 steps on, one call for the
+#: status and one for the context are included.
 LIMITS = {5: (7, 1_000), 13: (17, 5_000)}
 
 
@@ -67,7 +67,7 @@ class CountingClient:
         return dict(result.structured_content or orjson.loads(text))
 
     async def tool_tokens(self) -> int:
-        """Return the tokens of what a model sees of the tools."""
+        """Return the number of tokens of the tool list as a model sees it."""
         tools = (await self._client.list_tools()).tools
         visible = [
             {"name": t.name, "description": t.description, "input_schema": t.input_schema}
@@ -102,7 +102,7 @@ async def work_with_waybook(agent: CountingClient, steps: int) -> None:
 
 
 async def work_with_peer(agent: CountingClient, folder: str, steps: int) -> None:
-    """Add the tasks, and set each to done after taking it."""
+    """Add one task per step, then claim each task and set it to done."""
     root = {"projectRoot": folder}
     await agent.call("initialize_project", **root, skipInstall=True, initGit=False, rules=[])
     agent.calls = agent.tokens = 0  # a project is initialized once
@@ -134,7 +134,7 @@ async def measure(name: str, command: list[str], steps: int) -> tuple[int, int]:
 
 
 async def main(all_steps: list[int], *, has_peer: bool) -> None:
-    """Measure each number of steps; raise AssertionError above a limit."""
+    """Measure plans of each number of steps; raise AssertionError above a limit."""
     print(f"{'steps':5}  {'server':14}{'calls':>8}{'tokens':>10}{'tool list':>12}")
     for steps in all_steps:
         calls, tokens = await measure("Waybook", [sys.executable, "-m", "waybook", "mcp"], steps)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from waybook.cli.demo.environment import temporary_database
 
-#: Maximum ratio of both times.
+#: Maximum ratio of Waybook's time to that of the bare server.
 LIMIT = 1.5
 
 BARE = """

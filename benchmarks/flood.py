@@ -1,8 +1,8 @@
 """Effect of a request flood by one org on the latency of another.
 
-The server runs in its own process in server mode with default limits: sixty calls per second and
-org. One org completes the steps of a plan, with a short pause between calls. A second org, in a
-third process, calls over many connections as fast as it gets answers, and ignores refusals. Both
+The server runs in its own process in server mode with default limits: sixty calls per second for
+each org. One org completes the steps of a plan, with a short pause between calls. A second org, in
+a third process, calls over many connections as fast as it gets answers, and ignores refusals. Both
 use loopback, each with its own token. The number of calls and the time are limited.
 
     python benchmarks/flood.py [--calls 300] [--connections 32]
@@ -114,7 +114,7 @@ async def run_flood(address: str, token: str, connections: int) -> AsyncIterator
     """Run a flood in its own process for the length of the block.
 
     Yields:
-        A counter of the answers by code, which is filled after the block.
+        A counter of the answers by code, which is empty until the block ends.
     """
     command = [sys.executable, __file__, "--flood", address, "--connections", str(connections)]
     process = await asyncio.create_subprocess_exec(

@@ -21,7 +21,7 @@ from waybook.dag.diagram.model import Diagram, DiagramStep, Lane
 from waybook.dag.diagram.svg import render_svg
 
 SIZES = (13, 500, 5_000)
-#: Maximum ratio of the times for ten times the steps.
+#: Maximum ratio of the time for ten times the steps to the time for the steps.
 MAX_GROWTH = 12
 #: Maximum size of the SVG of 13 steps, without the style sheet.
 MAX_SMALL_BYTES = 12_000

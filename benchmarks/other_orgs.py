@@ -1,9 +1,10 @@
 """Effect of one org's most expensive calls on another org's latency.
 
 The server runs in its own process in server mode with default limits. One org completes the steps
-of plans; a second one, in a separate process, repeats an expensive call on several connections.
-Every attack is measured against a baseline of the same round, and the ratio of the 99th percentiles
-is compared with the limit. All traffic is loopback; the number of calls and the time are limited.
+of plans; a second org, in a separate process, repeats an expensive call on several connections.
+Each round measures a baseline without an attack and then every attack; the ratio of their 99th
+percentiles is compared with the limit. All traffic is loopback; the number of calls and the time
+are limited.
 
     python benchmarks/other_orgs.py [--calls 200] [--rounds 2] [--only drawing]
 """
@@ -79,7 +80,7 @@ async def nothing(_: Caller) -> dict[str, Any]:
 
 
 async def ping(caller: Caller, _: int) -> str:
-    """Call a cheap tool: the effect of any traffic, for comparison with the other attacks."""
+    """Call a cheap tool, to show the effect of traffic that is not expensive."""
     return (await caller.call("ping"))[0]
 
 
@@ -160,7 +161,7 @@ async def run_attack(
     """Run an attack in its own process for the length of the block.
 
     Yields:
-        A counter of the answers by code, which is filled after the block.
+        A counter of the answers by code, which is empty until the block ends.
     """
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, __file__, "--attack", name, "--address", address),

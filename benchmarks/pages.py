@@ -1,8 +1,8 @@
 """CPU time to render the page of a plan of 13, 500 and 5,000 steps, without SQL.
 
-Measured from the loaded plan to the HTML text: map layout and drawing, timelines, template. Sizes
-are limited here and in the tests. Times depend on the machine, so they have targets, which are
-printed next to the measured values, and no limits.
+Measured from the loaded plan to the HTML text: map layout and drawing, timelines, template. The
+page size has a limit, here and in the tests. The time depends on the machine, so it has only a
+target, which is printed next to the measured value.
 
     PYTHONPATH=tests:tests/support python benchmarks/pages.py [--rounds 9]
 """
@@ -18,7 +18,7 @@ from waybook.plan.model import Plan
 from waybook.transport.http.dashboard.plan_view import plan_view
 from waybook.transport.http.html.layout import TEMPLATES
 
-#: Steps, target milliseconds, and maximum compressed bytes.
+#: For each number of steps: target milliseconds and maximum compressed bytes.
 TARGETS = ((13, 10, 30_000), (500, 50, 60_000), (5_000, 80, 60_000))
 
 

@@ -23,10 +23,10 @@ from waybook.dag.progress.overlay import evidence_of, overlay
 from waybook.dag.snapshots.rows import assign_jobs, read_rows
 from waybook.dag.snapshots.snapshot import read_snapshot, report_from_snapshot
 
-#: Snapshot, or part of one: untyped JSON.
+#: A snapshot or a part of it, as untyped JSON.
 Body: TypeAlias = dict[str, Any]
 
-#: Maximum ratio of the times for twice the size.
+#: Maximum ratio of the time for a snapshot of twice the size to the time for the snapshot.
 MAX_GROWTH = 2.6
 #: Minimum ratio of the naive report's time to Waybook's.
 MIN_SPEEDUP = 50
@@ -78,7 +78,7 @@ def random_edges(steps: int, generator: Random) -> set[tuple[int, int]]:
 
 
 def naive_status(graph: Graph, jobs: list[Body], closed: list[str], key: str) -> str:
-    """Return the status of a step by scanning all jobs for its own and for the steps reached."""
+    """Return a step's status by scanning all jobs for those of the step and of its descendants."""
     own = [job["status"] for job in jobs if job["stepKey"] == key]
     if key in closed:
         return "completed"

@@ -44,7 +44,7 @@ from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
 #: Minimum recall@3 of fused search.
 MIN_RECALL = 0.85
 FIRST = 3
-#: Maximum by which recall@10 and MRR may be lower than those of the comparison.
+#: Maximum amount by which recall@10 and MRR may be below those of pgvector or of exact ranking.
 MAX_DIFFERENCE = 0.02
 NEAREST = 10
 CORPUS = Path(__file__).with_name("retrieval")
@@ -138,7 +138,7 @@ async def rank_notes(search_notes: Search, ids: Mapping[str, str]) -> Ranks:
 
 
 async def on_server(url: str | None, backend: Backend) -> tuple[Ranks, Ranks]:
-    """Return the ranks on one server: with the product's search, and with exact vectors."""
+    """Return the ranks on one server, twice: with the product's search, and with exact vectors."""
     with temporary_database() as folder:
         options = {"database_url": url} if url else {"data_dir": str(folder)}
         settings = read_settings(options, {}).settings
@@ -153,7 +153,7 @@ async def on_server(url: str | None, backend: Backend) -> tuple[Ranks, Ranks]:
 
 
 async def with_pgvector(url: str) -> Ranks:
-    """Return the ranks in a temporary database on a server with pgvector."""
+    """Return the ranks that search finds in a temporary database on a server with pgvector."""
     name = f"waybook_bench_{new_id().replace('-', '')}"
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(f"create database {name}".encode())
@@ -203,7 +203,7 @@ def report(ranks: Ranks) -> None:
 
 
 def compare(portable: Ranks, other: Ranks, label: str) -> None:
-    """Print recall@10 and MRR of both.
+    """Print recall@10 and MRR of the portable search and of the search it is compared with.
 
     Raises:
         AssertionError: the portable search is worse by more than the limit.

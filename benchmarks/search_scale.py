@@ -1,9 +1,8 @@
-"""Search over 100,000 passages of one org and as many of others: portable and pgvector backends.
+"""Search by one org with 100,000 passages among as many of other orgs, with both backends.
 
-The portable backend, which ranks vectors in the process, is measured on the embedded server under
-row-level security and, for comparison, as the superuser through views that filter by org. pgvector
-is measured on the server of `--pgvector-url` (the URL of a superuser); without that option it is
-not measured. Recall is relative to an exact ranking of the float32 vectors.
+The portable backend ranks vectors in the process. It is measured on the embedded server under
+row-level security and, for comparison, as the superuser through views that filter by org. Recall is
+relative to an exact ranking of the float32 vectors.
 
     python benchmarks/search_scale.py [--passages 100000] [--questions 60] [--pgvector-url URL]
 """
@@ -47,7 +46,8 @@ from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
 
 #: Maximum ratio of the times with and without row-level security.
 MAX_RATIO = 1.5
-#: Minimum recall relative to exact ranking. Similarities of neighbors here differ by about 0.001.
+#: Minimum recall relative to exact ranking. It is below 1 because the similarities of neighboring
+#: passages in this corpus differ by only about 0.001.
 MIN_RECALL = 0.98
 OTHER_ORGS = 9
 TOPICS = 500

@@ -2,7 +2,7 @@
 
 Both run alternately on the same embedded server, with 16 concurrent workers. Each worker has its
 own plans of ten steps, created before the measurement. The SQL functions (the "peer") give the same
-guarantees, which `step_cycle_peer.sql` lists, and take one message per call through the same
+guarantees, which `step_cycle_peer.sql` lists. Each call of one is a single message through the same
 driver. Waybook also applies all of its other rules.
 
     python benchmarks/step_cycle.py [--cycles 3200] [--rounds 3]
@@ -31,7 +31,7 @@ Pool: TypeAlias = AsyncConnectionPool[AsyncConnection[TupleRow]]
 
 WORKERS = 16
 STEPS = 10
-#: Minimum ratio of both rates.
+#: Minimum ratio of Waybook's rate to the peer's.
 MIN_RATIO = 0.4
 CONNECTION_OPTIONS = {"autocommit": True}
 

@@ -1,10 +1,10 @@
-"""Time until one of many waiting agents has the step that became free.
+"""Time until a step that becomes free is claimed by one of many waiting agents.
 
 The server runs in its own process. 64 agents wait with `get_next_step` over HTTP, each with its own
 connection; one step becomes free at a time, because each step depends on the one before. The time
 is measured from the moment at which the result that frees the step is sent until an agent has the
-step, so it includes the submission. The peer is one agent that submits and then claims, without any
-waiting agents: a call made at exactly the right moment.
+step, so it includes the submission. The peer is a single agent that submits a result and at once
+claims the next step, so it never waits.
 
     python benchmarks/waiting.py [--steps 150]
 """
@@ -47,7 +47,7 @@ async def submit(client: Client, step: dict[str, Any]) -> None:
 async def wait_for_steps(
     client: Client, plan_id: str, name: str, claimed: asyncio.Queue[Claimed]
 ) -> None:
-    """Wait for steps of the plan, and pass each claimed step on, until the plan ends."""
+    """Wait for steps of the plan, and put each claimed step into the queue, until the plan ends."""
     named = {"planId": plan_id, "sessionId": name, "waitSeconds": WAIT_SECONDS, "another": True}
     while (reply := await client.call("get_next_step", **named))["status"] != "plan_complete":
         if reply["status"] == "step_ready":
@@ -81,7 +81,7 @@ async def measure_waiting(address: str, steps: int) -> tuple[list[float], Counte
 
 
 async def until_waiting(address: str, calls: int) -> None:
-    """Return when this many calls wait at the server."""
+    """Return as soon as this many calls are waiting at the server."""
     async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=60) as http:
         while f"waybook_waiting_calls {calls}\n" not in (await http.get("/metrics")).text:  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.002)
@@ -102,7 +102,7 @@ async def measure_peer(address: str, steps: int) -> list[float]:
 
 
 async def main(steps: int) -> None:
-    """Measure the peer and the waiting agents; raise AssertionError above the limit."""
+    """Measure the peer and the waiting agents; raise AssertionError if a limit is exceeded."""
     with temporary_database() as folder:
         async with serving(Path(folder)) as (address, _):
             await measure_peer(address, 10)  # warm-up

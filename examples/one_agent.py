@@ -50,7 +50,7 @@ LOW_CONFIDENCE = {
 
 
 async def think(step: dict[str, Any], context: dict[str, Any]) -> tuple[dict[str, Any], float]:
-    """Return a result and its confidence, in place of a model that reads step and context."""
+    """Return a scripted result and its confidence; a real agent would ask a model here."""
     earlier = len(context["earlierResults"])
     confidence = 0.5 if step["title"] == "Compare them" else 0.9
     return {"did": step["title"], "knowing": earlier}, confidence

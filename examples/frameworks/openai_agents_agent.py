@@ -24,7 +24,7 @@ class Finding(BaseModel):
 
 @function_tool
 async def earlier_results(run: RunContextWrapper[Step]) -> str:
-    """Return the results of the steps before this one."""
+    """Return the results of the earlier steps that this step's context contains."""
     context = await run.context.context()
     return json.dumps(context.get("earlierResults", []))
 
@@ -53,7 +53,7 @@ async def work_through(
 
 
 async def main(address: str, plan_id: str, model: str) -> None:
-    """Work through a plan; after a crash, the same command goes on where it ended."""
+    """Work through a plan; after a crash, the same command continues with the interrupted step."""
     async with Client(address, session_id=f"openai-agents-{plan_id}") as client:
         await work_through(client, plan_id, build_agent(model))
 

@@ -34,7 +34,7 @@ def build_agent(model: Model | str) -> Agent[Step, Finding]:
 
     @agent.tool
     async def earlier_results(run: RunContext[Step]) -> list[dict[str, JsonValue]]:
-        """Return the results of the steps before this one."""
+        """Return the results of the earlier steps that this step's context contains."""
         return (await run.deps.context()).get("earlierResults", [])
 
     return agent
@@ -57,7 +57,7 @@ async def work_through(client: Client, plan_id: str, agent: Agent[Step, Finding]
 
 
 async def main(address: str, plan_id: str, model: str) -> None:
-    """Work through a plan; after a crash, the same command goes on where it ended."""
+    """Work through a plan; after a crash, the same command continues with the interrupted step."""
     async with Client(address, session_id=f"pydantic-ai-{plan_id}") as client:
         await work_through(client, plan_id, build_agent(model))
 

@@ -1,6 +1,6 @@
 """Background loops: stall sweep, rendering, indexing, retention, webhooks, and change events.
 
-Any number of processes may run them.
+Any number of processes may run these loops concurrently.
 """
 
 import asyncio
@@ -51,8 +51,9 @@ async def repeat(
 ) -> None:
     """Call `turn` repeatedly, until it returns True or the task is canceled.
 
-    No exception ends the loop: a failure is logged, the first one in a row with its traceback
-    unless it is a `WaybookError`, and the delay grows with each further failure.
+    No exception ends the loop. Each failure is logged, and the delay grows with each
+    consecutive failure. The log has a traceback only for the first of consecutive failures, and
+    only if it is not a `WaybookError`.
     """
     while True:
         begun = asyncio.get_running_loop().time()
@@ -99,7 +100,7 @@ async def stall_sweep_loop(services: Services, every_seconds: float) -> None:
 
 
 async def sweep_all_orgs(services: Services) -> int:
-    """Check the plans of every org for stalls; return how many were marked as stalled."""
+    """Check the plans of every org for stalls; return how many plans were marked as stalled."""
     services.stalls.keep_only(await services.database.list_org_ids())
     return await _in_every_org(services, sweep_stalls)
 
@@ -175,7 +176,7 @@ async def index_loop(services: Services, every_seconds: float) -> None:
 
 
 async def index_all_orgs(services: Services) -> int:
-    """Index a batch of pending research in every org; return how much was indexed."""
+    """Index a batch of pending research in every org; return the sum of the orgs' counts."""
     return await _in_every_org(services, index_research)
 
 
@@ -218,9 +219,10 @@ async def event_publish_loop(services: Services) -> None:
 
 
 async def event_listen_loop(services: Services) -> None:
-    """Once there is a subscriber, listen for change events of other processes, until canceled.
+    """Listen for change events of other processes, from the first subscriber until canceled.
 
-    Behind a connection pooler no notifications arrive, and `change_poll_loop` is the fallback.
+    Through a connection pooler no notifications arrive; `change_poll_loop` then finds the
+    changes.
     """
 
     async def turn() -> bool:
@@ -232,7 +234,7 @@ async def event_listen_loop(services: Services) -> None:
 
 
 async def change_poll_loop(services: Services, every_seconds: float) -> None:
-    """Poll for changes that no event announced, periodically and for each new subscriber."""
+    """Poll for changes that no event announced, periodically and when a subscriber is added."""
     bus, lookout = services.bus, pg_notify.ChangePoller()
 
     async def turn() -> None:

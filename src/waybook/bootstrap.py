@@ -60,7 +60,7 @@ from waybook.store.maintenance.owner_role import examine_owner
 log = logging.getLogger(__name__)
 
 #: Interval in seconds at which the database is polled for changes that no notification announced.
-#: It is polled only while there are subscribers.
+#: The database is polled only while there are subscribers.
 CHANGE_POLL_SECONDS = 3.0
 #: Maximum time in seconds for writing the remaining telemetry at shutdown.
 FLUSH_SECONDS = 1.0
@@ -78,7 +78,7 @@ class Application:
     bearer: Caller | None = None
 
     def caller(self, channel: Channel) -> Caller:
-        """Return the configured token's owner, or the local user, as the caller on this channel."""
+        """Return the caller on this channel: the configured token's owner, or the local user."""
         if self.bearer is not None:
             return replace(self.bearer, channel=channel)
         return Caller(
@@ -91,7 +91,7 @@ class Application:
         )
 
     async def caller_resolver(self, channel: Channel) -> Caller:
-        """Return the caller of a long-lived connection; check its token again.
+        """Return the caller of a long-lived connection, after checking the configured token again.
 
         Raises:
             Unauthenticated: the token has expired or was revoked.
@@ -102,7 +102,7 @@ class Application:
         return await authenticate_token(self.dispatcher.services, token, channel)
 
     async def create_org(self, slug: str) -> UUID:
-        """Create an org, with the database owner's role.
+        """Create an org, using the database role that owns the tables.
 
         Raises:
             InvalidInput: the slug is in use, or not valid.
@@ -122,7 +122,7 @@ class DatabaseServer:
     app_dsn: str
     owner_dsn: str
     role: str | None
-    #: Action that a migration takes on the table of pgvector vectors.
+    #: Whether a migration creates the table for pgvector vectors or leaves it unchanged.
     vectors: VectorTable = VectorTable.MAKE
 
 
@@ -136,9 +136,9 @@ async def start_application(
 ) -> AsyncIterator[Application]:
     """Start the whole application; at the end of the block, stop it in reverse order.
 
-    With `waiting`, a database that is still starting is waited for, and progress is reported there.
-    `find_base_url` returns the base URL of links; by default, links lead to the process that serves
-    the dashboard of the data directory.
+    If `waiting` is set, wait for a database that is still starting, and report the progress to
+    `waiting`. `find_base_url` returns the base URL of links; by default, links lead to the
+    process that serves the dashboard for this data directory.
     """
     async with database_server(settings) as postgres:
         if waiting is not None:
@@ -224,7 +224,7 @@ async def pending_migrations(postgres: DatabaseServer) -> list[str]:
 
 @asynccontextmanager
 async def database_server(settings: Settings) -> AsyncIterator[DatabaseServer]:
-    """Yield the configured PostgreSQL or the embedded one, which is released afterward."""
+    """Yield the configured PostgreSQL server, or the embedded one, which is released afterward."""
     check_search(settings)
     if settings.database_url:
         owner = settings.owner_url or settings.database_url
@@ -252,7 +252,7 @@ async def open_database(
     """Yield a connection pool with the server's database role; `serving` shortens deadlines.
 
     Raises:
-        Misconfigured: the user of the database URL cannot assume that role.
+        Misconfigured: the user of the database URL cannot switch to the server's role.
         Unavailable: the database is unreachable.
     """
     if postgres.role is not None:
@@ -297,15 +297,15 @@ async def _working(
             async with asyncio.timeout(FLUSH_SECONDS):
                 await calls.flush()
                 await services.last_used.flush(services.database)
-                with contextlib.suppress(WaybookError):  # Changes are also found by polling.
+                with contextlib.suppress(WaybookError):  # Polling also finds the changes.
                     await pg_notify.send_pending(services.database, services.bus)
 
 
 def freeze_gc() -> None:
     """Exclude all objects that exist now from garbage collection; call this after startup.
 
-    A call makes a few thousand objects that are freed by reference counting, so the collection
-    thresholds are raised.
+    The collection thresholds are raised, because a call creates thousands of objects that
+    reference counting frees without a collection.
     """
     gc.collect()
     gc.freeze()

@@ -11,5 +11,5 @@ Body = dict[str, Json]
 
 @lru_cache(maxsize=4096)
 def rfc3339(at: datetime) -> str:
-    """Return a time in RFC 3339 and UTC, cached because a call formats the same time often."""
+    """Return a time in RFC 3339 format and UTC; cached, because a call formats few times often."""
     return at.astimezone(UTC).isoformat()

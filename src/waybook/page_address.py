@@ -1,10 +1,11 @@
-"""Address at which the dashboard of a data directory is served, and the claim to serve it.
+"""Address of the dashboard of a data directory, and the exclusive claim to serve it.
 
 One process serves the dashboard of a data directory. It holds `pages.lock`, which the kernel
 releases when the process ends for any reason, and records its URL in `pages.json`; the record is
-valid only while the lock is held. `waybook serve` also holds `serve.lock`: while it is held, stdio
-processes do not serve, and the one that serves hands over. See `embedded_postgres.layout` for the
-files. With a PostgreSQL server of one's own there is no data directory, and nothing is recorded.
+valid only while the lock is held. `waybook serve` also holds `serve.lock`. While that lock is held,
+no stdio process starts to serve the dashboard, and one that already serves it stops and releases
+`pages.lock`. See `embedded_postgres.layout` for the files. If the operator configures another
+PostgreSQL server, there is no data directory, and nothing is recorded.
 """
 
 import json
@@ -23,11 +24,11 @@ from waybook.embedded_postgres.data_directory import create_control_directory
 from waybook.embedded_postgres.layout import ControlDirectory
 from waybook.settings import Settings
 
-#: Maximum time in seconds for which `waybook serve` waits at startup until a stdio process hands
-#: over, which finishes its open requests first.
+#: Maximum time in seconds for which `waybook serve` waits at startup until a stdio process has
+#: finished its open requests and stopped serving the dashboard.
 MAX_HANDOVER_SECONDS: Final = 10.0
-#: Maximum time in seconds for which `waybook serve` waits for its own lock; stdio processes hold it
-#: for an instant when they check it.
+#: Maximum time in seconds for which `waybook serve` waits for `serve.lock`, which a stdio process
+#: holds for an instant when it checks the lock.
 MAX_PROBE_SECONDS: Final = 0.2
 POLL_SECONDS: Final = 0.02
 
@@ -70,13 +71,13 @@ def find_page_server(settings: Settings) -> PageRecord | None:
 
 
 def current_base_url(settings: Settings) -> str:
-    """Return the base URL of links: the address that serves now, or the configured address."""
+    """Return the base URL of links: where the dashboard is served now, or the configured one."""
     server = None if settings.public_url else find_page_server(settings)
     return server.url if server else settings.base_url
 
 
 def can_serve_pages(settings: Settings) -> bool:
-    """Return whether a stdio process may serve the dashboard of the one local user."""
+    """Return whether a stdio process may serve the dashboard, which is for one local user."""
     is_elsewhere = settings.database_url or settings.public_url
     needs_credentials = settings.token or settings.requires_auth
     return settings.pages == "on" and not is_elsewhere and not needs_credentials
@@ -115,13 +116,14 @@ class PageClaim:
         write_private(self._control_dir.pages_record, json.dumps(asdict(record)).encode())
 
     def is_server_running(self) -> bool:
-        """Return whether a `waybook serve` is running, which has precedence."""
+        """Return whether a `waybook serve` is running, which stdio processes give way to."""
         return locks.is_held(self._control_dir.serve_lock)
 
     def try_record_server(self, url: str) -> bool:
         """Record the URL of a `waybook serve`; return False if another process holds the claim.
 
-        If that process is a stdio process, it hands over soon.
+        If that process is a stdio process, it soon stops serving the dashboard and releases
+        the claim.
         """
         if not self._try_lock(self._control_dir.serve_lock) or not self.try_take():
             return False
@@ -131,7 +133,7 @@ class PageClaim:
     def wait_for_handover(self) -> None:
         """Wait until a stdio process that serves the dashboard has released port and claim.
 
-        Another `waybook serve` does not hand over, and is not waited for.
+        It does not wait for another `waybook serve`, because that process keeps the claim.
         """
         begun = time.monotonic()
         while not self._try_lock(self._control_dir.serve_lock):
@@ -164,7 +166,7 @@ class PageClaim:
 
 @contextmanager
 def server_claim(settings: Settings) -> Iterator[PageClaim | None]:
-    """Yield the claim of a `waybook serve`, after stdio processes have handed over.
+    """Yield the claim of a `waybook serve`, once no stdio process serves the dashboard.
 
     Without a data directory it yields None.
     """

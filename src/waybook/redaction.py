@@ -1,9 +1,9 @@
 """Redaction of secrets in logs, errors, and the call log.
 
-Secrets are recognized by their form, because a token sent to the wrong place is not marked as one,
-and by their value if it is known. Content stored by agents is never changed.
+Secrets are recognized by their format, because a token may be in a field that is not meant for
+tokens, and by their value if the value is known. Content stored by agents is never changed.
 
-Every pattern is bounded, so that the cost is linear in the length of the text.
+Every pattern has a limited length, so that the cost is linear in the length of the text.
 """
 
 import re
@@ -61,8 +61,8 @@ _SHAPES: Final = (
     (_IN_WORDS, r"\1…"),
 )
 
-#: Pattern for a quick first check: a text in which it finds nothing contains no secret that the
-#: patterns above match. Most texts are such texts.
+#: Pattern for a quick first check. A text that it does not match contains no secret that the
+#: patterns above match; this applies to most texts.
 _HINT = re.compile(
     r"wb_|sk-|whsec_|eyJ|authorization|bearer|basic|cookie|token|key=|secret|password|code=|://",
     re.IGNORECASE,

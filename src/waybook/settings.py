@@ -24,7 +24,7 @@ class Settings:
     #: Authentication mode. With `none`, callers need no credentials, and the server accepts
     #: connections only from this machine; with `required`, every caller needs credentials.
     auth: str = "none"
-    #: API token as whose owner a command acts; without a token, the command acts as the local user.
+    #: API token. A command acts as the owner of the token, or as the local user if no token is set.
     token: str | None = field(default=None, repr=False)
     host: str = "127.0.0.1"
     port: int = 8750
@@ -33,7 +33,8 @@ class Settings:
     #: Whether `waybook mcp` serves the dashboard while no other process serves it: on or off.
     pages: str = "on"
     stall_seconds: int = 1800
-    #: Time a claimed job stays with its holder without a heartbeat, in seconds.
+    #: Time in seconds after which a claimed job without a heartbeat can be claimed by another
+    #: agent.
     lease_seconds: int = 900
     #: Number of days for which data is kept: the call log, the stored answers to calls (for
     #: repeated calls), signed-out browser sessions, and closed plans and runs. 0 keeps the data
@@ -87,11 +88,11 @@ class Settings:
     #: Token that is required for reading /metrics in server mode; if it is not set, /metrics is
     #: disabled.
     metrics_token: str | None = field(default=None, repr=False)
-    #: URL of the webhook that receives notifications for which a person's attention is needed, and
-    #: the secret with which the notifications are signed.
+    #: URL of the webhook that is notified when a person's attention is needed, and the secret with
+    #: which the notifications are signed.
     webhook_url: str | None = field(default=None, repr=False)
     webhook_secret: str | None = field(default=None, repr=False)
-    #: Kinds of events about which the webhook is notified, separated by commas; if the list is
+    #: Kinds of notifications that are sent to the webhook, separated by commas; if the list is
     #: empty, all kinds.
     webhook_events: str = ""
     #: Format of the webhook body: standard, slack or text.

@@ -1,4 +1,4 @@
-"""Loading of settings at startup: flags override the environment, then a file, then defaults.
+"""Loading of settings at startup, in order of precedence: flags, environment, file, defaults.
 
 The source of each value is recorded, so that `waybook doctor` can show it.
 """
@@ -36,7 +36,7 @@ def read_settings(
     """Load and validate the settings.
 
     Raises:
-        Misconfigured: a value has the wrong type, or is not a known one.
+        Misconfigured: a value has the wrong type, or is not one of the allowed values.
     """
     path = file or _config_file(environment)
     file_values = _read_file(path)

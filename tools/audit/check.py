@@ -1,7 +1,7 @@
 """Run every security scanner over the files of the repository: `make audit`.
 
-Runs in the virtual environment of the scanners. First each of our Semgrep rules is applied to a
-sample file that breaks it: a rule that does not report its sample no longer works.
+The script runs in the virtual environment of the scanners. First, it applies each of our Semgrep
+rules to a sample file that violates the rule; a rule that does not report its sample is broken.
 """
 
 import json
@@ -19,7 +19,7 @@ ROOT = HERE.parent.parent
 TOOLS = Path(sys.executable).parent
 RULES = HERE / "rules.yaml"
 SAMPLES = HERE / "samples.yaml"
-#: Findings that were reviewed and accepted: kind and file, and the reason.
+#: Findings that were reviewed and accepted: maps the kind and file of each finding to the reason.
 ACCEPTED = {
     "B104: src/waybook/settings.py": "compared with, not listened on",
     "B108: src/waybook/embedded_postgres/layout.py": "private; data_directory.py checks its owner",
@@ -39,8 +39,8 @@ ACCEPTED = {
     "Basic Auth Credentials: tests/transport/test_record_pages.py": "a fake secret of the test",
     "JSON Web Token: tests/transport/test_secrets.py": "a fake secret of the test",
 }
-#: Detectors that guess from the form of a text: they report every hash and every id. The others
-#: detect known formats.
+#: Detectors that guess whether a text is a secret, and therefore report every hash and id. All
+#: other detectors look for known formats.
 GUESSING_DETECTORS = ("Base64HighEntropyString", "HexHighEntropyString", "KeywordDetector")
 
 
@@ -64,7 +64,7 @@ def semgrep(root: Path) -> list[str]:
 
 
 def ineffective_rules() -> list[str]:
-    """Return the rules that do not report their sample file, or have none."""
+    """Return the rules that do not report their sample file, or that have no sample file."""
     samples = yaml.safe_load(SAMPLES.read_text())
     with tempfile.TemporaryDirectory() as folder:
         for files in samples.values():
@@ -72,7 +72,8 @@ def ineffective_rules() -> list[str]:
                 file = Path(folder, name)
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text.replace("TOKEN", "wb_" + string.ascii_letters[:40]))
-        # The paths of the rules are relative to the root of a Git repository.
+        # The paths in the rules are relative to the root of a Git repository, so the samples need
+        # one.
         subprocess.run(("git", "init", "-q"), cwd=folder, check=True)
         reported = {line.partition(":")[0] for line in semgrep(Path(folder))}
     rules = {rule["id"] for rule in yaml.safe_load(RULES.read_text())["rules"]}
@@ -80,7 +81,7 @@ def ineffective_rules() -> list[str]:
 
 
 def rule_violations() -> list[str]:
-    """Return the places in the repository that break a rule."""
+    """Return the locations in the repository that violate a rule."""
     return semgrep(ROOT)
 
 
@@ -95,7 +96,7 @@ def bandit() -> list[str]:
 
 
 def secrets() -> list[str]:
-    """Return the secrets in any file of the repository."""
+    """Return the secrets that are found in files of the repository."""
     disabled = [word for name in GUESSING_DETECTORS for word in ("--disable-plugin", name)]
     done = run("detect-secrets", "scan", "--no-verify", *disabled, *_tracked())
     if done.returncode:

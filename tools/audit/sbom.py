@@ -1,7 +1,7 @@
 """Write requirements/sbom.cdx.json, the CycloneDX bill of materials of Waybook's dependencies.
 
-Runs in the virtual environment of the scanners. The same lock file gives the same bytes: the output
-has no timestamp and no serial number.
+The script runs in the virtual environment of the scanners. Its output has no timestamp and no
+serial number, so that the same lock file gives the same bytes.
 """
 
 import json
@@ -20,7 +20,7 @@ TOOL = Path(sys.executable).parent / "cyclonedx-py"
 
 
 def bill() -> dict[str, object]:
-    """Return the bill of materials of the lock file, with the bundled htmx."""
+    """Return the bill of materials of the locked packages and of the bundled htmx script."""
     command = (TOOL, "requirements", LOCK, "--pyproject", ROOT / "pyproject.toml")
     settings = ("--mc-type", "application", "--output-reproducible", "--of", "JSON")
     done = subprocess.run((*command, *settings), capture_output=True, text=True, check=True)

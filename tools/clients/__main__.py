@@ -1,4 +1,4 @@
-"""Drive clients through a plan, and print the matrix: `make clients`."""
+"""Let MCP clients work through a plan, and print the matrix of results: `make clients`."""
 
 import argparse
 import json
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
         clients = select(CI if options.ci else options.names)
     except LookupError as error:
         parser.error(str(error))
-    # A terminated run stops its servers as an interrupted one does.
+    # On SIGTERM, stop the servers in the same way as on an interrupt.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     outcomes = run_trials(clients, _print)
     results = ENVIRONMENTS / "results.json"

@@ -21,13 +21,13 @@ class Client:
 
     name: str
     label: str
-    #: Package whose version the matrix shows.
+    #: Package whose version is shown in the matrix.
     package: str
     ecosystem: Literal["python", "npm"] = "python"
     remarks: str = ""
-    #: Whether the client has an agent of its own, which decides what a model reads.
+    #: True if the client includes an agent, which decides what the model reads.
     has_agent: bool = True
-    #: Bug of the client itself because of which it fails, by transport.
+    #: Known bugs of the client that make it fail, by transport.
     known_failures: Mapping[Transport, str] = field(default_factory=dict)
 
     @property
@@ -113,7 +113,7 @@ CLIENTS: Final[Sequence[Client]] = (
     Client("fastmcp", "fastmcp", "fastmcp", has_agent=False),
     Client("mcp", "MCP SDK", "mcp", has_agent=False),
 )
-#: Clients that CI drives: both programs with most users, and two frameworks.
+#: Clients that CI tests: the two programs with the most users, and two frameworks.
 CI: Final[Sequence[str]] = ("claude-code", "codex", "pydantic-ai", "langgraph")
 
 

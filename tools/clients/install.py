@@ -70,7 +70,8 @@ def _install_python(client: Client, folder: Path) -> None:
 def _install_npm(client: Client, folder: Path) -> None:
     for name in ("package.json", "package-lock.json"):
         shutil.copy(client.lock.parent / name, folder)
-    # Scripts of packages are not run: none of the clients needs them, and they are not pinned.
+    # Install scripts of packages are not run: no client needs them, and code that they may download
+    # is not pinned.
     options = ["--ignore-scripts", "--no-audit", "--no-fund"]
     _run([NODE / "bin/node", NPM, "ci", *options, "--prefix", folder])
 

@@ -18,7 +18,7 @@ def main() -> int:
 
 def _command(client: Client) -> list[str | Path]:
     if client.ecosystem == "npm":
-        # Without `resolved`, so that the installer chooses the registry.
+        # Omit the `resolved` URLs, so that the installer chooses the registry.
         options = ["--ignore-scripts", "--no-audit", "--omit-lockfile-registry-resolved"]
         return [NODE / "bin/node", NPM, "install", "--package-lock-only", *options]
     options = ["--quiet", "--upgrade", "--universal", "--python-version", "3.11", "--no-header"]

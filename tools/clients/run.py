@@ -1,4 +1,4 @@
-"""Trials: each client, over each transport, drives a plan of a real server."""
+"""Trials: each client works on a plan of a real server, over each transport."""
 
 import json
 import os
@@ -23,13 +23,14 @@ from waybook.transport.mcp.prompts import instructions_for
 MAX_TRIAL_SECONDS: Final = 180.0
 MAX_SHOWN_LOG_LENGTH: Final = 600
 LOGS: Final = ENVIRONMENTS / "logs"
-#: First line of the server's instructions, by which they are recognized in a prompt.
+#: First line of the server's instructions, which shows whether a prompt contains them.
 INSTRUCTIONS: Final = instructions_for(["get_next_step"]).splitlines()[0]
 PROMPT: Final = (
     "Find out how many rivers there are. Make a plan with the waybook tools, work through it, and "
     "end when it is complete. If the plan pauses for a review: I approve."
 )
-#: Port 9 of loopback refuses connections: a client reaches nothing but the servers of the trial.
+#: Environment variables that keep clients offline. The proxy is port 9 of loopback, which refuses
+#: connections, so a client can reach only the servers of the trial.
 OFFLINE: Final = {
     **dict.fromkeys(
         ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9"
@@ -52,11 +53,11 @@ class Outcome:
     version: str
     transport: Transport
     seconds: float
-    #: Reason of the failure, or None if the server has the completed scenario.
+    #: Reason for the failure, or None if the server's audit shows the completed scenario.
     failure: str | None
     #: Whether the client showed the server's instructions to the model.
     shows_instructions: bool
-    #: Number of tools that the client offered to the model, its own included.
+    #: Number of tools that the client offered to the model, including the client's own tools.
     tools: int
 
     @property
@@ -66,7 +67,7 @@ class Outcome:
 
 
 def run_trials(clients: Sequence[Client], report: Callable[[str], None]) -> Sequence[Outcome]:
-    """Return the outcome of each trial; a failed client does not stop the others."""
+    """Run all trials and return their outcomes; a failed trial does not stop the others."""
     LOGS.mkdir(parents=True, exist_ok=True)
     outcomes = []
     with serve_waybook(LOGS / "waybook-serve.log") as server, serve_model() as model:
@@ -79,7 +80,7 @@ def run_trials(clients: Sequence[Client], report: Callable[[str], None]) -> Sequ
 
 
 def _verify(outcome: Outcome, missing: Sequence[str]) -> Outcome:
-    """Return the outcome as the server's audit proves it; the client's word does not count."""
+    """Return the outcome, failed if the audit lacks facts; the client's report is not enough."""
     reasons = [*missing, *filter(None, [outcome.failure])]
     return replace(outcome, failure="; ".join(reasons) or None)
 
@@ -111,7 +112,7 @@ def _run_trial(
 def _drive(
     client: Client, transport: Transport, folder: Path, server: WaybookServer, model_url: str
 ) -> str | None:
-    """Run the driver of a client; return why it failed, or None."""
+    """Run the driver of a client; return the reason for its failure, or None."""
     name = f"{client.name}-{transport}"
     with tempfile.TemporaryDirectory(prefix=f"waybook-{name}-") as workplace:
         home = Path(workplace) / "home"
@@ -136,7 +137,7 @@ def _drive(
 def _run_bounded(
     command: Sequence[str | Path], environment: dict[str, str], log: Path
 ) -> str | None:
-    """Run a command with its own process group and a time limit; return why it failed, or None."""
+    """Run a command with a time limit; return the reason for its failure, or None."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,

@@ -1,4 +1,4 @@
-"""Waybook server on a temporary database, and the facts that prove a completed scenario."""
+"""Waybook server on a temporary database, and the audit facts that prove a completed scenario."""
 
 import json
 import os
@@ -20,7 +20,8 @@ from typing import Any, Final
 WAYBOOK: Final = str(Path(sys.executable).parent / "waybook")
 MAX_START_SECONDS: Final = 120
 MAX_COMMAND_SECONDS: Final = 120
-#: Facts in the audit of a plan that went through the whole scenario: entity, field, new value.
+#: Changes (entity, field, new value) that the audit of a completed scenario contains, by the
+#: message to show if they are missing.
 FACTS: Final[Mapping[str, tuple[str, str, str]]] = {
     "no condition fired": ("condition", "outcome", "fired"),
     "no step was skipped": ("step", "status", "skipped"),
@@ -40,16 +41,16 @@ class WaybookServer:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the variables that keep a configuration file of the user out of a trial."""
+        """Return variables that keep Waybook from reading the user's configuration file."""
         return {"WAYBOOK_CONFIG": str(self.data_dir.parent / "none.toml")}
 
     @property
     def stdio_command(self) -> list[str]:
-        """Return the command that a client starts over stdio."""
+        """Return the command with which a client starts the server over stdio."""
         return [WAYBOOK, "mcp", "--data-dir", str(self.data_dir)]
 
     def audit(self) -> Audit:
-        """Return the changes that the audit of each plan contains, by the name of the plan."""
+        """Return the changes in the audit of each plan, by plan name."""
         command = [WAYBOOK, "audit", "list", "--json", "--limit", "1000"]
         done = subprocess.run(
             [*command, "--data-dir", self.data_dir],
@@ -69,7 +70,7 @@ class WaybookServer:
 
 
 def missing_facts(audit: Audit, plan_name: str) -> list[str]:
-    """Return what a plan lacks for a completed scenario; an empty list proves the scenario."""
+    """Return the facts that a plan's audit lacks; an empty list proves the scenario."""
     if plan_name not in audit:
         return ["no plan was created"]
     facts = {(each["entity"], each["field"], str(each["to"])) for each in audit[plan_name]}
@@ -87,7 +88,8 @@ def serve_waybook(log: Path) -> Iterator[WaybookServer]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     folder = Path(tempfile.mkdtemp(prefix="waybook-clients-"))
-    # The embedded PostgreSQL of a superuser runs as another user, who must reach the folder.
+    # If the script runs as root, the embedded PostgreSQL runs as another user, who needs access to
+    # the folder.
     folder.chmod(0o755)
     server = WaybookServer(f"http://127.0.0.1:{port}", folder / "data")
     command = [WAYBOOK, "serve", "--port", str(port), "--data-dir", str(server.data_dir)]
@@ -117,7 +119,7 @@ def _wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove the data directory; PostgreSQL may write to it until shortly after its last client."""
+    """Remove the data directory; retry, because PostgreSQL may still write to it for a while."""
     deadline = time.monotonic() + MAX_START_SECONDS
     while folder.exists() and time.monotonic() < deadline:
         shutil.rmtree(folder, ignore_errors=True)

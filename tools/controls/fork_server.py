@@ -1,9 +1,9 @@
 """Fork server for test runs: imports third-party packages once, then forks for every run.
 
-Importing these packages takes longer than most of the tests. Nothing of the tree under test may be
-imported before the fork. `fork_server.py TREE` reads one run per line from standard input, as JSON,
-and answers each with one line of JSON: the exit code of pytest (null after a timeout) and its
-output.
+Importing these packages takes longer than most of the tests. No module of the tree under test may
+be imported before the fork. `fork_server.py TREE` reads test runs from standard input, one JSON
+line each. It answers each with one JSON line: the exit code of pytest (null after a timeout) and
+its output.
 """
 
 import importlib
@@ -19,8 +19,8 @@ import pytest
 
 PRELOADED = ("httpx2", "hypothesis", "jinja2", "jwt", "mcp.server.lowlevel", "mcp.client")
 PRELOADED += ("psycopg_pool", "pydantic", "rich.console", "starlette.applications", "uvicorn")
-#: pytest warns that it cannot rewrite assertions of modules that are already imported. These are
-#: third-party packages, whose assertions need no rewriting.
+#: Option that hides a pytest warning: pytest cannot rewrite assertions of modules that are already
+#: imported. These modules are third-party packages, whose assertions need no rewriting.
 QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 
@@ -49,8 +49,9 @@ def _run(tree: Path, arguments: list[str], environment: dict[str, str], output: 
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(tree)
-    # Bytecode is valid for the modification time and size of its source, and a removed control may
-    # change neither. The tree was copied together with the bytecode of its unchanged sources.
+    # Write no bytecode. Python checks bytecode only by the modification time and size of its
+    # source, and removing a control may change neither. Bytecode of unchanged sources was copied
+    # with the tree.
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.dont_write_bytecode = True
     sys.path[:0] = [str(tree / "src")]

@@ -1,9 +1,9 @@
 """Remove each security control in turn and check that a test fails: `make test-controls`.
 
-`run.py [TEXT]` selects the controls whose name or threat contains the text; default: all. First the
-tests named by the selected controls must pass on the unchanged tree. Then each control is removed
-from a copy of the tree, and one of its tests must fail. A run that ends with a syntax or import
-error does not count: it shows only that the removal is invalid.
+`run.py [TEXT]` selects the controls whose name or threat contains the text (default: all). First,
+the tests of the selected controls must pass on the unchanged tree. Then each control is removed
+from a copy of the tree, and at least one of its tests must fail. A failure by a syntax or import
+error does not count, because it shows only that the edit is invalid.
 """
 
 import json
@@ -31,13 +31,13 @@ from project.controls import Control, controls  # noqa: E402
 PARALLEL_RUNS = 2
 MAX_RUN_SECONDS = 300
 NOTHING_SELECTED_EXIT = 2
-#: A run that changes one of these files needs a database server with the changed schema, so it
-#: cannot use the shared ones.
+#: Files that define the schema. A run that changes one of them needs a separate database server
+#: with the changed schema, instead of the shared servers.
 SCHEMA = ("src/waybook/store/migrations/", "src/waybook/store/maintenance/migrate.py")
 NOT_COPIED = (".git", ".venv*", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
 PYTEST_OPTIONS = ("-q", "-p", "no:cacheprovider", "--durations=0", "-rfE")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
-#: Errors that occur because the replacement text itself is invalid.
+#: Errors that show that the edited source itself is invalid.
 INVALID_REMOVAL = re.compile(
     r"^E +((?:Name|Syntax|Indentation|Import|ModuleNotFound|UnboundLocal)Error.*"
     r"|psycopg\.errors\.(?:SyntaxError|Undefined)\w*.*)",
@@ -58,7 +58,7 @@ class Tree:
         self.runner = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
 
     def run_without(self, control: Control) -> tuple[int | None, str]:
-        """Run the tests of a control without it; return pytest's exit code and its output."""
+        """Remove a control and run its tests; return pytest's exit code and output."""
         environment = _environment(self.root)
         if any(mutation.file.startswith(SCHEMA) for mutation in control.breaks):
             del environment[run_place.PLACE]
@@ -77,7 +77,7 @@ class Tree:
 
     @contextmanager
     def _removed(self, control: Control) -> Iterator[None]:
-        """Remove a control within the block; restore the files and their times after it."""
+        """Remove a control within the block; restore the files and modification times after it."""
         paths = {self.root / mutation.file for mutation in control.breaks}
         before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
         try:
@@ -117,7 +117,7 @@ def main(text: str) -> int:
 def _pass_unchanged(selected: Iterable[Control]) -> bool:
     """Return whether the tests of these controls pass on the unchanged tree.
 
-    This also compiles the sources, and the bytecode is copied with the tree.
+    This also compiles the sources, so that their bytecode can be copied with the tree.
     """
     tests = sorted({test for control in selected for test in control.tests})
     _print(f"{len(tests)} tests and test files, with every control in place …")
@@ -145,7 +145,7 @@ def _check(control: Control, trees: SimpleQueue[Tree]) -> tuple[str, bool]:
 
 
 def _judge(code: int | None, output: str) -> tuple[str, bool]:
-    """Return the result of a run without a control, as text and as whether a test failed."""
+    """Return the result of a run without a control: a description, and whether a test failed."""
     if code == 0:
         return "NOT NOTICED", False
     failed, invalid = FAILED.search(output), INVALID_REMOVAL.search(output)
@@ -161,7 +161,7 @@ def _environment(tree: Path) -> dict[str, str]:
 
 @contextmanager
 def _shared_servers() -> Iterator[None]:
-    """Run the database servers that all runs share, for the length of the block."""
+    """Start the database servers that all runs share; stop them when the `with` block ends."""
     alive = run_place.open_place()
     try:
         with ExitStack() as stack:

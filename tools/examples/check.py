@@ -1,8 +1,8 @@
 """Run the framework examples with scripted models against a real server.
 
-Usage: `check.py WAYBOOK PYTHON`, with the command of the server and the interpreter of the
-environment that has the frameworks. Each example crashes in its second step, is started again, and
-must complete the plan with every step done once.
+Usage: `check.py WAYBOOK PYTHON`. WAYBOOK is the command of the server, and PYTHON is the
+interpreter of the environment with the frameworks. Each example is made to crash in its second
+step, is started again, and must complete the plan with each step done exactly once.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ MAX_SECONDS = 300
 
 @contextmanager
 def serve(waybook: str) -> Iterator[str]:
-    """Start a server with an embedded database of its own; yield its address."""
+    """Start a server with a separate embedded database; yield its address."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WAYBOOK_")}
     with tempfile.TemporaryDirectory(prefix="waybook-examples-") as data_dir:
         command = [waybook, "serve", "--port", "0", "--data-dir", data_dir]
@@ -63,7 +63,7 @@ def run_example(python: str, framework: str, *arguments: str) -> subprocess.Comp
 
 
 async def check_example(client: Client, python: str, framework: str) -> str | None:
-    """Return what is wrong with the result of an example, or None."""
+    """Return a description of the error in the result of an example, or None if it is correct."""
     plan = await client.create_plan(f"Rivers by {framework}", "Which river is longest?", STEPS)
     place = (client.url, plan["planId"])
     crashed = await asyncio.to_thread(run_example, python, framework, *place, CRASH_WORD)

@@ -1,10 +1,10 @@
-"""Script of the models that run the examples: a fixed answer to each instruction."""
+"""Scripted answers of the models in the examples: a fixed answer to each instruction."""
 
 import os
 import sys
 from dataclasses import dataclass
 
-#: Exit status of a process that its model ended, as a crash would.
+#: Exit status of a process that the scripted model ends, to simulate a crash.
 CRASHED = 9
 TOOL = "earlier_results"
 
@@ -15,7 +15,8 @@ class Arguments:
 
     address: str
     plan_id: str
-    #: Word in the instructions of the step during which the program crashes; empty for none.
+    #: The program crashes at the step whose instructions contain this word; an empty string means
+    #: no crash.
     crash_word: str
 
 
@@ -26,7 +27,7 @@ def read_arguments() -> Arguments:
 
 
 def answer_to(prompt: str, crash_word: str) -> str:
-    """Return the model's answer, or end the process without any cleanup."""
+    """Return the model's answer, or end the process if the prompt has the crash word."""
     if crash_word and crash_word in prompt:
         os._exit(CRASHED)
     return f"answer to {prompt.splitlines()[0]}"

@@ -35,7 +35,7 @@ def _respond(prompt: str) -> str:
 
 
 async def main() -> None:
-    """Run the example; the session is the same in every run."""
+    """Run the example; every run uses the same session."""
     async with Client(ARGUMENTS.address, session_id="langgraph") as client:
         await work_through(client, ARGUMENTS.plan_id, build_graph(ScriptedModel()))
 

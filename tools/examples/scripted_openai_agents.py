@@ -44,7 +44,7 @@ class ScriptedModel(Model):
 
 
 async def main() -> None:
-    """Run the example; the session is the same in every run."""
+    """Run the example; every run uses the same session."""
     config = RunConfig(tracing_disabled=True)
     async with Client(ARGUMENTS.address, session_id="openai-agents") as client:
         await work_through(client, ARGUMENTS.plan_id, build_agent(ScriptedModel()), config)

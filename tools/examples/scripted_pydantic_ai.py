@@ -30,7 +30,7 @@ def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 
 async def main() -> None:
-    """Run the example; the session is the same in every run."""
+    """Run the example; every run uses the same session."""
     async with Client(ARGUMENTS.address, session_id="pydantic-ai") as client:
         await work_through(client, ARGUMENTS.plan_id, build_agent(FunctionModel(respond)))
 

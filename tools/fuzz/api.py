@@ -24,7 +24,8 @@ CHECKS = (
     "not_a_server_error,status_code_conformance,content_type_conformance,"
     "response_schema_conformance"
 )
-#: Maximum wait for the server to start, to render a document and to end.
+#: Maximum seconds to wait for the server to start, for a document to be rendered, and for the
+#: server to end.
 MAX_WAIT_SECONDS = 120
 
 
@@ -102,13 +103,14 @@ def create_resources(call: list[str], address: str) -> dict[str, str]:
 
 
 def add_known_ids(description: Any, ids: dict[str, str]) -> Any:  # noqa: ANN401 - it is JSON
-    """Return the description with the existing ids as alternatives of the path parameters."""
+    """Return the description in which path parameters also accept the existing ids."""
     operations = [
         operation for path in description["paths"].values() for operation in path.values()
     ]
     for parameter in itertools.chain.from_iterable(o.get("parameters", []) for o in operations):
         if parameter["name"] in ids:
-            # Shorter than an id, so that no value matches both alternatives.
+            # Limit other values to less than the length of an id, so that no value matches both
+            # alternatives.
             any_other = {**parameter["schema"], "maxLength": 30}
             parameter["schema"] = {"anyOf": [{"enum": [ids[parameter["name"]]]}, any_other]}
     return description
@@ -120,7 +122,7 @@ def _get_json(address: str) -> Any:  # noqa: ANN401 - it is JSON
 
 
 def _remove(folder: Path) -> None:
-    """Remove the data directory; PostgreSQL may write to it until shortly after its last client."""
+    """Remove the data directory; retry, because PostgreSQL may still write to it for a while."""
     deadline = time.monotonic() + MAX_WAIT_SECONDS
     while folder.exists() and time.monotonic() < deadline:
         shutil.rmtree(folder, ignore_errors=True)

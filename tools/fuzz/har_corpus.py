@@ -26,8 +26,9 @@ from fuzz.api_corpus import (  # noqa: E402 - the path is set above
 def add_to_corpus(har: Path, paths: list[str], known_ids: Mapping[str, str]) -> None:
     """Add requests of a HAR file to the corpus.
 
-    The corpus has a limited number per route and status: requests that caused a server error come
-    first, then the current ones, then the others.
+    The corpus keeps a limited number of requests per route and status. Requests that caused a
+    server error have priority, then requests that are already in the corpus, then the other new
+    requests.
     """
     requests = [*_read(json.loads(har.read_text("utf-8")), paths, known_ids)]
     failed = [request for request in requests if request.status >= 500]

@@ -1,7 +1,7 @@
 """Write every generated file: `python -m tools.generate`, or `make generate`.
 
-`--check` writes nothing and exits with code 1 if a file is out of date.
-`--keep-schema` takes the schema from its file, so that no database is started.
+`--check` writes nothing and exits with code 1 if a file is out of date. `--keep-schema` reads the
+schema from its existing file, so that no database needs to be started.
 """
 
 import sys

@@ -24,7 +24,8 @@ def tool_files() -> Iterator[tuple[Path, str]]:
     yield TOOL_LIST, tool_list.render(TOOLS)
     example = json.loads(EXAMPLE.read_text("utf-8"))
     yield EXAMPLE_PICTURE, export_drawing(DrawingFormat.SVG, drawing_from_snapshot(example))
-    # A client copies the folder of its plugin, so each plugin has the hook script.
+    # A client copies only the folder of its plugin, so each plugin folder needs a copy of the hook
+    # script.
     for client in ("claude-code", "gemini-cli"):
         yield PLUGINS / client / "hooks" / HOOK.name, HOOK.read_text("utf-8")
 

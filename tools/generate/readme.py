@@ -14,7 +14,7 @@ _NAME = re.compile(r"`(\w+)`")
 
 
 def render(page: str, tools: Mapping[str, Tool]) -> str:
-    """Return the page with a tool table that names every tool and no other."""
+    """Return the page with its tool table updated to name exactly the existing tools."""
     return _TABLE.sub(lambda table: table[1] + "".join(_rows(table[2], tools)), page)
 
 

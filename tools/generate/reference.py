@@ -39,7 +39,7 @@ STRUCTURES: Mapping[str, type[BaseModel]] = {
     "usage": UsageFields,
     "budget": BudgetFields,
 }
-#: Arguments whose type is described under a heading of its own, or has a known name.
+#: Types of arguments that have a separate heading on the page, or a well-known name.
 LINKED = {
     "steps": "list of [steps](#a-step)",
     "branchingConditions": "list of [conditions](#a-condition)",
@@ -108,7 +108,7 @@ def type_text(name: str, schema: Mapping[str, Any], defs: Mapping[str, Any]) -> 
 
 
 def resolve(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema with its reference followed and the null of an optional value removed."""
+    """Return the schema with `$ref` resolved, and without null for an optional value."""
     if "$ref" in schema:
         return resolve(defs[schema["$ref"].rsplit("/", 1)[1]], defs)
     for option in schema.get("anyOf", ()):

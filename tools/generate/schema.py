@@ -1,6 +1,7 @@
 """`store/schema.sql`: the migrated schema as text, read from the PostgreSQL catalog.
 
-The text does not depend on the server version or on the run, so it can be committed and compared.
+The text is the same for every server version and every run, so that it can be committed and
+compared.
 """
 
 import re
@@ -33,7 +34,7 @@ def render() -> str:
 
 
 def dump(dsn: str) -> str:
-    """Return the functions and tables of a migrated database, without its vector table."""
+    """Return the functions and tables of a migrated database, without pgvector's table."""
     with psycopg.connect(dsn, autocommit=True, prepare_threshold=None) as connection:
         results = {
             name: connection.execute(query.encode()).fetchall() for name, query in _queries()

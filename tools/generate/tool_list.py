@@ -10,11 +10,11 @@ from waybook.app.request.tool import Tool
 from waybook.transport.mcp.resources import APP_TOOLS, URI
 from waybook.transport.mcp.tools import PublishedTool
 
-#: Claim and submit calls, which clients with a tool search keep loaded.
+#: Tools that claim and submit work. Clients that load tools on demand keep these tools loaded.
 ALWAYS_LOADED: Final = frozenset(
     {"get_next_step", "submit_step_result", "get_next_job", "submit_job_result"}
 )
-#: Tools whose answers hosts show together with the map app.
+#: Tools whose replies are shown by hosts together with the map app.
 SHOWN_ON_THE_MAP: Final = frozenset(
     {"get_plan_status", "request_user_review", "get_dag_map", "get_run_progress"}
 )
@@ -51,7 +51,7 @@ def describe(tool: Tool) -> wire.Tool:
 
 
 def _output_schema(tool: Tool) -> dict[str, object]:
-    """Return the output schema without `required`, which would cost every model tokens."""
+    """Return the output schema without `required`, to save tokens in every model's context."""
     omitted = {"required", "properties"} if tool.name in APP_TOOLS else {"required"}
     return {key: value for key, value in tool.output_schema.items() if key not in omitted}
 
@@ -66,7 +66,7 @@ def _meta(name: str) -> dict[str, object]:
 
 
 def _annotations(tool: Tool) -> wire.ToolAnnotations:
-    """Return all four hints: clients assume the most dangerous value of a hint that is missing."""
+    """Return all four hints, because clients assume the most dangerous value for a missing hint."""
     return wire.ToolAnnotations(
         read_only_hint=tool.reads_only,
         destructive_hint=tool.destructive,

@@ -1,4 +1,4 @@
-"""Print the measures of plain language, or a sample to judge.
+"""Print the measures of plain language, or a sample of texts for a person to judge.
 
 measure.py                          print the table of all measures
 measure.py --hits NAME              list the hits of the measures whose name contains NAME
@@ -17,7 +17,8 @@ from project.language import Text, corpus, measures  # noqa: E402 - the path is 
 from project.language_limits import ALLOWED, LIMITS  # noqa: E402
 
 SAMPLES_PER_KIND = 10
-#: Shorter lines of the docs are mostly headings and table cells, not sentences.
+#: Minimum length of a line of the docs in the sample; shorter lines are mostly headings and table
+#: cells.
 MIN_SENTENCE_LENGTH = 40
 
 

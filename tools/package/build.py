@@ -2,8 +2,9 @@
 
     python tools/package/build.py
 
-The times in both archives are those of the last commit, so that equal sources give equal files.
-The sdist is built from the working tree and the wheel from the sdist, as an installer does.
+The timestamps in both archives are the time of the last commit, so that equal sources give equal
+files. The sdist is built from the working tree, and the wheel is built from the sdist, as an
+installer does.
 """
 
 import hashlib
@@ -18,12 +19,12 @@ from zipfile import ZipFile
 
 ROOT = Path(__file__).parents[2]
 DIST = ROOT / "dist"
-#: Number of files listed, largest first.
+#: Number of files in the printed list of the largest files.
 LISTED = 5
 
 
 def commit_time() -> str:
-    """Return the time of the last commit in seconds."""
+    """Return the time of the last commit in seconds since the epoch."""
     command = ["git", "log", "-1", "--format=%ct"]
     return subprocess.run(
         command, cwd=ROOT, check=True, capture_output=True, text=True
@@ -31,7 +32,7 @@ def commit_time() -> str:
 
 
 def build(target: Path, epoch: str) -> list[Path]:
-    """Build the sdist, and the wheel from it, and return both."""
+    """Build the sdist, build the wheel from the sdist, and return both files."""
     environment = {**os.environ, "SOURCE_DATE_EPOCH": epoch}
     hatchling = [sys.executable, "-m", "hatchling", "build", "-d", str(target)]
     subprocess.run([*hatchling, "-t", "sdist"], cwd=ROOT, check=True, env=environment, stdout=2)

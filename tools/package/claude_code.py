@@ -1,7 +1,7 @@
-"""Real Claude Code with a scripted model, for the prompt of the quickstart page.
+"""Real Claude Code with a scripted model, to test the prompt on the quickstart page.
 
-The client is installed from its lock file, as for `make clients`. The model on loopback follows the
-prompt of the page: it creates the plan, works through its steps and ends when it is complete.
+The client is installed from its lock file, as for `make clients`. The scripted model on loopback
+follows the prompt: it creates the plan, works on its steps, and ends when the plan is complete.
 """
 
 import json
@@ -35,15 +35,15 @@ LIST_AUDIT: Final = "waybook audit list --json"
 
 @dataclass(frozen=True)
 class ScriptedClaudeCode:
-    """Installed Claude Code, and the variables that lead it to the scripted model."""
+    """Installed Claude Code, and the environment variables that make it use the scripted model."""
 
     trial: Trial
     environment: Mapping[str, str]
 
     def problems(self, prompt_command: str, run: Callable[[str], str]) -> list[str]:
-        """Return what is wrong with the plan that the prompt created; an empty list proves it.
+        """Return the errors in the plan that the prompt created; an empty list means success.
 
-        `run` runs a command in the home directory of the page and returns its output.
+        `run` runs a command in the home directory of the test and returns its output.
         """
         prompt = shlex.split(prompt_command)[2]
         unseen = [] if self.trial.has_shown(prompt) else ["the model never got the prompt"]
@@ -53,7 +53,7 @@ class ScriptedClaudeCode:
 
 
 def plan_problems(plans: Sequence[Any], audit: Sequence[Any]) -> list[str]:
-    """Return why these rows do not show a plan that Claude Code completed alone."""
+    """Return the reasons why these rows do not show a plan completed by Claude Code alone."""
     names = [plan["name"] for plan in plans]
     if names != [SCENARIO.name]:
         return [f"the plans are {names}, not [{SCENARIO.name!r}]"]
@@ -78,7 +78,7 @@ def plan_problems(plans: Sequence[Any], audit: Sequence[Any]) -> list[str]:
 
 @contextmanager
 def scripted_claude_code(bin_folder: Path) -> Iterator[ScriptedClaudeCode]:
-    """Put `claude` into a folder, and serve its model while the block runs.
+    """Put `claude` into a folder, and serve the scripted model until the block ends.
 
     Raises:
         SystemExit: Claude Code cannot be installed on this machine.

@@ -1,13 +1,12 @@
-"""Run of the quickstart page from the built wheel, on an empty machine.
+"""Test that runs the quickstart page with the built wheel, in an empty environment.
 
     python -m tools.package.start_test dist/waybook-VERSION-py3-none-any.whl
 
-Every command of docs/start.md is executed as it is printed, in an empty home directory and with an
-environment that has nothing but a PATH and the settings of pip. Only these parts are replaced: the
-name of the package by the wheel, the ids by those that the calls return, and the question of
-`waybook review` by its option. `claude` is the real Claude Code; its environment leads to a
-scripted model. The first command that fails, or whose output is not the one on the page, ends the
-run.
+Every command of docs/start.md is executed as printed, in an empty home directory, with only PATH
+and the settings of pip in the environment. Only these parts are replaced: the package name by the
+path of the wheel, ids by the ids that the calls return, and the question of `waybook review` by its
+option. `claude` is the real Claude Code, configured to use a scripted model. The test ends at the
+first command that fails or whose output differs from the page.
 """
 
 import json
@@ -28,13 +27,14 @@ PROMPT = "$ "
 EXPORT = re.compile(r'export PATH="(.+)"')
 #: Command that starts the agent.
 AGENT = "claude -p "
-#: Input for commands that ask.
+#: Input for commands that ask for confirmation.
 ANSWERS = {"waybook connect": "y\n"}
-#: Commands that ask only on a terminal, and the same decision as an option.
+#: Commands that ask for a decision on a terminal, each with the command that passes the decision as
+#: an option.
 DECIDED = {"waybook review": "waybook review --approve"}
 #: Commands that run until they are interrupted.
 ENDLESS = ("waybook watch",)
-#: Variables that the package installer may need to reach an index.
+#: Prefixes of environment variables that the package installer may need to reach an index.
 KEPT = ("PIP_", "SSL_", "REQUESTS_", "HTTP", "NO_PROXY", "no_proxy", "http", "LANG")
 #: Maximum time in seconds for one command; the first one downloads every dependency.
 MAX_COMMAND_SECONDS = 600
@@ -54,7 +54,7 @@ class ShownCommand:
 
 
 def _pattern(shown: str) -> re.Pattern[str]:
-    """Return the pattern of a shown line."""
+    """Return the regular expression that matches a shown line."""
     return re.compile(".*".join(map(re.escape, shown.strip().split("…"))))
 
 
@@ -70,7 +70,7 @@ def commands(page: str) -> list[ShownCommand]:
 
 
 def fill(command: str, wheel: Path, ids: dict[str, str]) -> str:
-    """Return the command with the wheel and the ids in place of their names."""
+    """Return the command with the package name replaced by the wheel, and placeholders by ids."""
     command = command.replace("pip install waybook", f"pip install {wheel}")
     for name, value in ids.items():
         command = command.replace(name, value)
@@ -81,7 +81,7 @@ def run(command: str, environment: dict[str, str]) -> str:
     """Run a command in the empty home directory and return its output.
 
     Raises:
-        SystemExit: it fails.
+        SystemExit: the command fails.
     """
     typed = next((text for start, text in ANSWERS.items() if command.startswith(start)), "")
     done = subprocess.run(
@@ -100,7 +100,7 @@ def run(command: str, environment: dict[str, str]) -> str:
 
 
 def ids_in(output: str) -> dict[str, str]:
-    """Return the ids in a tool's reply, by the names that the page uses."""
+    """Return the ids in a tool's reply, by their placeholders on the page."""
     try:
         reply = json.loads(output)
     except ValueError:
@@ -111,7 +111,7 @@ def ids_in(output: str) -> dict[str, str]:
 
 @dataclass
 class QuickstartRun:
-    """Run of the page in one home directory."""
+    """One test run of the page, in one home directory."""
 
     wheel: Path
     environment: dict[str, str]
@@ -120,10 +120,10 @@ class QuickstartRun:
     has_used_agent: bool = False
 
     def perform(self, shown: ShownCommand) -> str | None:
-        """Run a command and return its output; None if it is one that the run leaves out.
+        """Run a command and return its output; return None for a command that the test skips.
 
         Raises:
-            SystemExit: it fails, or has another effect than the page shows.
+            SystemExit: the command fails, or has a different effect than the page shows.
         """
         if shown.text.startswith(ENDLESS):
             return None
@@ -145,7 +145,7 @@ class QuickstartRun:
         """Run the agent, and check in the database that it completed the plan.
 
         Raises:
-            SystemExit: it did not.
+            SystemExit: the agent did not complete the plan.
         """
         self.has_used_agent = True
         output = run(command, {**self.environment, **self.agent.environment})

@@ -1,6 +1,6 @@
 """Draw the map of the demo run in the middle of its third stage: docs/pictures/map.svg.
 
-`make pictures` runs it; the demo runs on a temporary database.
+`make pictures` runs this script; the demo uses a temporary database.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ from waybook.settings import Settings
 
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "map.svg"
 
-#: The map is drawn as soon as this number of jobs of this step is done.
+#: The step, and the number of its completed jobs at which the map is drawn.
 STEP, DONE = "synthesis_pairwise_feature_spec", 11
 
 
 async def play_demo(data_dir: Path) -> RunDetail:
-    """Play the demo and return its run as it was when the step had enough jobs done."""
+    """Play the demo; return its run at the moment when enough jobs of the step were done."""
     snapshots: list[RunDetail] = []
     async with open_app(Settings(data_dir=data_dir)) as runtime:
         database = runtime.app.dispatcher.services.database

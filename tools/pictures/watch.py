@@ -1,6 +1,6 @@
 """Draw `waybook watch` in the middle of the demo, for the README: docs/pictures/watch.svg.
 
-`make pictures` runs it; the demo runs on a temporary database.
+`make pictures` runs this script; the demo uses a temporary database.
 """
 
 import asyncio
@@ -24,7 +24,8 @@ from waybook.settings import Settings
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "watch.svg"
 WIDTH = 100
 
-#: Readable on light and dark pages: a dark background, and colors of similar brightness.
+#: Theme that is readable on light and dark pages: a dark background, and colors of similar
+#: brightness.
 THEME = TerminalTheme(
     (24, 26, 31),
     (222, 224, 228),
@@ -42,7 +43,7 @@ THEME = TerminalTheme(
 
 
 async def play_demo(data_dir: Path) -> PlanDetail:
-    """Play the demo and return its plan as it was when a step was last stalled."""
+    """Play the demo; return its plan at the last moment when a step was stalled."""
     snapshots: list[PlanDetail] = []
     async with open_app(Settings(data_dir=data_dir)) as runtime:
         database = runtime.app.dispatcher.services.database

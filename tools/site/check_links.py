@@ -1,7 +1,7 @@
 """Check every internal link of the built site: the file and the anchor must exist.
 
-The site generator checks links between pages only; this also checks pictures, examples and source
-files.
+The site generator checks only links between pages; this script also checks links to pictures,
+examples and source files.
 """
 
 import sys
@@ -51,7 +51,7 @@ def is_broken(site: Path, path: Path, link: str) -> bool:
 
 
 def broken_links(site: Path) -> list[str]:
-    """Return the broken links of a site, each with the page it is on."""
+    """Return the broken links of a site, each with the page that contains it."""
     return [
         f"{path.relative_to(site)}: {link}"
         for path in sorted(site.rglob("*.html"))

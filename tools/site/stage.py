@@ -20,7 +20,7 @@ def pages() -> list[Path]:
 
 
 def linked_files(page: Path) -> Iterator[Path]:
-    """Yield the files of the repository that a page links to, including pictures."""
+    """Yield the repository files to which a page links, including pictures."""
     for link in LINK.findall(page.read_text(encoding="utf-8")):
         target = (page.parent / link).resolve()
         if "://" not in link and target.is_relative_to(ROOT) and target.is_file():

@@ -2,11 +2,12 @@
 
     files.py [--python PATH/.venv/bin/python] [--list]
 
-A server runs with a profile function in every thread. Each call is made several times as a warm-up,
-then several times measured. A file is counted if every measured call executed it, which excludes
-background work. Importing a file is not executing it. Tools are counted without the transport, from
-the dispatcher inward; pages are counted with the transport. Files that keep the process running are
-not counted: the command, the composition root and the background loops.
+The server runs with a profile function in every thread. Each call is first made several times as a
+warm-up, and then measured several times. A file is counted if every measured call executed code in
+it; this excludes background work. Importing a file does not count. For tools, only files from the
+dispatcher inward are counted, without the transport; for pages, the transport is included. Files
+that keep the process running are never counted: the command, the composition root and the
+background loops.
 """
 
 import argparse
@@ -26,7 +27,8 @@ from server import Server, installation, wait_until  # noqa: E402 - the path is 
 
 WARM_UP = 5
 MEASURED = 6
-#: Files that keep the process running; current and earlier names, to compare older checkouts.
+#: Files that keep the process running, under their current and earlier names, so that older
+#: checkouts can be compared.
 RUNTIME = ("cli/", "wiring.py", "bootstrap.py", "background.py")
 HEADERS = {
     "accept": "application/json, text/event-stream",
@@ -72,7 +74,7 @@ class Trace:
 
 
 def trace_calls(trace: Trace) -> dict[str, list[str]]:
-    """Return the files that every measured call of a kind executed, by kind."""
+    """Return, for each kind of call, the files that every measured call of this kind executed."""
     steps = [{"stepType": "search", "instructions": f"Look up {n}."} for n in range(40)]
     plan = {"name": "Traced", "researchQuestion": "Which files?", "steps": steps}
     plan_id = trace.call("create_research_plan", **plan)["planId"]

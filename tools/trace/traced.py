@@ -1,7 +1,7 @@
 """Run `waybook` with a profile function that records the executed files of the package.
 
 SIGUSR1 clears the record; SIGUSR2 writes it to the file named by WAYBOOK_TRACE_OUT. All threads are
-profiled. Page templates are files of the package too.
+profiled. The record also contains page templates, because they are files of the package.
 """
 
 import importlib.util

@@ -12,9 +12,9 @@ TIME = (
     r"20\d\d-\d\d-\d\d[T ]\d\d(?::|%3A)\d\d(?:(?::|%3A)\d\d(?:\.\d+)?)?"
     r"(?:Z|(?:[+-]|%2B)\d\d(?:(?::|%3A)?\d\d)?)?"
 )
-#: Versions of the MCP protocol, which look like dates but are not volatile.
+#: Versions of the MCP protocol, which look like dates but are the same in every run.
 PROTOCOLS = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"})
-#: Years of times that a running server writes; fixed times of the scenario have other years.
+#: Years in timestamps written by a running server. Fixed times in the scenario have other years.
 YEAR = re.compile(r"20(?:2[5-9]|[34]\d)")
 VOLATILE = re.compile(
     rf"(?P<id>{ID})"
@@ -46,13 +46,14 @@ PROSE = frozenset({"message", "why"})
 
 
 class Normalizer:
-    """Replaces volatile values by placeholders, numbered in order of first appearance.
+    """Normalizer that replaces volatile values by numbered placeholders.
 
-    Equal values get equal placeholders.
+    Placeholders are numbered in order of first appearance, and equal values get equal
+    placeholders.
     """
 
     def __init__(self, literals: Mapping[str, str], earlier: "Normalizer | None" = None) -> None:
-        """Replace `literals` first; values that `earlier` has numbered keep their numbers."""
+        """Replace `literals` first, and keep the numbers that `earlier` has assigned."""
         self.literals = sorted(literals.items(), key=lambda item: -len(item[0]))
         self.numbers: dict[tuple[str, str], str] = dict(earlier.numbers) if earlier else {}
         self.counts: dict[str, int] = {}
@@ -93,8 +94,8 @@ class Normalizer:
         if kind in {"time", "date"} and (value in PROTOCOLS or not YEAR.match(value)):
             return value
         if kind == "time":
-            # Times get no number: whether two calls see the same time, and how many digits it has,
-            # differs between runs. The notation of the time zone is recorded.
+            # Times get no number, because runs differ in whether two calls see the same time, and
+            # in its number of digits. The notation of the time zone is kept.
             zone = re.search(r"(?:Z|(?:[+-]|%2B)\d\d(?:(?::|%3A)?\d\d)?)$", value[11:])
             return f"<time{zone[0] if zone else ''}>"
         if kind in {"date", "asset", "expiry"}:
@@ -103,7 +104,7 @@ class Normalizer:
 
 
 def without_prose(value: Value, keys: frozenset[str] = PROSE) -> tuple[Value, list[list[str]]]:
-    """Return the value with `<prose>` for the fields `keys`, and their texts with their paths."""
+    """Return the value with `<prose>` in the fields `keys`, and the replaced texts by path."""
     prose: list[list[str]] = []
 
     def visit(inner: Value, path: str, key: str) -> Value:

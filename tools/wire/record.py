@@ -3,12 +3,12 @@
     record.py record OUT [--waybook PATH/.venv/bin/waybook] [--quick]
     record.py compare A B [--only wire,prose,texts]
 
-`record` starts a server with an empty data directory and runs a fixed scenario against it, through
-HTTP, MCP and the command line only. Ids, times, hashes, ports and measurements are replaced by
+`record` starts a server with an empty data directory and runs a fixed scenario against it, only
+through HTTP, MCP and the command line. Ids, times, hashes, ports and measurements are replaced by
 placeholders, so that two recordings of the same code are byte-identical.
 
-A recording has three sections. `wire` is the interface: tool replies, status codes, headers, links
-and form fields of pages, JSON of commands, names of options. `prose` has the
+A recording has three sections. `wire` is the interface for programs: tool replies, status codes,
+headers, links and form fields of pages, JSON of commands, names of options. `prose` has the
 messages and descriptions in these replies. `texts` has the pages and the command-line output for
 people. `compare` prints a unified diff per entry and exits with 1 if a section differs.
 """
@@ -60,7 +60,7 @@ def _local_mode(recorder: Recorder, installed: Installation, *, quick: bool) -> 
 
 
 def _check_coverage(mcp: Mcp) -> None:
-    """Exit if a listed tool never succeeded or was never refused."""
+    """Exit with an error if the scenario has a tool that never succeeded or was never refused."""
     for kind, tools in (("succeeded", mcp.recorder.succeeded), ("refused", mcp.recorder.refused)):
         if missing := set(mcp.schemas) - tools:
             sys.exit(f"the scenario has no call that {kind} for: {', '.join(sorted(missing))}")

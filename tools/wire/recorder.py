@@ -44,7 +44,7 @@ class ScenarioError(Exception):
 
 
 class Recorder:
-    """Recorded entries by name; they are normalized at the end."""
+    """Recorded entries by name, which are normalized when the recording ends."""
 
     def __init__(self) -> None:
         self.wire: dict[str, tuple[Value, frozenset[str]]] = {}
@@ -89,7 +89,7 @@ def remove_races(name: str, text: str) -> str:
 
 
 def _remove_measurements(name: str, text: str) -> str:
-    """Replace all numbers of a text if it is a page of measurements."""
+    """If the text is a page of measurements, replace all its numbers."""
     if not re.search(r"GET /(?:calls|health)$|waybook backup", name):
         return text
     text = re.sub(r"\d+(?:[.,]\d+)*", "<n>", text)
@@ -169,7 +169,7 @@ class Mcp:
         return result
 
     def call(self, tool: str, case: str = "", /, **arguments: object) -> dict[str, Any]:
-        """Call a tool that must succeed; its first call is repeated with malformed arguments."""
+        """Call a tool that must succeed; the first time, also with malformed arguments."""
         result = self.attempt(f"tool {tool}: {case or 'ok'}", tool, arguments)
         if result["isError"]:
             raise ScenarioError(f"{tool} ({case}) was refused: {result}")
@@ -188,7 +188,8 @@ class Mcp:
     def _probe(self, tool: str, arguments: Mapping[str, object]) -> None:
         """Call with an unknown argument, without required ones, and with wrong types and ids."""
         schema = self.schemas[tool]
-        # Reusing the idempotency key of the first call would be refused for that reason alone.
+        # Omit the idempotency key, because reusing the key of the first call would be refused for
+        # that reason alone.
         arguments = {k: v for k, v in arguments.items() if k != "idempotencyKey"}
         self.refuse(tool, "unknown argument", **{**arguments, "nonsense": 1})
         for name in schema.get("required", []):
@@ -212,7 +213,7 @@ def http_entry(reply: Response) -> dict[str, Any]:
 
 
 def _header(name: str, value: str) -> str:
-    # The values of cookies and nonces are random; the attributes of cookies are recorded.
+    # The values of cookies and nonces are random, so only the attributes of cookies are recorded.
     value = re.sub(r"'nonce-[^']+'", "'nonce-<nonce>'", value)
     return re.sub(r"^([^=]+)=[^;]*", r"\1=<cookie>", value) if name == "set-cookie" else value
 
@@ -227,7 +228,7 @@ def _body(text: str) -> dict[str, Any]:
 
 
 def parse_embedded_json(value: Value) -> Value:
-    """Return a reply in which JSON inside a text field is replaced by its value."""
+    """Return a reply in which text fields with JSON are replaced by the parsed value."""
     match value:
         case {"result": {"content": [{"text": str(text)}, *_] as content} as result}:
             inner = _parse_json(text)

@@ -1,4 +1,4 @@
-"""Tool calls of a recording: a fixed scenario in which every tool succeeds and is refused."""
+"""Tool calls of a recording: a scenario in which every tool both succeeds and is refused."""
 
 import json
 from typing import Any
@@ -26,7 +26,7 @@ def step(instructions: str = "Look it up.", **more: object) -> Body:
 
 
 def definition(slug: str, **more: object) -> Body:
-    """Return a DAG definition of two stages: one document per model, then one for all."""
+    """Return a definition of two stages: a document per model, then a single document."""
 
     def stage(name: str, strategy: str, inputs: list[Body]) -> Body:
         output = {"documentKey": name, "render": "{{ content|markdown }}"}
@@ -429,7 +429,8 @@ def call_run_tools(mcp: Mcp, server: Server) -> dict[str, str]:
     ids = _worked_run(mcp, server)
     _failing_run(mcp)
     waiting = _run(mcp, "Waiting", "two-views")
-    # The server renders in the background and writes audit entries; waiting here fixes their order.
+    # Wait for the rendering, because the server renders in the background and writes audit entries;
+    # waiting makes their order reproducible.
     for count, model in enumerate("ab", 1):
         _submit_job(mcp, _job(mcp, waiting, modelId=model), "# A view")
         _rendered(server, waiting["runId"], count)

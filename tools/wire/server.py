@@ -15,7 +15,8 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 START_SECONDS = 180
-#: CSRF token of forms: any text of this length is valid if cookie and form field are equal.
+#: CSRF token for forms. Any text of this length is valid if the cookie and the form field are
+#: equal.
 FORM_TOKEN = "t" * 43
 FORM = {
     "cookie": f"waybook_form={FORM_TOKEN}",
@@ -52,7 +53,7 @@ class Server:
             connection.close()
 
     def form(self, path: str, fields: Mapping[str, str], **headers: str) -> Response:
-        """Submit a form like a page of the dashboard, with its CSRF token."""
+        """Submit a form as a dashboard page does, with the CSRF token."""
         usual = {name.replace("-", "_"): value for name, value in FORM.items()}
         body = urlencode({"token": FORM_TOKEN, **fields})
         return self.request("POST", path, body, **{**usual, **headers})
@@ -95,7 +96,7 @@ class Installation:
 
     @contextmanager
     def serving(self, *options: str) -> Iterator[Server]:
-        """Run a server on a free port for the length of the block."""
+        """Run a server on a free port until the `with` block ends."""
         port = free_port()
         command = [str(self.waybook), "serve", "--port", str(port), "--data-dir", str(self.data)]
         with (self.home / "server.log").open("ab") as log:
@@ -139,7 +140,8 @@ def installation(waybook: Path) -> Iterator[Installation]:
     try:
         yield Installation(waybook, home)
     finally:
-        # The embedded PostgreSQL ends shortly after its last client and may write files until then.
+        # Retry the removal, because the embedded PostgreSQL may write files until shortly after its
+        # last client has ended.
         deadline = time.monotonic() + START_SECONDS
         while home.exists() and time.monotonic() < deadline:
             shutil.rmtree(home, ignore_errors=True)

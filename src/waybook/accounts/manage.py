@@ -1,6 +1,6 @@
 """Rules that change an org, its users and its API tokens. Each returns one audit entry.
 
-There are eight kinds of audit events. These entries belong to the org itself, so they are
+None of the eight audit event kinds is specific to orgs, so these entries use the kind
 `plan_modified` with an action that names the change.
 """
 
@@ -85,7 +85,7 @@ def add_user(new: NewUser, context: DecisionContext) -> tuple[User, Entry]:
 
 
 def disable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
-    """Disable a user: all their credentials are rejected from now on.
+    """Disable a user, so that all credentials of the user are rejected from now on.
 
     Raises:
         InvalidTransition: the user is disabled already.
@@ -127,8 +127,8 @@ def add_token(user: User, new: NewToken, context: DecisionContext) -> tuple[Toke
     """Create an API token for a user.
 
     Raises:
-        InvalidInput: it has no scopes, has expired already, or its label is not valid.
-        Forbidden: it has scopes that its user does not have.
+        InvalidInput: the token has no scopes, has expired already, or its label is not valid.
+            Forbidden: the token has scopes that its user does not have.
         InvalidTransition: the user is disabled.
     """
     if user.disabled_at is not None:

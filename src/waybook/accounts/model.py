@@ -100,7 +100,7 @@ def validate_slug(slug: str) -> str:
 
 
 def validate_user_name(name: str) -> str:
-    """Return the user name if it is valid; reject reserved names, which look like Waybook's own.
+    """Return the user name if it is valid; reject names that Waybook uses for its own entries.
 
     >>> validate_user_name(" Ann ")
     'Ann'

@@ -25,7 +25,7 @@ def generate_token(choose: Callable[[str], str]) -> str:
 
 
 def looks_like_token(text: str) -> bool:
-    """Return whether a text has the form of an API token; only such texts are looked up.
+    """Return whether a text has the form of an API token; other texts are rejected without a query.
 
     >>> (
     ...     looks_like_token("wb_" + 40 * "a"),
@@ -40,6 +40,7 @@ def looks_like_token(text: str) -> bool:
 def hash_token(secret: str) -> bytes:
     """Return the hash under which the secret of a token is stored.
 
-    It is compared by a database lookup, so the duration reveals nothing about the secret.
+    The database looks up the hash, not the secret, so the duration of the lookup reveals
+    nothing about the secret.
     """
     return sha256(secret.encode()).digest()

@@ -1,7 +1,7 @@
 """Dispatcher: the single entry point for tool calls of every transport.
 
-It checks the arguments, gives the use case its tenant and its idempotency key, converts errors into
-answers, and logs the call. No other module does any of these.
+It checks the arguments, passes the org and the idempotency key to the use case, converts errors
+into answers, and logs the call. No other module does any of this.
 """
 
 import logging
@@ -111,7 +111,7 @@ class Dispatcher:
         return answer
 
     def require_capacity(self, caller: Caller, what: str = UNATTRIBUTED) -> None:
-        """Count a tool call against the rate limit of its org, before any work is done for it.
+        """Count a tool call against the rate limit of its org, before the call is carried out.
 
         Raises:
             RateLimited: the org exceeded its rate limit.
@@ -120,7 +120,7 @@ class Dispatcher:
             raise self.rate_limited_answer(caller, what)
 
     def try_acquire(self, caller: Caller) -> float:
-        """Count a tool call of this org and return 0, or return the seconds it has to wait."""
+        """Count a tool call and return 0, or return the seconds that the org has to wait."""
         limit = self.services.rate_limit
         return limit.try_acquire(_bucket_key(caller), self.clock()) if limit is not None else 0.0
 
@@ -142,8 +142,7 @@ class Dispatcher:
     async def read_document(self, caller: Caller, resource_id: str) -> ReadableDocument:
         """Return a rendered document of the caller's org, which no tool returns.
 
-        Raises:
-            NotFound: it does not exist, or belongs to another org.
+        Raises: NotFound: the deliverable does not exist, or belongs to another org.
         """
         self.require_capacity(caller)
         return await read_document(self._reading(caller), resource_id)
@@ -151,8 +150,7 @@ class Dispatcher:
     async def read_output(self, caller: Caller, output_id: str) -> ReadableOutput:
         """Return one complete deliverable of a plan of the caller's org.
 
-        Raises:
-            NotFound: it does not exist, or belongs to another org.
+        Raises: NotFound: the document does not exist, or belongs to another org.
         """
         self.require_capacity(caller)
         return await read_output(self._reading(caller), output_id)
@@ -186,7 +184,7 @@ class Dispatcher:
         """Return a request context for read-only operations.
 
         Raises:
-            Forbidden: the caller may not even read.
+            Forbidden: the caller lacks the scope for reading.
         """
         require_scope(caller, Scope.PLAN_READ, "reading")
         return RequestContext(services=self.services, caller=caller)
@@ -224,9 +222,10 @@ class Dispatcher:
             return error_answer(broken, tool, arguments)
 
     def _shortened(self, caller: Caller, plain: Answer) -> Answer:
-        """Return the answer with short ids, which the cache then has for the next calls."""
+        """Return the answer with short ids, and cache these ids for the next calls."""
         if plain.is_error:
-            # An error may repeat an id of the caller that no object has, so it is not cached.
+            # An error may contain an id that the caller sent and that does not exist, so its ids
+            # are not cached.
             return Answer(shorten_ids(plain.body, lambda _, full: short_id(full)), is_error=True)
         return Answer(shorten_ids(plain.body, partial(self.services.short_ids.add, caller.org_id)))
 
@@ -235,7 +234,8 @@ class Dispatcher:
         try:
             full_args = await with_full_ids(ctx, args)
         except NotFound:
-            # The call may have removed the object itself, when it was carried out before.
+            # If this is a retry, the first call may have removed the object, so a stored answer is
+            # looked up.
             reply: ToolReply | None = await _find_stored(ctx)
             if reply is None:
                 raise
@@ -263,7 +263,7 @@ class Dispatcher:
 
 
 def _key(tool: Tool, caller: Caller, key: str, args: ToolArguments) -> Key:
-    """Return the identity of a call, which is the same with full ids and with short ids."""
+    """Return the identity of a call, which is the same for full ids and for short ids."""
     full, short = (
         form.model_dump(mode="json", exclude={"idempotency_key"})
         for form in (args, with_short_ids(args))

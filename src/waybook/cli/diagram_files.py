@@ -36,7 +36,7 @@ def write_exports(drawing: Drawing, exports: RequestedExports) -> None:
     """Write the diagram in each requested format to its output path.
 
     Raises:
-        BadParameter: it cannot be written there.
+        BadParameter: an output path cannot be written.
     """
     for form, where in exports.items():
         try:

@@ -14,11 +14,11 @@ from waybook.errors import TooLarge
 MEBIBYTE: Final = 1024 * 1024
 #: Maximum size in bytes of a snapshot file; a snapshot of 100,000 jobs takes about 20 MiB.
 MAX_SNAPSHOT_BYTES: Final = 32 * MEBIBYTE
-#: Maximum length in bytes of an input line that is too long and therefore skipped; an even longer
-#: line ends the reading.
+#: Maximum length in bytes of an overlong input line, which is skipped; a line beyond this length
+#: ends the reading with an error.
 MAX_SKIPPED_LINE_BYTES: Final = 256 * MEBIBYTE
-#: Maximum size in bytes of an argument that is read from standard input; the arguments of a tool
-#: call have the same limit.
+#: Maximum size in bytes of an argument that is read from standard input; it equals the limit for
+#: the arguments of a tool call.
 MAX_ARGUMENT_BYTES: Final = MEBIBYTE
 STDIN: Final = "-"
 
@@ -27,8 +27,7 @@ def read_all(file: str, most: int) -> bytes:
     """Return the whole content of a file or stdin.
 
     Raises:
-        TooLarge: it has more bytes than so many.
-        BadParameter: it cannot be read.
+        TooLarge: the content has more than `most` bytes. BadParameter: the file cannot be read.
     """
     return check_size(read_prefix(file, most + 1), most)
 
@@ -37,7 +36,7 @@ def read_prefix(file: str, most: int) -> bytes:
     """Return at most `most` bytes of a file or stdin.
 
     Raises:
-        BadParameter: it cannot be read.
+        BadParameter: the file cannot be read.
     """
     with _opened(file) as source:
         return source.read(most)
@@ -47,8 +46,8 @@ def read_lines(file: str, most: int) -> Iterator[bytes]:
     """Yield the lines of the input; cut a line longer than `most` bytes to `most + 1` bytes.
 
     Raises:
-        BadParameter: they cannot be read.
-        TooLarge: one does not come to an end.
+        BadParameter: the input cannot be read. TooLarge: a line is longer than any line that can be
+            skipped.
     """
     with _opened(file) as source:
         while line := source.readline(most + 1):
@@ -71,7 +70,7 @@ def check_size(text: bytes, most: int) -> bytes:
     """Return the text unchanged; raise an error if it exceeds the size limit.
 
     Raises:
-        TooLarge: it has more bytes than so many.
+        TooLarge: the text exceeds the limit.
     """
     if len(text) > most:
         raise TooLarge(f"this is longer than {most:,} bytes, and no more are read", limit=most)
@@ -82,7 +81,7 @@ def read_argument(argument: str, param_hint: str) -> str:
     """Return the argument or, if it is a dash, the content of stdin.
 
     Raises:
-        BadParameter: it cannot be read, or is longer than anything that is asked there.
+        BadParameter: stdin cannot be read, is not UTF-8, or exceeds the limit of an argument.
     """
     if argument != STDIN:
         return argument

@@ -13,7 +13,7 @@ def load(target: str) -> Any:  # noqa: ANN401 - what it is, only its user knows
 
 
 class LazyGroup(click.Group):
-    """Click group that imports a command when it is called; help lines come from a table."""
+    """Click group that imports a command only when it is called; a table has the help lines."""
 
     def __init__(self, *args: Any, table: dict[str, tuple[str, str]], **rest: Any) -> None:  # noqa: ANN401 - passed on
         """Store the table of commands: for each name, the import target and the help line."""

@@ -57,7 +57,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 
 def scopes_option(usual: tuple[Scope, ...], description: str) -> Callable[[Command], Command]:
-    """Add a repeatable `--scope` option; `usual` is its default value."""
+    """Add a repeatable `--scope` option with `usual` as its default value."""
     return click.option(
         "--scope",
         "scopes",
@@ -89,7 +89,7 @@ def listening_options(command: Command) -> Command:
 
 
 def settings_from(flags: dict[str, object]) -> LoadedSettings:
-    """Return the settings that these flags and the environment determine."""
+    """Return the settings that result from these flags and the environment."""
     return read_settings(flags, os.environ)
 
 

@@ -27,7 +27,7 @@ class AppSession:
 
     @property
     def call(self) -> RequestContext:
-        """Return a request context for operations that no tool provides."""
+        """Return a request context of the caller, for operations that no tool provides."""
         return RequestContext(
             services=self.app.dispatcher.services, caller=self.app.caller(Channel.CLI)
         )
@@ -35,7 +35,7 @@ class AppSession:
     async def for_org(self, slug: str | None) -> RequestContext:
         """Return a request context for the org with this slug.
 
-        Without a token the operator of the server may access every org.
+        Without a token, the caller is the operator of the server and may access every org.
 
         Raises:
             NotFound: no org has this slug, or the token belongs to another org.
@@ -64,7 +64,7 @@ def load_settings(flags: dict[str, object]) -> Settings:
 
 
 def start_hint(settings: Settings) -> str | None:
-    """Return how to start the dashboard, or None if it is served or that is not known here."""
+    """Return a hint how to start the dashboard; None if it is running or this is not known."""
     if settings.database_url or settings.public_url or find_page_server(settings):
         return None
     is_usual = settings.data_dir == settings_from({}).settings.data_dir

@@ -1,4 +1,4 @@
-"""Claims: steps and jobs that this client holds, with heartbeats and an orderly end."""
+"""Claims: steps and jobs that this client holds, with heartbeats until the work ends."""
 
 import asyncio
 import hashlib
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class Caller(Protocol):
-    """Client that makes the calls of a claim."""
+    """Interface of the client through which a claim calls tools."""
 
     async def call(self, tool: str, /, **arguments: object) -> dict[str, Any]:
         """Call a tool, with retries, and return its reply."""
@@ -43,9 +43,9 @@ class State(Enum):
 class Claim(ABC):
     """Step or job that this client holds.
 
-    In `async with claim:` a heartbeat runs. If the hold is lost, the block is canceled and raises
-    `HoldLost`; if the block raises an error, the claim is given back as `on_error` says; a block
-    that ends without a result raises `NotSubmitted`.
+    Inside `async with claim:`, heartbeats are sent. If the claim is lost, the block is canceled
+    and raises `HoldLost`. If the block raises an error, the claim is given back in the way that
+    `on_error` selects. A block that ends without a result raises `NotSubmitted`.
     """
 
     #: Name of the claim's kind in messages.
@@ -68,9 +68,11 @@ class Claim(ABC):
         self._heartbeat = Heartbeat(self._beat, heartbeat_seconds, self._lose)
         self._state = State.HELD
         self._loss: WaybookError | None = None
-        #: True if the agent got the error that reports the loss, and may have handled it.
+        #: True if an error that reports the loss was already raised to the agent, which may have
+        #: handled it.
         self._loss_is_reported = False
-        #: Task inside the block, and the number of its cancellation requests before the block.
+        #: Task that executes the block, and its number of cancellation requests before the block
+        #: began.
         self._task: asyncio.Task[Any] | None = None
         self._canceling = 0
         self._was_interrupted = False
@@ -101,10 +103,10 @@ class Claim(ABC):
 
     @asynccontextmanager
     async def in_loop(self) -> AsyncIterator[None]:
-        """Send heartbeats during one turn of a loop, and close the claim after it.
+        """Send heartbeats during one iteration of a loop, and close the claim after it.
 
-        A loop's body is not canceled if the hold is lost, because it is not inside this block:
-        `submit` reports the loss.
+        If the claim is lost, the body of the loop is not canceled, because it does not run
+        inside this block; the next call of `submit` reports the loss.
         """
         self._heartbeat.start()
         try:
@@ -119,7 +121,7 @@ class Claim(ABC):
 
         Raises:
             NotSubmitted: the claim is still held, although its work ended without an error.
-            HoldLost: the hold was lost, and no other error reported that.
+            HoldLost: the claim was lost, and no earlier error reported the loss.
         """
         await self._heartbeat.stop()
         if self._state is State.LOST and error is None and not self._loss_is_reported:
@@ -136,7 +138,7 @@ class Claim(ABC):
             )
 
     async def _try_give_back(self, error: BaseException | None) -> None:
-        """Give the claim back within a time limit; log a failure, so that `error` stays visible."""
+        """Give the claim back within a time limit; only log a failure, to keep `error` visible."""
         try:
             async with asyncio.timeout(MAX_GIVE_BACK_SECONDS):
                 await self._give_back(error)
@@ -146,14 +148,14 @@ class Claim(ABC):
     async def _end(self, tool: str, **arguments: object) -> dict[str, Any]:
         """Make the call that ends this claim; after a refusal the claim is still held.
 
-        The key depends on the arguments, so a repetition after a time-out, even by another
-        process, returns the stored answer.
+        The idempotency key is derived from the arguments, so a call repeated after a
+        timeout, even by another process, returns the stored answer.
         """
         if self._state is State.LOST:
             self._loss_is_reported = True
             raise self._hold_lost() from self._loss
         is_beating = self._heartbeat.is_running
-        await self._heartbeat.stop()  # a heartbeat after the end would look like a lost hold
+        await self._heartbeat.stop()  # A later heartbeat would look like the loss of the claim.
         key = _key_of(tool, {**arguments, "attempt": self.attempt, "id": self.id})
         named = {name: value for name, value in arguments.items() if value is not None}
         try:
@@ -190,12 +192,12 @@ class Claim(ABC):
 
     @property
     def attempt(self) -> int:
-        """Number of the attempt, which shows that a result comes from the present holder."""
+        """Number of the attempt, which proves that a result comes from the current holder."""
         return int(self.reply["attempt"])
 
     @abstractmethod
     async def _beat(self) -> None:
-        """Send one heartbeat; raise a refusal if the hold is lost."""
+        """Send one heartbeat; raise the server's refusal if the claim is lost."""
 
     @abstractmethod
     async def _give_back(self, error: BaseException | None) -> None:

@@ -22,7 +22,7 @@ ClaimT = TypeVar("ClaimT", bound=Claim)
 
 #: Statuses of a plan or run that is complete.
 COMPLETE: Final = frozenset({"plan_complete", "run_complete"})
-#: Statuses that end only if a person or an agent intervenes outside of the loop.
+#: Statuses that do not change until a person or an agent outside of this loop intervenes.
 STUCK: Final = frozenset({"plan_failed", "stage_failed", "run_canceled"})
 DEFAULT_TIMEOUT_SECONDS: Final = 30.0
 DEFAULT_HEARTBEAT_SECONDS: Final = 30.0
@@ -33,7 +33,7 @@ READY: Final = frozenset({"step_ready", "job_ready"})
 
 @dataclass
 class _OpenClaims:
-    """Claims of one session in one plan or run."""
+    """Claims that one session has in one plan or run."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     held: list[Claim] = field(default_factory=list)
@@ -42,13 +42,13 @@ class _OpenClaims:
 
 
 def _has_key(arguments: Mapping[str, object]) -> bool:
-    """Return whether a call has an idempotency key; the server ignores a blank one."""
+    """Return whether a call has an idempotency key; a blank key counts as none."""
     key = arguments.get("idempotencyKey")
     return key is not None and str(key).strip() != ""
 
 
 class Client:
-    """Client of one agent; its calls may run concurrently."""
+    """Client of one agent; the agent may make concurrent calls."""
 
     def __init__(
         self,
@@ -63,7 +63,8 @@ class Client:
     ) -> None:
         """Prepare calls to the server at this URL; `timeout` is in seconds per attempt.
 
-        While no work is free, loops wait at the server for `wait_seconds` per call, at most 55.
+        While no work is free, each call of a loop waits at the server for up to
+        `wait_seconds` (at most 55).
 
         In place of a URL, pass a `StdioConnection` to start a local server.
 
@@ -99,8 +100,8 @@ class Client:
         is unreachable, busy or over its rate limit, the call is repeated with the same key.
 
         Raises:
-            WaybookError: the tool refused, by the error's own class; `Unavailable` if the server
-                cannot be reached until the deadline for retries.
+            WaybookError: the tool refused the call; the subclass depends on the error. It is
+                `Unavailable` if the server cannot be reached before the deadline for retries.
         """
         if tool in KEYED_TOOLS and not _has_key(arguments):
             arguments["idempotencyKey"] = new_key()
@@ -132,7 +133,7 @@ class Client:
     async def create_plan(
         self, name: str, question: str, steps: Sequence[NewStep], **more: object
     ) -> CreatedPlan:
-        """Create a plan; `more` are other arguments of `create_research_plan`."""
+        """Create a plan; `more` contains other arguments of `create_research_plan`."""
         reply = await self.call(
             "create_research_plan",
             name=name,
@@ -145,7 +146,7 @@ class Client:
     async def start_run(
         self, dag: str, name: str, input_: JsonValue, models: Sequence[str], **more: object
     ) -> StartedRun:
-        """Start a run of a DAG; `more` are other arguments of `start_run`."""
+        """Start a run of a DAG; `more` contains other arguments of `start_run`."""
         reply = await self.call(
             "start_run", dagSlug=dag, name=name, input=input_, models=[*models], **more
         )
@@ -157,7 +158,7 @@ class Client:
     async def step(
         self, plan_id: str, *, session_id: str | None = None, on_error: OnError = "retry"
     ) -> AsyncIterator[Step]:
-        """Claim the next step of a plan for the time of a block.
+        """Claim the next step of a plan for the duration of a block.
 
         If the block raises an error, `retry` gives the step back for another attempt, `fail` fails
         it, and `keep` leaves it with this session.
@@ -182,8 +183,8 @@ class Client:
     ) -> AsyncGenerator[Step, None]:
         """Yield claimed steps until the plan is complete, or until none is ready now (`idle`).
 
-        Work on each step in `async with step:`, so that an error gives the step back at once and a
-        lost hold cancels the work.
+        Work on each step inside `async with step:`, so that the step is given back at once
+        after an error, and the work is canceled if the claim is lost.
 
         Raises:
             NothingReady: the plan failed, or only failed steps are left.
@@ -213,7 +214,7 @@ class Client:
         session_id: str | None = None,
         on_error: OnError = "retry",
     ) -> AsyncIterator[Job]:
-        """Claim the next job of a run, or of any run, for the time of a block.
+        """Claim the next job of a run, or of any run, for the duration of a block.
 
         If the block raises an error, `retry` schedules another attempt, `fail` fails the job, and
         `keep` leaves it with this session until its lease ends.
@@ -268,13 +269,13 @@ class Client:
         until: Until,
         **arguments: object,
     ) -> ClaimT:
-        """Claim a step or job, or the one that this session held before it was restarted.
+        """Claim a step or job, or resume one that this session held before a restart.
 
-        Until the plan or run is complete, wait at the server if nothing is ready now.
+        If nothing is ready, wait at the server, unless the plan or run is complete.
         """
         named = {**arguments, "sessionId": session}
         claims = self._claims[session, str(arguments.get("planId") or arguments.get("runId"))]
-        # One claim at a time, because a claim while another is in flight would get the same step.
+        # Only one claim call at a time, because two concurrent calls would get the same step.
         async with claims.lock:
             claims.held = [claim for claim in claims.held if claim.is_held]
             is_another = bool(claims.held or claims.waiting)
@@ -283,8 +284,9 @@ class Client:
                 return self._claimed(kind, reply, session, on_error, claims)
         if until == "idle" or not self._wait_seconds or _is_final(reply):
             raise NothingReady(reply)
-        # The server has just said that this session holds nothing else, so that the lock is not
-        # needed: other calls of this session need not wait with this one.
+        # This call waits without the lock, so that other calls of this session do not wait for it.
+        # The lock is not needed, because the server has just confirmed that this session holds
+        # nothing else.
         claims.waiting += 1
         try:
             reply = await self.call(tool, **named, another=True, waitSeconds=self._wait_seconds)
@@ -313,7 +315,7 @@ class Client:
         return claim
 
     async def _is_over(self, nothing: NothingReady, until: Until) -> bool:
-        """Return whether a loop ends; if others have to act first, wait a moment.
+        """Return whether a loop ends; if agents or people have to act first, wait and return False.
 
         Raises:
             NothingReady: no other agent and no person is expected to act.
@@ -340,7 +342,7 @@ def _wait_of(arguments: Mapping[str, object]) -> float:
 
 
 def _has_only_failures(reply: Mapping[str, Any]) -> bool:
-    """Return whether a plan waits for steps that failed, while no agent works on it."""
+    """Return whether a plan is blocked by failed steps, while no agent works on it."""
     return reply["status"] == "no_pending_steps" and not reply["inProgress"]
 
 

@@ -4,9 +4,9 @@ from typing import Any, Protocol
 
 
 class Connection(Protocol):
-    """Connection that carries requests and their answers, several of them concurrently."""
+    """Connection that sends requests and receives their answers; requests may be concurrent."""
 
-    #: Address of the server, for messages.
+    #: Address of the server, as shown in error messages.
     url: str
 
     async def ask(
@@ -17,10 +17,10 @@ class Connection(Protocol):
         *,
         waiting: float = 0.0,
     ) -> dict[str, Any]:
-        """Send a request, for at most `left` seconds, and return the result.
+        """Send a request and return its result, within `left` seconds.
 
-        `waiting` are the seconds for which the server may wait before it answers; they are added
-        to the time limit.
+        `waiting` is the time in seconds that the server may wait before it answers; it is
+        added to the time limit.
         """
 
     async def close(self) -> None:

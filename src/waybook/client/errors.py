@@ -36,14 +36,14 @@ KINDS: Mapping[str, type[WaybookError]] = {
 
 
 class Unreachable(Unavailable):
-    """The server gave no answer, so the call may or may not have taken effect."""
+    """Error for a call without an answer, which may or may not have taken effect."""
 
     code = "UNAVAILABLE"
-    retry_after: ClassVar[int | None] = None  # the client's own backoff determines the time
+    retry_after: ClassVar[int | None] = None  # The client's own backoff determines the delay.
 
 
 class HoldLost(StaleAttempt):
-    """The step or job is no longer yours: it was taken back, taken over or ended."""
+    """Error for a step or job that the client no longer holds: taken back, taken over or ended."""
 
     code = "STALE_ATTEMPT"
 
@@ -53,7 +53,7 @@ class NotSubmitted(RuntimeError):
 
 
 class NothingReady(Exception):
-    """Reply that contains no step or job: the work is over, or others have to act first."""
+    """Reply without a step or job: the work is over, or an agent or a person has to act first."""
 
     def __init__(self, reply: Mapping[str, Any]) -> None:
         """Store the reply of `get_next_step` or `get_next_job`."""
@@ -75,7 +75,8 @@ def error_from(payload: Mapping[str, Any]) -> WaybookError:
     following = payload.get("next")
     call = NextCall(**following) if following else None
     WaybookError.__init__(error, str(payload["message"]), next_call=call)
-    # The class attribute is the server's default delay; the reply has the delay that applies.
+    # The details of the reply replace the default details of the class, so that only a delay sent
+    # by the server applies.
     error.details = dict(payload.get("details") or {})
     return error
 
@@ -99,7 +100,7 @@ def error_in_answer(error: Mapping[str, Any]) -> WaybookError:
 
 
 def permanent_failure(message: str) -> Unavailable:
-    """Return an error without a delay, because the same request would get the same answer."""
+    """Return an error that is not retried, because the same request would get the same answer."""
     error = Unavailable(message)
     error.details.pop("retryAfter", None)
     return error

@@ -9,7 +9,7 @@ from waybook.errors import NotFound, Refused, WaybookError
 log = logging.getLogger(__name__)
 
 
-#: Name of the background tasks, for debuggers and logs.
+#: Name of the heartbeat tasks, for debuggers and logs.
 TASK_NAME = "waybook-heartbeat"
 
 
@@ -53,5 +53,6 @@ class Heartbeat:
                 self._on_lost(error)
                 return
             except WaybookError as error:
-                # The hold outlasts a missed heartbeat, so an outage does not end the work.
+                # The claim survives a missed heartbeat, so the work continues during a server
+                # outage.
                 log.warning("heartbeat failed, next one in %g s: %s", self._interval_seconds, error)

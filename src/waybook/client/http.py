@@ -9,10 +9,11 @@ import httpx2
 from waybook.client.errors import Unreachable, error_in_answer, permanent_failure
 from waybook.errors import WaybookError
 
-#: Revision of the MCP protocol that this client uses, because the revision requires neither a
+#: Revision of the MCP protocol that this client uses. It was chosen because it requires neither a
 #: handshake nor headers that repeat the message body.
 REVISION = "2025-11-25"
-#: HTTP status codes of servers and proxies that cannot serve the request at the moment.
+#: HTTP status codes with which servers and proxies report that they are temporarily unable to
+#: serve.
 TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 
 
@@ -37,11 +38,11 @@ class HttpConnection:
         *,
         waiting: float = 0.0,
     ) -> dict[str, Any]:
-        """Send a request, for at most `left` and `waiting` seconds, and return the result.
+        """Send a request and return its result, within `left` plus `waiting` seconds.
 
         Raises:
             Unreachable: there was no answer.
-            WaybookError: the answer is an error, by the error's own class.
+            WaybookError: the answer is an error; the subclass depends on the error.
         """
         self._last_id += 1
         message = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
@@ -74,7 +75,7 @@ def _result_of(response: httpx2.Response, url: str) -> dict[str, Any]:
 
 
 def _not_ours(response: httpx2.Response, url: str) -> WaybookError:
-    """Return the error for an answer that no Waybook server gave, such as a proxy's page."""
+    """Return the error for an answer that is not from a Waybook server, such as a proxy's page."""
     status = response.status_code
     if status in TRANSIENT_STATUSES:
         return _with_header(Unreachable(f"{url} answered with status {status}"), response)

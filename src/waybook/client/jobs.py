@@ -15,7 +15,7 @@ from waybook.client.replies import (
     Usage,
 )
 
-#: Number of heartbeats in the time after which a silent holder loses its job.
+#: Number of heartbeats within the lease of a job.
 BEATS_PER_LEASE = 3
 
 
@@ -33,7 +33,7 @@ class Job(Claim):
         on_error: OnError,
         heartbeat_seconds: float,
     ) -> None:
-        """Take over the reply of `get_next_job` with status `job_ready`."""
+        """Create a job from a reply of `get_next_job` with status `job_ready`."""
         seconds = min(heartbeat_seconds, reply["leaseSeconds"] / BEATS_PER_LEASE)
         super().__init__(
             caller, reply, session_id=session_id, on_error=on_error, heartbeat_seconds=seconds
@@ -49,7 +49,7 @@ class Job(Claim):
         self.inputs: Sequence[JobInput] = reply.get("inputs") or []
         #: Documents that the job has to produce.
         self.documents: Sequence[JobDocument] = reply.get("documents") or []
-        #: End of the text that was submitted so far, if this job continues another.
+        #: End of the text submitted so far, if this job continues the result of another job.
         self.so_far: str = reply.get("soFar") or ""
         #: True if this session already held the job.
         self.is_resumed = bool(reply.get("resumed"))
@@ -59,7 +59,7 @@ class Job(Claim):
         return self.job_id
 
     async def read_input(self, job_input: JobInput) -> str:
-        """Return the complete text of an input, which the claim may contain shortened."""
+        """Return the complete text of an input; the claim may contain only its beginning."""
         text = job_input["content"]
         rest: dict[str, Any] | None = (job_input.get("cut") or {}).get("get")
         while rest is not None:
@@ -78,11 +78,13 @@ class Job(Claim):
     ) -> SubmittedJob:
         """Complete the job with one `content`, or with several `documents`.
 
-        With `continues`, the content is a part, and the rest becomes another job.
+        With `continues`, the content is only a part of the result, and another job
+        continues it.
 
         Raises:
             InvalidInput: documents are missing or unknown; the job is still held.
-            StaleAttempt: the job is not yours now; the result was stored, but does not count.
+            StaleAttempt: this client no longer holds the job; the result was stored as a late
+                result and has no effect.
         """
         reply = await self._end(
             "submit_job_result",
@@ -96,7 +98,7 @@ class Job(Claim):
         return cast("SubmittedJob", reply)
 
     async def fail(self, error: str, *, retryable: bool = True) -> FailedJob:
-        """Report that the job cannot be completed; a retryable job is tried again later."""
+        """Report that the job failed; if `retryable` is set, the job is tried again later."""
         reply = await self._end(
             "fail_job",
             jobId=self.job_id,

@@ -103,7 +103,7 @@ class StartedRun(TypedDict):
 
 
 class JobInput(TypedDict):
-    """Input document of a job; `cut` has the call that fetches the rest of a long text."""
+    """Input document of a job; `cut` contains the call that fetches the rest of a long text."""
 
     documentKey: str
     content: str

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """Limits on the repetition of a call that got no answer, or was asked to come back later."""
+    """Limits on the retries of a call that got no answer or was temporarily refused."""
 
     #: Maximum seconds from the first attempt until the start of the last one; 0 means one attempt.
     deadline_seconds: float = 60.0
@@ -32,7 +32,7 @@ class Retry:
         >>> retry.delay(1, 0.0, 3.0), retry.delay(1, 8.0, 3.0)
         (3.0, None)
         """
-        doublings = min(attempt - 1, 30)  # 2 ** 30 delays are longer than any limit
+        doublings = min(attempt - 1, 30)  # After 30 doublings, the delay exceeds any limit.
         grown = min(self.first_delay_seconds * 2**doublings, self.max_delay_seconds)
         delay = max(grown, retry_after or 0.0)
         return delay if elapsed + delay <= self.deadline_seconds else None
@@ -44,8 +44,9 @@ NO_RETRY = Retry(deadline_seconds=0)
 def is_transient(error: WaybookError, *, repeatable: bool) -> bool:
     """Return whether the same call may succeed later.
 
-    A call without an answer may have taken effect, so it is sent again only if it is repeatable:
-    it reads, or it has an idempotency key. A call that met a lock or a rate limit wrote nothing.
+    A call without an answer may have taken effect, so it is sent again only if it is
+    repeatable: it reads, or it has an idempotency key. A call that was refused because of a
+    lock or a rate limit had no effect, so it can always be sent again.
     """
     if isinstance(error, Busy | RateLimited):
         return True
@@ -55,9 +56,10 @@ def is_transient(error: WaybookError, *, repeatable: bool) -> bool:
 async def call_with_retries(
     attempt: Callable[[float | None], Awaitable[T]], retry: Retry, *, repeatable: bool
 ) -> T:
-    """Make a call until it is answered, or until a retry would not help or would be too late.
+    """Repeat a call until it is answered, until a retry cannot help, or until the deadline.
 
-    `attempt` gets the seconds left, or None at the first attempt, which is always complete.
+    `attempt` gets the seconds left until the deadline, or None at the first attempt, which the
+    deadline does not shorten.
     """
     clock = asyncio.get_running_loop().time
     started, left, number = clock(), None, 1
@@ -70,7 +72,7 @@ async def call_with_retries(
             delay = retry.delay(number, clock() - started, retry_delay(error))
             if delay is None:
                 raise
-        # Jitter prevents that all clients come back to a restarted server at the same moment.
+        # Jitter prevents all clients from calling a restarted server at the same moment.
         await asyncio.sleep(delay * random.uniform(1.0, 1.25))  # noqa: S311 - no secret
         left = max(retry.deadline_seconds - (clock() - started), retry.first_delay_seconds)
         number += 1

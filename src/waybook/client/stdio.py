@@ -44,11 +44,11 @@ class StdioConnection:
         *,
         waiting: float = 0.0,
     ) -> dict[str, Any]:
-        """Send a request, for at most `left` and `waiting` seconds, and return the result.
+        """Send a request and return its result, within `left` plus `waiting` seconds.
 
         Raises:
             Unreachable: there was no answer.
-            WaybookError: the answer is an error, by the error's own class.
+            WaybookError: the answer is an error; the subclass depends on the error.
         """
         seconds = waiting + (self._timeout if left is None else min(self._timeout, left))
         try:
@@ -95,7 +95,7 @@ class _Server:
         return self._reading.done()
 
     async def initialize(self) -> None:
-        """Make the handshake of the protocol, unless it was made."""
+        """Make the handshake of the MCP protocol, unless it was made already."""
         if self._is_initialized:
             return
         client = {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": CLIENT_INFO}
@@ -104,7 +104,7 @@ class _Server:
         self._is_initialized = True
 
     async def ask(self, method: str, params: Mapping[str, object]) -> dict[str, Any]:
-        """Send a request and wait for its answer; tell the server if the wait is canceled."""
+        """Send a request and wait for its answer; notify the server if the wait is canceled."""
         if self.has_ended:
             raise Unreachable("the server process has ended")
         self._last_id += 1
@@ -146,7 +146,7 @@ class _Server:
         """Pass each answer to the request that waits for it, until the process ends."""
         try:
             async for line in self._stdout:
-                with suppress(ValueError):  # a line that is no message, such as a stray print
+                with suppress(ValueError):  # Skip lines that are not messages, such as prints.
                     self._pass_on(json.loads(line))
         finally:
             for future in self._pending.values():

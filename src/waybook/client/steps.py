@@ -15,7 +15,8 @@ from waybook.client.replies import (
 )
 from waybook.errors import StalePlan
 
-#: Token budget of the context that a heartbeat requests: the smallest that the server accepts.
+#: Token budget of the context packet that each heartbeat requests; it is the minimum that the
+#: server accepts.
 HEARTBEAT_TOKENS = 500
 #: Maximum number of attempts to give a step back while other agents modify the plan.
 MAX_REVISION_CONFLICTS = 5
@@ -35,7 +36,7 @@ class Step(Claim):
         on_error: OnError,
         heartbeat_seconds: float,
     ) -> None:
-        """Take over the reply of `get_next_step` with status `step_ready`."""
+        """Create a step from a reply of `get_next_step` with status `step_ready`."""
         super().__init__(
             caller,
             reply,
@@ -59,7 +60,7 @@ class Step(Claim):
         return self.step_id
 
     async def context(self, budget_tokens: int | None = None) -> StepContext:
-        """Return the plan's question, feedback, earlier results and relevant artifacts."""
+        """Return the step's context: question, feedback, earlier results, relevant artifacts."""
         limit = {} if budget_tokens is None else {"budgetTokens": budget_tokens}
         reply = await self._caller.call("get_step_context", stepId=self.step_id, **limit)
         return cast("StepContext", reply)
@@ -78,7 +79,8 @@ class Step(Claim):
         Raises:
             InvalidInput: the result does not match the schema, or sources are missing; the step is
                 still held, so submit a corrected result.
-            StaleAttempt: the step is not yours now; the result was stored, but does not count.
+            StaleAttempt: this client no longer holds the step; the result was stored as a late
+                result and has no effect.
         """
         reply = await self._end(
             "submit_step_result",
@@ -109,7 +111,7 @@ class Step(Claim):
         """Fail the step; with `retry`, another attempt can be claimed at once.
 
         Raises:
-            HoldLost: the step is not yours now.
+            HoldLost: this client no longer holds the step.
         """
         await self._modify({"action": "fail_step", "reason": reason, "retry": retry})
         await self._heartbeat.stop()
@@ -132,8 +134,8 @@ class Step(Claim):
     async def _modify(self, change: Mapping[str, object]) -> None:
         """Change the step if this client still holds it.
 
-        `modify_plan` knows no attempt, so the revision of the plan shows that the step was not
-        taken back between the check and the change.
+        `modify_plan` does not check the attempt. The expected revision of the plan
+        therefore ensures that the step was not taken back between the check and the change.
         """
         for conflicts in range(1, MAX_REVISION_CONFLICTS + 1):
             plan = await self._caller.call("get_plan_status", planId=self.plan_id, detail=True)

@@ -1,4 +1,4 @@
-"""Names of the tools, by what a repetition of a call does; a test compares them with the server."""
+"""Names of the tools, by whether calls may be repeated; a test compares them with the server."""
 
 from typing import Final
 

@@ -73,7 +73,7 @@ class Budget:
         """Charge the cost of an operation, before it is executed.
 
         Raises:
-            BudgetExceeded: the work would cost more than is left.
+            BudgetExceeded: the operation would cost more than the remaining budget.
         """
         if cost > self.left:
             self.left = 0
@@ -84,8 +84,8 @@ class Budget:
 class SharedBudget:
     """Budget shared by all conditions that one tool call evaluates, in order.
 
-    Each may spend what is left minus a reserve for those after it, so that an expensive condition
-    does not prevent a cheap one from being evaluated.
+    Each condition may spend the remaining budget minus a reserve for the later conditions, so
+    that an expensive condition does not prevent cheap ones from being evaluated.
 
     >>> shared = SharedBudget(conditions=2)
     >>> first = shared.next_budget()
@@ -103,7 +103,7 @@ class SharedBudget:
         self._current: Budget | None = None
 
     def next_budget(self) -> Budget:
-        """Return the budget of the next condition, after deducting the previous one's cost."""
+        """Return the budget of the next condition, after deducting the cost of the previous one."""
         if self._current is not None:
             self._left -= self._current.spent
         self._waiting -= 1
@@ -116,7 +116,7 @@ class SharedBudget:
 class Frame:
     """State of one evaluation of a condition: variables, macro variables, and budget.
 
-    It is mutable, but only the evaluation it was created for writes to it.
+    It is mutable, but only the evaluation for which it was created changes it.
     """
 
     values: Mapping[str, Json]

@@ -36,7 +36,7 @@ def check(tree: Node) -> None:
     """Reject a syntax tree that is too deep or uses an unknown name.
 
     Raises:
-        ConditionError: the first such place.
+        ConditionError: the first violation found.
     """
     for node, depth in walk(tree):
         if depth > MAX_TREE_DEPTH:

@@ -8,7 +8,8 @@ The language is a subset of CEL over JSON values, with CEL's semantics:
 - the variables `result`, `confidence`, `report`, `step` and `plan`.
 
 The mapping of JSON to CEL is in `waybook.conditions.values`, the limits are in
-`waybook.conditions.budget`. Nothing is type-checked beforehand, as in CEL without its checker.
+`waybook.conditions.budget`. Types are checked only during evaluation, as in CEL without its type
+checker.
 """
 
 from collections.abc import Mapping
@@ -43,7 +44,7 @@ class Condition:
     program: Program = field(repr=False, compare=False)
 
     def evaluate(self, values: Mapping[str, Json], budget: Budget | None = None) -> Outcome:
-        """Evaluate the condition with any values; return errors in the result, never raise.
+        """Evaluate the condition with these values; return an error in the result, never raise it.
 
         Without a budget, the full default budget applies.
 
@@ -71,8 +72,8 @@ def compile_condition(source: str) -> Condition:
     """Compile a condition; raise all errors in its text here, not during evaluation.
 
     Raises:
-        BadExpression: it does not compile; the details hold `position`, `source`, and `hint`
-            if there is one.
+        BadExpression: the text does not compile; the error's details contain `position`, `source`
+            and, if available, `hint`.
     """
     try:
         _check_text(source)

@@ -74,8 +74,8 @@ def start(compiled: Program, values: Mapping[str, Json], budget: Budget) -> Json
     """Evaluate a compiled condition with these variables, and return the result.
 
     Raises:
-        ConditionError: the answer is an error of CEL.
-        BudgetExceeded: the budget did not suffice.
+        ConditionError: the evaluation results in a CEL error. BudgetExceeded: the budget is
+            exhausted.
     """
     budget.spend(compiled.cost, 0)
     return compiled.run(Frame(values, [None] * compiled.slots, budget))

@@ -1,11 +1,10 @@
 """Functions and macros of the condition language, with their signatures.
 
-Searching a text may take the product of both lengths: Python's search is quadratic on short texts
-and linear from some length on. `contains` charges the worst case.
-
-`&&`, `||` and the macros, which CEL defines in terms of them, absorb errors: one operand may decide
-the result regardless of errors in the others. True decides `||` and `exists`, false decides `&&`
-and `all`. If no operand decides, the first error is raised.
+Python's substring search may take time proportional to the product of both lengths on short texts,
+and takes linear time on long ones. `contains` charges the worst case. `&&`, `||`, `exists` and
+`all` absorb errors: if one operand decides the result, errors in other operands are ignored. True
+decides `||` and `exists`; false decides `&&` and `all`. If no operand decides, the first error is
+raised.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -47,7 +46,7 @@ SIGNATURES: Mapping[str, Signature] = MappingProxyType({
 
 
 def size(value: Json, at: int) -> int:
-    """Return the number of code points of a text, elements of a list, or keys of a map."""
+    """Return the size: code points of a text, elements of a list, or keys of a map."""
     if type(value) is str or type(value) is list or type(value) is dict:
         return len(value)
     raise ConditionError(f"size needs a string, list or map, found {kind(value)},", at)
@@ -80,7 +79,7 @@ TEXT_TESTS: Mapping[str, TextTest] = MappingProxyType(
 
 
 def junction(sign: str, operands: tuple[tuple[int, Run], ...], *, settles: bool) -> Run:
-    """Return a function for `&&` (false if any is false) or `||` (true if any is true)."""
+    """Return a function for `&&` (false if an operand is false) or `||` (true if one is true)."""
 
     def run(frame: Frame) -> Json:
         error: ConditionError | None = None
@@ -128,7 +127,7 @@ def quantifier(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> 
 
 
 def selection(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> Run:
-    """Return a function for `filter`: it keeps elements with a true body, ends at an error."""
+    """Return a function for `filter`, which keeps elements with a true body; an error ends it."""
 
     def run(frame: Frame) -> Json:
         selected: list[Json] = []
@@ -181,7 +180,7 @@ def _elements(node: Macro, group: Json) -> Iterable[Json]:
 def _first(
     known: ConditionError | None, new: ConditionError, at: int, frame: Frame
 ) -> ConditionError:
-    """Return the earlier error if any, else `new`; charge for `new`, drop its traceback."""
+    """Return the earlier error if any, else `new`; charge for absorbing `new`."""
     frame.budget.spend(ABSORBED_ERROR, at)
     new.__traceback__ = None
     return known or new

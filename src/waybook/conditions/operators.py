@@ -1,9 +1,9 @@
 """Operators: arithmetic, comparison, membership, and access to fields and elements.
 
-Integers have 64 bits and an overflow is an error; doubles follow IEEE 754, zero divisors included.
-Arithmetic does not mix `int` and `double`. Any two values may be compared with `==`: values of
-different types are unequal, except that an `int` and a `double` are compared as doubles. Ordering
-is defined for two numbers, two strings or two bools.
+Integers have 64 bits, and an overflow is an error; doubles follow IEEE 754, also for division by
+zero. Arithmetic does not mix `int` and `double`. Any two values may be compared with `==`: values
+of different types are unequal, except that an `int` and a `double` are compared as doubles.
+Ordering is defined for two numbers, two strings or two bools.
 """
 
 import operator
@@ -147,7 +147,7 @@ def unequal(left: Json, right: Json, at: int, budget: Budget) -> bool:
 
 
 def member(item: Json, group: Json, at: int, budget: Budget) -> bool:
-    """Return whether a list has this element, or a map this key."""
+    """Return whether a list contains this element, or a map contains this key."""
     if type(group) is list:
         return _among(item, group, at, budget)
     if type(group) is not dict:
@@ -250,7 +250,7 @@ def select(value: Json, field: str, at: int) -> Json:
     """Return the field of a map.
 
     Raises:
-        ConditionError: there is no such field, or this is no map.
+        ConditionError: there is no such field, or the value is not a map.
     """
     if type(value) is dict:
         if field not in value:

@@ -51,7 +51,7 @@ def expand(at: int, name: str, receiver: Node | None, arguments: tuple[Node, ...
     """Return the syntax tree node for a function call, or for a macro call in expanded form.
 
     Raises:
-        ConditionError: a macro is called in a form it does not have.
+        ConditionError: a macro is called with invalid arguments.
     """
     if name == "has":
         return _has(at, receiver, arguments)
@@ -117,7 +117,7 @@ def parse(source: str) -> Node:
     """Parse the source of a condition and return its syntax tree.
 
     Raises:
-        ConditionError: the source is not of CEL's grammar, or of no form in this subset.
+        ConditionError: the source violates CEL's grammar, or is outside of the supported subset.
     """
     cursor = Cursor(source)
     if cursor.at_end():

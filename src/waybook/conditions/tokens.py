@@ -73,7 +73,7 @@ def tokenize(source: str) -> list[Token]:
     ["'size'", "'('", "'x'", "')'", "'>='", "'1'", 'end']
 
     Raises:
-        ConditionError: there is a character that begins no token.
+        ConditionError: a character cannot start a token.
     """
     tokens: list[Token] = []
     at = 0
@@ -127,7 +127,7 @@ class Cursor:
         return self.token.text == symbol
 
     def peek_is_signed_number(self) -> bool:
-        """Return whether a minus sign and a number are next, which form one literal."""
+        """Return whether a minus sign and a number come next, which form one literal."""
         return self.peek_is("-") and self._tokens[self._next].kind in {Kind.INT, Kind.DOUBLE}
 
     def take(self) -> Token:
@@ -148,7 +148,7 @@ class Cursor:
         """Consume this symbol; raise an error if the next token is another one.
 
         Raises:
-            ConditionError: something else is next.
+            ConditionError: the next token is another one.
         """
         if not self.skip(symbol):
             closing = f" to close the {opened} at {opened.at}" if opened else ""
@@ -164,7 +164,7 @@ class Cursor:
         """Increase the nesting depth; raise an error if it is too deep.
 
         Raises:
-            ConditionError: that is too deep.
+            ConditionError: the nesting is too deep.
         """
         self._nesting += 1
         if self._nesting > MAX_NESTING_DEPTH:
@@ -202,7 +202,7 @@ def read_int(text: str, at: int, *, negative: bool) -> int:
     -255
 
     Raises:
-        ConditionError: it does not fit in 64 bits.
+        ConditionError: the value does not fit in 64 bits.
     """
     digits = text.removeprefix("0x")
     base = 10 if digits == text else 16
@@ -227,7 +227,7 @@ def read_string(token: str, at: int) -> str:
     ('café', '\\d')
 
     Raises:
-        ConditionError: an escape is unknown or names no character.
+        ConditionError: an escape is unknown or does not encode a character.
     """
     raw = token[0] in "rR"
     start = 1 if raw else 0

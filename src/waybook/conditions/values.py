@@ -9,9 +9,8 @@ string, true, false, null ``string``, ``bool``, ``null``
 array, object             ``list``, ``map`` (keys are strings)
 ========================  ======================================================
 
-Values are converted when they are accessed, never copied beforehand. An array is a `list` and an
-object a `dict`, as `json.loads` creates them; another sequence or mapping is an error of the
-condition.
+Values are converted when they are accessed, never copied beforehand. An array must be a `list` and
+an object a `dict`, as `json.loads` creates them; any other sequence or mapping raises an error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -71,7 +70,7 @@ def to_cel_value(value: Json, at: int) -> Json:
     (inf, -inf)
 
     Raises:
-        ConditionError: the value is no JSON.
+        ConditionError: the value is not a JSON value.
     """
     if type(value) in SCALAR_TYPES:
         return value

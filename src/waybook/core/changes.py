@@ -1,9 +1,9 @@
 """Audit entries and the row changes that they record, in the form that a rule returns.
 
-A change is one field of one row, from and to. The ledger writes exactly these changes to the rows
-and exactly these entries to the audit, so state = replay(audit) by construction. The field `*`
-means the whole row: a change from null creates it, a change to null removes it. Long texts are
-stored once, in their rows; the audit refers to them by hash.
+A change is the old and the new value of one field of one row. The changes of an entry are applied
+to the rows, and the entry is written to the audit, so a replay of the audit always results in the
+stored rows. The field `*` means the whole row: a change from null creates it, a change to null
+removes it. Long texts are stored once, in their rows; the audit refers to them by hash.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ PLAIN = frozenset({str, int, float, bool, NoneType})
 
 
 class Event(StrEnum):
-    """Event of an audit entry, which gives the reason for its changes but defines no state."""
+    """Kind of event that an audit entry records: the reason for its changes, not their effect."""
 
     STEP_STARTED = "step_started"
     STEP_COMPLETED = "step_completed"

@@ -25,8 +25,8 @@ class ReviewPolicy(StrEnum):
     #: An agent may submit the decision that its user made; the review records that the decision was
     #: relayed.
     RELAYED = "relayed"
-    #: Only a user with the review scope may decide, either on a web page or with a credential other
-    #: than the agent's. The user who requested the review may not decide it.
+    #: Only a user with the review scope may decide, on a web page or with a credential other than
+    #: the agent's. The credential that requested the review may not decide it.
     HUMAN = "human"
 
 
@@ -44,7 +44,7 @@ class Actor(NamedTuple):
 
     @property
     def holder(self) -> Holder:
-        """Return the holder that a step or job has after this actor claims it."""
+        """Return the holder to record when this actor claims a step or job."""
         return Holder(self.user, self.session)
 
 
@@ -94,10 +94,8 @@ def expand_scopes(scopes: Iterable[Scope]) -> frozenset[Scope]:
 def require_decider(context: DecisionContext, *, requested_as: str | None, look: NextCall) -> None:
     """Raise an error if the review policy does not allow the actor to make this decision.
 
-    `requested_as` is the credential that asked for the decision, if there was one.
-
-    Raises:
-        Forbidden: a person has to decide, and this is not known to be one.
+    `requested_as` is the credential that requested the review, if known. Raises: Forbidden: a
+    person has to decide, and the actor is not known to be a person.
     """
     actor, policy = context.actor, context.policy
     if policy is ReviewPolicy.RELAYED:

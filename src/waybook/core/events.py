@@ -1,9 +1,9 @@
 """Change events of plans and runs, and notifications.
 
-A change event says that a plan or run has changed, in ids and numbers alone; subscribers read the
-change from the store, under their own permissions. `encode_batches` packs events into short
-payloads for other processes; `decode_batch` reads them and ignores malformed input. A notification
-reports something that may need a person's attention.
+A change event contains only the id of the changed plan or run and numbers, no content; subscribers
+read the change from the database with their own permissions. `encode_batches` packs events into
+short payloads for other processes; `decode_batch` reads them and ignores malformed input. A
+notification reports something that may need a person's attention.
 """
 
 from collections.abc import Iterable, Iterator
@@ -99,7 +99,7 @@ class NotificationKind(StrEnum):
 
 
 class Notification(NamedTuple):
-    """Notification about one plan or run: ids, names and counts, never result contents."""
+    """Notification about one plan or run, with ids, names and counts, but never with results."""
 
     kind: NotificationKind
     subject_id: str

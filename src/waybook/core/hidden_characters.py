@@ -1,9 +1,9 @@
-"""Detection of hidden characters: invisible ones, and ones that change how text is displayed.
+"""Detection of hidden characters, which are invisible or change how text is displayed.
 
 Texts are stored unchanged. Replies list the hidden characters of the texts they contain, and pages
 show them as code points. Characters that languages and emoji need are exempt: joiners between emoji
-or between letters of scripts that join, breaks between words of scripts without spaces, the flags
-spelled in tags, and one variation selector after an ideograph.
+or between letters of scripts that join, breaks between words of scripts without spaces, flag emojis
+that consist of tag characters, and one variation selector after an ideograph.
 """
 
 import re
@@ -60,7 +60,7 @@ _FITTING: Final = "|".join(
         rf"[{_WITHOUT_BLANKS}]\u200b(?=[{_WITHOUT_BLANKS}])",
     )
 )
-#: Bytes that are never part of a hidden character, and the beginnings of JSON escapes for control
+#: Bytes that never occur in a hidden character, and the beginnings of JSON escapes for control
 #: characters.
 _PLAIN: Final = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 _ESCAPED: Final = (rb"\u00", rb"\b", rb"\f")
@@ -81,7 +81,7 @@ def _compile_pattern() -> re.Pattern[str]:
 
 
 def may_contain_hidden(json: bytes) -> bool:
-    """Return whether JSON text may contain hidden characters; fast, run on every reply."""
+    """Return whether JSON text may contain hidden characters; fast, as it runs on every reply."""
     return _has_odd(json) or any(escaped in json for escaped in _ESCAPED)
 
 

@@ -1,4 +1,4 @@
-"""Holder of a step or job: a user, and the user's name for one conversation (the session)."""
+"""Holder of a step or job: a user and, optionally, a session (a named conversation)."""
 
 from typing import NamedTuple
 
@@ -6,18 +6,18 @@ from typing import NamedTuple
 class Holder(NamedTuple):
     """User and session that hold a step or job.
 
-    A session is a name that a caller chooses, so it identifies a conversation only together with
-    the user. All credentials of a user are the same user.
+    Callers choose session names freely, so a session identifies a conversation only together
+    with the user. The holder does not depend on which of the user's credentials is used.
     """
 
     user: str
     session: str | None = None
 
     def is_same_conversation(self, other: "Holder | None") -> bool:
-        """Return whether this holder and `other` are certainly one conversation of one user.
+        """Return whether this holder and `other` are certainly the same conversation of one user.
 
-        Without a session, two agents of one user are indistinguishable, so a holder without a
-        session is recognized by the attempt alone.
+        Without a session, two agents of one user cannot be distinguished, so the result is
+        False; such a holder is recognized only by the attempt number.
 
         >>> Holder("ann", "main").is_same_conversation(Holder("ann", "main"))
         True

@@ -1,7 +1,8 @@
 """Pseudonymization: replacement of a person's name in fields that the server writes.
 
-Content belongs to the org; authorship is personal data. The affected fields are therefore a fixed
-set: actor, holder, requester, decider. Free text that mentions the name is not changed.
+Only fields that record authorship are changed (actor, holder, requester, decider), because
+authorship is personal data. Content belongs to the org, so free text that mentions the name is not
+changed.
 """
 
 from collections.abc import Mapping
@@ -37,7 +38,7 @@ class Pseudonymization(NamedTuple):
     pseudonym: str
 
     def replace(self, value: Json) -> Json:
-        """Return the value with the person's name replaced; unchanged if it lacks the name.
+        """Return the value with the person's name replaced, or unchanged if it does not contain it.
 
         >>> to = Pseudonymization("ann", "erased-1a2b")
         >>> to.replace("ann"), to.replace("mcp:ann"), to.replace("annabel"), to.replace(None)
@@ -112,7 +113,7 @@ def _row(row: Json, to: Pseudonymization) -> Json:
 def remove_member_details(
     details: Mapping[str, Json], gone: frozenset[str], to: Pseudonymization
 ) -> dict[str, Json]:
-    """Return the details of an org's audit entry without personal data of removed users.
+    """Return the details of an org's audit entry without personal data of erased users.
 
     Identifying fields are blanked; token permissions and times are kept.
     """

@@ -1,4 +1,4 @@
-"""Replay of audit entries into rows, which must always equal the stored database rows.
+"""Replay of audit entries, which must always result in the stored database rows.
 
 Rows are plain mappings: entity → id → field → value. This module does not interpret the fields.
 """
@@ -20,7 +20,7 @@ def replay(changes: Iterable[Change]) -> Rows:
     """Apply the changes in order to an empty set of rows, and return the resulting rows.
 
     Raises:
-        ReplayError: a change does not fit what the ones before it made.
+        ReplayError: a change does not match the rows that result from the earlier changes.
     """
     rows: Rows = {}
     for change in changes:
@@ -43,7 +43,7 @@ def _apply(kind: dict[str, Row], change: Change) -> None:
 
 
 def _is_same_row(row: Row, old: Json) -> bool:
-    """Compare two rows; null means no value, so that a row may lack columns that came later."""
+    """Return whether two rows are equal; null equals a missing column, which may be a newer one."""
     return isinstance(old, dict) and _values(row) == _values(old)
 
 
@@ -77,7 +77,7 @@ def change_from_json(raw: Mapping[str, Json]) -> Change:
     """Return a row change parsed from its form in the audit.
 
     Raises:
-        ReplayError: it is not of a change's form.
+        ReplayError: the value does not have the form of a change.
     """
     try:
         entity = Entity(str(raw["entity"]))

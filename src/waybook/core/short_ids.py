@@ -1,7 +1,7 @@
-"""Short ids: the form in which replies name plans, steps, runs, jobs and reviews.
+"""Short ids, with which replies identify plans, steps, runs, jobs and reviews.
 
-A short id has nine digits in base 31 and a check character. It is a function of the full id, so it
-is not stored with an object, does not change, and needs no audit. See decision 0059.
+A short id has nine digits in base 31 and a check character. It is computed from the full id, so it
+never changes, and the audit does not contain it. See decision 0059.
 """
 
 from enum import StrEnum
@@ -18,7 +18,8 @@ DIGITS: Final = 9
 LENGTH: Final = DIGITS + 1
 #: Number of characters of a full id with hyphens.
 FULL_LENGTH: Final = 36
-#: Number of keys. The SQL function `app_short_key` has the same number.
+#: Number of different values that a short id can encode. The SQL function `app_short_key` uses the
+#: same number.
 KEYS: Final = BASE**DIGITS
 #: Largest integer of PostgreSQL's type bigint, as a mask for the bits of a hash.
 MAX_BIGINT: Final = 2**63 - 1
@@ -67,7 +68,7 @@ def encode_key(key: int) -> str:
 
 
 def parse_short_id(text: str) -> int | None:
-    """Return the number in a short id; None if the text is not a short id or is mistyped.
+    """Return the number that a short id encodes; None if the text is no valid short id.
 
     >>> parse_short_id(" 9Y79WG3E8X "), parse_short_id("9y79wg3e8y")
     (6772766347248, None)
@@ -98,13 +99,14 @@ def _check_value(values: list[int]) -> int:
     """Return the value of the check character, which makes the weighted sum zero modulo 31.
 
     The weights of the digits are 2 to 10, and 1 for the check character. As 31 is prime and the
-    weights differ, no single wrong character and no swap of two characters keeps the sum.
+    weights differ, every single wrong character and every swap of two characters changes the
+    sum.
     """
     return -sum(weight * value for weight, value in enumerate(values, 2)) % BASE
 
 
 def usual_form(text: str) -> str:
-    """Return the short id of a full or short id in its usual spelling; other texts unchanged.
+    """Return a full or short id as a short id in its usual spelling; other texts unchanged.
 
     >>> usual_form(" 9Y79WG3E8X"), usual_form("00000000-0000-0000-0000-000000000000")
     ('9y79wg3e8x', '9y79wg3e8x')

@@ -1,6 +1,6 @@
 """Usage of tokens and money that agents report with results, and its totals.
 
-Money is counted in millionths of a dollar, as a whole number: sums are exact, in any order.
+Cost is a whole number of millionths of a dollar, so that sums are exact regardless of their order.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ DOLLAR = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Usage reported with one result; None means not reported."""
+    """Usage reported with one result; None marks a field that was not reported."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -23,7 +23,7 @@ class Usage:
     model: str | None = None
 
     def plus(self, other: "Usage") -> "Usage":
-        """Return the sum of two usages; the language model is the last one reported.
+        """Return the sum of two usages; if both name a language model, the second one is used.
 
         >>> Usage(input_tokens=3).plus(Usage(input_tokens=1, output_tokens=2, model="m"))
         Usage(input_tokens=4, output_tokens=2, cost_micros=None, model='m')

@@ -40,8 +40,8 @@ def bad_recipe_error(faults: Sequence[Diagnostic]) -> BadRecipe:
     )
 
 
-#: Maximum length at which a message repeats a name from outside; this is enough to identify the
-#: name.
+#: Maximum length at which a message quotes a name that comes from another system; this is enough to
+#: identify the name.
 MAX_NAME_LENGTH = 80
 
 

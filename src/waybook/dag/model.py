@@ -1,6 +1,6 @@
 """Data model of a DAG: stages, each with a recipe of steps and dependency edges.
 
-Structure only; the progress of a run is evidence and is passed in separately.
+The model contains only the structure; the progress of a run is passed separately, as evidence.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class JobType(StrEnum):
-    """Kind of a job. RENDER is for the server only: not part of a recipe or of progress."""
+    """Kind of a job. RENDER jobs are for the server only, outside of recipes and progress."""
 
     PLAN = "PLAN"
     EXECUTE = "EXECUTE"
@@ -52,7 +52,7 @@ class ProgressStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """Document that a step reads: from its own stage, an earlier stage, or outside the run."""
+    """Document that a step reads: from its own stage, from an earlier stage, or external."""
 
     document_key: str
     #: Stage that produces the document; None if the document comes from the step's own stage.

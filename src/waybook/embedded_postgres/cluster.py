@@ -1,9 +1,10 @@
 """Creation and setup of the embedded PostgreSQL cluster, with the shipped binaries.
 
-Every step can be interrupted. The cluster is created under another name and renamed when it is
-complete. Its roles, database and extension are then created in single-user mode, before the server
-ever listens, with repeatable statements; a digest of these is recorded last. Binaries that the
-server's account cannot read are copied to a place where it can.
+Every step can be interrupted and repeated. The cluster is created under a temporary name and
+renamed when it is complete. Then its roles, database and extension are created in single-user mode,
+before the server accepts connections. The statements for this are repeatable, and a digest of them
+is recorded at the end. Binaries that the system account of the server cannot read are copied to a
+directory that it can read.
 """
 
 import hashlib
@@ -131,8 +132,8 @@ def create_cluster(
     """Create the cluster if it does not exist, and set it up while no server is running.
 
     Raises:
-        Misconfigured: the cluster is of another major version.
-        Unavailable: PostgreSQL's own programs failed.
+        Misconfigured: the cluster has another major version. Unavailable: a PostgreSQL program
+            failed.
     """
     if not home.cluster.exists():
         _create(home, binaries, durable=durable)
@@ -145,7 +146,7 @@ def is_ready(home: ServerDirectory, passwords: Passwords) -> bool:
     """Return whether the cluster exists and was set up with these statements and passwords.
 
     Raises:
-        Misconfigured: the cluster is of another major version.
+        Misconfigured: the cluster has another major version.
     """
     if not home.cluster.exists():
         return False
@@ -157,7 +158,7 @@ def check_version(home: ServerDirectory) -> None:
     """Raise an error if the cluster has another major version than the shipped binaries.
 
     Raises:
-        Misconfigured: it was created by another major version.
+        Misconfigured: the cluster was created by another major version.
     """
     version = (home.cluster / "PG_VERSION").read_text().strip()
     if version == MAJOR:

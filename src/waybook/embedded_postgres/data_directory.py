@@ -36,8 +36,8 @@ class Account:
 def server_account(owner: int | None = None) -> Account:
     """Return the current system user or, for root, `postgres` if it exists, else `nobody`.
 
-    With `owner`, only the account with that user id is accepted: a cluster stays with the user who
-    created it.
+    If `owner` is given, only the account with that user id is accepted, because a cluster
+    remains owned by the user who created it.
 
     Raises:
         Misconfigured: the process is root and neither account exists.
@@ -104,8 +104,7 @@ BASES = tuple(Path(base) for base in ("/var/lib", "/srv", "/opt", "/var/tmp"))  
 def create_control_directory(data_dir: Path) -> ControlDirectory:
     """Create the data directory, and in it the control directory of the supervisor process.
 
-    Raises:
-        Misconfigured: it cannot be created, or belongs to another user.
+    Raises: Misconfigured: a directory cannot be created, or belongs to another user.
     """
     control_dir = ControlDirectory(data_dir)
     try:
@@ -126,14 +125,14 @@ def create_server_directory(control_dir: ControlDirectory) -> tuple[ServerDirect
     """Create PostgreSQL's directory; return it and the system account that owns it.
 
     Raises:
-        Misconfigured: there is no usable place without changing permissions of other directories.
+        Misconfigured: no directory is usable unless permissions of other directories are changed.
     """
     account = server_account()
     home = _home(control_dir, account)
     _make(home.directory, PRIVATE)
     owner = home.directory.lstat().st_uid
     if account.is_other_user and owner == os.geteuid():
-        check_private(home.directory, owner)  # A new directory, perhaps left by a killed process.
+        check_private(home.directory, owner)  # The directory is new, or a killed process left it.
         os.chown(home.directory, account.uid, account.gid, follow_symlinks=False)
     elif account.is_other_user:
         account = server_account(owner)
@@ -144,7 +143,7 @@ def create_server_directory(control_dir: ControlDirectory) -> tuple[ServerDirect
 
 
 def clean_places() -> None:
-    """Remove the clusters whose data directories were deleted; run this as root."""
+    """Remove the clusters whose data directories were deleted; the caller must be root."""
     remove_orphans(place for place in _places() if place.exists() and _is_ours(place))
 
 
@@ -166,7 +165,7 @@ def shared_base(account: Account) -> Path:
     """Return the directory, owned by root, for PostgreSQL files outside the data directory.
 
     Raises:
-        Misconfigured: there is no such directory.
+        Misconfigured: no such directory exists or can be created.
     """
     for place in _places():
         try:
@@ -186,7 +185,8 @@ def check_private(directory: Path, uid: int) -> None:
     """Raise an error if a directory belongs to, or is accessible to, another system user.
 
     Raises:
-        Misconfigured: it is not a directory, not this user's, or not private.
+        Misconfigured: it is not a directory, is owned by another user, or is accessible to another
+            user.
     """
     file_stat = directory.lstat()
     mode = stat.S_IMODE(file_stat.st_mode)

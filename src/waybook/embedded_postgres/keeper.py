@@ -1,12 +1,13 @@
-"""Supervisor process of the embedded PostgreSQL: starts, restarts, and stops it when unused.
+"""Supervisor process that starts, restarts and, when it is unused, stops embedded PostgreSQL.
 
 ::
 
     python -m waybook.embedded_postgres.keeper DATA_DIR durable|fleeting GRACE_SECONDS REPORT_TO
 
-It runs detached from its terminal and starter, and reports once, to the descriptor REPORT_TO.
-It holds `keeper.lock` while it lives, so that every client can see whether it is running.
-As root it creates the directories, then switches to the server's user permanently.
+The process runs detached from the terminal and from the process that started it. After startup it
+reports success or an error once, to the file descriptor REPORT_TO. It holds `keeper.lock` while it
+lives, so that every client can check whether it is running. As root it creates the directories,
+then switches to the server's user permanently.
 """
 
 import contextlib
@@ -125,10 +126,10 @@ def adopt_or_start(server_context: ServerContext) -> Postmaster:
 
 
 def supervise(server_context: ServerContext, server: Postmaster, signals: list[int]) -> None:
-    """Restart PostgreSQL when it dies; stop it when it had no clients for the grace period."""
+    """Restart PostgreSQL when it dies; stop it after a grace period without any client."""
     idle_since: float | None = None
-    # Deletion is detected by the link count only if the existing directory does not already look
-    # deleted, because some file systems always report a link count of zero.
+    # Some file systems always report a link count of zero. If the data directory exists and its
+    # link count is zero, the link count is therefore not used to detect deletion.
     shows_links = not is_deleted(server_context.data_dir)
     while not signals:
         time.sleep(HEARTBEAT_SECONDS)
@@ -151,7 +152,11 @@ def supervise(server_context: ServerContext, server: Postmaster, signals: list[i
 
 
 def _clean_up(server_context: ServerContext) -> None:
-    """Remove the sockets of a deleted data directory; keep its cluster for a possible copy."""
+    """Remove the sockets of a deleted data directory, but keep its cluster.
+
+    The data directory may have been copied elsewhere before, and the copy then uses the
+    cluster.
+    """
     if not server_context.socket_dir.is_relative_to(server_context.home.directory):
         shutil.rmtree(server_context.socket_dir, ignore_errors=True)
 
@@ -196,7 +201,11 @@ def _move_in(
 def _prepare(
     home: ServerDirectory, binaries: Binaries, connection: ConnectionInfo, *, same: bool
 ) -> None:
-    """Set up the cluster if needed; stop a leftover server first, or if settings differ."""
+    """Create the cluster if it does not exist.
+
+    A running server is stopped first if there is no cluster yet, or if the durability setting
+    changed.
+    """
     prepared = is_ready(home, connection.passwords)
     if prepared and same:
         return

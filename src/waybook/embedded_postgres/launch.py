@@ -1,7 +1,7 @@
 """Client side of the embedded PostgreSQL: starts and monitors its supervisor process.
 
-If the supervisor process is killed, the monitor starts the next one. It checks once more when it is
-closed: a server without a supervisor process would never be stopped.
+If the supervisor process is killed, the monitor starts the next one. The monitor also checks once
+when it is closed, because a server without a supervisor process would never be stopped.
 """
 
 import json

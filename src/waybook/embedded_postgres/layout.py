@@ -23,12 +23,12 @@
 As root the server runs as another user, who must reach `server/` without a change to the
 permissions of any directory. If it cannot (for example below /root), `server/` is
 /var/lib/waybook/<hash of the data directory> instead, and `keeper/home` contains that path; see
-`leftovers` for its removal after the data directory is deleted.
-A socket's path is limited to 107 bytes, and drivers split it at commas; if it would be longer or
-contain one, the socket is in /tmp/waybook-<uid>-<hash>, private like the rest.
+`leftovers` for its removal after the data directory is deleted. A socket's path is limited to 107
+bytes, and drivers split it at commas. If the path would be longer or contain a comma, the socket is
+in /tmp/waybook-<uid>-<hash>, a private directory.
 
-The server is durable, modest in resources, and reachable by its socket only. Its log is one file
-and its predecessor, neither larger than a few megabytes.
+The server is durable, modest in resources, and reachable by its socket only. Its log consists of
+the current file and the previous one, each at most a few megabytes.
 """
 
 import hashlib
@@ -117,7 +117,7 @@ def fingerprint(path: Path) -> str:
 
 
 def socket_directory(home: ServerDirectory) -> Path:
-    """Return the socket's directory; if that path is unusable, one with a short path."""
+    """Return the directory of the socket; if its path is too long or has a comma, a short one."""
     directory = home.directory / "socket"
     path = os.fsencode(directory / SOCKET_NAME)
     if len(path) <= MAX_SOCKET_PATH_LENGTH and b"," not in path:
@@ -157,7 +157,10 @@ def server_arguments(*, durable: bool) -> list[str]:
 
 
 def socket_argument(directory: Path) -> list[str]:
-    """Return the `postgres` arguments for the socket directory, quoted because of commas."""
+    """Return the `postgres` arguments that set the socket directory.
+
+    The path is quoted, because PostgreSQL reads the setting as a list separated by commas.
+    """
     quoted = os.fspath(directory).replace('"', '""')
     return ["-c", f'unix_socket_directories="{quoted}"']
 
@@ -178,7 +181,8 @@ def open_log(path: Path) -> int:
 def rotate(path: Path, largest: int = MAX_BYTES) -> None:
     """Move the content of a log file that is too large to a second file.
 
-    The writer keeps its descriptor and continues at the beginning, because it appends.
+    The file is then truncated. The writer keeps its descriptor, and because it opened the file
+    for appending, it continues at the beginning of the empty file.
     """
     try:
         if path.stat().st_size <= largest:

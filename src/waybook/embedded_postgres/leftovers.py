@@ -1,14 +1,14 @@
 """Removal of clusters outside data directories, a month after the data directory was deleted.
 
-Next to such a cluster is `<its name>.origin`, in a directory that only root can write to. The file
-is hard-linked into the data directory too, so its link count shows whether that was deleted. It
-cannot tell a deleted data directory from one that was copied elsewhere, for example to another file
-system: so a cluster without its data directory is only marked, and removed if it still has none a
-month later. A supervisor process that starts for the copy claims the cluster and removes the mark.
-
-The supervisor process locks the file while it lives. A cluster is removed only if its record was
-linked and no longer is, and no process works in it. Across file systems there is no such link, and
-the cluster stays.
+Next to such a cluster is `<its name>.origin`, in a directory that only root can write to. This
+file, the record, is also hard-linked into the data directory, so its link count shows whether the
+data directory was deleted. The data directory may also have been copied to another file system
+before it was deleted. A cluster without its data directory is therefore only marked at first, and
+removed a month later. If a supervisor process starts for a copy in the meantime, it claims the
+cluster and removes the mark. The supervisor process locks the record while it lives. A cluster is
+removed only if its record was linked and no longer is, and if no process has the cluster as its
+working directory. If the two directories are on different file systems, the record cannot be
+linked, and the cluster is never removed.
 """
 
 import json
@@ -35,7 +35,7 @@ def claim(home: ServerDirectory, control_dir: ControlDirectory) -> int:
     """Record the cluster's data directory in a file, and lock the file until this process ends.
 
     Raises:
-        Unavailable: another supervisor process did not release it in time.
+        Unavailable: another supervisor process did not release the lock in time.
     """
     path = home.directory.with_name(home.directory.name + SUFFIX)
     record = _locked(path, time.monotonic() + CLAIM_SECONDS)
@@ -66,7 +66,7 @@ def _link(path: Path, into: Path) -> bool:
 
 
 def is_deleted(descriptor: int) -> bool:
-    """Return whether the open directory was deleted; moving a directory does not delete it."""
+    """Return whether the open directory was deleted; a moved directory is not deleted."""
     return os.fstat(descriptor).st_nlink == 0
 
 
@@ -139,7 +139,8 @@ def _write(record: int, origin: dict[str, object]) -> None:
 def _is_used(home: Path) -> bool:
     """Return whether a process has the cluster as working directory, as PostgreSQL does.
 
-    A process of the cluster's user that cannot be inspected is assumed to.
+    A process of the cluster's user whose working directory cannot be read is assumed to be in
+    the cluster.
     """
     real, user = home.resolve(), home.lstat().st_uid
     for process in PROC.glob("[0-9]*"):

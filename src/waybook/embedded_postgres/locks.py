@@ -26,7 +26,7 @@ def try_exclusive(descriptor: int) -> bool:
 
 
 def try_shared(descriptor: int) -> bool:
-    """Take the lock in shared mode if that needs no waiting; return whether it was taken."""
+    """Take the lock in shared mode if no waiting is needed; return whether it was taken."""
     return _try(descriptor, fcntl.LOCK_SH)
 
 

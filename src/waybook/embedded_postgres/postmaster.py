@@ -2,9 +2,9 @@
 
 A killed supervisor process leaves a running server or a stale pid file behind.
 
-A number in a pid file proves nothing. A process is ours if the kernel reports that it listens on
-the socket in our private directory, or that it works in our cluster; no other process is ever
-signaled.
+The process id in a pid file is not trusted, because it may have been reused. A process is treated
+as our server only if the kernel reports that it listens on the socket in our private directory, or
+that its working directory is our cluster. No other process is ever signaled.
 """
 
 import os
@@ -148,7 +148,7 @@ def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> Ad
     """Wait for a running PostgreSQL to accept connections and return it; None if none runs.
 
     Raises:
-        Unavailable: there is one, but its process cannot be determined.
+        Unavailable: a server listens, but its process cannot be determined.
     """
     while (answer := probe(socket_dir)).condition is not ProbeStatus.SILENT:
         if answer.condition is ProbeStatus.READY:
@@ -162,10 +162,10 @@ def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> Ad
 
 
 def _clear(record: Path, cluster: Path) -> None:
-    """While no server listens, stop ours if it lost its socket, or delete a stale pid file.
+    """Stop our server if it runs without its socket, or delete a stale pid file.
 
-    PostgreSQL would take any process that the file names for a server, even a dead and unreaped
-    one.
+    Call this only while no server listens. PostgreSQL does not start if its pid file names an
+    existing process, even a dead one that is not reaped yet.
     """
     number = _number(record)
     process = open_process(abs(number)) if number else None

@@ -1,7 +1,7 @@
 """Readiness probe for a PostgreSQL socket, which sends only the protocol's startup message.
 
-This needs neither a password nor a driver: a server that accepts connections requests
-authentication, one that is starting reports so.
+The probe needs neither a password nor a driver: a server that accepts connections requests
+authentication, and a server that is still starting returns an error.
 """
 
 import socket

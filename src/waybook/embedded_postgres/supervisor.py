@@ -2,8 +2,8 @@
 
 A server is available if a connection succeeds; pid files are never trusted. Every client holds a
 shared lock, which the kernel releases when the client dies for any reason. A small supervisor
-process is the server's parent, restarts it when it is killed, and stops it a little after the last
-client is gone. See `layout` for all files.
+process is the server's parent. It restarts the server when it is killed, and stops the server
+shortly after the last client has ended. See `layout` for all files.
 """
 
 import os

@@ -38,10 +38,10 @@ def is_beads(first: object) -> bool:
 
 
 def read_beads(text: str) -> ItemList:
-    """Return the issues of a file; an issue waits for what blocks it, and for its children.
+    """Return the issues of a file; an issue depends on its blockers and on its children.
 
     Raises:
-        InvalidInput: a line is not an issue; with the line.
+        InvalidInput: a line is not an issue; the error names the line.
     """
     item_list = ItemList(name="beads", is_graph=True, ignores_unknown=True)
     issues = [issue for issue in read_json_lines(text) if not _is_deleted(issue)]

@@ -28,8 +28,9 @@ def decode(data: bytes) -> str:
     """Return the text of a file.
 
     Raises:
-        InvalidInput: it is not UTF-8 or UTF-16, or contains NUL characters; with the line.
-        TooLarge: it is longer than any plan.
+        InvalidInput: it is not UTF-8 or UTF-16, or contains NUL characters; the error names the
+            line.
+        TooLarge: the file is longer than any plan may be.
     """
     # PowerShell writes redirected output as UTF-16 with a byte order mark.
     encoding = "utf-16" if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
@@ -46,10 +47,10 @@ def decode(data: bytes) -> str:
 
 
 def detect_format(text: str) -> PlanFormat:
-    """Return the format of a text, by its content.
+    """Return the format of a text, detected from its content.
 
     Raises:
-        InvalidInput: it looks like JSON of an unknown form; with the line.
+        InvalidInput: it looks like JSON of an unknown form; the error names the line.
     """
     start = text.removeprefix("\ufeff").lstrip()
     if not start.startswith(("{", "[")):
@@ -57,7 +58,7 @@ def detect_format(text: str) -> PlanFormat:
     try:
         data = read_json(text.removeprefix("\ufeff"))
     except InvalidInput:
-        # Several objects, one in each line, are no JSON document.
+        # A file with one object in each line is not a single JSON document.
         first = read_json(start.split("\n", 1)[0], text.count("\n", 0, text.index(start[0])) + 1)
         if is_beads(first):
             return PlanFormat.BEADS
@@ -83,10 +84,10 @@ def read_plan(
     subtasks: bool = True,
     include_done: bool = False,
 ) -> ImportedPlan:
-    """Return the plan in a text of this format, or of the detected one.
+    """Return the plan in a text; without a given format, the format is detected.
 
     Raises:
-        InvalidInput: it does not contain a plan; with the line.
+        InvalidInput: it does not contain a plan; the error names the line.
     """
     readers: dict[PlanFormat, Callable[[str], ItemList]] = {
         PlanFormat.MARKDOWN: read_markdown,

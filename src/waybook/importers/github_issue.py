@@ -20,7 +20,8 @@ from waybook.importers.located_json import LocatedObject, text_field
 from waybook.importers.markdown import read_check_list
 from waybook.importers.steps import MAX_TEXT_LENGTH, Item, ItemList, at_line
 
-#: Reference to an issue at the beginning of an item, which names the item for other items.
+#: Reference to an issue at the beginning of an item; other items refer to the item by this issue's
+#: number.
 _ISSUE: Final = re.compile(r"(?:[\w.-]+/[\w.-]+)?#(\d{1,9})\b|\S*/(?:issues|pull)/(\d{1,9})\b")
 _COMMANDS: Final = (
     "run gh issue view NUMBER --json title,body,url,subIssues, "
@@ -35,7 +36,7 @@ def read_github(text: str) -> ItemList:
     Lines in errors about the task list of one issue are those of the issue's body.
 
     Raises:
-        InvalidInput: the JSON contains no issue, or the issue no tasks; with the line.
+        InvalidInput: the JSON contains no issue, or the issue no tasks; the error names the line.
     """
     document = read_document(text)
     if not document.is_list:
@@ -109,7 +110,7 @@ def _issue_number(item: Item) -> str | None:
 
 
 def _resolved(item: Item, issue_keys: dict[str, str]) -> Item:
-    """Return the item with `#12` replaced by the key of the item about issue 12, if any."""
+    """Return the item with dependencies such as `#12` replaced by the key of issue 12's item."""
     after = [(issue_keys.get(key, key), line) for key, line in item.after]
     return replace(item, after=tuple(after))
 

@@ -16,7 +16,7 @@ _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 
 class LocatedObject(dict[str, Any]):
-    """JSON object with the line it begins in."""
+    """JSON object with the number of the line in which it begins."""
 
     line: int = 1
 
@@ -45,7 +45,7 @@ def read_json(text: str, first_line: int = 1) -> Any:  # noqa: ANN401 - JSON
     """Return the parsed text; `first_line` is the line of the file in which the text begins.
 
     Raises:
-        InvalidInput: it is not JSON, or is nested too deeply; with the line.
+        InvalidInput: it is not JSON, or is nested too deeply; the error names the line.
     """
     try:
         return _Decoder(text, first_line).decode(text)
@@ -71,7 +71,7 @@ def read_json_lines(text: str) -> Iterator[LocatedObject]:
 
 
 def text_field(task: LocatedObject, name: str) -> str:
-    """Return a text in an object; an empty text if it is missing or null.
+    """Return a text field of an object; an empty text if the field is missing or null.
 
     Raises:
         InvalidInput: it is something else, or contains characters that cannot be stored.
@@ -90,10 +90,10 @@ def text_field(task: LocatedObject, name: str) -> str:
 
 
 def required_text(task: LocatedObject, name: str) -> str:
-    """Return a text in an object.
+    """Return a required text field of an object.
 
     Raises:
-        InvalidInput: it is missing or empty, or something else.
+        InvalidInput: the value is missing, empty or not a text.
     """
     value = text_field(task, name).strip()
     if not value:
@@ -105,7 +105,7 @@ def key_field(task: LocatedObject, name: str = "id") -> str:
     """Return an identifier, which may be a number or a text.
 
     Raises:
-        InvalidInput: it is missing, or something else.
+        InvalidInput: the identifier is missing, or is neither a number nor a text.
     """
     value = task.get(name)
     if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).strip():
@@ -114,10 +114,10 @@ def key_field(task: LocatedObject, name: str = "id") -> str:
 
 
 def list_field(task: LocatedObject, name: str) -> list[Any]:
-    """Return a list in an object; an empty list if it is missing or null.
+    """Return a list field of an object; an empty list if the field is missing or null.
 
     Raises:
-        InvalidInput: it is something else.
+        InvalidInput: the value is not a list.
     """
     value = task.get(name)
     if value is None:

@@ -13,7 +13,7 @@ from waybook.plan.model import StepType
 _HEADING: Final = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*$")
 _FENCE: Final = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
 _COMMENT: Final = re.compile(r"[ ]{0,3}<!--")
-#: Opening fence of a task list of GitHub, whose content is not code.
+#: Opening fence of a GitHub task list; the text inside the fence is not treated as code.
 _TASK_LIST: Final = re.compile(r"[ ]{0,3}`{3,}[ \t]*\[tasklist\][ \t]*")
 _CHECK: Final = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\][ \t]+(.*\S)[ \t]*")
 _NUMBERED: Final = re.compile(r"([ \t]*)(\d{1,9})[.)][ \t]+(.*\S)[ \t]*")
@@ -21,7 +21,8 @@ _BULLET: Final = re.compile(r"([ \t]*)[-*+][ \t]+(.*\S)[ \t]*")
 _LEADING_NUMBER: Final = re.compile(
     r"(?:(?:step|task|phase)\s+#?)?(\d{1,6}(?:\.\d{1,6})*)[.):]\s+(?=\S)", re.IGNORECASE
 )
-#: Heading of the steps in a report of Waybook, of one step, and the line with its status.
+#: Patterns for reports that Waybook exported: the heading of the section with the steps, the
+#: heading of one step, and the line with the status of a step.
 _REPORT_STEPS: Final = "## Steps"
 _REPORT_STEP: Final = re.compile(r"### (\d{1,6})\. (.*)")
 _REPORT_STATUS: Final = re.compile(r"\S+ ([^,]+), ([a-z]+)(?:, attempt \d+)?")
@@ -34,7 +35,7 @@ DONE_LABELS: Final = frozenset({"completed", "skipped"})
 class Line:
     number: int
     text: str
-    #: Whether the line is inside a code block, where nothing is structure.
+    #: Whether the line is inside a code block, where headings and list items are plain text.
     is_code: bool
 
     def heading(self) -> tuple[int, str] | None:
@@ -43,7 +44,7 @@ class Line:
         return (len(match[1]), match[2].strip()) if match else None
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Return the match of the whole line outside of code, or None."""
+        """Return the match of a pattern with the whole line; None if the line is code."""
         return None if self.is_code else pattern.fullmatch(self.text)
 
 
@@ -51,7 +52,7 @@ def read_markdown(text: str) -> ItemList:
     """Return the tasks of a Markdown document.
 
     Raises:
-        InvalidInput: it has no tasks; with the line.
+        InvalidInput: it has no tasks; the error names the line.
     """
     lines = [*split_lines(text)]
     if any(line.text == _REPORT_STEPS and not line.is_code for line in lines) and any(
@@ -72,12 +73,12 @@ def read_markdown(text: str) -> ItemList:
 
 
 def read_check_list(text: str) -> list[Item]:
-    """Return the items of a document's check lists; references keep their `#`."""
+    """Return the items of a document's check lists; references to other items keep their `#`."""
     return _numbered_once([*_check_list([*split_lines(text)])], strip="")
 
 
 def _numbered_once(items: Sequence[Item], strip: str = "#") -> list[Item]:
-    """Return the items with their own numbers as keys if these are unique, else their places."""
+    """Return the items keyed by their own numbers if these are unique, else by their positions."""
     is_unique = len({item.key for item in items}) == len(items)
     return [
         replace(
@@ -100,7 +101,7 @@ def split_lines(text: str) -> Iterator[Line]:
     for number, line in enumerate(ended, start=1):
         if len(line) > MAX_LINE_LENGTH:
             raise at_line(number, f"this line has more than {MAX_LINE_LENGTH:,} characters")
-        # A comment without an end is text.
+        # A comment that is never closed is treated as text.
         if is_comment or (not fence and number <= last_end and _COMMENT.match(line)):
             is_comment = "-->" not in line
             continue
@@ -114,7 +115,7 @@ def split_lines(text: str) -> Iterator[Line]:
 
 
 def _fence_after(line: str, fence: str) -> str:
-    """Return the fence of the code block that is open after a line, or an empty text."""
+    """Return the opening fence of the code block that continues after a line, or an empty text."""
     mark = _FENCE.match(line)
     if mark is None:
         return fence
@@ -124,7 +125,7 @@ def _fence_after(line: str, fence: str) -> str:
 
 
 def _preamble(lines: Sequence[Line]) -> ItemList:
-    """Return the title and the text below it, up to the first heading, list or code."""
+    """Return the title and the text below it, up to the first heading, list or code block."""
     item_list, texts = ItemList(), list[str]()
     for line in lines:
         heading = line.heading()
@@ -158,7 +159,7 @@ def _list(
     pattern: re.Pattern[str],
     read: Callable[[re.Match[str]], tuple[str, bool]],
 ) -> Iterator[Item]:
-    """Yield the items of the lists at the outermost indentation; deeper lines are their text."""
+    """Yield the list items with the smallest indentation; lines indented deeper are their text."""
     starts = [(place, match) for place, line in enumerate(lines) if (match := line.match(pattern))]
     if not starts:
         return
@@ -177,7 +178,7 @@ def _list(
 
 
 def _body(lines: Sequence[Line], outer: int) -> Iterator[Line]:
-    """Yield the lines that belong to a list item: deeper ones, and code; until a heading."""
+    """Yield the lines of a list item: more deeply indented lines and code, up to a heading."""
     for line in lines:
         if line.heading():
             return
@@ -225,7 +226,7 @@ def _item(
     for line in body:
         rest, more = (line.text, []) if line.is_code else take_references(line.text)
         after += [(key, line.number) for key in more]
-        # A line that is nothing but a reference is no part of the instructions.
+        # A line that contains only a reference is not part of the instructions.
         if not more or rest:
             texts.append(line.text)
     named = _LEADING_NUMBER.match(title)

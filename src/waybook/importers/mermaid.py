@@ -41,11 +41,13 @@ _LABEL: Final = re.compile(r"label\s*:\s*(\"[^\"]*\"|'[^']*'|[^,}]+)")
 _CLASS: Final = re.compile(r":::[\w-]+")
 _ENTITY: Final = re.compile(r"#(\w+);")
 _BREAK: Final = re.compile(r"<br\s*/?>", re.IGNORECASE)
-#: Second line of a node that Waybook exported: its status and its step number.
+#: Second line of the text of a node in a chart that Waybook exported: status and number of the
+#: step.
 _STATUS_NOTE: Final = re.compile(r"\S+ [a-z ]+, step \d+")
 
 
-#: Code point above which an entity is not replaced, since surrogates cannot be stored.
+#: First code point that is a surrogate. Entities from this code point on are not replaced by
+#: characters, because surrogates cannot be stored.
 FIRST_SURROGATE: Final = 0xD800
 #: Maximum length of a line in characters, and maximum number of arrows.
 MAX_LINE_LENGTH: Final = 10_000
@@ -60,7 +62,7 @@ class _Chart:
     labels: dict[str, str] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     edges: list[tuple[str, str, str, int]] = field(default_factory=list)
-    #: Nodes of each subgraph, as the keys of a mapping, in their order.
+    #: Nodes of each subgraph in the order of their appearance, as the keys of a mapping.
     members: dict[str, dict[str, None]] = field(default_factory=dict)
     open_groups: list[str] = field(default_factory=list)
     #: Names of links, which a statement such as `e1@{ animate: true }` refers to.
@@ -89,7 +91,8 @@ def read_mermaid(text: str) -> ItemList:
     """Return the nodes of a flowchart; the text on an arrow becomes a condition in words.
 
     Raises:
-        InvalidInput: a statement cannot be read, or the chart has no nodes; with the line.
+        InvalidInput: a statement cannot be read, or the chart has no nodes; the error names the
+            line.
     """
     chart, begun, last = _Chart(title=_front_matter_title(text)), False, 1
     for number, statement in _statements(text):
@@ -135,7 +138,7 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _joined_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines; a quoted text may go on in the next lines."""
+    """Yield the lines; a line break inside a quoted text does not end a line."""
     pending: tuple[int, str] | None = None
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         first, before = pending or (number, "")
@@ -156,7 +159,7 @@ def _has_open_quote(line: str) -> bool:
 
 
 def _split_outside_quotes(line: str) -> Iterator[str]:
-    """Yield the parts of a line between semicolons that are neither quoted nor of an entity."""
+    """Split a line at semicolons, except those in quoted texts or entities; yield the parts."""
     start, quoted = 0, False
     for place, char in enumerate(line):
         if char == '"':
@@ -244,7 +247,7 @@ def _read_label(text: str, place: int, number: int) -> tuple[str | None, int]:
 
 
 def _closing(text: str, start: int, closing: str) -> int | None:
-    """Return where the text of a node ends; quoted text may contain the delimiter."""
+    """Return the position at which the text of a node ends; quoted text may contain delimiters."""
     if text.startswith('"', start):
         quote = text.find('"', start + 1)
         return quote + 1 if quote > 0 and text.startswith(closing, quote + 1) else None
@@ -253,7 +256,7 @@ def _closing(text: str, start: int, closing: str) -> int | None:
 
 
 def _read_link(text: str, place: int, number: int) -> tuple[str, int, int]:
-    """Return the text on a link, its direction (1, -1, or 0 without an arrow), and its end."""
+    """Return the text on a link, its direction (1, -1, or 0 if undirected), and where it ends."""
     labeled = _LABELED_LINK.match(text, place)
     if labeled:
         label = labeled["a"] or labeled["b"] or labeled["c"] or ""
@@ -285,7 +288,7 @@ def _is_character(digits: str) -> bool:
 
 
 def _expanded_edges(chart: _Chart) -> Iterator[tuple[str, str, str, int]]:
-    """Yield the arrows between nodes; an arrow of a subgraph is one of each of its nodes."""
+    """Yield the arrows between nodes; an arrow of a subgraph becomes one arrow per node in it."""
     count = 0
     for source, target, label, line in chart.edges:
         targets, sources = chart.members.get(target, [target]), chart.members.get(source, [source])

@@ -1,6 +1,6 @@
-"""Steps read from a file of another tool, and the plan that they make.
+"""Steps read from a file of another tool, and the plan built from these steps.
 
-Every parser produces items with the line that they come from, so that each error names a line.
+Every parser records the line from which an item was read, so that each error can name a line.
 """
 
 import heapq
@@ -15,13 +15,13 @@ from waybook.plan.model import MAX_STEPS, NewStep, StepType
 #: contain, done ones included.
 MAX_LENGTH: Final = 4 * 1024 * 1024
 MAX_ITEMS: Final = 5_000
-#: Limits of the tool that creates plans, for names and for texts.
+#: Limits of the tool that creates plans: maximum lengths of names and of texts.
 MAX_NAME_LENGTH: Final = 200
 MAX_TEXT_LENGTH: Final = 20_000
 
 
 def at_line(line: int, message: str) -> InvalidInput:
-    """Return the error for a file that is wrong in this line.
+    """Return an error whose message begins with the line number.
 
     >>> at_line(3, "there is no step 9").message
     'line 3: there is no step 9'
@@ -40,7 +40,8 @@ class Item:
     line: int
     type: StepType = StepType.CUSTOM
     done: bool = False
-    #: Keys of the items that must be over before this one begins, with the line of each reference.
+    #: Keys of the items that must be finished before this one begins, each with the line of the
+    #: reference.
     after: tuple[tuple[str, int], ...] = ()
 
 
@@ -51,7 +52,7 @@ class ImportedPlan:
     name: str
     question: str
     steps: tuple[NewStep, ...]
-    #: Line of the file that each step comes from.
+    #: Number of the line in the file from which each step was read.
     lines: tuple[int, ...] = ()
     #: Number of tasks that are done and therefore left out.
     left_out: int = 0
@@ -68,7 +69,8 @@ class ItemList:
     name: str = ""
     question: str = ""
     items: list[Item] = field(default_factory=list)
-    #: Whether the file has edges instead of an order, so that steps are sorted by dependency.
+    #: Whether the file defines dependencies but no order, so that the steps are sorted by
+    #: dependency.
     is_graph: bool = False
     #: Whether a reference to an item that the file does not contain is ignored.
     ignores_unknown: bool = False
@@ -79,7 +81,7 @@ class ItemList:
         """Append an item.
 
         Raises:
-            TooLarge: the file has too many.
+            TooLarge: the file has too many items.
         """
         if len(self.items) >= MAX_ITEMS:
             raise TooLarge(
@@ -91,11 +93,11 @@ class ItemList:
 
 
 def build_plan(item_list: ItemList, *, include_done: bool) -> ImportedPlan:
-    """Return the plan that these items make; done items are left out unless `include_done`.
+    """Return the plan built from these items; done items are left out unless `include_done`.
 
     Raises:
         InvalidInput: no item is open, a reference is unknown, items wait for each other, or a text
-            is too long; with the line.
+            is too long; the error names the line.
     """
     by_key = _by_key(item_list.items)
     before = [_resolved(item, by_key, item_list) for item in item_list.items]
@@ -146,7 +148,7 @@ def _by_key(items: Sequence[Item]) -> dict[str, int]:
 
 
 def _resolved(item: Item, by_key: dict[str, int], item_list: ItemList) -> list[tuple[int, int]]:
-    """Return the numbers of the items that must be over before this one, with lines."""
+    """Return the indexes of the items that this one depends on, each with the reference's line."""
     resolved: dict[int, int] = {}
     for key, line in item.after:
         if key in by_key:
@@ -159,7 +161,7 @@ def _resolved(item: Item, by_key: dict[str, int], item_list: ItemList) -> list[t
 def _without_done(
     items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]
 ) -> list[list[tuple[int, int]]]:
-    """Return the references between items that are not done; the others order nothing."""
+    """Return the dependencies between items that are not done, and drop those on done items."""
     return [
         [] if item.done else [edge for edge in edges if not items[edge[0]].done]
         for item, edges in zip(items, before, strict=True)
@@ -167,7 +169,7 @@ def _without_done(
 
 
 def _sorted(items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]) -> list[int]:
-    """Return the numbers of the items in an executable order, otherwise as in the file."""
+    """Return the indexes of the items sorted by dependency, otherwise in the order of the file."""
     behind: list[list[int]] = [[] for _ in items]
     left = [len(edges) for edges in before]
     for number, edges in enumerate(before):
@@ -186,15 +188,16 @@ def _sorted(items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]) 
 
 
 def _refuse_circle(items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]) -> None:
-    """Raise an error with the line of a reference if items wait for each other.
+    """Raise an error with the line of a reference if the dependencies form a cycle.
 
     Raises:
-        InvalidInput: they do.
+        InvalidInput: there is a cycle.
     """
     stuck = set(range(len(items))) - {*_sorted(items, before)}
     if not stuck:
         return
-    # Items behind a circle are stuck too, so walk back until an item repeats: it is in the circle.
+    # Items that depend on a cycle cannot be sorted either, so follow dependencies until an item
+    # repeats: that item is in the cycle.
     number, seen = min(stuck), set[int]()
     while number not in seen:
         seen.add(number)
@@ -208,7 +211,7 @@ def _refuse_circle(items: Sequence[Item], before: Sequence[Sequence[tuple[int, i
 def _circle(
     start: int, before: Sequence[Sequence[tuple[int, int]]], stuck: set[int]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the items of a circle, each with the line of its reference to the next one."""
+    """Yield the items of a cycle, each with the line of its reference to the next item."""
     number = start
     while True:
         following, line = next((n, line) for n, line in before[number] if n in stuck)
@@ -242,5 +245,5 @@ def _shorten(title: str) -> str:
 
 
 def renamed(plan: ImportedPlan, name: str | None) -> ImportedPlan:
-    """Return the plan under another name, if one is given."""
+    """Return the plan renamed to `name`, or unchanged if no name is given."""
     return replace(plan, name=name) if name else plan

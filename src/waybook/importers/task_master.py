@@ -44,10 +44,10 @@ def _tags(data: LocatedObject) -> dict[str, LocatedObject]:
 def read_task_master(text: str, *, tag: str | None = None, subtasks: bool = True) -> ItemList:
     """Return the tasks of one tag; each subtask is a task on which its parent depends.
 
-    Without `subtasks`, the subtasks are a list in the text of their parent.
+    If `subtasks` is false, the subtasks are a list in the text of their parent instead.
 
     Raises:
-        InvalidInput: the file has another form, or no such tag; with the line.
+        InvalidInput: the file has another form, or no such tag; the error names the line.
     """
     data = read_json(text)
     if not is_task_master(data):
@@ -106,7 +106,7 @@ def _items(task: LocatedObject, *, subtasks: bool) -> Iterator[Item]:
 
 
 def _subtask_keys(parent: str, parts: Sequence[LocatedObject]) -> list[str]:
-    """Return a key for each subtask; Task Master itself has written subtasks with equal ids."""
+    """Return a unique key for each subtask, because Task Master may write duplicate subtask ids."""
     keys: dict[str, None] = {}
     for place, part in enumerate(parts, start=1):
         key = f"{parent}.{key_field(part)}"
@@ -120,9 +120,10 @@ def _subtask(
     siblings: Mapping[str, Sequence[str]],
     parent_after: Sequence[str],
 ) -> Item:
-    """Return a subtask, which also waits for what its parent waits for."""
+    """Return a subtask as an item, which also has the dependencies of its parent."""
     references = [str(reference).strip() for reference in list_field(part, "dependencies")]
-    # A number names the subtasks of the same task that have it; “5.2” those of any task.
+    # A reference without a dot means the subtasks of the same task with this number; “5.2” means a
+    # subtask of any task.
     after = [
         target
         for reference in references

@@ -1,7 +1,7 @@
 """Plan templates: arguments of a new plan with parameters, as YAML or JSON.
 
-A placeholder such as `{{ topic }}` is replaced by the text of its parameter, once and literally: a
-value is never read as a template again.
+A placeholder such as `{{ topic }}` is replaced by the value of its parameter. Placeholders inside a
+value are not replaced.
 """
 
 import re
@@ -30,7 +30,7 @@ _PLAN_FIELDS: Final = frozenset(
     {"name", "researchQuestion", "steps", "branchingConditions", "outputFormattingNotes"}
     | {"stallMinutes", "budget"}
 )
-#: Field whose text is code, where a value could change the meaning.
+#: Field that contains code; a parameter value inserted there could change what the code does.
 _CODE_FIELD: Final = "conditionExpression"
 
 
@@ -43,7 +43,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTemplate:
-    """Template of a plan, checked: every placeholder is a parameter, and every one is used."""
+    """Validated plan template: all placeholders are parameters, and all parameters are used."""
 
     name: str
     description: str
@@ -68,7 +68,7 @@ def read_template(text: str) -> PlanTemplate:
     """Return the template in a text.
 
     Raises:
-        BadRecipe: it is neither YAML nor JSON; with the line.
+        BadRecipe: it is neither YAML nor JSON; the error names the line.
         InvalidInput: a field is missing or unknown, or a placeholder has no parameter.
     """
     data = parse_definition(text)
@@ -138,7 +138,7 @@ def fill_template(template: PlanTemplate, values: Mapping[str, str]) -> Body:
     """Return the arguments of a new plan, with these values of the parameters.
 
     Raises:
-        InvalidInput: a value is missing, too long, or of no parameter.
+        InvalidInput: a value is missing or too long, or a name is not a parameter.
     """
     known = {parameter.name: parameter for parameter in template.parameters}
     unknown = values.keys() - known.keys()
@@ -171,14 +171,14 @@ def _filled(value: Json, values: Mapping[str, str]) -> Json:
 
 
 def write_template(name: str, description: str, arguments: Body, values: Mapping[str, str]) -> str:
-    """Return the text of a template made from a plan; each value becomes a placeholder.
+    """Return a template made from a plan, in which each given value becomes a placeholder.
 
     Raises:
         InvalidInput: a value does not occur in the plan, or the plan has placeholders itself.
     """
     if any(_PLACEHOLDER.search(text) for _, text in _texts(arguments)):
         raise InvalidInput("this plan contains {{ … }}, which a template would replace")
-    # The longest value first, since a shorter one may be a part of it.
+    # The longest value is replaced first, since a shorter value may be a part of it.
     ordered = sorted(values.items(), key=lambda item: -len(item[1]))
     for parameter, value in ordered:
         if not _PARAMETER.fullmatch(parameter) or not value.strip():
@@ -198,7 +198,7 @@ def write_template(name: str, description: str, arguments: Body, values: Mapping
 
 
 def template_source(template: PlanTemplate) -> str:
-    """Return the text of a template, which `read_template` reads."""
+    """Return the template as text that `read_template` can parse."""
     document = {
         "template": template.name,
         "description": template.description,
@@ -222,7 +222,7 @@ def _parameterized(value: Json, ordered: list[tuple[str, str]], field: str = "")
 
 
 def _replaced(text: str, ordered: list[tuple[str, str]]) -> str:
-    """Return the text with every value replaced by its placeholder, in one pass."""
+    """Return the text with every given value replaced by its placeholder, in one pass."""
     if not ordered:
         return text
     names = {value: parameter for parameter, value in ordered}

@@ -52,7 +52,7 @@ def webhook_from_settings(settings: Settings) -> WebhookSettings | None:
     """Return the settings of the webhook, or None if no webhook is configured.
 
     Raises:
-        Misconfigured: the settings do not fit together.
+        Misconfigured: the settings contradict each other.
     """
     if settings.webhook_url is None:
         return None
@@ -119,7 +119,7 @@ def issuer_from_settings(settings: Settings) -> IssuerSettings | None:
     """Return the settings of the OpenID Connect issuer, or None if no issuer is configured.
 
     Raises:
-        Misconfigured: the settings do not fit together.
+        Misconfigured: the settings contradict each other.
     """
     if settings.oidc_issuer is None:
         return None
@@ -183,7 +183,7 @@ def _scopes(text: str) -> frozenset[Scope]:
     """Parse a list of scope names and return the scopes.
 
     Raises:
-        Misconfigured: there is no such scope, or none is named.
+        Misconfigured: a scope does not exist, or the list is empty.
     """
     named = text.replace(",", " ").split()
     unknown = sorted(set(named) - set(Scope))

@@ -1,8 +1,8 @@
 """HTTP client for one URL: JSON or form requests, JSON answers, limits on time and size.
 
-Every exchange ends with an answer or with one kind of error, however the server behaves. Its time
-limit includes waits and retries; the answer is limited in size; redirects are not followed, because
-the key is for this URL alone. Error texts from the server are reported without the key.
+Every request ends with an answer or with one type of error, regardless of how the server behaves.
+The time limit of a request includes waits and retries. Redirects are not followed, because the API
+key must be sent to this URL only. Error texts from the server are reported without the key.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class _Answer:
 
 
 class BoundedHttpClient:
-    """HTTP client for one URL, which keeps its connections open until it is closed."""
+    """HTTP client for one URL, which keeps its connections open until the client is closed."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class BoundedHttpClient:
         except (httpx2.ConnectError, httpx2.ProxyError):
             raise EndpointFailed("it cannot be reached") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            # The original error message is left out, because it may contain a header.
+            # The original error message is not included, because it may contain a header.
             raise EndpointFailed(f"the exchange broke off ({type(error).__name__})") from None
 
     async def _body(self, response: httpx2.Response) -> bytes:
@@ -183,8 +183,8 @@ class BoundedHttpClient:
         return bytes(body)
 
     async def _client(self) -> httpx2.AsyncClient:
-        # The client is created once and in a thread, because loading the system's certificates
-        # takes a while.
+        # The client is created once, in a thread, because loading the system's certificates is
+        # slow.
         if self._making is None:
             self._making = asyncio.create_task(asyncio.to_thread(_make_client))
         return await asyncio.shield(self._making)

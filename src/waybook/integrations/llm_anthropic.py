@@ -1,7 +1,7 @@
 """Wire format of Anthropic's Messages API.
 
-The schema is enforced by a tool that the model must use. Some models do not support a forced tool;
-they answer in text that contains JSON.
+The schema of the answer is enforced as the input schema of a tool that the model must call. Models
+that do not support a forced tool call answer in text that contains JSON.
 """
 
 import json
@@ -55,7 +55,7 @@ def build_request(question: ModelRequest, model: str) -> dict[str, Json]:
 
 
 def _tool(schema: dict[str, Json]) -> dict[str, Json]:
-    """Return a tool definition that wraps the data in an object, as tool input must be one."""
+    """Return a tool definition that wraps the data in an object, because tool input must be one."""
     shape: Json = {name: value for name, value in schema.items() if name != "$schema"}
     taken: Json = {"type": "object", "properties": {"data": shape}, "required": ["data"]}
     description = "Hand in the data that were extracted."
@@ -66,7 +66,7 @@ def parse_reply(answer: Json, model: str) -> ModelReply:
     """Parse the language model's reply: its tool input, or its text if it called no tool.
 
     Raises:
-        EndpointFailed: this is not a message, or the model refused.
+        EndpointFailed: the JSON is not a message, or the model refused to answer.
     """
     blocks = get_path(answer, "content")
     if not isinstance(blocks, list):

@@ -134,7 +134,10 @@ def _pieces(answer: str) -> Iterator[str]:
 
 
 def _decoded(piece: str) -> Json:
-    """Decode the JSON value that starts a text; text may follow only an array or object."""
+    """Decode the JSON value at the start of a text.
+
+    Text may follow the value only if the value is an array or an object.
+    """
     piece = piece.strip()
     value: Json
     value, end = _DECODER.raw_decode(piece)

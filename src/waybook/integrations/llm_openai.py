@@ -31,8 +31,8 @@ def headers(key: str | None) -> dict[str, str]:
 def build_request(question: ModelRequest, model: str) -> dict[str, Json]:
     """Return the JSON body of a request to the Chat Completions API.
 
-    Strict mode is off: it accepts only a part of JSON Schema, and the answer is validated here
-    anyway. No length limit is sent, because servers disagree on the name of that field.
+    Strict mode is off: it accepts only a part of JSON Schema, and the caller validates the
+    answer anyway. No length limit is sent, because servers disagree on the name of that field.
     """
     body: dict[str, Json] = {
         "model": model,
@@ -51,7 +51,7 @@ def parse_reply(answer: Json, model: str) -> ModelReply:
     """Parse the language model's reply.
 
     Raises:
-        EndpointFailed: this is not a chat completion, or the model refused.
+        EndpointFailed: the JSON is not a chat completion, or the model refused to answer.
     """
     message = get_path(answer, "choices", 0, "message")
     if not isinstance(message, dict):

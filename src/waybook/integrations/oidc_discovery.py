@@ -1,8 +1,8 @@
 """OpenID Connect discovery, signing keys, JWT verification, and the issuer check for operators.
 
 Only asymmetric signatures are accepted: with a shared secret, every party that can verify a token
-could also make one. The header of a token is untrusted, so it only selects among the allowed
-algorithms and keys, and determines nothing else.
+could also make one. The header of a token is untrusted, so it is used only to select one of the
+allowed algorithms and keys.
 """
 
 import asyncio

@@ -1,8 +1,9 @@
 """OpenID Connect issuer: endpoint URLs, cached signing keys, and token verification.
 
-Keys are fetched on first use, and again when a token names an unknown key: a new key works at once,
-and made-up key names cost at most one request in half a minute. Fetched keys replace the cached
-ones, so a withdrawn key is rejected. While the issuer is unreachable, the cached keys stay in use.
+Keys are fetched on first use, and again when a token names an unknown key, so that a new key works
+at once. Tokens with invented key names cause at most one fetch in half a minute. Fetched keys
+replace the cached ones, so a withdrawn key is rejected. While the issuer is unreachable, the cached
+keys stay in use.
 """
 
 import asyncio
@@ -72,7 +73,7 @@ class Issuer:
         """Return the issuer's endpoint URLs for browser sign-in.
 
         Raises:
-            Unavailable: they are not known, and the issuer is unreachable.
+            Unavailable: the URLs are not cached, and the issuer is unreachable.
         """
         if self._doors is None:
             await self._look()
@@ -142,7 +143,7 @@ class Issuer:
         raise Unauthenticated("it is signed with a key that the issuer does not have")
 
     def _known(self, header: Claims) -> Key | None:
-        """Return the key that the token header names, or the only suitable key if unnamed."""
+        """Return the key that the token header names; without a name, the only suitable key."""
         fitting = [key for key in self._keys if header["alg"] in key.algorithms]
         if "kid" in header:
             fitting = [key for key in fitting if key.name == header["kid"]]
@@ -154,7 +155,7 @@ class Issuer:
     # Refresh
 
     async def _look(self) -> None:
-        """Fetch the issuer's data, unless it was just tried; wait for a running fetch."""
+        """Fetch the issuer's data unless that was just tried; wait for a fetch that is running."""
         looking = self._start()
         if looking is not None:
             await asyncio.shield(looking)

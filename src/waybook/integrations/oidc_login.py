@@ -1,7 +1,7 @@
 """OpenID Connect sign-in: identities from claims, and the authorization code flow with PKCE.
 
-The flow keeps no state on the server. The browser stores it in a cookie of its own, so only the
-browser that started a sign-in can complete it.
+The server stores no state of the flow. The state is in a cookie of the browser, so only the browser
+that started a sign-in can complete it.
 """
 
 import secrets
@@ -41,7 +41,7 @@ class IssuerClient(Protocol):
 
     @property
     def settings(self) -> IssuerSettings:
-        """Settings of the issuer, including how its claims map to users, orgs and scopes."""
+        """Settings of the issuer, including the mapping of claims to users, orgs and scopes."""
 
     async def claims(self, text: str, *, audience: str, now: datetime) -> Claims:
         """Verify a token's signature, issuer, audience and validity, and return its claims."""
@@ -105,7 +105,7 @@ def check_times(claims: Claims, now: datetime) -> None:
     """Check that a token with these claims is valid at this time.
 
     Raises:
-        Unauthenticated: they are not valid yet, have expired, or have no expiry.
+        Unauthenticated: the token is not valid yet, has expired, or has no expiry.
     """
     at = now.timestamp()
     ends, begins, made = (_time(claims, name) for name in ("exp", "nbf", "iat"))

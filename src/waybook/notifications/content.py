@@ -1,8 +1,9 @@
 """Bodies of webhook messages: templates, sample payloads, and receiver formats.
 
-Each notification kind has one template, with the subject in its first line, in the same restricted
-and bounded template language as prompts. The operator may override templates with files of the same
-names in a folder. The sample payloads validate templates and serve as examples.
+Each notification kind has one template, whose first line is the subject. The template language is
+the one of prompts, with the same restrictions and cost limits. The operator can replace a template
+with a file of the same name in the configured folder. The sample payloads validate templates and
+serve as examples.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,8 +1,8 @@
-"""Copy of a plan as of an earlier moment, with the results of the steps completed by then.
+"""Copy of a plan as of an earlier time, with the results of the steps completed by then.
 
-The copied plan is given as rows rebuilt from its audit. All steps are copied with fresh ids. A step
-that was completed or skipped by that moment is carried over with its result and names the step it
-was copied from; every other step is pending at its first attempt.
+The state of the original plan at that time is given as rows rebuilt from its audit. All steps are
+copied with fresh ids. A step that was completed or skipped by that time keeps its result and
+records the id of the original step. Every other step is pending, at its first attempt.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,27 +31,27 @@ from waybook.plan.rows import step_row
 from waybook.plan.settle import register_session
 from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
 
-#: Maximum length of a plan's name, and the end of the default name of a copy.
+#: Maximum length of a plan's name, and the suffix of the default name of a copy.
 MAX_NAME_LENGTH = 200
 COPY_SUFFIX = " (copy)"
-#: Actions whose steps are part of the plan once the condition has fired.
+#: Branch actions that add steps to the plan when their condition fires.
 GROWING = frozenset({BranchAction.ADD_STEPS, BranchAction.REPEAT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedPlan:
-    """Plan to copy: its rows after an audit entry, and the limit of the results to carry over."""
+    """Plan to copy: its rows as of an audit entry, and the last step whose result is kept."""
 
     id: str
     seq: int
     rows: Rows
-    #: Position of the last step whose result is carried over; None for no limit.
+    #: Position of the last step whose result is copied; None for no limit.
     up_to_step: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyOptions:
-    """Properties of the copy that differ from those of the copied plan; None for the same."""
+    """Properties of the copy that differ from the original plan; None means unchanged."""
 
     name: str | None = None
     research_question: str | None = None
@@ -158,7 +158,8 @@ def _copy_step(
         in_progress_since=None,
         last_seen_at=None,
         completed_at=draft.moment.now if is_carried else None,
-        # The author of a carried-over result is still its author; the session is not in this plan.
+        # A carried-over result keeps its author, but not its session, which is not part of this
+        # plan.
         held_by=cast("str | None", row["held_by"]) if is_carried else None,
         held_session=None,
         fail_reason=None,
@@ -181,10 +182,10 @@ def _copy_step(
 def _copy_conditions(
     draft: Draft, rows: Mapping[str, Row], ids: Mapping[str, StepId], carried: set[str]
 ) -> None:
-    """Copy the conditions; those of steps that are pending again have not been evaluated.
+    """Copy the conditions; conditions of pending steps are reset to not evaluated.
 
-    A fired condition of such a step is left out if it added steps, because these steps are part of
-    the plan and would be added a second time.
+    A condition of such a step that fired and added steps is not copied: the added steps are
+    part of the copy already, and the condition would add them a second time.
     """
     for row in sorted(rows.values(), key=lambda row: cast("int", row["position"])):
         is_evaluated = row["step_id"] in carried
@@ -218,7 +219,7 @@ def _with_ids(value: Json, ids: Mapping[str, StepId]) -> Json:
 
 
 def _nested(name: str, value: Json, ids: Mapping[str, StepId]) -> Json:
-    """Return a field's value; only steps to add and their conditions contain step ids."""
+    """Return a field's value with new step ids, which only steps and conditions contain."""
     return _with_ids(value, ids) if name in {"steps", "conditions"} else value
 
 

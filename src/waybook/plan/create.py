@@ -29,10 +29,10 @@ def create(new: NewPlan, context: DecisionContext) -> Decision[Plan]:
     """Build a new plan: its row, its ordered steps, and their branching conditions.
 
     Raises:
-        InvalidInput: it has no step, or a part of it is not of its form.
-        TooLarge: it has more of something than a plan may have.
-        InvalidStepReference: a condition or dependsOn names an order that does not exist, or
-            steps wait for each other.
+        InvalidInput: the plan has no step, or a part of it is malformed.
+        TooLarge: the plan exceeds a size limit.
+        InvalidStepReference: a condition or dependsOn names an order that does not exist, or the
+            dependencies form a cycle.
         BadExpression: a condition does not compile.
     """
     _check_plan(new)

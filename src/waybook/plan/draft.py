@@ -3,9 +3,8 @@
 The rules in this package take an immutable plan, change a draft of it, and return a decision. All
 changes go through the draft, so none can be missing from the audit.
 
-Decisions about plans, and the refusals that several rules share.
-
-Each refusal carries the call that is safe to make instead.
+The module also has the class of decisions, and errors that several rules raise. Each of these
+errors suggests a call that is safe to make instead.
 """
 
 from collections.abc import Mapping
@@ -48,8 +47,8 @@ class Decision(NamedTuple, Generic[ReplyT_co]):
     entries: tuple[Entry, ...] = ()
     #: Ids of the steps whose heartbeat the call renews.
     touched: tuple[StepId, ...] = ()
-    #: Error to raise after the decision is written, because a late result is refused but
-    #: nevertheless stored.
+    #: Error to raise after the changes are written. For example, a late result is stored, and the
+    #: call is then refused.
     refusal: Refused | None = None
     #: Texts of new rows, by row id. The audit contains only the hashes of these texts.
     texts: Mapping[str, str] = NO_TEXTS
@@ -61,7 +60,7 @@ def status_call(plan: Plan, why: str) -> NextCall:
 
 
 def wait_call(plan: Plan, why: str) -> NextCall:
-    """Return the call that waits until a step of the plan is free or a review is decided."""
+    """Return the call that waits until a step becomes available or a review is decided."""
     return NextCall("get_next_step", {"planId": plan.id, "waitSeconds": MAX_WAIT_SECONDS}, why)
 
 
@@ -83,7 +82,8 @@ def require_open(plan: Plan) -> None:
 
 ReplyT = TypeVar("ReplyT")
 
-#: Fields of a step that store its result. They are written once, and no rule reads them.
+#: Fields of a step that store its result. They are written only once, and the rules do not read
+#: them.
 RESULT_FIELDS = ("result_summary", "confidence", "report", "formatting_notes")
 
 
@@ -101,7 +101,7 @@ class Draft:
     # Methods that change a status
 
     def move_plan(self, *path: PlanStatus) -> None:
-        """Change the plan's status through allowed transitions."""
+        """Change the plan's status along this path of allowed transitions."""
         for status in path:
             self.set_plan(status=move_plan(self.plan.status, status))
             if status in CLOSED_PLAN:
@@ -109,7 +109,7 @@ class Draft:
                 self._note(Entity.PLAN, self.plan.id, "completed_at", None, ended)
 
     def move_step(self, step_id: StepId, *path: StepStatus) -> None:
-        """Change a step's status through allowed transitions, and set its timestamps."""
+        """Change a step's status along this path of allowed transitions; set its timestamps."""
         for status in path:
             moved = move_step(self.plan.step(step_id).status, status)
             self.set_step(step_id, status=moved, **self._clock(status))
@@ -138,7 +138,7 @@ class Draft:
         self._with_steps(tuple([changed if s is step else s for s in self.plan.steps]))
 
     def assign_to_actor(self, step_id: StepId) -> None:
-        """Make the actor the holder of a step, if it is unassigned or held by another user."""
+        """Make the actor the holder of a step that is unassigned or held by another user."""
         actor = self.moment.actor
         if self.plan.step(step_id).held_by != actor.user:
             self.set_step(step_id, held_by=actor.user, held_session=actor.session)
@@ -157,7 +157,7 @@ class Draft:
                 self._note(Entity.STEP, step_id, name, None, values[name])
 
     def set_usage(self, totals: Totals) -> None:
-        """Store the plan's usage totals, which were null if no usage was reported before."""
+        """Store the plan's usage totals; the old value is null if no usage was reported before."""
         old = self.plan.usage
         before = None if old == NO_USAGE else old.as_json()
         self._note(Entity.PLAN, self.plan.id, "usage", before, totals.as_json())
@@ -182,7 +182,7 @@ class Draft:
     # Methods that create and remove rows
 
     def add_steps(self, steps: tuple[NewStep, ...], *, after: int) -> list[StepId]:
-        """Insert pending steps after position `after`, and renumber the steps behind them."""
+        """Insert pending steps after position `after`, and renumber the steps that follow them."""
         made = [
             new_step(StepId(self.moment.new_id()), new, after + n) for n, new in enumerate(steps, 1)
         ]
@@ -281,7 +281,10 @@ class Draft:
         self.plan = self.plan._replace(seq=self.plan.seq + 1)
 
     def decide(self, reply: ReplyT, *, refusal: Refused | None = None) -> Decision[ReplyT]:
-        """Return the reply and all writes; raise AssertionError for a change without audit."""
+        """Return the reply and all writes.
+
+        Raise AssertionError if a change is not in an audit entry.
+        """
         if self._changes:
             unrecorded = [f"{change.entity}.{change.field}" for change in self._changes]
             raise AssertionError(f"changes without an audit entry: {unrecorded}")

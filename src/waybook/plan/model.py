@@ -21,7 +21,7 @@ ReviewId = NewType("ReviewId", str)
 
 
 class StepType(StrEnum):
-    """Kind of work that a step does. The rules treat only a checkpoint in a special way."""
+    """Kind of work that a step does. Only checkpoints have rules of their own."""
 
     SEARCH = "search"
     EXTRACT = "extract"
@@ -41,7 +41,7 @@ class BranchAction(StrEnum):
 
 
 class BranchOutcome(StrEnum):
-    """Outcome of a condition, evaluated when its step completed."""
+    """Outcome of a condition, which is evaluated when its step completes."""
 
     FIRED = "fired"
     NOT_FIRED = "not_fired"
@@ -69,7 +69,7 @@ class NewStep:
     #: Minimum number of sources on which the step's result must be based; None if no sources are
     #: required.
     required_sources: int | None = None
-    #: Maximum number of silent holders before the step fails; None for the default.
+    #: Maximum number of holders that stop responding before the step fails; None for the default.
     max_attempts: int | None = None
     #: Conditions to evaluate when the step completes.
     conditions: tuple["NewCondition", ...] = ()
@@ -91,8 +91,8 @@ class NewCondition:
     #: if only that step is copied.
     from_step_order: int | None = None
     max_repeats: int | None = None
-    #: The same steps by id, once the positions are resolved. A condition of a step that a branch
-    #: may add later is stored with ids, because positions change.
+    #: Ids of the steps above, once their positions are resolved. The condition of a step that a
+    #: branch may add later is stored with ids, because positions change.
     target_step_id: StepId | None = None
     from_step_id: StepId | None = None
 
@@ -107,8 +107,8 @@ class Step(NamedTuple):
     status: StepStatus
     attempt: int
     stall_seconds: int | None
-    #: Time at which the step last changed to in_progress. Time spent waiting for a person before
-    #: that change is therefore not counted as work.
+    #: Time at which the step last changed to in_progress. Earlier waiting for a person is therefore
+    #: not counted as work.
     in_progress_since: datetime | None
     #: Time of the last heartbeat. It is telemetry, so it is neither recorded in the audit nor
     #: rebuilt from it.
@@ -119,11 +119,11 @@ class Step(NamedTuple):
     fail_reason: str | None
     #: Ids of the steps that this step depends on.
     depends_on: tuple[StepId, ...] = ()
-    #: Maximum number of silent holders before the step fails; None for the default.
+    #: Maximum number of holders that stop responding before the step fails; None for the default.
     max_attempts: int | None = None
-    #: Number of holders that were replaced because they were silent; None if there was none.
+    #: Number of holders that were replaced because they stopped responding; None if there was none.
     silent_holders: int | None = None
-    #: Id of the step of another plan from which this step's result was carried over.
+    #: Id of the step in another plan from which this step's result was copied.
     copied_from: StepId | None = None
 
     @property
@@ -169,7 +169,8 @@ class Condition:
     #: First step of the range that `repeat` copies; None if only the condition's step is copied.
     from_step_id: StepId | None = None
     max_repeats: int | None = None
-    #: Number of copies of the range that were made before this condition; None for the first range.
+    #: Number of copies of the range that existed when this condition was created; None for the
+    #: original range.
     repeats: int | None = None
 
 
@@ -209,9 +210,9 @@ class Budget:
 class Plan(NamedTuple):
     """Plan as loaded for a call, with only the parts that the call needs.
 
-    A loader reads all steps, but only those large parts that the call may need: the texts of
-    candidate steps, the conditions of the ending step or not yet evaluated, the last review, and
-    the caller's session if the plan knows it.
+    A loader reads all steps, but of the large parts only those that the call may need: the
+    texts of the steps that may be assigned, the conditions that are not evaluated yet or belong
+    to the step that ends, the last review, and the caller's session if it is part of the plan.
     """
 
     id: PlanId
@@ -249,7 +250,7 @@ class Plan(NamedTuple):
         """Return the step with this id.
 
         Raises:
-            NotFound: it is not here, or not any more.
+            NotFound: the step does not exist, or was removed.
         """
         for step in self.steps:
             if step.id == step_id:
@@ -271,11 +272,12 @@ class Plan(NamedTuple):
 
 MAX_STEPS = 200
 MAX_CONDITIONS = 50
-#: Maximum number of silent holders of a step, unless the step sets its own.
+#: Default maximum number of holders of a step that stop responding before the step fails.
 DEFAULT_MAX_ATTEMPTS = 3
 #: Maximum number of times that a `repeat` branch copies its range of steps.
 MAX_REPEATS = 100
-#: Maximum depth of conditions of steps that are added by conditions of steps, and so on.
+#: Maximum nesting depth of conditions: a condition may add steps that have conditions, which may
+#: add steps again.
 MAX_CONDITION_DEPTH = 3
 MAX_OUTPUTS = 200
 #: Maximum number of sources a step may require; the loader counts a step's sources only up to this

@@ -21,7 +21,7 @@ from waybook.plan.progress import resume_plan
 from waybook.plan.settle import register_session, settle
 from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
 
-#: Statuses in which a plan can be modified. A stalled plan is resumed first.
+#: Statuses in which a plan can be modified. A stalled plan is first resumed.
 MODIFIABLE = frozenset({PlanStatus.PLANNING, PlanStatus.EXECUTING, PlanStatus.STALLED})
 
 
@@ -89,11 +89,11 @@ def modify(
 
     Raises:
         PlanTerminal: the plan is over.
-        NotModifiable: the plan waits for a review, or may not be emptied.
+        NotModifiable: the plan waits for a review, or the changes would remove all its steps.
         StalePlan: the plan is not at the revision the caller saw.
-        InvalidStepReference: a step that is not there.
+        InvalidStepReference: a named step does not exist.
         InvalidTransition: a step is not in a status that allows this.
-        InvalidInput: there is nothing to do, or a new step is not of its form.
+        InvalidInput: the list is empty, or a new step is malformed.
     """
     is_canceled = any(isinstance(m, CancelPlan) for m in modifications)
     if any(isinstance(m, CancelPlan) for m in modifications[:-1]):
@@ -223,9 +223,10 @@ def _set_conditions(
 
 
 def _conditions_pointing_at(plan: Plan, step: Step) -> list[str]:
-    """Return the conditions that may still fire and skip ahead to this step.
+    """Return the conditions that may still fire and skip forward to this step.
 
-    Conditions of a skipped step are never evaluated, and the step's own are removed with it.
+    Conditions of skipped steps are not included, because they are never evaluated. The step's
+    own conditions are not included either, because they are removed with the step.
     """
     alive = {other.id for other in plan.steps if other.status not in DONE_STEP} - {step.id}
     waiting = (c for c in plan.pending_conditions() if c.step_id in alive)
@@ -304,7 +305,7 @@ def _demand(plan: Plan, step: Step, allowed: set[StepStatus], why: str, new: str
 def blocking_reason(plan: Plan, modification: Modification, context: DecisionContext) -> str | None:
     """Return the error message if a modification would be refused, or None if it is allowed.
 
-    Runs `modify` itself, so that the two cannot differ.
+    It runs `modify` without storing the result, so that both functions always agree.
     """
     try:
         modify(plan, (modification,), context)

@@ -1,8 +1,8 @@
 """Conditions of new steps: limits, and conversion of step positions to step ids.
 
-A step that is added later may carry conditions of its own, and these may add steps with conditions
-again. Positions change while a plan grows, so a condition is stored with the ids of its steps, even
-while the step that carries it does not exist yet.
+A step that a branch adds may have conditions of its own, which may add further steps with
+conditions. The positions of steps change when steps are added, so a condition is always stored with
+step ids, even if the step that it belongs to does not exist yet.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -60,8 +60,8 @@ def check_new_steps(
     `existing` is the number of conditions that the plan has already.
 
     Raises:
-        InvalidInput: a part is not of its form.
-        TooLarge: more of something than a plan may have, or conditions nested too deeply.
+        InvalidInput: a part is malformed.
+        TooLarge: a size limit of plans is exceeded, or conditions are nested too deeply.
     """
     nested = [*_nested_conditions(steps, conditions)]
     check_size(len(steps), existing + len(nested))
@@ -117,7 +117,7 @@ def build_condition(
 
 
 def _with_ids(new: NewCondition, ids: Sequence[StepId]) -> NewCondition:
-    """Return the condition, and the conditions of the steps it may add, with ids of steps."""
+    """Return a condition with positions replaced by step ids, also in steps that it may add."""
     compile_expression(new.expression)
     target, first = new.target_step_id, new.from_step_id
     if new.action is BranchAction.SKIP_TO and target is None:

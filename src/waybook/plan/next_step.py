@@ -25,13 +25,14 @@ class StepReady:
     #: Texts of the step; None if the plan was loaded without texts.
     text: StepText | None
     resumed: bool
-    #: Silent holder from which the step was taken; None if the step was free.
+    #: Previous holder, which lost the step because it stopped responding; None if the step was
+    #: free.
     replaced: "ReplacedHolder | None" = None
 
 
 @dataclass(frozen=True, slots=True)
 class ReplacedHolder:
-    """Holder that lost its step, because it was silent for longer than the stall threshold."""
+    """Holder that lost its step because it sent no heartbeat within the stall threshold."""
 
     user: str
     session: str | None
@@ -74,9 +75,10 @@ def next_step(
 ) -> Decision[NextStep]:
     """Decide which step of the plan the caller should work on now.
 
-    In this order: the step its session still holds (unless it asks for another), an unassigned step
-    that a reviewer sent back, the first pending step without unfinished dependencies, the first
-    step whose holder is silent. `patience` is the server's stall threshold.
+    The choice is, in this order: the step that the caller's session still holds (unless the
+    caller asks for another), an unassigned step that a reviewer sent back, the first pending
+    step without unfinished dependencies, and the first step whose holder stopped responding.
+    `patience` is the server's stall threshold.
     """
     if plan.status is PlanStatus.COMPLETED:
         return Decision(PlanComplete(), plan)
@@ -125,7 +127,7 @@ def _take(draft: Draft, patience: timedelta) -> Decision[NextStep]:
 def silent_steps(
     plan: Plan, context: DecisionContext, patience: timedelta
 ) -> Iterator[tuple[Step, timedelta]]:
-    """Yield the steps whose holder is silent, except the caller's own, with the silent time."""
+    """Yield other callers' steps whose holder is inactive, each with the inactive time."""
     me = context.actor.holder
     for step, gap in stalled_steps(plan, now=context.now, patience=patience):
         if step.held_by is not None and not me.is_same_conversation(step.holder):
@@ -143,7 +145,7 @@ def _nothing_to_take(plan: Plan) -> NextStep:
 
 
 def _take_over(draft: Draft, step: Step, gap: timedelta) -> Decision[NextStep]:
-    """Hand out a step of a silent holder as the next attempt."""
+    """Assign the step of an inactive holder to the caller, as the next attempt."""
     replaced = ReplacedHolder(
         step.held_by or "", step.held_session, step.attempt, whole_minutes(gap)
     )
@@ -157,7 +159,7 @@ def _take_over(draft: Draft, step: Step, gap: timedelta) -> Decision[NextStep]:
 
 
 def _give_up(draft: Draft, step: Step, gap: timedelta) -> None:
-    """Fail a step whose last allowed holder is silent, so that it is not handed out forever."""
+    """Fail a step whose last allowed holder is inactive, so that it is not reassigned forever."""
     count = (step.silent_holders or 0) + 1
     reason = f"{count} holders stopped responding, the last for {whole_minutes(gap)} minutes"
     draft.move_step(step.id, StepStatus.FAILED)
@@ -174,7 +176,7 @@ def _give_up(draft: Draft, step: Step, gap: timedelta) -> None:
 
 
 def replaces_silent_holder(entries: Iterable[Entry]) -> bool:
-    """Return whether the entries take a step from a holder because it is silent."""
+    """Return whether the audit entries take a step from a holder because it is inactive."""
     return any(entry.details.get("reclaimedFrom") is not None for entry in entries)
 
 

@@ -1,8 +1,8 @@
 """Order of a plan's steps, and dependencies between them.
 
-Orders are 1..n without gaps after every insertion, removal and move. A step is handed out when all
-its dependencies are over. Dependencies are stored as ids, so that they survive reordering; a plan
-without dependencies is worked through in order.
+Positions are 1..n without gaps after every insertion, removal and move. A step can be claimed when
+all its dependencies are finished. Dependencies are stored as step ids, so that they stay correct
+after a reordering. The steps of a plan without dependencies are claimed in order.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ def insertion_point(plan: Plan, after: int | None) -> int:
     """Return the position after which to insert steps: `after`, or the last position if None.
 
     Raises:
-        InvalidStepReference: there is no such place.
+        InvalidStepReference: there is no such position.
     """
     last = len(plan.steps)
     if after is None:
@@ -41,7 +41,7 @@ def validate_order(plan: Plan, ids: list[StepId]) -> list[StepId]:
     """Check that a list of ids has every step of the plan exactly once, and return it.
 
     Raises:
-        StalePlan: one is missing, unknown or named twice.
+        StalePlan: an id is missing, unknown or listed twice.
     """
     current = {step.id for step in plan.steps}
     if len(ids) != len(set(ids)) or set(ids) != current:
@@ -58,10 +58,10 @@ def validate_order(plan: Plan, ids: list[StepId]) -> list[StepId]:
 def resolve_dependencies(
     made: Sequence[Step], new_steps: Sequence[NewStep], steps: Sequence[Step]
 ) -> list[Step]:
-    """Replace the positions by which new steps name their dependencies with step ids.
+    """Convert the dependencies of new steps from positions to step ids.
 
     Raises:
-        InvalidStepReference: an order that does not exist, or a step that waits for itself.
+        InvalidStepReference: a position does not exist, or a step depends on itself.
     """
     tied = [
         step._replace(depends_on=tuple(_step_at(steps, order) for order in new.depends_on))
@@ -74,10 +74,12 @@ def resolve_dependencies(
 
 
 def reject_branch_dependencies(steps: Sequence[NewStep]) -> None:
-    """Check that steps added by a branch name no dependencies, as positions are not known yet.
+    """Check that the steps that a branch may add have no dependencies.
+
+    They are not possible, because the positions are not known yet.
 
     Raises:
-        InvalidInput: one of them names some.
+        InvalidInput: one of the steps has dependencies.
     """
     if any(step.depends_on for step in steps):
         raise InvalidInput(

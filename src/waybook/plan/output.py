@@ -1,7 +1,8 @@
 """Outputs of a plan: versioned deliverables and their media types.
 
-An output is written when the plan is complete, so it is the only change a completed plan accepts:
-the plan and its steps stay unchanged, and the audit continues. Only text types are stored.
+Outputs are usually stored after the plan is completed, so storing an output is the only change that
+a completed plan accepts. The plan and its steps stay unchanged, and the audit gets an entry. Only
+text types are stored.
 """
 
 import json
@@ -67,10 +68,10 @@ FILE_EXTENSIONS: Mapping[str, str] = MappingProxyType(
 
 
 def parse_text_type(media_type: str) -> str:
-    """Return a media type in lower case and without parameters, as content is always UTF-8.
+    """Return a media type in lower case, without parameters because content is always UTF-8.
 
     Raises:
-        InvalidInput: it is no media type, or not that of a text.
+        InvalidInput: the value is not a media type, or not that of a text format.
 
     >>> parse_text_type("Text/Markdown; charset=utf-8")
     'text/markdown'
@@ -149,7 +150,7 @@ def store_output(
 
     Raises:
         PlanTerminal: the plan failed.
-        InvalidInput: it says that it is JSON, and is not.
+        InvalidInput: the media type is JSON, but the content is not.
         TooLarge: the plan has as many outputs as it may have.
     """
     if plan.status is not PlanStatus.COMPLETED:

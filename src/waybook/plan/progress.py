@@ -1,9 +1,8 @@
 """Progress counts and the soft budget of a plan.
 
-A percentage never claims more than the counts say. The budget only warns and never refuses:
-finished work is accepted, regardless of its usage.
-
-Stalls: a step in progress with no heartbeat for longer than its threshold.
+An exceeded budget causes a warning, never a refusal: finished work is accepted, regardless of its
+usage. The module also detects stalls: a step stalls if it is in progress and had no heartbeat for
+longer than its threshold.
 """
 
 from collections import Counter
@@ -30,7 +29,7 @@ def percent(done: int, total: int) -> int:
 
 
 def progress_json(done: int, total: int) -> dict[str, Json]:
-    """Return progress in the one shape that all replies share.
+    """Return progress as JSON, in the form that all replies use.
 
     >>> progress_json(3, 13)
     {'percent': 23, 'done': 3, 'total': 13}
@@ -201,7 +200,7 @@ def time_until_stall(
 def newly_stalled(
     plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> tuple[tuple[Step, timedelta], ...]:
-    """Return the steps that stalled since the plan was last resumed, if it is executing."""
+    """Return the steps that stalled since the plan was last resumed; none if not executing."""
     if plan.status is not PlanStatus.EXECUTING:
         return ()
     resumed = plan.resumed_at
@@ -215,7 +214,7 @@ def newly_stalled(
 def detect_stall(
     plan: Plan, context: DecisionContext, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> Decision[bool]:
-    """Set an executing plan to stalled if one of its steps is; reply whether this happened."""
+    """Set an executing plan to stalled if one of its steps is stalled; reply whether it was set."""
     draft = Draft(plan, context)
     stalled = newly_stalled(plan, now=context.now, patience=patience)
     if stalled:

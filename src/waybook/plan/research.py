@@ -1,7 +1,7 @@
 """Storage of research: versioned findings of an agent, with their sources.
 
-The same plan, kind and title again is the next version of the same artifact; identical content
-creates no new version. The rows are the same with a plan and without one; only the audit chain
+Research with the same plan, kind and title as an existing artifact becomes its next version, unless
+its content is identical. Research with and without a plan has the same rows; only the audit chain
 differs.
 """
 
@@ -54,7 +54,7 @@ class Research:
 
     @property
     def content_hash(self) -> str:
-        """Return a hash of content, tags, metadata and sources, equal only for duplicates."""
+        """Return a hash of content, tags, metadata and sources, to detect identical research."""
         fields = [self.content, self.tags, self.metadata, [origin.id for origin in self.origins]]
         serialized = json.dumps(fields, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
         return sha256(serialized.encode()).hexdigest()
@@ -96,7 +96,7 @@ def store_research(
     """Store research for a plan, and record a heartbeat of the step it belongs to.
 
     Raises:
-        PlanTerminal: the plan is over; it can still be stored without one.
+        PlanTerminal: the plan is closed; the research can still be stored without a plan.
         InvalidInput: the kind is reserved.
     """
     _refuse_reserved(research)

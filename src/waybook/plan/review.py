@@ -1,4 +1,4 @@
-"""Reviews: a step pauses until a person decides, exactly once, how the step continues."""
+"""Reviews: a step pauses until a person decides how it continues; one decision per review."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -51,7 +51,7 @@ def request_review(
     """Pause a step in progress until a person decides.
 
     Raises:
-        PlanTerminal: the plan is over.
+        PlanTerminal: the plan is closed.
         InvalidTransition: the step is not in progress, or another review is open.
     """
     require_open(plan)
@@ -118,11 +118,11 @@ def decide(
     """Apply a person's decision on the open review.
 
     Raises:
-        NotAwaitingReview: no review is open, it is not the one that is meant, or it is already
-            decided.
-        PlanTerminal: the plan is over.
+        NotAwaitingReview: no review is open, the open review is another one, or the review is
+            already decided.
+        PlanTerminal: the plan is closed.
         InvalidInput: `modify` without feedback.
-        Forbidden: a person has to decide here, other than the requester.
+        Forbidden: the review requires a person other than the requester.
     """
     review = _review_to_decide(plan, step_id)
     if review_id not in {None, review.id}:
@@ -195,8 +195,9 @@ def _reject(draft: Draft, step_id: StepId, feedback: str | None) -> None:
 def _send_back(draft: Draft, step_id: StepId, feedback: str, place: ReviewSurface | None) -> None:
     """Send the step back to work with the feedback in its instructions.
 
-    The agent that relays the decision over MCP receives the step in the same reply and so holds it;
-    decided through any other channel, the step is unassigned until the next agent asks.
+    An agent that relays the decision over MCP receives the step in the same reply and becomes
+    its holder. After a decision through any other channel, the step is unassigned until an
+    agent claims it.
     """
     actor = draft.moment.actor
     relayed = actor.channel is Channel.MCP and place in RELAYED_SURFACES

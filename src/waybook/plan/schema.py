@@ -1,8 +1,9 @@
 """Validation of values, mainly step results, against JSON Schemas at a bounded cost.
 
 References, regular expressions, `unevaluated…`, `uniqueItems` and nested dialects are not
-supported: each can make a small schema arbitrarily expensive. The rest costs at most the size of
-the schema times the size of the result, and both are bounded in size and depth.
+supported: each can make a small schema arbitrarily expensive. With the supported keywords, the cost
+is at most the size of the schema times the size of the result, and both have limits on size and
+depth.
 """
 
 from collections.abc import Iterable, Iterator
@@ -43,8 +44,8 @@ MAX_COST = 100_000
 MAX_NODES = 2_000
 MAX_ERRORS = 20
 MAX_MESSAGE = 300
-#: Number of characters of a text for which the check is charged as much as for one more part of a
-#: value, because an error message repeats the text.
+#: Number of characters that cost as much as one part of a value in the cost estimate of a check;
+#: long texts cost more because error messages repeat them.
 CHARACTERS_PER_PART = 100
 
 
@@ -52,8 +53,8 @@ def check_schemas(schemas: Iterable[Json]) -> None:
     """Check that the schemas of a call are valid and, together, cheap to validate against.
 
     Raises:
-        InvalidInput: one is not a JSON Schema, or uses a keyword that is left out.
-        TooLarge: together they have too many parts, or one is nested too deeply.
+        InvalidInput: a schema is not a JSON Schema, or uses an unsupported keyword.
+        TooLarge: the schemas together have too many parts, or one is nested too deeply.
     """
     parts = 0
     for schema in schemas:
@@ -70,7 +71,7 @@ def check_schema(schema: Json, argument: str = "resultSchema") -> None:
     """Check that a schema, if given, is valid and uses only supported keywords.
 
     Raises:
-        InvalidInput: it is not a JSON Schema, or uses a keyword that is left out.
+        InvalidInput: it is not a JSON Schema, or uses an unsupported keyword.
         TooLarge: it has too many parts, or is nested too deeply.
     """
     if schema is None:
@@ -101,7 +102,7 @@ def check_result(schema: Json, result: Json) -> None:
     """Check a result against the step's schema, if the step has a schema.
 
     Raises:
-        InvalidInput: with the list of what is missing or wrong.
+        InvalidInput: the result violates the schema; the error lists the missing and invalid parts.
         TooLarge: checking it would take too long.
     """
     faults = result_errors(schema, result)
@@ -149,7 +150,7 @@ class Mismatch(NamedTuple):
 def mismatches(instance: Json, schema: Json, *, value: str, shape: str) -> list[Mismatch]:
     """Return the first few places, sorted by path, where a value violates a JSON Schema.
 
-    `value` and `shape` are the argument names of the two, for error messages.
+    `value` and `shape` are the argument names of the value and the schema, for error messages.
 
     Raises:
         TooLarge: checking it would take too long.
@@ -190,7 +191,7 @@ def _weight(value: Json, argument: str) -> int:
     """Return the number of nodes in a JSON value; a long text counts as several nodes.
 
     Raises:
-        TooLarge: it is nested too deeply to be walked.
+        TooLarge: the value is nested too deeply.
     """
     weight = 0
     level: list[Json] = [value]

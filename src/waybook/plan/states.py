@@ -1,8 +1,9 @@
 """State machines of plans and steps as tables, and the plan status derived from the steps.
 
-A status is never assigned, it is moved along an edge. `completed` and `skipped` are final for a
-step; `failed` has one exit, the retry. `completed` and `failed` are final for a plan. Closing a
-plan after its last step is not an edge but a derivation: see `derive_plan_status` and `settle`.
+A status changes only by a transition in these tables. `completed` and `skipped` are final for a
+step; `failed` can only be left by a retry. `completed` and `failed` are final for a plan. The
+status of a plan whose last step ends is derived from the steps: see `derive_plan_status` and
+`settle`.
 """
 
 from collections.abc import Collection, Mapping
@@ -99,7 +100,8 @@ def move_step(old: StepStatus, new: StepStatus) -> StepStatus:
 def derive_plan_status(steps: Collection[StepStatus]) -> PlanStatus:
     """Derive a plan's status from its steps' statuses, by the first rule that applies.
 
-    A failed step is over like a completed one: failed steps never fail a plan.
+    A failed step is finished, like a completed one: a plan with failed steps is completed, not
+    failed.
 
     >>> derive_plan_status([StepStatus.FAILED, StepStatus.AWAITING_INPUT])
     <PlanStatus.AWAITING_REVIEW: 'awaiting_review'>

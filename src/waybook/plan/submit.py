@@ -1,7 +1,7 @@
 """Submission of a result: complete the step, evaluate its conditions, update the plan status.
 
-An agent's result must match the step's schema and have enough sources. A person's approval is a
-decision and needs neither.
+An agent's result must match the step's schema and have enough sources. A step that a person
+approves in a review needs neither.
 """
 
 from dataclasses import dataclass, replace
@@ -29,7 +29,8 @@ def check_result_evidence(plan: Plan, step_id: StepId, result: Json) -> None:
     """Check that a result matches the step's JSON Schema and that the step has enough sources.
 
     Raises:
-        InvalidInput: with all that is missing, of both kinds.
+        InvalidInput: the result violates the schema or sources are missing; the error lists
+            everything.
         TooLarge: checking it would take too long.
     """
     text = plan.texts[step_id]
@@ -82,8 +83,8 @@ class Submission:
     report: Json = None
     formatting_notes: str | None = None
     usage: Usage | None = None
-    #: Attempt number of the step that the caller believes it holds. If it is not given, the check
-    #: whether another caller has taken over the step is skipped.
+    #: Attempt number with which the caller claimed the step. If it is not given, the server does
+    #: not check whether another caller has claimed the step since.
     attempt: int | None = None
 
     def values(self) -> dict[str, Json]:
@@ -102,7 +103,7 @@ class StepDone:
 
     step: Step
     branches: tuple[Branch, ...] = ()
-    #: Step that the caller took in the same call; None if the caller took none.
+    #: Step that the caller claimed in the same call; None if it claimed none.
     following: NextStep | None = None
 
 
@@ -112,9 +113,9 @@ def submit(
     """Complete a step with its result; a late result is stored but refused.
 
     Raises:
-        PlanTerminal: the plan is over.
-        InvalidTransition: the step is not in progress (nor pending), or a person must decide it.
-        InvalidInput: the result does not have the shape the step asks for, or too few sources.
+        PlanTerminal: the plan is closed.
+        InvalidTransition: the step is neither in progress nor pending, or a person must decide it.
+        InvalidInput: the result does not match the step's schema, or has too few sources.
     """
     require_open(plan)
     step = plan.step(step_id)
@@ -140,12 +141,12 @@ def submit_and_take_next(
     context: DecisionContext,
     patience: timedelta = DEFAULT_STALL_THRESHOLD,
 ) -> Decision[StepDone]:
-    """Complete a step with its result, and take the caller's next step in the same decision.
+    """Complete a step with its result, and claim the caller's next step in the same decision.
 
     Raises:
-        PlanTerminal: the plan is over.
-        InvalidTransition: the step is not in progress (nor pending), or a person must decide it.
-        InvalidInput: the result does not have the shape the step asks for, or too few sources.
+        PlanTerminal: the plan is closed.
+        InvalidTransition: the step is neither in progress nor pending, or a person must decide it.
+        InvalidInput: the result does not match the step's schema, or has too few sources.
     """
     done = submit(plan, step_id, submission, context)
     if done.refusal is not None:
@@ -255,7 +256,7 @@ def _keep_late_result(
 
 
 def _why_not_current(plan: Plan, step: Step, attempt: int) -> tuple[str, NextCall]:
-    """Return why a result of an outdated or unknown attempt is refused, and the next call."""
+    """Return why a result of an outdated or unknown attempt is refused, and what to call next."""
     where: dict[str, object] = {"planId": plan.id}
     if not 1 <= attempt <= step.attempt:
         why = (

@@ -1,8 +1,8 @@
 """Measuring and truncating texts, and fair division of a size limit between them.
 
-Sizes are bytes of compact JSON. A text has at least as many bytes as characters, so a byte limit
-also bounds its characters; a text in a script of multi-byte characters, which costs a model more
-tokens, gets fewer of them.
+Sizes are bytes of compact JSON. A text has at least as many bytes as characters, so a limit in
+bytes also limits the characters. A text of multi-byte characters gets fewer characters, which is
+intended because it needs more tokens in a model.
 """
 
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ def truncate(text: str, most: int) -> str:
 
 
 def fair_share(lengths: list[int], budget: int) -> int:
-    """Return the length limit per item at which the items together fit in the budget.
+    """Return the maximum length per item with which all items together fit in the budget.
 
     >>> fair_share([10, 100, 100], 110)
     50
@@ -73,8 +73,8 @@ def fair_share(lengths: list[int], budget: int) -> int:
 def allocate_space(claims: Sequence[SpaceClaim], room: int) -> list[int]:
     """Divide space between items by weight, within each item's minimum and maximum size.
 
-    One level applies to all claims, so a long item does not shrink the share of the others. The
-    minimum sizes together must fit in `room`.
+    The same size limit, multiplied by the weight, applies to every item, so a long item does
+    not reduce the space of the others. The minimum sizes together must fit in `room`.
 
     >>> allocate_space([(10, 5, 1), (100, 5, 1), (100, 5, 2)], 100)
     [10, 30, 60]

@@ -1,12 +1,12 @@
 """Text embeddings as unit vectors, and their conversion to the stored number of dimensions.
 
-The built-in embedder sums the table rows of a text's words, with frequent words weighing less; no
-model runs. Sums are made of whole rows at a time: a row is one long integer with its numbers in
-adjacent lanes, so adding it takes a dozen operations regardless of its width.
+The built-in embedder runs no model: it sums the table rows of a text's words, in which frequent
+words have less weight. Whole rows are added at once: a row is one long integer that contains its
+numbers side by side, so adding a row takes about a dozen operations regardless of its width.
 
 Vectors of other models are padded or folded to the stored width. Folding adds each number to one of
-the available places with a pseudorandom but stable sign (a count sketch). Distances change by a few
-hundredths of themselves, so near vectors stay near, at the cost of reading the numbers once.
+the stored dimensions with a pseudorandom but reproducible sign (a count sketch). Distances change
+by only a few percent.
 """
 
 from collections import Counter, defaultdict
@@ -38,7 +38,7 @@ REMEMBERED_ROWS = 8_000
 #: Number of steps into which a weight of 1 is divided: a word that occurs n times has the weight 1
 #: + log n, rounded to a sixteenth.
 STEPS = 16
-#: Number of byte values that are added at once, so that their sum fits into two bytes.
+#: Number of table rows that are added at once, so that the sum of their bytes fits into two bytes.
 ROWS_AT_ONCE = 256
 
 
@@ -67,7 +67,7 @@ class StaticEmbedder:
         self._one_of_four = int.from_bytes(b"\xff\xff\0\0" * (table.dimensions // 4), "little")
 
     def embed(self, text: str) -> Vector:
-        """Return a text's embedding as a unit vector, or a neutral vector for no words."""
+        """Return a text's embedding as a unit vector; a neutral vector if it has no words."""
         counts = Counter[int]()
         for word, count in Counter(split_words(text[:MAX_TEXT_LENGTH])).items():
             if len(word) <= MAX_WORD_LENGTH:
@@ -79,11 +79,11 @@ class StaticEmbedder:
         return int.from_bytes(self._table.row(number), "little")
 
     def _sum(self, counts: Counter[int]) -> list[int]:
-        """Return the sum of table rows, weighted by word count and still with the byte offset.
+        """Return the sum of table rows weighted by word count, which includes the byte offset.
 
-        Rows of one weight are added first, with two bytes for each number; then their sums are
-        weighted and added, with four. Fifty thousand words of the greatest weight, which is 200,
-        still fit.
+        Rows of equal weight are added first, with two bytes for each number. These sums are
+        then multiplied by their weight and added, with four bytes for each number. That is
+        enough for fifty thousand words of the greatest weight, which is 200.
         """
         by_weight = defaultdict[int, list[int]](list)
         for number, count in counts.items():
@@ -161,7 +161,7 @@ def resize_vector(numbers: Sequence[float], dimensions: int = DIMENSIONS) -> Vec
     (0.6, 0.8, 0.0, 0.0)
 
     Raises:
-        ValueError: the numbers are not a vector that can be compared.
+        ValueError: the numbers are not a vector that can be scaled to unit length.
     """
     if not 0 < len(numbers) <= MAX_DIMENSIONS or not all(map(isfinite, numbers)):
         raise ValueError("not a vector")

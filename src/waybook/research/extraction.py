@@ -1,7 +1,8 @@
 """Prompts for data extraction: instructions for a language model, and the fenced text.
 
-The text is untrusted, so it is placed between two delimiter lines that it cannot contain and is
-declared as data. Its label is inside the fence too: a title is untrusted as well.
+The text is untrusted, so it is placed between two delimiter lines that do not occur in it, and the
+instructions say that it is data. The title of the text is also between these lines, because it is
+untrusted too.
 """
 
 import json

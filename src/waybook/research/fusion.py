@@ -1,7 +1,7 @@
 """Reciprocal rank fusion of several ranked lists (Cormack, Clarke and Büttcher, 2009).
 
-A rank contributes 1 / (60 + rank), and the contributions of a subject add up. Only ranks are used,
-because a full-text rank and a vector distance have no common scale.
+The score of an artifact or source is the sum of 1 / (60 + rank) over the lists. Only ranks are
+used, because a full-text rank and a vector distance have no common scale.
 """
 
 from collections.abc import Mapping, Sequence

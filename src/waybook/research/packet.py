@@ -1,8 +1,9 @@
 """Context packets for agents, truncated to a size limit.
 
-A packet has ordered parts. If they do not all fit, the space is divided by one level for all parts,
-scaled by weight: short parts stay whole, long ones are cut, and lists keep the most relevant
-entries. Everything cut or left out is named under `cut`, with the call that fetches the rest.
+A packet has ordered parts. If they do not all fit, each part gets at most the same space,
+multiplied by its weight: short parts stay whole, long parts are truncated, and lists keep the most
+relevant entries. The field `cut` names everything that is truncated or left out, with the call that
+fetches it.
 """
 
 from collections.abc import Callable, Sequence
@@ -87,7 +88,7 @@ class TextField:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """Entry of a context packet: fields always shown in full, and texts that may be cut."""
+    """Entry of a packet: fields that are always shown in full, and texts that may be truncated."""
 
     frame: Body
     texts: tuple[TextField, ...] = ()
@@ -138,7 +139,7 @@ class SingleEntry:
         return len(self.name) + 4 + self.entry.min_size
 
     def fitted(self, room: int) -> tuple[Json, Body | None]:
-        """Return the entry cut to `room` bytes; its `cut` field describes what is omitted."""
+        """Return the entry truncated to `room` bytes; its `cut` field describes omitted text."""
         return self.entry.fit(room - len(self.name) - 4), None
 
 
@@ -180,7 +181,7 @@ class EntryList:
         return len(self.name) + 4 + max(ends)
 
     def fitted(self, room: int) -> tuple[Json, Body | None]:
-        """Return entries that fit, sharing `room` bytes fairly, and a note about omitted ones.
+        """Return the entries that fit in `room` bytes, and a note about the omitted entries.
 
         At least one entry is shown if its minimum size fits, so that paging always advances.
         """
@@ -220,7 +221,7 @@ def build_packet(
 ) -> Body:
     """Build a packet of at most `room` bytes that always includes `frame` and `ending`.
 
-    `again` requests the same packet with more space.
+    `again` is the call that requests the same packet with a larger size limit.
     """
     lists = [part for part in parts if isinstance(part, EntryList)]
     left = room - json_size({**frame, **ending}) - CUT_OVERHEAD - sum(part.empty for part in lists)

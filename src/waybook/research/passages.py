@@ -54,7 +54,7 @@ def _end(text: str, start: int) -> int:
 
 
 def json_to_text(content: object) -> str:
-    r"""Return the readable text of a JSON value: a string as is, a structure one value per line.
+    r"""Return a JSON value as readable text: a string unchanged, an object as one value per line.
 
     >>> json_to_text({"finding": "It rains.", "sources": [1, 2]})
     'finding: It rains.\nsources: 1\nsources: 2'

@@ -13,10 +13,10 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def correct_word(word: str, table: WordVectors) -> str | None:
-    """Return the likeliest known word one edit away; None without one or if `word` is known.
+    """Return the most likely correction of a word; None if the word is known or none is found.
 
-    An edit is an inserted, missing, wrong or transposed letter. The first letter is seldom wrong;
-    otherwise the most frequent word is the most likely.
+    A correction is a known word one edit away: an inserted, missing, wrong or transposed
+    letter. Words with the same first letter are preferred, then the most frequent word.
 
     >>> from waybook.research.vocabulary import builtin_word_vectors
     >>> [correct_word(word, builtin_word_vectors()) for word in ("vacine", "vaccine", "collapes")]
@@ -82,13 +82,14 @@ class SearchQuery:
 
     @property
     def embedding_text(self) -> str:
-        """Text to embed for the query: the query with its spelling corrections."""
+        """Text to embed for the query: the query followed by its spelling corrections."""
         return " ".join([self.text, *(term.correction for term in self.terms if term.correction)])
 
     def required_terms(self, least: float) -> tuple[Term, ...]:
-        """Return the heaviest terms; a passage with none of them weighs less than `least`.
+        """Return the terms with the greatest weights; a match must contain one of them.
 
-        The lightest terms are left out as long as their total weight stays below `least`.
+        The terms with the smallest weights are left out as long as their total weight is
+        below `least`, so a passage with only these terms weighs less than `least`.
         """
         left_out, required = 0.0, list[Term]()
         for term in sorted(self.terms, key=lambda term: term.weight):
@@ -177,7 +178,7 @@ class _Match:
 
 
 def build_snippet(text: str, question: SearchQuery, longest: int = MAX_SNIPPET_LENGTH) -> Snippet:
-    """Return the excerpt of up to `longest` characters whose matches weigh most in total.
+    """Return the excerpt of up to `longest` characters with the greatest total match weight.
 
     >>> from waybook.research.query import parse_query
     >>> build_snippet("Rain fell. The dams broke.", parse_query("dam break"), 15).highlight()
@@ -210,7 +211,7 @@ def _weights(question: SearchQuery) -> dict[str, float]:
 
 
 def _root(word: str) -> str:
-    """Return the word without its ending, so that related forms match."""
+    """Return the word without its ending, so that related forms of a word are equal."""
     bare = _ENDING.sub("", word)
     return bare if len(bare) >= _MIN_ROOT_LENGTH else word
 

@@ -1,15 +1,14 @@
 """Exact in-memory ranking of byte-quantized vectors by cosine similarity.
 
-Import it late: numpy takes as long to load as everything else a client waits for at startup.
+Import this module only when it is needed: loading numpy would double the startup time of a client.
+Vectors are stored in blocks of a fixed size. Adding vectors therefore does not copy the existing
+ones, and ranking needs floats for only one block at a time. One thread may change an index while
+others rank: a row is complete before it is counted, and a deleted row is only marked.
 
-Vectors are stored in blocks of a fixed size, so that adding some copies none of the others, and
-ranking needs memory for one block of floats regardless of their number. One thread may change an
-index while others rank: a row is complete before it is counted, and a deleted one is only marked.
-
-A quantized vector is 256 signed bytes in place of 256 floats; its greatest number becomes 127. Its
-scale is not stored: vectors have unit length, so the cosine with a query is the product divided by
-the length of the codes. Against float32 a cosine is off by 0.0006 on average; neighbors in a
-ranking of real notes are 0.007 apart.
+A quantized vector has 256 signed bytes instead of 256 floats; its number with the greatest
+magnitude becomes 127. The scale is not stored: vectors have unit length, so the cosine with a query
+is the dot product divided by the length of the quantized vector. The mean error of a cosine is
+0.0006 compared with float32; neighbors in a ranking of real notes differ by 0.007.
 """
 
 from collections.abc import Iterator, Sequence
@@ -109,7 +108,7 @@ class Block:
     def cosines(
         self, query: NDArray[np.float32], floats: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """Return each row's cosine to the query, -inf if deleted; `floats` is a buffer."""
+        """Return each row's cosine to the query (-inf if deleted); use `floats` as a buffer."""
         # The block may have more rows than `floats`, because a thread that adds rows may have
         # enlarged the block since `floats` was allocated.
         rows = min(self.rows, len(floats))
@@ -229,7 +228,7 @@ class VectorIndex:
 def _best_of(
     block: Block, cosines: NDArray[np.float32], most: int
 ) -> Iterator[tuple[float, int, int, int]]:
-    """Yield distance and key of the `most` best rows in a block, and of ties for last rank."""
+    """Yield distance and key of the `most` best rows in a block, and of all ties with the last."""
     rows = np.flatnonzero(np.isfinite(cosines))
     if len(rows) > most:
         least = np.partition(cosines, -most)[-most]

@@ -3,8 +3,8 @@
 Words are lower case and without accents. The table has one row of numbers per word or word piece,
 ordered by frequency.
 
-It is made by `tools/distil_embeddings.py` from a sentence transformer, shipped with the package,
-and mapped into memory on first use: of its eleven megabytes only the rows that are needed are read.
+It is made by `tools/distil_embeddings.py` from a sentence transformer and included in the package.
+The file of eleven megabytes is memory-mapped on first use, so that only the needed rows are read.
 """
 
 import mmap
@@ -89,8 +89,8 @@ class WordVectors:
     def rows_for_word(self, word: str) -> tuple[int, ...]:
         """Return the table rows of a word: its own row, its stem's row, or the rows of its pieces.
 
-        A word that the table cannot spell gets one pseudorandom but stable row, so that it at least
-        matches itself.
+        A word that cannot be composed of pieces in the table gets one pseudorandom but
+        reproducible row, so that it at least matches itself.
         """
         number = self.numbers.get(word)
         if number is not None:
@@ -132,7 +132,7 @@ def parse_word_vectors(data: "mmap.mmap | bytes") -> WordVectors:
     """Parse a table of word vectors from its bytes.
 
     Raises:
-        ValueError: this is not a table, or one of another version.
+        ValueError: the bytes are not such a table, or a table of another version.
     """
     magic, version, dimensions, count, length = HEAD.unpack_from(data)
     if (magic, version) != (MAGIC, VERSION):

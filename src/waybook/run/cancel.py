@@ -1,7 +1,7 @@
 """Cancellation of a run, and the refusal of every later change to it.
 
-A canceled run keeps all its rows. Its open jobs are not handed out any more, and the result of a
-job that is still held is stored as a late result and refused.
+A canceled run keeps all its rows. Its open jobs can no longer be claimed. A result for a job that
+is still held is refused, but stored as a late result.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Cancellation:
 def cancel_run(
     run: Run, compiled_dag: CompiledDag, reason: str, context: DecisionContext
 ) -> RunDecision[Cancellation]:
-    """End a run for good; its rows and documents stay as they are.
+    """Cancel a run permanently; its rows and documents are not changed.
 
     Raises:
         RunCanceled: the run is already canceled.
@@ -49,7 +49,7 @@ def cancellation_error(run: Run, **details: object) -> RunCanceled | None:
     """Return the error for a call that works on a canceled run, or None if it is active."""
     if run.canceled_at is None:
         return None
-    # The reason is a submitted text, and such texts are no part of our own messages.
+    # The reason is a text from a user, so it is in its own field and not part of our message.
     return RunCanceled(
         f"{run.canceled_by} canceled this run; `reason` says why",
         runId=run.id,

@@ -1,8 +1,8 @@
 """Copy of a run from a stage on: earlier stages are carried over, and that stage starts again.
 
-The copied run keeps its rows. Of each earlier stage, the steps, one completed job per unit of work
-and the latest version of each document are copied with fresh ids; a document names the one it was
-copied from. The texts are copied in the database, and the server renders them again.
+The original run is not changed. Of each earlier stage, the steps, one completed job per unit of
+work and the latest version of each document are copied with new ids; a copied document records the
+id of the original. The texts are copied in the database, and the server renders them again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from waybook.run.model import CompiledDag, Job, NewDocument, Run
 from waybook.run.stages import recreate_job, render_job, require_stage, start_stage
 from waybook.run.start import StartedStages
 
-#: Maximum length of a run's name, and the end of the default name of a copy.
+#: Maximum length of a run's name, and the suffix of the default name of a copy.
 MAX_NAME_LENGTH = 200
 COPY_SUFFIX = " (copy)"
 
@@ -61,7 +61,7 @@ def copy_run(
 
     Raises:
         InvalidInput: there is no such stage.
-        InvalidTransition: a stage before it is not complete, or has had no feedback.
+        InvalidTransition: an earlier stage is not complete, or has no feedback yet.
     """
     require_stage(compiled_dag, from_stage)
     earlier = earlier_stages(compiled_dag, from_stage)
@@ -104,7 +104,7 @@ def copy_run(
 
 
 def earlier_stages(compiled_dag: CompiledDag, slug: str) -> tuple[str, ...]:
-    """Return all stages that a stage builds on, in the order of the workflow."""
+    """Return all stages that a stage depends on, in the order of the workflow."""
     found: set[str] = set()
     waiting = [slug]
     while waiting:

@@ -34,8 +34,8 @@ class RunDecision(Generic[ReplyT_co]):
     texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: Ids of the jobs whose heartbeat the call renews.
     touched: tuple[str, ...] = ()
-    #: Error to raise after the decision is written, because a late result is refused but
-    #: nevertheless stored.
+    #: Error to raise after the changes are written. For example, a late result is stored, and the
+    #: call is then refused.
     refusal: Refused | None = None
 
 
@@ -160,7 +160,10 @@ class RunDraft:
         self._changes = []
 
     def decide(self, reply: ReplyT, *, refusal: Refused | None = None) -> RunDecision[ReplyT]:
-        """Return the reply and all writes; raise AssertionError for a change without audit."""
+        """Return the reply and all writes.
+
+        Raise AssertionError if a change is not in an audit entry.
+        """
         if self._changes:
             unrecorded = [f"{change.entity}.{change.field}" for change in self._changes]
             raise AssertionError(f"changes without an audit entry: {unrecorded}")
@@ -185,7 +188,7 @@ class RunDraft:
 
 
 def record_usage(draft: RunDraft, job: Job, attempt: int, usage: Usage | None) -> None:
-    """Store the usage of an attempt at a job; a late result has spent its tokens too.
+    """Store the usage of an attempt at a job, even if its result is late and refused.
 
     If no model is reported, the model the job is assigned to is recorded.
     """

@@ -35,7 +35,7 @@ class CompiledDag:
 
     @cached_property
     def produced_documents(self) -> ProducedDocuments:
-        """Return all documents that steps produce; every other input comes from outside."""
+        """Return all documents that steps produce; all other inputs come from outside the DAG."""
         return produced_documents(self.dag)
 
     @cached_property
@@ -68,8 +68,8 @@ class StageRun:
 
     slug: str
     models: tuple[str, ...]
-    #: Lineages (document chains) and authors that the preceding stages passed to this stage, fixed
-    #: when this stage started.
+    #: Lineages (chains of documents) and authors that the preceding stages passed on, fixed when
+    #: this stage started.
     prior: Origins
     started_at: datetime
     completed_at: datetime | None = None
@@ -91,7 +91,7 @@ class StageRun:
 
 
 def step_id(stage: str, key: str) -> str:
-    """Return a step's id within its run, which is unique for all characters in slugs.
+    """Return a step's id within its run; slashes in slugs are escaped to keep the id unique.
 
     >>> step_id("thesis", "case"), step_id("a/b", "c"), step_id("a", "b/c")
     ('thesis/case', 'a~1b/c', 'a/b/c')
@@ -284,7 +284,7 @@ MAX_JOBS = 20_000
 MAX_MODELS = 20
 #: Maximum number of steps in one stage that the server can run.
 MAX_STEPS = 500
-#: Number of claims after which a job that is still not completed is given up.
+#: Number of claims after which a job that is still not completed fails permanently.
 MAX_ATTEMPTS = 4
 #: Maximum number of parts in which the result of one unit can be submitted.
 MAX_PARTS = 50

@@ -22,7 +22,7 @@ class JobReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenJobs:
-    """Number of unfinished jobs with the same step, status and model."""
+    """Count of the unfinished jobs with the same step, status and model."""
 
     stage: str
     step_key: str
@@ -58,7 +58,7 @@ class RunComplete:
 
 @dataclass(frozen=True, slots=True)
 class CanceledRun:
-    """Reply if the run is canceled; none of its jobs is handed out any more."""
+    """Reply if the run is canceled, so that none of its jobs can be claimed any more."""
 
     by: str
     at: datetime
@@ -67,7 +67,7 @@ class CanceledRun:
 
 @dataclass(frozen=True, slots=True)
 class AttemptsExhausted:
-    """Reply if the next job failed because it has no attempts left; the caller asks again."""
+    """Reply if the next job just failed, because its attempts are used up; the caller retries."""
 
     job: Job
 
@@ -94,8 +94,8 @@ def next_job(
 ) -> RunDecision[NextJob]:
     """Return the job that the caller holds, or a new job, or the reason why there is no job.
 
-    `held` is only used if the caller is its holder, regardless of the store's query. The candidate
-    is free: it is unclaimed, or its holder has been inactive for too long.
+    `held` is used only if the caller is really its holder; this is checked here and not left to
+    the query. `candidate` can be claimed: it has no holder, or its holder's lease has expired.
     """
     draft = RunDraft(run, compiled_dag, context)
     if run.canceled_at is not None:

@@ -42,7 +42,7 @@ def _notices(before: Run | None, run: Run, compiled_dag: CompiledDag) -> Iterato
 
 
 def _failing(run: Run | None) -> dict[str, list[str]]:
-    """Return, by stage, the open steps with failed jobs that are not retried yet."""
+    """Return the keys of the open steps that have failed jobs, grouped by stage."""
     by_stage: dict[str, list[str]] = {}
     for step in run.steps.values() if run else ():
         if step.failed and step.closed_at is None:

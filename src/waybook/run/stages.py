@@ -41,7 +41,7 @@ def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
 
     Raises:
         InvalidInput: there are no models.
-        TooLarge: too many models, or more jobs than one stage may have.
+        TooLarge: there are too many models, or more jobs than one stage may have.
     """
     frozen = validate_models(models)
     prior = _prior(draft, slug, frozen)

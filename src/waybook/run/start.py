@@ -62,8 +62,8 @@ def give_feedback(
         RunCanceled: the run is canceled.
         InvalidInput: there is no such stage.
         InvalidTransition: the stage is not complete.
-        NotAwaitingReview: it has had its feedback.
-        Forbidden: a person has to say it here.
+        NotAwaitingReview: the stage already has feedback.
+        Forbidden: a person must give the feedback.
     """
     require_active(run)
     require_stage(compiled_dag, slug)
@@ -109,7 +109,7 @@ def start_open_stage(
     Raises:
         RunCanceled: the run is canceled.
         InvalidInput: there is no such stage.
-        InvalidTransition: a stage before it is not complete, or has had no feedback.
+        InvalidTransition: a preceding stage is not complete, or has no feedback yet.
     """
     require_active(run)
     require_stage(compiled_dag, slug)

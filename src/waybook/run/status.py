@@ -14,7 +14,7 @@ class RunState(StrEnum):
     """Overall state of a run: the first of these members that applies to the run."""
 
     COMPLETED = "completed"
-    #: A person or agent has ended the run for good before it was complete.
+    #: A person or agent canceled the run before it was complete.
     CANCELED = "canceled"
     #: A step has failed permanently; work on other steps may continue.
     FAILED = "failed"

@@ -20,7 +20,10 @@ from waybook.run.stages import advance, recreate_job, render_job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedDocument:
-    """Submitted document, which matches any key if it has no key, and likewise any model."""
+    """Submitted document.
+
+    Without a key it matches documents of any key, and without a model those of any model.
+    """
 
     content: str
     document_key: str | None = None
@@ -56,11 +59,12 @@ def submit_job(
 ) -> RunDecision[JobDone]:
     """Complete a job: store its documents, close finished steps, and open ready steps.
 
-    A result of an earlier attempt, or for a canceled run, is stored and refused. `parts` are the
-    texts of the jobs it continues; `version` is that of its documents.
+    A result of an earlier attempt, or for a canceled run, is stored and refused. `parts` are
+    the texts of the jobs that this job continues; `version` is the version number of the new
+    documents.
 
     Raises:
-        InvalidInput: what was handed in is not what the step makes.
+        InvalidInput: the submitted documents are not those that the step produces.
         InvalidTransition: the job is not being processed.
         TooLarge: a unit has too many parts.
     """
@@ -77,7 +81,7 @@ def submit_job(
 
 
 def _keep_late(draft: RunDraft, job: Job, submission: Submission) -> None:
-    """Store a late result before the call that submitted it is refused."""
+    """Store a late result; the call that submitted it is refused afterwards."""
     text = "\n\n".join(document.content for document in submission.documents)
     late_id = draft.moment.new_id()
     at = draft.moment.now.isoformat()
@@ -156,7 +160,7 @@ DocumentTarget = tuple[str, ProducedDocument]
 def _assigned(
     step: RecipeStep, made: Sequence[ProducedDocument], handed: Sequence[SubmittedDocument]
 ) -> Mapping[DocumentTarget, str]:
-    """Match submitted texts to expected documents; a text without key and model fits all."""
+    """Match submitted texts to expected documents; a text without key and model matches all."""
     wanted: dict[DocumentTarget, str | None] = {
         (key, out): None for key in output_keys(step) for out in made
     }

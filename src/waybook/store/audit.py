@@ -1,6 +1,6 @@
 """Hash-chained audit entries, and the row changes that they record.
 
-An entry's seal is the hash of its content and of the previous entry's seal. `Patches` merges all
+The seal of an entry is a hash of its content and the previous entry's seal. `Patches` merges all
 changes of a decision into one insert, update or delete per row.
 """
 
@@ -43,7 +43,7 @@ class Subject(NamedTuple):
 
 
 class ChainEnd(NamedTuple):
-    """Last entry number and hash that an audit chain should have, and its real last number."""
+    """Last entry number and hash that an audit chain should have, and its actual last number."""
 
     seq: int
     hash: bytes
@@ -86,7 +86,7 @@ class ChainHead(NamedTuple):
 
 
 def seal(entry: SealedEntry, previous: bytes) -> bytes:
-    """Return an audit entry's hash: over the previous hash, and each field with its length."""
+    """Return an audit entry's hash over the previous hash and the fields with their lengths."""
     fields = (
         entry.subject,
         entry.subject_id,
@@ -157,13 +157,13 @@ def changes_of(details: Json) -> Iterator[Change]:
 
 
 def read_entries(rows: Iterable[SealedEntry]) -> list[SealedEntry]:
-    """Return the audit entries with times in UTC, from which their hashes are computed."""
+    """Return the audit entries with times in UTC, because hashes are computed from UTC times."""
     return [entry._replace(at=entry.at.astimezone(UTC)) for entry in rows]
 
 
 @dataclass(slots=True)
 class Patch:
-    """Net effect of a decision on one row: whether inserted or deleted, and the new values."""
+    """Net change of one row by a decision: inserted, updated or deleted, and the new values."""
 
     id: str
     made: bool = False
@@ -173,7 +173,7 @@ class Patch:
 
 class Patches:
     def __init__(self, changes: Iterable[Change]) -> None:
-        """Merge the changes into one patch per row, ordered by each row's first change."""
+        """Merge the changes into one patch per row, in the order of each row's first change."""
         self._patches: dict[Entity, dict[str, Patch]] = {}
         for change in changes:
             kind = self._patches.setdefault(change.entity, {})

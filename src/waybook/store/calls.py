@@ -1,9 +1,9 @@
 """Tool-call log, stored answers for idempotency keys, and totals of tokens and costs.
 
-The call log is telemetry, not the record (that is the audit): it is written in the background from
-a bounded queue and may lose rows, which it counts. A repeated call with the same idempotency key
-gets the stored answer and is not executed again. Usage is totaled per org by model and by plan or
-run, and per plan by step.
+The call log is telemetry; the authoritative record is the audit. The log is written in the
+background from a bounded queue. Calls that do not fit into the queue are not logged, only counted.
+A repeated call with the same idempotency key gets the stored answer and is not executed again.
+Usage is totaled per org by model and by plan or run, and per plan by step.
 """
 
 import asyncio
@@ -227,8 +227,8 @@ class Key:
     tool: str
     key: str
     arguments_hash: bytes
-    #: Values under whose hash earlier versions stored the answer to this call: the hash was made of
-    #: full ids, and before that of the arguments without the user.
+    #: Argument values from which earlier versions of the program computed the stored hash: with
+    #: full ids and, before that, without the user.
     earlier: tuple[Json, ...] = ()
 
 
@@ -244,7 +244,7 @@ def hash_arguments(arguments: Json) -> bytes:
 
 
 def lookup_statement(key: Key) -> Statement:
-    """Select the stored answer; must run after locking, to see one from a concurrent call."""
+    """Select the stored answer. Run this after locking, to see the answer of a concurrent call."""
     return SQL["stored_answer"](tool=key.tool, key=key.key)
 
 
@@ -267,7 +267,7 @@ def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
 
 
 def org_statements(since: datetime | None, most: int) -> tuple[Statement, Statement, Statement]:
-    """Select the org's usage since a time: total, by model, by plan or run (`most` rows)."""
+    """Select the org's usage since a time: in total, by model, and by plan or run."""
     return (
         SQL["usage_totals"](since=since),
         SQL["usage_by_model"](since=since, most=most),

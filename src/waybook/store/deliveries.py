@@ -1,4 +1,4 @@
-"""Notification outbox: a message is written together with its change, and sent later."""
+"""Notification outbox: a message is stored with the change that it reports, and sent later."""
 
 from datetime import datetime, timedelta
 

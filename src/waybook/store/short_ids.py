@@ -1,4 +1,4 @@
-"""Lookup of full ids by the keys of short ids, and a cache of both for one process."""
+"""Lookup of full ids by the keys of short ids, and a per-process cache of id pairs."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -24,7 +24,7 @@ QUERIES: Final = {
     IdKind.REVIEW: SQL["review"],
 }
 
-#: Maximum number of short ids that a process keeps, of all orgs together.
+#: Maximum number of short ids that a process caches, for all orgs together.
 MAX_ENTRIES: Final = 32_768
 
 
@@ -34,10 +34,10 @@ def lookup_statement(kind: IdKind, keys: Iterable[int]) -> Statement:
 
 
 class ShortIdCache:
-    """Full ids by short id, for the ids that this process returned or looked up last.
+    """Cache of full ids, keyed by short id, that this process returned or looked up recently.
 
-    A short id is a function of the full id, so an entry is never out of date. That the object
-    still exists is for the call to check, as for a full id.
+    A short id is derived from the full id, so an entry is never out of date. The cache does not
+    show whether the object still exists; the call has to check this, as with a full id.
     """
 
     def __init__(self, most: int = MAX_ENTRIES) -> None:

@@ -40,7 +40,7 @@ def error_from_answer(answer: Answer, message: str) -> MCPError:
 
 
 async def hide_internal_errors(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Replace unexpected exceptions by a generic error, so that clients never see their text."""
+    """Replace unexpected exceptions by a generic error, to hide their text from clients."""
     try:
         return await call_next(ctx)
     except MCPError as error:
@@ -54,7 +54,7 @@ async def hide_internal_errors(ctx: Context, call_next: CallNext) -> HandlerResu
 
 
 def redact_error(error: MCPError) -> None:
-    """Mask secrets in an MCP library error and shorten it, as it may repeat user input."""
+    """Mask secrets in an error of the MCP library and shorten it; it may contain user input."""
     fields = {"message": shorten(error.message), "data": _brief_data(error.data)}
     error.error = error.error.model_copy(update=fields)
 
@@ -65,8 +65,8 @@ def shorten(text: str) -> str:
     >>> shorten("Unknown tool: " + 1000 * "x")[-4:], len(shorten(1000 * "x"))
     ('xxx…', 501)
     """
-    # Redact a longer prefix of the text than is returned, because a secret that is cut in two would
-    # no longer be recognized.
+    # Redact a longer prefix of the text than is returned, because a secret that is truncated would
+    # not be recognized.
     redacted = redact(text[: 4 * MAX_ECHO_LENGTH])
     return redacted if len(redacted) <= MAX_ECHO_LENGTH else f"{redacted[:MAX_ECHO_LENGTH]}…"
 

@@ -1,6 +1,7 @@
 """Limits on the number of open change streams, per process and per org.
 
-Each stream has a cost; without the limit per org, a single org could use up all of them.
+Each stream uses resources, so the total is limited. Without the limit per org, a single org could
+open all allowed streams.
 """
 
 from collections import Counter
@@ -11,8 +12,8 @@ from uuid import UUID
 
 from waybook.errors import RateLimited, Unavailable, WaybookError
 
-#: Seconds after which a refused client should retry. The time is long, because streams stay open
-#: for long.
+#: Seconds after which a refused client should retry. The delay is long, because other streams stay
+#: open for a long time.
 RETRY_SECONDS: Final = 30
 
 

@@ -1,4 +1,4 @@
-"""Start of a client that is a command-line program of a Node.js package."""
+"""Launcher for clients that are command-line programs of Node.js packages."""
 
 import os
 import subprocess

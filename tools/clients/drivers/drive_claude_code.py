@@ -22,7 +22,7 @@ def main(trial: Trial) -> None:
     options = ("--strict-mcp-config", "--mcp-config", str(config), "--allowedTools", "mcp__waybook")
     run_program(
         trial,
-        # The launcher for installations without install scripts.
+        # Launcher that also works if the package's install scripts were not run.
         "@anthropic-ai/claude-code/cli-wrapper.cjs",
         *("--model", "claude-sonnet-4-5", *options, "-p", trial.prompt),
         ANTHROPIC_BASE_URL=trial.model_url,

@@ -1,4 +1,4 @@
-"""Trial that a driver performs: server, model and prompt. Standard library only."""
+"""Trial that a driver carries out: server, model and prompt. Uses only the standard library."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Trial:
-    """One client over one transport, as the runner passes it on the command line."""
+    """Test of one client over one transport; the runner passes it on the command line."""
 
     name: str
     #: "stdio" or "http".
@@ -18,7 +18,7 @@ class Trial:
     environment: dict[str, str]
     #: Address of the MCP endpoint of `waybook serve`, for HTTP.
     url: str
-    #: Base URL of the scripted model, without the version part of an API.
+    #: Base URL of the scripted model, without the version segment of a model API.
     model_url: str
     prompt: str
     #: Folder in which the client is installed, and an empty folder to work in.

@@ -57,7 +57,7 @@ def write(reply: Reply, body: Json, call_id: str) -> Json:
 
 
 def stream(reply: Reply, body: Json, call_id: str) -> Iterator[tuple[str | None, Json]]:
-    """Yield the events of a streamed answer: name and data."""
+    """Yield the events of a streamed answer, each as a name and its data."""
     answer = write(reply, body, call_id)
     (block,) = answer["content"]
     if block["type"] == "text":

@@ -47,5 +47,5 @@ def write(reply: Reply, body: Json, call_id: str) -> Json:
 
 
 def stream(reply: Reply, body: Json, call_id: str) -> Iterator[tuple[str | None, Json]]:
-    """Yield the events of a streamed answer: name and data."""
+    """Yield the events of a streamed answer, each as a name and its data."""
     yield None, write(reply, body, call_id)

@@ -62,7 +62,7 @@ def write(reply: Reply, body: Json, call_id: str) -> Json:
 
 
 def stream(reply: Reply, body: Json, call_id: str) -> Iterator[tuple[str | None, Json]]:
-    """Yield the events of a streamed answer: name and data."""
+    """Yield the events of a streamed answer, each as a name and its data."""
     answer = write(reply, body, call_id)
     (item,) = answer["output"]
     started = {**answer, "status": "in_progress", "output": [], "usage": None}

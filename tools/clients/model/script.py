@@ -1,9 +1,9 @@
-"""Scripted model: the next tool call of the scenario, decided from the conversation alone.
+"""Scripted model that decides the next tool call of the scenario from the conversation alone.
 
 The script works like a language model: it knows only the tools that the client offers and the
 results that the client returns. It creates the plan of its scenario, submits a result for each
-step, asks for a review of each checkpoint, passes on the decision, and ends when the plan is
-complete.
+step, requests a review of each checkpoint, submits the reviewer's decision, and ends when the plan
+is complete.
 """
 
 import json
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-#: JSON of a model API; its structure is that of the API.
+#: JSON in the format of a model API, accessed without type checks.
 Json = Any
 
 #: Number of characters of a tool result that a failure message shows.
@@ -99,7 +99,7 @@ Reply = ToolCall | FinalText
 
 
 class Deviation(Exception):
-    """The client offered or returned something that the script cannot continue with."""
+    """The client offered tools or returned results with which the script cannot continue."""
 
 
 def decide(conversation: Conversation, scenario: Scenario) -> Reply:
@@ -125,7 +125,7 @@ def _next_call(conversation: Conversation, scenario: Scenario) -> Reply:
 
 
 def _end(conversation: Conversation) -> Reply:
-    """Return the last reply: a text, or a call of the tool that smolagents has for it."""
+    """Return the last reply: a text, or for smolagents a call of its `final_answer` tool."""
     text = "The plan is complete."
     for tool in conversation.tools:
         if tool.name == "final_answer":
@@ -201,7 +201,7 @@ def _call(conversation: Conversation, name: str, arguments: Mapping[str, Json]) 
 
 
 def _base_name(name: str) -> str:
-    """Return the server's name of a tool, to which clients add a prefix."""
+    """Return the tool's name on the server, without the prefix that a client adds."""
     return next((ours for ours in HANDLERS if name.endswith(ours)), name)
 
 
@@ -223,7 +223,7 @@ def _fill_required(schema: Json, value: Json) -> Json:
 
 
 def _neutral_value(schema: Json) -> Json:
-    """Return null if the schema allows it, or else the value that says least."""
+    """Return null if the schema allows it, otherwise an empty or minimal value."""
     if schema.get("nullable") or any(each.get("type") == "null" for each in _options(schema)):
         return None
     kind = schema.get("type", "string")
@@ -240,14 +240,14 @@ def _options(schema: Json) -> Sequence[Json]:
 
 
 def _branch(properties: Json, name: str) -> Json:
-    """Return the schema of a property; of a nullable property, the schema of its value."""
+    """Return the schema of a property, without null if the property is nullable."""
     schema = properties.get(name, {})
     options = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
     return options[0] if options else schema
 
 
 def _field(text: str, name: str) -> str:
-    """Return the value of a field from JSON or a Python literal, which may be quoted in a text."""
+    """Return the value of a field in a text that contains JSON or a Python literal."""
     plain = text.replace("\\", "").replace("'", '"')
     match = re.search(rf'"{name}":\s*"?([\w-]+)', plain)
     if match is None:

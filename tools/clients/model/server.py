@@ -1,7 +1,7 @@
-"""Loopback HTTP server of the scripted model, in the formats of four model APIs.
+"""Loopback HTTP server for the scripted model, which supports the formats of four model APIs.
 
-The first part of a request's path is the name of the trial, so that one server serves all clients:
-`/codex-stdio/v1/responses`.
+The path of a request starts with the name of the trial, for example `/codex-stdio/v1/responses`, so
+that one server can serve all clients.
 """
 
 import json
@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 from tools.clients.model import anthropic, gemini, openai_chat, openai_responses
 from tools.clients.model.script import Conversation, FinalText, Json, Scenario, ToolCall, decide
 
-#: A client that sends more requests than this is in a loop: the scenario needs nine.
+#: Maximum number of requests; the scenario needs nine, so a client that sends more than this is in
+#: a loop.
 MAX_REQUESTS: Final = 60
 FORMATS: Final[Mapping[str, ModuleType]] = {
     "/chat/completions": openai_chat,
@@ -39,7 +40,7 @@ class Trial:
     failure: str | None = None
 
     def has_shown(self, text: str) -> bool:
-        """Return whether the client showed a line of text to the model."""
+        """Return whether a request of the client to the model contains this text."""
         return text in json.dumps(self.requests, ensure_ascii=False)
 
     def answer(self, conversation: Conversation) -> FinalText | ToolCall:
@@ -89,7 +90,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send(200, {})
 
     def do_POST(self) -> None:
-        """Answer a request to the model in the format that its path names."""
+        """Answer a request to the model, in the API format that the request's path selects."""
         body = json.loads(self.rfile.read(int(self.headers["content-length"])) or "{}")
         path = urlsplit(self.path).path
         if path.endswith(("/count_tokens", ":countTokens")):

@@ -6,7 +6,7 @@ from tools.clients.model.script import Json
 
 
 def plain_text(content: Json) -> str:
-    """Return the text of a content: a text, a list of parts, or any other JSON."""
+    """Return the text of a message content: a string, a list of parts, or other JSON."""
     match content:
         case None:
             return ""

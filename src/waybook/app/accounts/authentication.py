@@ -4,7 +4,8 @@ Credentials are looked up on every request and never cached, so that a revocatio
 once in every process.
 
 A web session started by signing in with the issuer is a credential of its own. A session started
-with an API token acts as that token: possession of a token does not make the caller a person.
+with an API token uses that token as its credential, because possession of a token does not prove
+that the caller is a person.
 """
 
 import logging
@@ -34,10 +35,11 @@ from waybook.store.driver.queries import first_value, new_id
 
 
 async def authenticate_token(services: Services, secret: str, channel: Channel) -> Caller:
-    """Return the caller that owns this API token, as a caller on this channel.
+    """Return the caller for the user who owns this API token; calls are recorded on this channel.
 
     Raises:
-        Unauthenticated: it is no token, or not a valid one; the error does not say which.
+        Unauthenticated: the secret is not a token, or the token is not valid; the error does not
+            say which.
     """
     if not looks_like_token(secret):
         raise Unauthenticated
@@ -70,9 +72,9 @@ async def authenticate_bearer(
     """Return the caller for a bearer secret: an API token, or an access token of the issuer.
 
     Raises:
-        Unauthenticated: it is not valid; the reason is written to the log alone.
-        Unavailable: that cannot be checked now.
-        Forbidden: it is valid, but grants no scope.
+        Unauthenticated: the secret is not valid; only the log contains the reason. Unavailable: the
+            issuer's token cannot be checked now. Forbidden: the secret is valid, but grants no
+            scope.
     """
     if issuer is None or secret.startswith(PREFIX):
         return await authenticate_token(services, secret, channel)
@@ -86,12 +88,11 @@ async def authenticate_bearer(
 async def authenticate_issuer_token(
     services: Services, issuer: IssuerClient, text: str, channel: Channel
 ) -> Caller:
-    """Return the caller whom the issuer's access token identifies, as a caller on this channel.
+    """Return the caller whom the issuer's access token identifies; this channel is recorded.
 
     Raises:
-        Unauthenticated: it is not valid here.
-        Unavailable: that cannot be checked now.
-        Forbidden: it is valid, but grants no scope.
+        Unauthenticated: the token is not valid here. Unavailable: the token cannot be checked now.
+            Forbidden: the token is valid, but grants no scope.
     """
     now = await database_time(services)
     claims = await issuer.claims(text, audience=issuer.settings.audience, now=now)
@@ -135,7 +136,7 @@ async def find_or_create_member(
 
 
 async def database_time(services: Services) -> datetime:
-    """Return the database's current time: computed from an earlier reply, or else queried."""
+    """Return the database's current time; query it only if no earlier reply allows computing it."""
     now = services.database.now()
     if now is None:
         (rows,) = await services.database.read_global("select app_now()")
@@ -158,7 +159,7 @@ async def _let_in(
     looked: MemberLookup,
     channel: Channel,
 ) -> None:
-    """Create the user in the org; if the name is taken, use a longer name."""
+    """Create the user in the org; if the name is taken, append the issuer's subject to it."""
     scopes = issuer.settings.new_user_scopes
     if scopes is None:
         raise Unauthenticated("this user is not registered in the org")
@@ -197,7 +198,7 @@ SECRET_LENGTH: Final = 43
 
 @dataclass(frozen=True, slots=True)
 class SignedInUser:
-    """Signed-in user of a browser, as web pages show the user."""
+    """Signed-in user of a browser, with the data that web pages show."""
 
     caller: Caller
     person: SessionUser

@@ -161,7 +161,7 @@ async def add_token(ctx: RequestContext, request: TokenRequest) -> IssuedToken:
     Raises:
         Forbidden: the caller does not administer the org, or the user lacks one of the scopes.
         NotFound: there is no such user.
-        InvalidInput: the token would have no scope, or has no name.
+        InvalidInput: no scope or no name is given for the token.
     """
     secret = generate_token(secrets.choice)
     async with LockedOrg(ctx, accounts.user_statement(request.user)) as locked:

@@ -1,7 +1,7 @@
-"""Reading of the omitted rest of texts in context packets, and the search that packets use.
+"""Reading of texts that a context packet truncates, and the search for a packet's artifacts.
 
-A text is read on from where the packet ended. The search is full-text, and semantic where
-embeddings are available.
+Reading continues at the offset where the packet cut the text. The search is full-text, and semantic
+where embeddings are available.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ from waybook.store.research import search
 from waybook.store.research.artifacts import Backend
 from waybook.store.research.search import QueryVector, Scope
 
-#: Names of the truncated texts whose rest a call can request: texts of the plan, texts of a step,
-#: texts found by an id, and texts found by an audit entry number.
+#: Names with which a call requests the rest of a truncated text: texts of the plan, texts of a
+#: step, texts identified by an id, and texts identified by an audit entry number.
 PLAN_PARTS = (
     "name",
     "reason",
@@ -49,7 +49,7 @@ MAX_NUMBER_DIGITS = 9
 async def read_continuation(
     ctx: RequestContext, reader: PacketReader, plan_id: str, part: str, page: Page, ending: Json
 ) -> Body:
-    """Return a piece of one of a plan's texts.
+    """Return a piece of the text that `part` names among the texts of a plan.
 
     Raises:
         InvalidInput: there is no such part.
@@ -72,7 +72,7 @@ async def read_continuation(
 
 
 def part_statement(plan_id: str, part: str, page: Page) -> Statement:
-    """Return the SQL statement that reads the text of a plan that `part` names.
+    """Return the SQL statement that reads the text that `part` names, for one plan.
 
     Raises:
         InvalidInput: there is no such part.
@@ -126,7 +126,7 @@ class SearchResults:
 async def run_search(
     ctx: RequestContext, text: str, scope: Scope, *extra_statements: Statement
 ) -> tuple[SearchResults, Results]:
-    """Return the hits for a text, best first, and the results of the extra SQL statements."""
+    """Return the hits for a text, best first, and the results of the additional SQL statements."""
     library, org_id = ctx.services.search_backend, ctx.caller.org_id
     able = await library.capabilities(ctx.services.database, org_id)
     question = await asyncio.to_thread(parse_query, text)

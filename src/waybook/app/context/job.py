@@ -1,6 +1,7 @@
 """Context packet of a job: its prompt, its input documents, and the parts submitted so far.
 
-The packet is short enough for any client. A cut text says so, with the call that fetches the rest.
+The packet is short enough for any client. For each truncated text, the packet contains the tool
+call that fetches the rest.
 """
 
 import json
@@ -257,7 +258,7 @@ def required_documents(locked: LockedRun, job: Job) -> list[Json]:
 
 
 def fit_views(views: Sequence[Json], room: int) -> list[Json]:
-    """Return as many of the first JSON values in this list as fit into `room` bytes."""
+    """Return the first JSON values of this list, as many as fit into `room` bytes."""
     listed: list[Json] = []
     for view in views:
         room -= len(orjson.dumps(view)) + 1

@@ -20,8 +20,8 @@ from waybook.store.plans.contexts import (
 #: Assumed number of bytes (not characters) per token; one character takes one byte or more.
 BYTES_PER_TOKEN = 4
 DEFAULT_TOKENS = 6_000
-#: Token budget above which a larger budget has no effect, because no reply is longer unless the
-#: caller requests detail.
+#: Maximum effective token budget. A larger budget has no effect, because replies are limited to
+#: this size unless the caller requests detail.
 REPLY_TOKENS = 12_000
 MAX_TOKENS = 200_000
 MIN_TOKENS = 500
@@ -54,7 +54,7 @@ class PacketReader:
     def text(
         self, name: str, value: Json, *, part: str | None = None, counts: int = 1
     ) -> Iterable[TextField]:
-        """Yield a text field that is loaded completely, unless it is empty."""
+        """Yield a text field whose complete text is loaded; yield nothing if the text is empty."""
         if value is not None:
             yield TextField(name=name, value=value, get=self.get(part or name), counts=counts)
 
@@ -116,7 +116,7 @@ class PacketReader:
         *,
         counts: int = 1,
     ) -> EntryList:
-        """Return relevant artifacts, then the newest; `get` lists all, newest first."""
+        """Return artifacts, relevant ones first, then the newest; `get` lists all, newest first."""
         entries = {stored.id: stored for stored in ranked}
         entries |= {stored.id: stored for stored in newest if stored.id not in entries}
         return EntryList(

@@ -42,8 +42,8 @@ class PlanMaterial:
     #: Artifacts that a search found, best first, or, if `since` is set, the artifacts stored after
     #: that audit entry.
     ranked: Sequence[StoredArtifact] = ()
-    #: Number of an audit entry: only later audit entries, and steps that changed later, are
-    #: reported. None reports everything.
+    #: Number of an audit entry; the packet contains only later audit entries and the steps that
+    #: they changed. If None, the packet contains everything.
     since: int | None = None
     changed: frozenset[str] | None = None
     page: Page = FIRST_PAGE

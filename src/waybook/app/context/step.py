@@ -39,7 +39,7 @@ class StepMaterial:
     newest: Sequence[ArtifactRow]
     #: Artifacts that a search found, best first.
     ranked: Sequence[StoredArtifact] = ()
-    #: Offset of the first entry that the packet shows of each list.
+    #: Offset at which the packet starts to show each list.
     page: Page = FIRST_PAGE
 
 
@@ -116,7 +116,7 @@ def _lists(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
 def _earlier(
     of: StepMaterial, results: dict[str, tuple[float | None, TextPrefix]], reader: PacketReader
 ) -> EntryList:
-    """Return results of the step's dependencies, else of all earlier steps, nearest first."""
+    """Return the results of the step's dependencies; without dependencies, of all earlier steps."""
     entries = [
         Entry(
             frame=step_header(

@@ -1,4 +1,4 @@
-"""Anchors: files with the end of every audit chain, to compare with the database later."""
+"""Anchors: files that store the end of every audit chain for a later comparison."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ BATCH = 500
 class AnchorCheck(NamedTuple):
     """The result of comparing the database with an anchor."""
 
-    #: Time the anchor was taken.
+    #: Time at which the anchor was written.
     at: str
     chains: int
     #: For each org, the error messages of its audit chains that do not match the anchor, one
@@ -66,11 +66,9 @@ async def _taken(ctx: RequestContext) -> AsyncIterator[Anchor]:
 async def check_anchor(ctx: RequestContext, path: Path) -> AnchorCheck:
     """Compare the database with an anchor file, or with the anchor in a backup file.
 
-    Every anchored chain must still have the entry it ended with, unless an erasure since then
-    explains its absence.
-
-    Raises:
-        InvalidInput: the file is neither, or is damaged.
+    Every anchored chain must still contain the entry that was its last one, unless a later
+    erasure removed it. Raises: InvalidInput: the file is neither an anchor nor a backup, or is
+    damaged.
     """
     errors: dict[UUID, list[str]] = {}
     chains = 0
@@ -96,7 +94,7 @@ async def _missing(ctx: RequestContext, batch: list[Anchor]) -> list[Mismatch]:
 async def _unexplained(
     ctx: RequestContext, missing: list[Mismatch], erasures: int
 ) -> AsyncIterator[str]:
-    """Yield a message for each difference from the anchor that no later erasure explains."""
+    """Yield a message for each difference from the anchor that no later erasure caused."""
     for start in range(0, len(missing), BATCH):
         batch = missing[start : start + BATCH]
         (left,) = await ctx.read(anchors.stones_statement([anchor for anchor, _ in batch]))
@@ -124,8 +122,7 @@ def _describe(anchor: Anchor, current_hash: bytes | None) -> str:
 def open_anchors(path: Path) -> Iterator[AnchorFile]:
     """Open an anchor file, or the anchor that a backup file contains.
 
-    Raises:
-        InvalidInput: it is neither, or is damaged.
+    Raises: InvalidInput: the file is neither an anchor nor a backup, or is damaged.
     """
     if not path.is_file():
         raise InvalidInput(f"there is no file {path}; waybook audit anchor writes one")

@@ -1,8 +1,8 @@
-"""Verification of the audit: chains and their ends are intact, and a replay yields the rows.
+"""Verification that audit chains are intact and that their replay yields the stored rows.
 
-One subject is verified after the other, so that memory is bounded by the longest history. A
-subject's rows and the end of its chain come from one snapshot; its entries up to there never
-change.
+Subjects are verified one after the other, so that the longest chain bounds the memory. A subject's
+rows and the end of its chain are read in one snapshot; the entries before that end never change, so
+they are read later.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -47,7 +47,7 @@ class AuditVerdict:
 
 
 async def audited_subjects(ctx: RequestContext) -> list[Subject]:
-    """Return all subjects to verify: those with rows, and those with only audit entries."""
+    """Return all subjects to verify, including those that have audit entries but no rows."""
     stored, orphans = await ctx.read(audit.SQL["subjects"](), audit.SQL["orphans"]())
     return [*stored, *orphans]
 
@@ -61,7 +61,7 @@ async def verify_audit(
 
 
 async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
-    """Compare a subject's rows with its audit entries, and the entries with their seals."""
+    """Verify a subject: its rows must match its audit entries, and the entries their seals."""
     ends, stored, resealed = await ctx.read(
         audit.SQL["head"](subject_id=subject.id),
         _stored_statement(subject),
@@ -98,7 +98,7 @@ def _first_broken(entries: list[SealedEntry], end: ChainEnd) -> tuple[int, str] 
 def _sealed_otherwise(
     entries: list[SealedEntry], resealed: Sequence[ResealedChain]
 ) -> tuple[int, str] | None:
-    """Return the number of the first entry without the seal that an erasure set, and a message."""
+    """Return the number of the first entry whose seal differs from an erasure's, and a message."""
     for number, seal in ((chain.entries, chain.seal) for chain in resealed):
         if len(entries) < number or entries[number - 1].hash != seal:
             return number, f"entry {number} has not the seal it was given when a user was erased"

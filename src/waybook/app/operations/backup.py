@@ -23,13 +23,13 @@ def is_backup(path: Path) -> bool:
 
 
 async def back_up(owner_dsn: str, path: Path, *, force: bool, progress: Progress) -> Manifest:
-    """Write a backup to a file, which appears only when the backup is complete.
+    """Write a backup to a file; the file is created only when the backup is complete.
 
     Raises:
         InvalidInput: the file exists already, or cannot be written.
         Misconfigured: the role is not the owner, or the database is older or newer than the
             program.
-        Busy: a table is being altered right now.
+        Busy: another process is altering a table.
     """
 
     def write(progress: Progress) -> Manifest:
@@ -46,7 +46,7 @@ async def restore_backup(owner_dsn: str, path: Path, *, progress: Progress) -> M
         InvalidInput: the file is no backup, is damaged, or was made by a newer program.
         Refused: the database is not empty.
         Misconfigured: the role is not the owner.
-        Busy: another process is writing to it.
+        Busy: another process is writing to the database.
     """
 
     def load(progress: Progress) -> Manifest:
@@ -69,7 +69,7 @@ def verify_backup(path: Path, *, progress: Progress) -> Manifest:
 
 
 async def _in_thread(work: Callable[[Progress], Manifest], progress: Progress) -> Manifest:
-    """Run blocking work in a thread; cancellation stops it at its next progress report."""
+    """Run blocking work in a thread; cancellation stops the work at its next progress report."""
     canceled = threading.Event()
 
     def report(rows: int, total: int, size: int) -> None:

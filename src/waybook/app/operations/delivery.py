@@ -1,7 +1,8 @@
 """Delivery of webhook messages by the server; an operator can also send a single message.
 
-A message is claimed under a lease, delivered without any lock held, then recorded. If the process
-is killed in between, the next one delivers the message a second time, under the same id.
+A process claims a message under a lease, delivers it while holding no lock, then records the
+delivery. If the process is killed before it records the delivery, another process delivers the
+message again, with the same id.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ LEASE = timedelta(seconds=60)
 
 
 async def deliver_notifications(ctx: RequestContext) -> int:
-    """Attempt to deliver a few due webhook messages of this org; return the number tried."""
+    """Attempt to deliver a few due webhook messages of this org; return how many were attempted."""
     sender = ctx.services.webhook_sender
     if sender is None:
         return 0
@@ -89,7 +90,7 @@ async def retry_delivery(ctx: RequestContext, message_id: str) -> Delivery:
 
 
 async def _sent(ctx: RequestContext, message_id: str) -> Delivery:
-    """Deliver due webhook messages until a delivery of this message has been attempted."""
+    """Deliver due webhook messages until this message is among those attempted."""
     while not (delivery := await get_delivery(ctx, message_id)).attempt:
         if not await deliver_notifications(ctx):
             return delivery

@@ -1,7 +1,7 @@
 """Checks that an operator runs on the database, the machine and the webhooks.
 
-Each check looks at one thing and returns what it found and what to do. All of them work for a
-running server as well as before its start.
+Each check inspects one aspect and returns its finding and a recommended action. The checks work
+whether or not a server is running.
 """
 
 import shutil
@@ -80,7 +80,7 @@ class CheckResult:
 def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[CheckResult]:
     """Yield check results for the database: its version, its privileges, and its clock.
 
-    Its size covers all orgs together, so a page of one org does not show it.
+    The database size is omitted on the page of an org, because it covers all orgs together.
     """
     used = f", {_megabytes(seen.server.size)} used" if with_size else ""
     yield CheckResult("server", CheckState.OK, f"PostgreSQL {seen.server.version}{used}")
@@ -92,8 +92,9 @@ def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[Che
 def about_owner(role: OwnerRole) -> CheckResult:
     """Return the result of checking the database role that owns the tables.
 
-    Being exempt from row-level security is a warning while it can step down, since every statement
-    names its org as well; if it cannot, erasure and retention are refused.
+    The result is a warning if the role is exempt from row-level security but can switch to the
+    maintenance role, because every statement also has a condition on the org. If the role
+    cannot switch, the check fails, and erasure and retention are refused.
     """
     if role.refusal is not None:
         return CheckResult(

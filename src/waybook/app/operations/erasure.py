@@ -1,8 +1,8 @@
 """Erasure of orgs and users, deletion of expired data, and verification of erasures.
 
-Erasure is done by an operator; no tool and no page offers it. The remaining record says when it was
-done, by which operator, and how much was erased. Verification checks that these records are intact
-and that the erased rows have not reappeared.
+Only an operator can erase, with the command line; no tool and no page offers erasure. Each erasure
+leaves a record of its time, its operator, and the amount of data erased. Verification checks that
+these records are intact and that the erased rows have not reappeared.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ async def erase_org(owner_dsn: str, slug: str, *, by: str, progress: Progress) -
 
     Raises:
         NotFound: there is no org of this name.
-        Busy: another transaction holds its rows; nothing was erased.
+        Busy: another transaction holds locks on the org's rows; nothing was erased.
     """
     org_id = await asyncio.to_thread(erasure_store.find_org, owner_dsn, slug)
     return await asyncio.to_thread(erasure_store.erase_org, owner_dsn, org_id, by, progress)
@@ -50,8 +50,8 @@ async def erase_user(
     Raises:
         NotFound: there is no such org, or no user of that name ever acted in it.
         InvalidInput: the user was erased already.
-        Refused: an audit chain is broken, which this would hide.
-        Busy: another transaction holds its rows; nothing was erased.
+        Refused: an audit chain is broken, and the erasure would hide this. Busy: another
+            transaction holds locks on the rows; nothing was erased.
     """
     if user.startswith(PSEUDONYM_PREFIX):
         raise InvalidInput(f"“{user}” is the pseudonym of an erased user")
@@ -64,7 +64,7 @@ async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
     """Delete expired data once; return counts of deleted rows by table and dropped partitions.
 
     Raises:
-        Busy: another transaction holds the rows and does not end; the next pass retries.
+        Busy: another transaction holds locks on the rows for too long; the next pass retries.
         Misconfigured: the role is not the owner of the database.
         Unavailable: the database cannot be reached.
     """
@@ -78,7 +78,7 @@ async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
     try:
         return await asyncio.to_thread(retention.apply_retention, owner_dsn, keep, stopped.is_set)
     finally:
-        stopped.set()  # On cancellation, the thread stops and the next pass does the rest.
+        stopped.set()  # On cancellation the thread stops early; the next pass deletes the rest.
 
 
 ERASURE = "erasure"
@@ -93,7 +93,7 @@ async def contexts_of_all_orgs(ctx: RequestContext) -> list[RequestContext]:
 
 
 async def verify_erasures(ctx: RequestContext) -> list[AuditVerdict]:
-    """Return a verdict for each erasure; verdicts after the first bad one are not reliable."""
+    """Return a verdict for each erasure; after the first broken erasure, they are not reliable."""
     erasure_rows, stones, head, returned = await ctx.read(
         owner.SQL["erasures"](),
         owner.SQL["tombstones"](),

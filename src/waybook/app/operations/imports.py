@@ -44,9 +44,9 @@ from waybook.store.runs import load as runs
 from waybook.store.runs import writer as run_writer
 from waybook.store.runs.rows import DefinitionRow
 
-#: Subject and names of the lists of rows, by the format that an export names.
+#: Kind of subject and names of the lists of rows, for each export format.
 FORMATS: Final = {PLAN_FORMAT: ("plan", PLAN_KEYS), RUN_FORMAT: ("run", RUN_KEYS)}
-#: Columns with the texts of each kind of row, of which the audit contains only the hash.
+#: Text columns of each kind of row; the audit contains only the hashes of these texts.
 TEXT_COLUMNS: Final = {
     "job_part": ("content",),
     "document": ("content",),
@@ -72,7 +72,7 @@ class ExportFile:
 
 
 def is_export(data: object) -> bool:
-    """Return whether parsed JSON claims to be a complete export of Waybook."""
+    """Return whether parsed JSON has the marker of a complete Waybook export."""
     return isinstance(data, dict) and data.get("format") in FORMATS
 
 
@@ -80,7 +80,7 @@ def read_export(data: Body) -> ExportFile:
     """Return the content of an export after verifying its audit chain, rows and texts.
 
     Raises:
-        InvalidInput: it is not complete, or its parts do not agree.
+        InvalidInput: the export is not complete, or its parts contradict each other.
     """
     kind, keys = FORMATS[str(data["format"])]
     if data.get("version") != VERSION:
@@ -186,9 +186,10 @@ async def import_export(ctx: RequestContext, file: ExportFile) -> None:
     The stored rows are compared with a replay of the stored audit before the commit.
 
     Raises:
-        Forbidden: the caller is not an administrator; the audit entries name other users.
+        Forbidden: the caller is not an administrator, which is required because the audit entries
+            name other users.
         Refused: the id exists in this org, or another definition has the run's slug and version.
-        InvalidInput: the database stores other rows than the audit describes.
+        InvalidInput: the stored rows differ from the replay.
     """
     if Scope.ADMIN not in ctx.caller.scopes:
         raise Forbidden(
@@ -233,7 +234,7 @@ async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> Non
 
 
 def _provenance(ctx: RequestContext, file: ExportFile, now: datetime) -> list[SealedEntry]:
-    """Return the audit entry that names the importing user, sealed onto the chain of the file."""
+    """Return the audit entry that names the importing user, as the next of the file's chain."""
     last = file.entries[-1]
     details: dict[str, Json] = {
         "action": "imported",
@@ -256,7 +257,7 @@ def _added_definition(
     rows: Sequence[DefinitionRow],
     now: datetime,
 ) -> list[Statement]:
-    """Return the statement that adds the run's definition, unless the org has the same one.
+    """Return the statement that adds the run's definition, unless the org already has it.
 
     Raises:
         Refused: another definition has this slug and version.

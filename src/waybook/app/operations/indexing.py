@@ -1,11 +1,10 @@
 """Search indexing of one org: artifacts not yet indexed, passages without a current embedding.
 
-Outputs and late results are indexed here, artifacts from before search existed, and passages that
-an endpoint did not answer for. Indexing twice, or concurrently, changes nothing.
-
-Embeddings are written in a transaction of their own. Passages that break their connection twice are
-quarantined for a day: the extension that stores them may not run on the server's processor, and
-every attempt would disconnect all clients.
+It indexes outputs, late results, artifacts stored before search was introduced, and passages whose
+embedding request failed. Repeated or concurrent indexing has no further effect. Embeddings are
+written in a separate transaction. If writing a passage breaks the database connection twice, the
+passage is quarantined for a day: the cause may be a pgvector extension that crashes on the server's
+processor, and each crash would disconnect all clients.
 """
 
 import logging
@@ -35,7 +34,7 @@ MAX_BREAKS = 2
 async def index_research(ctx: RequestContext) -> int:
     """Index a batch of artifacts and passages; return zero if nothing was indexed.
 
-    The first passes cover everything; later ones only what is new.
+    The first passes cover all artifacts; later passes only those added since.
     """
     library, org_id = ctx.services.search_backend, ctx.caller.org_id
     able = await library.capabilities(ctx.services.database, org_id)
@@ -56,8 +55,8 @@ async def index_research(ctx: RequestContext) -> int:
             await tx.commit(*index_statements)
     embedded = await _embed(ctx, able, bare[0]) if bare and bare[0] else 0
     if not index_statements and not (bare and bare[0]) and not quarantine.passages:
-        # While passages are quarantined, the start of the time window for the next pass stays where
-        # it is, because quarantined passages are older than a later start and would not be retried.
+        # While passages are quarantined, the start of the next pass's time window does not advance;
+        # otherwise the quarantined passages would be older than the window and never retried.
         library.swept[org_id] = first_value(now) - COMMIT_MARGIN
     return len(index_statements) + embedded
 

@@ -12,7 +12,7 @@ from waybook.errors import InvalidInput
 
 @contextmanager
 def private_file(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
-    """Provide a temporary file in the same directory; rename it to `path` when the block ends.
+    """Yield a temporary file in the directory of `path`; rename it to `path` after the block.
 
     Raises:
         InvalidInput: the file exists and `force` is not set, or no file can be written there.

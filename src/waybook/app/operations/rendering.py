@@ -1,8 +1,8 @@
 """Rendering of documents from job results by the server.
 
-The renderer locks only the RENDER jobs it works on, which other renderers skip; the run is locked
-only for the write. Everything is written in one transaction: if the process is killed, the
-documents wait for the next pass.
+While it renders, a renderer locks only its RENDER jobs, and other renderers skip locked jobs; it
+locks the run only to write. All documents are written in one transaction, so if the process is
+killed, the next pass renders them.
 """
 
 import asyncio
@@ -34,7 +34,10 @@ async def render_documents(ctx: RequestContext) -> int:
 
 
 async def _render_run_if_possible(ctx: RequestContext, run_id: str) -> int:
-    """Render the documents of a run. A failure is logged and does not stop other runs."""
+    """Render the documents of a run.
+
+    A failure is logged and does not prevent the rendering of other runs.
+    """
     try:
         return await _render_run(ctx, run_id)
     except WaybookError as error:

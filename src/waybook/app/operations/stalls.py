@@ -18,8 +18,8 @@ BATCH_SIZE = 100
 async def sweep_stalls(ctx: RequestContext) -> int:
     """Set the status of every inactive plan to stalled; return how many plans this changed.
 
-    The sweep also counts the stalled plans and steps, so that a reader of the metrics does not
-    have to search the plans.
+    The sweep also counts the stalled plans and steps, so that the metrics endpoint does not
+    have to query the plans.
     """
     patience = int(ctx.services.stall_threshold.total_seconds())
     (silent,) = await ctx.read(load.SQL["inactive_plans"](patience=patience, most=BATCH_SIZE))
@@ -37,7 +37,7 @@ async def sweep_stalls(ctx: RequestContext) -> int:
 async def record_stall(ctx: RequestContext, plan_id: str) -> tuple[LoadedPlan, bool]:
     """Lock an inactive plan and set its status to stalled, unless it already is.
 
-    Return the plan as it is then, and whether this call moved it.
+    Return the resulting plan, and whether this call changed its status.
     """
     async with LockedPlan(ctx, plan_id=plan_id) as locked:
         decision = detect_stall(locked.plan, locked.decision_context, ctx.services.stall_threshold)

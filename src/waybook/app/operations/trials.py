@@ -40,7 +40,7 @@ async def try_everything(ctx: RequestContext) -> list[CheckResult]:
 
 
 async def about_quarantine(ctx: RequestContext, *, everywhere: bool) -> CheckResult:
-    """Check whether semantic search omits passages of this org or, on request, of all orgs."""
+    """Check whether passages are quarantined, and so missing from semantic search."""
     database, left_out = ctx.services.database, 0
     orgs = await database.list_org_ids() if everywhere else [ctx.caller.org_id]
     for org_id in orgs:

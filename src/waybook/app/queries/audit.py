@@ -1,6 +1,6 @@
 """Audit queries: entries of one subject, filtered pages of an org, exports, and event labels.
 
-Entries never change, so the pages of a chain fit together although each is read separately.
+Entries never change, so the pages of a chain are consistent although each is read separately.
 """
 
 import json
@@ -149,8 +149,8 @@ def _statement(filter_: AuditFilter, most: int, *, members: bool) -> Statement:
     }
     if filter_.subject_id is None:
         return audit.SQL["page"](at=at, subject_id=subject_id, seq=seq, **params)
-    # The entries of one audit chain are sorted by their number, not by time, so the time only
-    # serves to exclude entries after `until`.
+    # The entries of one audit chain are sorted by their number, not by time, so the time is used
+    # only to exclude entries after `until`.
     until = rfc3339(filter_.until) if filter_.until else NEVER
     named = id_or_nil(filter_.subject_id)
     return audit.SQL["page_of"](at=until, subject_id=named, seq=seq, **params)
@@ -220,8 +220,7 @@ EVENT_LABELS = {
     "skill_started": "started a skill",
     "skill_completed": "completed a skill",
 }
-#: Labels of those events of a run for which the label of the plan event with the same name does not
-#: fit.
+#: Labels of run events that need another label than the plan event of the same name.
 RUN_EVENT_LABELS = {
     "step_started": "claimed a job",
     "step_completed": "completed a job",

@@ -14,7 +14,7 @@ from waybook.plan.model import Plan, StepId
 
 
 def plan_drawing(board: PlanDetail) -> Drawing:
-    """Return the diagram of a plan: steps in executable order, inactive ones as stalled."""
+    """Return a plan's diagram, with steps in executable order and inactive steps as stalled."""
     lane = plan_lane(board.plan)
     return drawing_of_steps(board.plan, lane, board.stalled_ids, board.names_of(lane))
 

@@ -1,4 +1,4 @@
-"""Queries for documents and outputs: lists, and a single one with its text."""
+"""Queries for documents and outputs: lists without texts, and single items with their text."""
 
 import contextlib
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ async def list_documents(ctx: RequestContext, run_id: str) -> list[DocumentListI
 def order_documents(
     compiled_dag: CompiledDag, rows: Iterable[ReadableRow]
 ) -> list[DocumentListItem]:
-    """Return these documents, ordered by stage and step."""
+    """Return the documents in these rows, ordered by stage and step."""
     ranks = compiled_dag.dispatch_ranks
     return sorted(jobs.read_readable(rows), key=lambda row: ranks[row.stage, row.step_key])
 
@@ -47,7 +47,7 @@ async def read_document(ctx: RequestContext, resource_id: str) -> ReadableDocume
     """Return one rendered document.
 
     Raises:
-        NotFound: it does not exist, or belongs to another org.
+        NotFound: the document does not exist, or belongs to another org.
     """
     (rows,) = await ctx.read(jobs.rendered_statement(id_or_nil(resource_id)))
     if not rows:
@@ -116,7 +116,7 @@ async def latest_outputs(
 
 
 def _place(behind: str | None) -> tuple[str, str]:
-    """Return the position that the cursor names; the requested page of outputs begins after it.
+    """Return the position that the cursor encodes; the requested page starts after it.
 
     Raises:
         InvalidInput: the cursor is not valid.
@@ -134,7 +134,7 @@ async def read_output(ctx: RequestContext, output_id: str) -> ReadableOutput:
     """Return one output, with its text.
 
     Raises:
-        NotFound: it does not exist, or belongs to another org.
+        NotFound: the output does not exist, or belongs to another org.
     """
     (rows,) = await ctx.read(details.output_statement(id_or_nil(output_id)))
     if not rows:

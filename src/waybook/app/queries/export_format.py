@@ -1,7 +1,7 @@
-"""Complete JSON exports of plans and runs: the names in the file, and its rows and audit entries.
+"""File format of the complete JSON exports of plans and runs.
 
-An export contains every row and the audit chain, with each entry in the exact form that its seal
-covers, so that it can be imported elsewhere and verified there.
+An export contains every row and the audit chain. Each audit entry includes the exact text that its
+seal covers, so that another installation can verify the chain on import.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -31,7 +31,8 @@ PLAN_KEYS: Final = {
     "usage": "usage",
     "session": "sessions",
 }
-#: The same for an exported run.
+#: Name of the list in an exported run for each kind of row, in the order in which the export
+#: contains the lists.
 RUN_KEYS: Final = {
     "stage_run": "stages",
     "stage_step": "steps",
@@ -50,7 +51,7 @@ def exported_row(row_id: str, row: Row) -> Row:
 
 
 def exported_rows(rows: Rows, keys: Mapping[str, str]) -> Body:
-    """Return the lists of rows of an export, by their names."""
+    """Return the lists of rows of an export, keyed by the names of the lists."""
     return {name: _list(rows.get(kind, {})) for kind, name in keys.items()}
 
 
@@ -60,7 +61,7 @@ def _list(rows: Mapping[str, Row]) -> list[Json]:
 
 
 def _place(row: Row) -> int:
-    """Return the sort position of a step or condition; 0 for other rows, ordered by id."""
+    """Return the sort position of a step or condition, and 0 for any other row."""
     place = row.get("order", row.get("position"))
     return place if isinstance(place, int) else 0
 
@@ -69,7 +70,7 @@ def imported_row(item: Json, where: str) -> tuple[str, Row]:
     """Return the id and the columns of a row in an export.
 
     Raises:
-        InvalidInput: it is not a row with an id.
+        InvalidInput: the item is not a row with an id.
     """
     if not isinstance(item, dict) or not isinstance(item.get("id"), str):
         raise InvalidInput(f"{where} of this export is not a row with an id; export again")
@@ -104,7 +105,7 @@ def _snake(name: str) -> str:
 
 
 def exported_entry(entry: SealedEntry) -> Body:
-    """Return an audit entry for people and programs, and its details as the sealed text."""
+    """Return an audit entry as JSON, including the exact text of its details that is sealed."""
     return {**entry_view(entry), "record": entry.details}
 
 

@@ -1,4 +1,4 @@
-"""Inbox: open reviews and stages that wait for feedback, in all plans and runs of an org."""
+"""Inbox of an org: open reviews, and stages of runs that wait for feedback."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ async def read_review(ctx: RequestContext, review_id: str) -> ReviewRecord:
     """Return one review, open or decided.
 
     Raises:
-        NotFound: there is no review with this id here.
+        NotFound: the org has no review with this id.
     """
     (rows,) = await ctx.read(lists.SQL["one_review"](review_id=id_or_nil(review_id)))
     if not rows:
@@ -82,7 +82,7 @@ async def read_pending_stage(ctx: RequestContext, run_id: str, slug: str) -> Pen
     """Return a stage of a run for its feedback page, even if feedback was already given.
 
     Raises:
-        NotFound: there is no such run here, or it has no such stage.
+        NotFound: the org has no such run, or the run has no such stage.
     """
     runs = (await list_runs(ctx, RunFilter(text=id_or_nil(run_id)), limit=1)).runs
     if not runs or runs[0].compiled_dag.dag.stage(slug) is None:

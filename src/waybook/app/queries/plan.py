@@ -1,8 +1,8 @@
 """Queries for one plan: its current state, or its state at a time or audit entry.
 
-Reading takes two messages at most, regardless of the size of the plan: the plan with its related
-rows, then names and status changes of steps. All queries are read-only: a stall is reported, not
-recorded.
+Reading takes at most two round trips, regardless of the size of the plan: one for the plan with its
+related rows, one for names and status changes of steps. All queries are read-only: a stall is
+reported, not recorded.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -140,7 +140,7 @@ class PlanDetail:
 
     @cached_property
     def lane(self) -> Lane:
-        """Return the steps to draw, without names: all, or those around the focus step."""
+        """Return the steps to draw, without names; of a large plan, those around the focus step."""
         return visible_lane(self.plan)
 
     def name_of(self, step: Step) -> str:
@@ -248,7 +248,7 @@ async def _with_window(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
 
 
 async def _with_names(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
-    """Return the plan detail with the names of all steps; read only the missing names."""
+    """Return the plan detail with the names of all steps; query only the names it lacks."""
     unknown = untitled(detail.plan, {step.id for step in detail.plan.steps} - detail.names.keys())
     if not unknown:
         return detail

@@ -49,7 +49,7 @@ async def read_plan_rows(ctx: RequestContext, plan_id: str) -> PlanRows:
     """Read all rows of a plan in one database snapshot.
 
     Raises:
-        NotFound: it does not exist, or belongs to another org.
+        NotFound: the plan does not exist, or belongs to another org.
     """
     plan_id = id_or_nil(plan_id)
     loaded, (stored, texts, happenings) = await ctx.load_plan(
@@ -73,7 +73,7 @@ async def read_plan_rows(ctx: RequestContext, plan_id: str) -> PlanRows:
 
 
 def export_body(plan_rows: PlanRows) -> Body:
-    """Return the JSON export without its audit entries."""
+    """Return the JSON export of a plan without its audit entries."""
     (plan,) = plan_rows.rows["plan"].values()
     return {
         "format": PLAN_FORMAT,
@@ -92,7 +92,8 @@ def export_json(ctx: RequestContext, plan_rows: PlanRows) -> AsyncIterator[bytes
 def plan_arguments(plan_rows: PlanRows) -> Body:
     """Return the arguments with which `create_research_plan` makes a plan with the same steps.
 
-    A condition that added its steps is left out, because these steps are part of the plan.
+    A condition that has already added steps is omitted, because the arguments contain these
+    steps.
     """
     rows = plan_rows.rows
     (plan,) = rows["plan"].values()
@@ -265,7 +266,7 @@ def _value(value: Json) -> str:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """Return a text as a Markdown code block with a longer fence than any in the text."""
+    """Return a text as a Markdown code block, with a fence longer than any fence in the text."""
     longest = max((len(backticks) for backticks in FENCE.findall(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"

@@ -17,8 +17,8 @@ from waybook.plan.states import StepStatus
 
 STAGE = "plan"
 
-#: Progress status with which a map shows each step status; a map has four statuses for the six step
-#: statuses.
+#: Progress status that a map shows for each step status; several step statuses share one progress
+#: status.
 PROGRESS_BY_STATUS = {
     StepStatus.PENDING: ProgressStatus.NOT_STARTED,
     StepStatus.IN_PROGRESS: ProgressStatus.IN_PROGRESS,
@@ -80,7 +80,7 @@ def plan_evidence(plan: Plan) -> StageEvidence:
 
 
 class PlanReport(Report):
-    """Progress report of a plan with its revision, since steps may change while it runs."""
+    """Progress report of a plan, with the plan's revision because steps may change meanwhile."""
 
     revision: int
     usage: dict[str, Json]

@@ -59,8 +59,8 @@ class PlanSummary:
 
 
 class PlanOrder(Enum):
-    #: Order by creation time, newest plan first. With this order, a plan whose status changes while
-    #: a client reads page after page is neither listed twice nor missed.
+    #: Order by creation time, newest plan first. Because the creation time never changes, a client
+    #: that reads page after page sees every plan exactly once, even if plans change meanwhile.
     CREATION = auto()
     #: Order by time of last activity, most recently active plan first.
     ACTIVITY = auto()
@@ -182,7 +182,7 @@ async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:
 
     Raises:
         NotFound: there is no such plan.
-        InvalidInput: there are several.
+        InvalidInput: several plans match.
     """
     named = await find_full_id(ctx, text or "", IdKind.PLAN) or text
     wanted = PlanFilter(order=PlanOrder.ACTIVITY, all=text is not None, text=named or "")
@@ -215,7 +215,7 @@ def resolve_one(
 
     Raises:
         NotFound: there is no candidate.
-        InvalidInput: there are several.
+        InvalidInput: there are several candidates.
     """
     candidates = [
         candidate for candidate in candidates if text in {candidate.id, candidate.name}

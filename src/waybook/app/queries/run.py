@@ -119,7 +119,7 @@ class RunDetail:
 
     @cached_property
     def expected(self) -> Mapping[str, StageCounts]:
-        """Return, by stage, the expected number of units and outputs; omit unknown ones."""
+        """Return the expected numbers of units and outputs for each stage where they are known."""
         dag, stages = self.compiled_dag, self.run.stages
         models = {slug: stage.models for slug, stage in stages.items()}
         return structure_counts(valid_structure(dag.dag, dag.graphs), models)
@@ -129,7 +129,7 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
     """Read a run with the requested parts, in one database snapshot.
 
     Raises:
-        NotFound: it does not exist, or belongs to another org.
+        NotFound: the run does not exist, or belongs to another org.
     """
     run_id = id_or_nil(run_id)
     lists_documents = RunInclude.DOCUMENTS in include

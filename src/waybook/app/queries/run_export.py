@@ -41,7 +41,7 @@ async def read_run_rows(ctx: RequestContext, run_id: str) -> RunRows:
     """Read all rows of a run in one database snapshot.
 
     Raises:
-        NotFound: it does not exist, or belongs to another org.
+        NotFound: the run does not exist, or belongs to another org.
     """
     seen = await load_run(ctx, run_id, load.rows_statement(run_id), jobs.texts_statement(run_id))
     stored, texts = seen.results

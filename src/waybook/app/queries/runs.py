@@ -1,4 +1,4 @@
-"""Lists of runs, by start or last activity, and lookup by id prefix or part of a name."""
+"""Lists of runs, ordered by start or last activity, and lookup by id prefix or part of a name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -45,8 +45,8 @@ class RunFilter:
     #: Search text, which a run matches if its id begins with the text or its name contains the
     #: text.
     text: str = ""
-    #: Paging cursor: id of a run, so that only runs started before that run are listed. An invalid
-    #: id is ignored.
+    #: Paging cursor: id of a run; only runs that started before that run are listed. An invalid id
+    #: is ignored.
     before: str | None = None
     order: RunOrder = RunOrder.ACTIVITY
 
@@ -164,7 +164,7 @@ def page_statement(wanted: RunFilter, most: int) -> Statement:
 
 
 async def list_runs(ctx: RequestContext, wanted: RunFilter, limit: int = PAGE_SIZE) -> RunPage:
-    """Return a page of runs; one query reads the runs, and one any uncached definitions."""
+    """Return a page of runs; read the runs in one query, and uncached definitions in a second."""
     wanted = replace(wanted, text=await find_full_id(ctx, wanted.text, IdKind.RUN) or wanted.text)
     (rows,) = await ctx.read(page_statement(wanted, limit + 1))
     return RunPage(await read_run_summaries(ctx, rows[:limit]), more=len(rows) > limit)
@@ -177,7 +177,7 @@ async def resolve_run(ctx: RequestContext, text: str | None) -> RunSummary:
 
     Raises:
         NotFound: there is no such run.
-        InvalidInput: there are several.
+        InvalidInput: several runs match.
     """
     wanted = RunFilter(text=text or "", state=OPEN if text is None else None)
     candidates = (await list_runs(ctx, wanted, MAX_CANDIDATES)).runs

@@ -29,8 +29,9 @@ async def shown_results(
 ) -> dict[str, Body]:
     """Return the result and confidence of each step; a budget limits the results' total length.
 
-    `rows` are those of `results_within_statement` for this many bytes. Results beyond that were not
-    read, and their beginnings are read here.
+    `rows` is the result of `results_within_statement` with the limit `most` in bytes. If the
+    results exceed that limit, `rows` lacks them, and this function reads the beginning of each
+    result.
     """
     if sum(row.octets for row in rows) <= most:
         results: dict[str, Json] = {row.step_id: row.result for row in rows}

@@ -1,7 +1,7 @@
 """Queries for the page of a step: its instructions, its result and its history.
 
-Two reads, as for a plan: the step with its related rows, then the names of related steps.
-Read-only.
+A page takes two round trips: one for the step with its related rows, one for the names of related
+steps. All queries are read-only.
 """
 
 from collections.abc import Iterator, Mapping
@@ -70,8 +70,8 @@ async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> S
     """Read the details of a plan's step.
 
     Raises:
-        NotFound: one of them does not exist, or belongs to another org, or the step to another
-            plan.
+        NotFound: the plan or step does not exist or belongs to another org, or the step belongs to
+            another plan.
     """
     plan_id, step_id = id_or_nil(plan_id), id_or_nil(step_id).lower()
     wanted = PlanRequest(plan_id=plan_id, texts=(step_id,))

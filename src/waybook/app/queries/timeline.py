@@ -68,7 +68,7 @@ class Axis:
         self._length = max((self._place(span.end) for span in spans), default=timedelta())
 
     def column(self, at: datetime, width: int) -> int:
-        """Return the column that shows a time, on an axis with this many columns."""
+        """Return the column in which an axis of this many columns shows a time."""
         if not self._length:
             return 0
         return min(width - 1, int(width * (self._place(at) / self._length)))
@@ -79,7 +79,7 @@ class Axis:
         return [self.column(end + self._pause / 2, width) for end in ends]
 
     def _placed(self) -> list[timedelta]:
-        """Return the start of each interval of work as a position on the axis."""
+        """Return the positions on the axis at which the intervals of work start."""
         places, place = list[timedelta](), timedelta()
         for number, (start, end) in enumerate(self._busy):
             if number:
@@ -96,7 +96,7 @@ class Axis:
         return self._places[number] + min(at, end) - start + self._after(at, end)
 
     def _after(self, at: datetime, end: datetime) -> timedelta:
-        """Return how much of a pause is over at this time, up to its shortened length."""
+        """Return the time from the end of an interval to `at`, limited to a pause's maximum."""
         return min(max(at - end, timedelta()), self._pause)
 
 

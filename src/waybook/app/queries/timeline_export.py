@@ -68,7 +68,7 @@ async def plan_timeline(ctx: RequestContext, plan_id: str) -> str:
 
 
 def run_timeline(run_rows: RunRows) -> str:
-    """Return as CSV when each job was worked on, in order of time; jobs not started come last."""
+    """Return as CSV when each job was worked on, in order of time; unstarted jobs come last."""
     lines = []
     for job in run_rows.rows.get("job", {}).values():
         start, end = _read_time(job["started_at"]), _read_time(job["completed_at"])

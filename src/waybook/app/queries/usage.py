@@ -59,7 +59,7 @@ class ModelUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkUsage:
-    """Usage of one plan or run, or of the server's own language model working for a tool."""
+    """Usage of one plan or run, or usage by the server's own language model on behalf of a tool."""
 
     kind: str
     id: str | None
@@ -74,8 +74,8 @@ class OrgUsage:
     usage: Totals
     models: tuple[ModelUsage, ...]
     work: tuple[WorkUsage, ...]
-    #: Total number of models, and total number of plans and runs, including those that this answer
-    #: does not list.
+    #: Total number of models, and total number of plans and runs; these totals include items that
+    #: this answer omits.
     models_total: int
     work_total: int
 
@@ -122,7 +122,7 @@ async def get_delivery(ctx: RequestContext, message_id: str) -> Delivery:
 
 
 async def count_deliveries(ctx: RequestContext) -> Deliveries:
-    """Return how many deliveries are waiting or abandoned, with the related times."""
+    """Return the numbers of waiting and of abandoned notifications, with their times."""
     ((counts,),) = await ctx.read(deliveries.counts_statement())
     return counts  # type: ignore[no-any-return]
 

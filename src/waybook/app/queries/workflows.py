@@ -26,7 +26,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
-    """Workflow definition with its stored versions; a built-in one that never ran has none."""
+    """Workflow definition with its stored versions; a built-in workflow that never ran has none."""
 
     compiled_dag: CompiledDag
     versions: tuple[Version, ...]

@@ -49,7 +49,7 @@ class LockedPlan(Locked[Decision[object]]):
     ) -> None:
         """Choose the plan and the parts to load; `cached` allows a decision on a cached plan.
 
-        A named step must exist; it is loaded with its texts.
+        If `step_id` is given, the step must exist, and its texts are loaded.
         """
         super().__init__(ctx, *more)
         self._plan_id = id_or_nil(plan_id)
@@ -187,10 +187,10 @@ class LockedRun(Locked[RunDecision[object]]):
         await self.read(await self.send(*self.statements(None)), self.tx)
 
     async def write_and_reload(self, proposal: RunProposal, *more: Statement) -> None:
-        """Write a first decision of the call without a commit, and load the run again.
+        """Write the first of a call's two decisions without a commit, and load the run again.
 
-        The call ends with a second decision, and both are committed together. The results of the
-        extra statements are in `results`.
+        The second decision ends the call, and both are committed together. The results of
+        the statements `more` are in `results`.
         """
         written = self.written(proposal)
         await self.send(*written.statements, *written.notifications)
@@ -227,7 +227,7 @@ class OrgDecision(NamedTuple):
 
 
 class LockedOrg(Locked[OrgDecision]):
-    """The caller's org, locked so that its users and tokens are changed one call at a time."""
+    """The caller's org, locked so that only one call at a time changes its users and tokens."""
 
     org: Org
 
@@ -235,7 +235,7 @@ class LockedOrg(Locked[OrgDecision]):
         """Prepare to lock the org.
 
         Raises:
-            Forbidden: the caller does not administer it.
+            Forbidden: the caller does not administer the org.
         """
         require_scope(ctx.caller, Scope.ADMIN, "changing users and tokens")
         lock = (accounts.SQL["lock_org"](), accounts.SQL["last_entry_of_org"]())
@@ -249,6 +249,6 @@ class LockedOrg(Locked[OrgDecision]):
 
     def written(self, proposal: Proposal[OrgDecision]) -> Written:
         entries, org = proposal.decision
-        if not self.head.seq:  # The first audit entry records the org before its first change.
+        if not self.head.seq:  # First record the state of the org before its first change.
             entries = (record_org(self.org, self.decision_context), *entries)
         return Written(org_writer.statements(org or self.org, entries, self.write_context))

@@ -1,14 +1,11 @@
-"""Error answers with a suggested next tool call, and the warning about hidden characters.
+"""Error answers with a suggested next call, hidden-character warnings, and the reply size limit.
 
-The default suggestion is the same call with what to change. It names arguments of the tool and
-nothing else: user input appears in the message and the details, where it is data, never in the
-advice.
-
-Hard limit on the size of every reply: the last resort behind the use cases.
-
-Use cases cut what they return and name the call for the rest. Anything they did not foresee becomes
-an error here that names a narrower call. The command line is exempt: it runs in a process of its
-own, so no other caller waits for it.
+The default suggestion is to repeat the call with a change. The suggestion contains only argument
+names of the tool and never user input, because an agent follows it as an instruction; user input
+appears only in the error's message and details. Use cases already truncate long replies. A reply
+that is nevertheless too large is replaced by an error that suggests a call with a smaller reply.
+The command line has no such limit: it runs in its own process, so a large reply delays no other
+caller.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,7 +43,7 @@ def error_answer(error: WaybookError, tool: Tool, arguments: Mapping[str, object
 
 
 def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object]) -> NextCall | None:
-    """Return the same tool call and what to change in it, if the repeated call can succeed."""
+    """Return the same tool call with the change it needs, if a repeated call can succeed."""
     match error:
         case Busy() | RateLimited():
             return NextCall(tool.name, {}, _later(error, tool))
@@ -66,7 +63,7 @@ def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object])
 def _once_it_is_back(
     error: Unavailable, tool: Tool, arguments: Mapping[str, object]
 ) -> NextCall | None:
-    """Return the same tool call if safe to repeat, else one that shows whether it was done."""
+    """Return the same call if safe to repeat, else a call that shows whether it took effect."""
     key = arguments.get("idempotencyKey")
     if tool.reads_only or (key is not None and not is_blank(key)):
         return NextCall(tool.name, {}, _later(error, tool))
@@ -103,7 +100,7 @@ FLAG_BYTES = 400
 
 
 def hidden_character_flag(body: Json, room: int) -> dict[str, Json]:
-    """Return a reply's hidden-character warning, if needed: by field, or a field count."""
+    """Return the hidden-character warning of a reply, by field; if too long, only a field count."""
     flag = hidden_by_field(body)
     if len(orjson.dumps({FLAG: flag})) <= room or not flag:
         return flag
@@ -135,7 +132,7 @@ def add_flag(answer: Answer, dumped: bytes) -> Answer:
 
 
 def within_ceiling(tool: Tool, caller: Caller, plain: Answer) -> tuple[Answer, int]:
-    """Return the answer with any hidden-character flag, or a size error; and its size in bytes."""
+    """Return the answer and its size; replace it by an error if it is too large."""
     text = dumped(plain.body)
     is_limited = caller.channel is not Channel.CLI and not plain.is_error
     if len(text) > MAX_REPLY_BYTES and is_limited:

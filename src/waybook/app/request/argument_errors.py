@@ -15,7 +15,7 @@ MAX_NAME_LENGTH = 100
 
 
 def refusal(names: Sequence[str], fault: ValidationError) -> InvalidInput:
-    """Return the error for invalid arguments of a tool that takes arguments with these names."""
+    """Return the error for invalid arguments; `arguments` are the names that the tool accepts."""
     errors = sorted(fault.errors(include_url=False), key=_least_useful)
     faults = [_fault(names, error) for error in errors[:MAX_FAULTS]]
     limits = [

@@ -2,7 +2,7 @@
 
 Arguments are accepted in the forms that clients really send: arrays and objects that arrive as JSON
 text are decoded, and null or a blank text for an optional argument means that it is absent. Any
-other mismatch is rejected by argument name, before the call has any effect.
+other mismatch is rejected before the call has any effect, with an error that names the argument.
 """
 
 import json
@@ -116,7 +116,7 @@ def _bounded(size: int) -> int:
     """Return the size if it is within the limit; a huge value would delay other calls.
 
     Raises:
-        TooLarge: it exceeds the limit of a call.
+        TooLarge: the size exceeds the limit of a call.
     """
     if size > MAX_BODY:
         raise TooLarge(
@@ -130,8 +130,8 @@ def check_json(value: Json, depth: int = 0) -> int:
     """Return the rough size of a JSON value in bytes; reject values that cannot be stored.
 
     Raises:
-        InvalidInput: NUL characters, lone surrogates, numbers beyond 64 bits, too deep a
-            nesting.
+        InvalidInput: the value has NUL characters, lone surrogates, numbers beyond 64 bits, or too
+            deep a nesting.
     """
     if depth > MAX_DEPTH:
         raise InvalidInput(
@@ -166,8 +166,8 @@ def _check_scalar(value: float | bool | None) -> int:  # noqa: FBT001 - a JSON v
 #: Argument with a structure (list or object) that a client may also send as a string of JSON text.
 LenientJson = Annotated[T, BeforeValidator(decode)]
 #: Argument that may be any JSON value, and that a client may also send as a string of JSON text.
-#: The published schema says string: some clients and model APIs refuse a value without a type, a
-#: union of types, or an object without properties.
+#: The published schema declares it as a string, because some clients and model APIs refuse a schema
+#: without a type, with a union of types, or with an object without properties.
 AnyJson = Annotated[Any, BeforeValidator(decode), WithJsonSchema({"type": "string"})]
 
 
@@ -211,7 +211,7 @@ class Nested(ToolArguments):
 
 
 class ReadArguments(ToolArguments):
-    """Arguments of a read-only tool; they may contain a session, which its schema omits."""
+    """Arguments of a read-only tool; a session id is accepted, but the tool's schema omits it."""
 
     session_id: SkipJsonSchema[Id | None] = None
 
@@ -288,8 +288,8 @@ def parse_arguments(kind: type[ArgumentsT], arguments: Mapping[str, object]) -> 
     """Return the validated arguments of a tool call.
 
     Raises:
-        InvalidInput: they do not match the tool's schema.
-        TooLarge: they exceed a limit.
+        InvalidInput: the arguments do not match the tool's schema. TooLarge: the arguments exceed a
+            limit.
     """
     _checked(kind, arguments)
     try:
@@ -299,7 +299,7 @@ def parse_arguments(kind: type[ArgumentsT], arguments: Mapping[str, object]) -> 
 
 
 def _checked(kind: type[ToolArguments], arguments: Mapping[str, object]) -> int:
-    """Return the rough size of all arguments; the error names an argument that cannot be stored.
+    """Return the rough size of all arguments; reject an argument that cannot be stored.
 
     Raises:
         InvalidInput: an argument cannot be stored.

@@ -1,7 +1,7 @@
 """Types shared by transports and the dispatcher: caller, answer, readable documents.
 
-The module imports nothing else from `app`, so that a transport can start before the rest
-of it. It also has the scope check for operations that are not tools.
+The module imports no other module of `app`, so that a transport can start before the rest of `app`
+is loaded. It also contains the scope check for operations that are not tools.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,17 +19,17 @@ MAX_REPLY_BYTES: Final = 256 * 1024
 
 
 def keep_slot() -> None:
-    """Do nothing, because the transport does not limit concurrent calls."""
+    """Do nothing; used by transports that do not limit concurrent calls."""
 
 
 async def stay_authorized() -> bool:
-    """Return True, because the caller has no credential that could become invalid."""
+    """Return True; used by transports whose callers have no credential that could be revoked."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class WaitHooks:
-    """Functions of the transport for a call that waits."""
+    """Functions that the transport provides to a call that waits."""
 
     #: Function that lets another call of the org run while this one waits.
     release_slot: Callable[[], None] = keep_slot
@@ -55,7 +55,7 @@ class Caller:
 
     @property
     def principal(self) -> str:
-        """Return the identity that distinguishes callers with the same name in the audit."""
+        """Return the caller's identity in the audit, which is unique even if names are equal."""
         return self.credential or f"{self.channel}:{self.user}"
 
     def actor(self, session: str | None = None) -> Actor:
@@ -99,7 +99,7 @@ class ReadableOutput:
     created_at: datetime
     created_by: str
     content: str
-    #: File name of the output, which does not depend on the place where the output is stored.
+    #: File name for the content, derived from the output itself and not from its storage location.
     file_name: str
 
 
@@ -123,7 +123,7 @@ def require_scope(caller: Caller, scope: Scope, what: str) -> None:
     """Reject a caller without this scope.
 
     Raises:
-        Forbidden: the caller does not have it.
+        Forbidden: the caller does not have the scope.
     """
     if scope not in caller.scopes:
         raise Forbidden(

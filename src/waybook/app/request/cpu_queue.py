@@ -1,7 +1,7 @@
 """Queue for CPU-heavy work: one thread, and at most one task of each org at a time.
 
-A thread that computes shares the interpreter with the event loop, which gets it back at every
-switch; with several such threads the loop would wait for all of them.
+There is only one thread, because computing threads compete with the event loop for the interpreter
+lock, and the event loop would wait for each of them in turn.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ MAX_WAITING: Final = 16
 
 class CpuQueue:
     def __init__(self, jobs: str = "expensive calls", max_waiting: int = MAX_WAITING) -> None:
-        """Create a queue that starts its thread at the first task; errors call them `jobs`."""
+        """Create a queue whose thread starts with the first task; errors call the tasks `jobs`."""
         self._jobs, self._max_waiting = jobs, max_waiting
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=jobs)
         self._locks: dict[UUID, asyncio.Lock] = {}
@@ -31,7 +31,7 @@ class CpuQueue:
         """Run a function in the thread after earlier tasks of its org; return the result.
 
         Raises:
-            Busy: too many jobs of this org wait already.
+            Busy: too many tasks of this org wait already.
         """
         if self._waiting[org_id] >= self._max_waiting:
             raise Busy(

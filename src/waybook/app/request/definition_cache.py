@@ -1,4 +1,4 @@
-"""Cache of compiled workflow definitions; a version never changes, so it is read once."""
+"""Cache of compiled workflow definitions. A version never changes, so entries stay valid."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class DefinitionCache:
     def current(
         self, org_id: UUID, slug: str, rows: Sequence[DefinitionRow]
     ) -> "CurrentDefinition":
-        """Return the result of `current_definition`, cached because checking may take long.
+        """Return the result of `current_definition`; it is cached, because checking may take long.
 
         Raises:
             NotFound: there is no such definition.
@@ -65,7 +65,7 @@ def compile_definition(body: object, version: int) -> CompiledDag:
     """Return a workflow definition, parsed and checked.
 
     Raises:
-        BadRecipe: it cannot be executed.
+        BadRecipe: the definition cannot be executed.
     """
     dag = read_definition(body)
     return CompiledDag(dag, graphs_of(dag), version)
@@ -93,7 +93,8 @@ class CurrentDefinition:
 def current_definition(slug: str, rows: Sequence[DefinitionRow]) -> CurrentDefinition:
     """Return the current definition of a slug; `rows` holds its latest stored version, if any.
 
-    A user's definition takes precedence over a built-in one; a built-in one is the one shipped now.
+    A definition added by a user takes precedence over a built-in one. Of a built-in definition,
+    the version shipped with this program is used, even if an older one is stored.
 
     Raises:
         NotFound: there is no such definition.

@@ -2,16 +2,12 @@
 
 A map with thousands of lines takes seconds to lay out, which would delay the calls of all orgs. It
 is therefore drawn in a worker process, which is started on first use and killed if a map takes too
-long. There is one worker, and each org passes it one map at a time, so that an org waits for
-at most one map of each other org. Recent drawings are cached, within a bound.
-
-Large definitions are checked in a thread of their own.
-
-Worker process that draws maps: pickled jobs on stdin, drawings on stdout.
-
-Drawing is pure Python and takes seconds for the largest maps. In a thread it would share the
-interpreter lock with every call; in a separate process, at low priority, it does not delay them.
-The parent is the only writer of stdin, and the process ends when the parent closes it.
+long. There is one worker, and each org passes only one map at a time to it, so that an org waits
+for at most one map of each other org. Recent drawings are cached, up to a memory limit. Large
+definitions are checked in a separate thread. The worker process reads pickled jobs from stdin and
+writes drawings to stdout. Drawing is pure Python, so in a thread it would compete for the
+interpreter lock with every call; a separate process at low priority does not delay calls. The
+worker process ends when its parent closes stdin.
 """
 
 import logging
@@ -41,7 +37,7 @@ NICENESS: Final = 10
 
 
 class Links(NamedTuple):
-    """URLs that a diagram's boxes link to: a prefix plus the step key, or a URL per stage."""
+    """URLs that a diagram's boxes link to: one prefix for all step keys, or one URL per stage."""
 
     step_prefix: str | None = None
     by_stage: tuple[tuple[str, str], ...] = ()
@@ -97,7 +93,7 @@ def read_message(stream: IO[bytes]) -> bytes | None:
 
 
 def main() -> None:
-    """Render drawing jobs from stdin until it is closed."""
+    """Render drawing jobs from stdin until stdin is closed."""
     os.nice(NICENESS)
     jobs, drawings = sys.stdin.buffer, sys.stdout.buffer
     while (message := read_message(jobs)) is not None:
@@ -112,8 +108,8 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of steps plus lines of a map that is drawn without the worker process; drawing
-#: such a map takes about ten milliseconds.
+#: Maximum number of steps plus edges of a map that is drawn without the worker process; drawing a
+#: map of this size takes about ten milliseconds.
 MAX_INLINE_COST: Final = 200
 #: Maximum number of maps per org that wait to be drawn.
 MAX_QUEUED: Final = 8
@@ -180,7 +176,7 @@ class DrawingProcess:
 
 
 def _nothing() -> None:
-    """Do nothing, because there is no worker process to stop."""
+    """Do nothing; used while there is no worker process to stop."""
 
 
 def _packed(job: DrawingJob) -> tuple[bytes, bytes]:
@@ -208,8 +204,8 @@ class LayoutWorker:
         """Return a diagram as SVG: drawn here if small, else by the worker or from the cache.
 
         Raises:
-            Busy: too many of this org wait already.
-            TooLarge: it takes too long to draw.
+            Busy: too many drawings of this org wait already. TooLarge: the diagram takes too long
+                to draw.
         """
         if job.weight <= MAX_INLINE_COST:
             return render(job)
@@ -228,7 +224,7 @@ class LayoutWorker:
         """Run a function for an org: immediately if it is cheap, otherwise in a thread.
 
         Raises:
-            Busy: too many of this org wait already.
+            Busy: too many functions of this org wait already.
         """
         if weight <= MAX_INLINE_COST:
             return work()

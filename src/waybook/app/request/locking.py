@@ -1,7 +1,8 @@
 """Locked plans, runs and orgs, and the loop that updates them: lock, decide, reply, commit.
 
-The first message locks and loads, and looks up the stored answer to a repeated call; the last one
-writes and commits. A cached plan is locked together with the write, in one message.
+The first round trip to the database locks and loads the rows, and looks up the stored answer of a
+repeated call; the last one writes and commits. A plan from the cache needs only one round trip,
+which locks, writes and commits.
 """
 
 from abc import ABC, abstractmethod
@@ -31,8 +32,8 @@ from waybook.store.runs.load import LOAD_STATEMENT_COUNT, LoadedRun
 
 #: Maximum number of attempts to carry out a call. At most three attempts can fail: one because a
 #: cached copy was out of date, one because a new row had the short id of another row, and one
-#: because a concurrent call had the same idempotency key. The last attempt then has new ids, or
-#: returns the stored answer of that concurrent call.
+#: because a concurrent call had the same idempotency key. After these failures, the fourth attempt
+#: uses new ids, or returns the stored answer of the concurrent call.
 MAX_ATTEMPTS = 4
 
 DecisionT = TypeVar("DecisionT")
@@ -40,7 +41,7 @@ DecisionT_co = TypeVar("DecisionT_co", covariant=True)
 
 
 class Commit(Enum):
-    """Outcome of an attempt to commit; only with the outcome DONE was anything written."""
+    """Outcome of an attempt to commit; changes were written only if the outcome is DONE."""
 
     DONE = auto()
     #: Nothing was written, because the cached copy on which the decision was based is out of date.
@@ -86,7 +87,8 @@ class Written(NamedTuple):
 class Locked(ABC, Generic[DecisionT]):
     """Locked plan, run or org, or a cached copy that is locked only when it is written.
 
-    A subclass says how its kind is loaded and written; `enter` sets the loaded state.
+    Subclasses implement how a plan, run or org is loaded and written; `enter` sets the loaded
+    state.
     """
 
     now: datetime
@@ -99,7 +101,7 @@ class Locked(ABC, Generic[DecisionT]):
     _scope: TransactionScope | None = None
 
     def __init__(self, ctx: RequestContext, *more: Statement) -> None:
-        """Prepare to lock; send the extra SQL statements together with the lock statement."""
+        """Prepare to lock; the additional SQL statements are sent with the lock statement."""
         self.ctx = ctx
         self.more = more
         #: Earlier decisions of the same call, which are written but not committed.
@@ -110,7 +112,7 @@ class Locked(ABC, Generic[DecisionT]):
         """Return the SQL statements that write a decision."""
 
     def statements(self, key: Key | None) -> Message:
-        """Return the SQL statements that lock, load, and look up the call's stored answer."""
+        """Return the SQL statements that lock and load the rows and find the stored answer."""
         # The lock statement must be sent before the reads, so that the reads see every change that
         # was committed while the lock statement waited.
         return [*self.more, "select app_now()", *([calls.lookup_statement(key)] if key else ())]
@@ -123,7 +125,7 @@ class Locked(ABC, Generic[DecisionT]):
         """Set the attributes of this object from the loaded rows.
 
         Raises:
-            NotFound: it does not exist, or belongs to another org.
+            NotFound: the plan, run or org does not exist, or belongs to another org.
         """
         count = len(self.more)
         self.tx, self.results = tx, results[:count]
@@ -135,9 +137,9 @@ class Locked(ABC, Generic[DecisionT]):
         """Lock and load the state, unless a stored answer or a cached copy makes it unnecessary.
 
         Raises:
-            NotFound: it does not exist, or belongs to another org.
+            NotFound: the plan, run or org does not exist, or belongs to another org.
         """
-        del use_cache  # Ignored, because only plans are cached.
+        del use_cache  # `use_cache` is ignored here, because only plans are cached.
         self._written_before.clear()
         self._scope = self.ctx.transaction()
         tx = await self._scope.__aenter__()
@@ -175,24 +177,24 @@ class Locked(ABC, Generic[DecisionT]):
         return WriteContext(now=self.now, actor=self.ctx.actor(), head=self.head)
 
     async def send(self, *statements: Statement | str) -> Results:
-        """Execute SQL statements in the transaction; a cached copy has no transaction."""
+        """Execute SQL statements in the transaction that holds the lock."""
         return await self.tx.send(*statements)
 
     async def write(self, decision: DecisionT, *jobs: Job) -> None:
         """Commit a decision under the lock, without storing the answer to a tool call.
 
         Raises:
-            Refused: the decision is a refusal; what it records has been written.
+            Refused: the decision is a refusal; its audit entries are committed.
         """
         outcome = await self.commit(Proposal(decision, {}, jobs=jobs, is_answer=False))
         if outcome is not Commit.DONE:
             raise RuntimeError(f"the commit failed under the lock: {outcome.name}")
 
     async def commit(self, proposal: Proposal[DecisionT]) -> Commit:
-        """Write the decision, store the answer and commit, in one message to the database.
+        """Write the decision, store the answer and commit, in one round trip.
 
         Raises:
-            Refused: the decision is a refusal; what it records has been written.
+            Refused: the decision is a refusal; its audit entries are committed.
         """
         written = self.written(proposal)
         try:
@@ -230,14 +232,14 @@ class Locked(ABC, Generic[DecisionT]):
         await self.tx.commit(*statements)
 
     def mark_stale(self) -> None:
-        """Record that the cached copy is out of date; do nothing for kinds never cached."""
+        """Mark the cached copy as out of date; runs and orgs are never cached."""
 
 
 async def update(locked: Locked[DecisionT], decide: Decide[DecisionT]) -> ToolReply:
     """Load, decide and commit: first with a cached copy, if there is one, then with a lock.
 
-    Return the reply, or the stored answer if the call was carried out before. Only `decide` runs
-    again if an attempt did not succeed.
+    Return the reply, or the stored answer if the call was carried out before. If an attempt
+    fails, the state is loaded and `decide` is called again.
     """
     for attempt in range(MAX_ATTEMPTS):
         try:
@@ -286,10 +288,10 @@ class UnlockedRun:
 
 
 async def load_run(ctx: RequestContext, run_id: str, *more: Statement) -> UnlockedRun:
-    """Return a run without a lock, and results of extra SQL statements from the same snapshot.
+    """Return a run, loaded without a lock, and the results of `more` from the same snapshot.
 
     Raises:
-        NotFound: it does not exist, or belongs to another org.
+        NotFound: the run does not exist, or belongs to another org.
     """
     results = await ctx.read(*load.snapshot_statements(id_or_nil(run_id)), *more)
     loaded = load.read_run(results)

@@ -1,4 +1,4 @@
-"""Record of background loops that keep failing, for the health page."""
+"""Record of background loops that fail repeatedly, for the health page."""
 
 from dataclasses import dataclass, field
 
@@ -20,8 +20,8 @@ class LoopHealth:
     def note_failure(self, loop: str, error: Exception) -> int:
         """Count a failure of a background loop; return the number of consecutive failures."""
         self.failures[loop] = self.failures.get(loop, 0) + 1
-        # Only the text of a `WaybookError` is shown. Texts of other errors may quote rows of any
-        # org, so they appear only in the log.
+        # Only the message of a `WaybookError` is shown. Messages of other errors may contain data
+        # of any org, so they appear only in the log.
         message = str(error) if isinstance(error, WaybookError) else ""
         message = redact(" ".join(message.split()))[:MAX_ERROR_LENGTH]
         self.errors[loop] = (

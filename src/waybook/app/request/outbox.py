@@ -1,4 +1,4 @@
-"""Notification outbox: messages written in the transaction of the change, and dashboard URLs."""
+"""Notification outbox, written in the transaction of the change, and dashboard URLs."""
 
 from collections.abc import Iterable
 

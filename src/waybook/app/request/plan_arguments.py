@@ -29,7 +29,8 @@ from waybook.plan.model import (
 )
 
 SECONDS_PER_MINUTE = 60
-#: Maximum that a step may set for its silent holders.
+#: Upper bound for a step's maximum number of attempts, which limits how many holders may become
+#: inactive.
 MAX_ATTEMPTS = 100
 
 
@@ -52,7 +53,8 @@ class StepArgument(Nested):
     max_attempts: int | None = Field(
         default=None, ge=1, le=MAX_ATTEMPTS, description="silent workers allowed"
     )
-    #: Published with the steps that are added later; a new plan has its own list of conditions.
+    #: Not in the schema of a new plan's steps, because a new plan has its own list of conditions;
+    #: in the schema of steps that are added later.
     branching_conditions: SkipJsonSchema[LenientJson[list["StepConditionArgument"]] | None] = None
 
     def new_step(self) -> NewStep:
@@ -70,7 +72,8 @@ class StepArgument(Nested):
         )
 
 
-#: Steps to add; their other fields are published once, with the steps of a new plan.
+#: Steps to add. To keep the tool list small, the schema of their other fields is published only
+#: with the steps of a new plan.
 AddedSteps = Annotated[
     LenientJson[list[StepArgument]],
     WithJsonSchema(
@@ -100,7 +103,7 @@ class ActionParams(Nested):
 
 
 class StepConditionArgument(Nested):
-    """Branching condition of the step with which it is sent."""
+    """Branching condition that is sent as part of its step."""
 
     condition_expression: str = Field(description="CEL over its result: result.n == 0")
     if_true_action: Literal["continue", "skip_to", "add_steps", "repeat", "fail"] = Field(
@@ -125,7 +128,7 @@ class StepConditionArgument(Nested):
 
 
 class ConditionArgument(StepConditionArgument):
-    """Branching condition of a new plan, which names its step."""
+    """Branching condition of a new plan, with a reference to its step."""
 
     after_step_order: int = Field(description="the tested step")
 
@@ -136,7 +139,8 @@ class ConditionArgument(StepConditionArgument):
 
 StepArgument.model_rebuild()
 
-#: Conditions of one step; their fields are published once, with the conditions of a new plan.
+#: Conditions of one step. To keep the tool list small, the schema of their fields is published only
+#: with the conditions of a new plan.
 StepConditions = Annotated[
     LenientJson[list[StepConditionArgument]],
     WithJsonSchema({"type": "string"}),
@@ -158,7 +162,7 @@ Dollars = Annotated[float, Field(ge=0, le=MAX_DOLLARS, allow_inf_nan=False)]
 
 
 def _spellings(name: str) -> AliasChoices:
-    """Return both spellings of an argument: camelCase, and snake_case as in model APIs."""
+    """Return the accepted spellings of an argument: camelCase, and the snake_case of model APIs."""
     return AliasChoices(to_camel(name), name)
 
 
@@ -202,7 +206,7 @@ def to_budget(fields: BudgetFields | None) -> Budget | None:
     """Convert the budget argument to the type that the plan rules use.
 
     Raises:
-        InvalidInput: it limits nothing.
+        InvalidInput: the budget has no limit.
     """
     if fields is None:
         return None

@@ -27,7 +27,7 @@ WIDER = 4
 
 @dataclass(slots=True)
 class PortableSearch:
-    """Search in one org: send the statements of `begin`, pass their results to `finish`."""
+    """Search in one org: execute the statements of `begin`, then pass their results to `finish`."""
 
     cache: VectorCache
     database: Database
@@ -88,7 +88,7 @@ class PortableSearch:
         return await asyncio.to_thread(rank_packed, packed, self.query_vector.vector, MAX_RANKED)
 
     async def _filtered(self, vectors: Vectors) -> list[RankedPassage]:
-        """Rank the cached vectors; take more candidates until enough match the filters."""
+        """Rank the cached vectors; take more candidates until enough of them match the filters."""
         most = CANDIDATES
         while True:
             near = await asyncio.to_thread(vectors.nearest, self.query_vector.vector, most)

@@ -1,8 +1,9 @@
 """Token-bucket rate limiter with one bucket per org.
 
-Each bucket is one number: the time until which the calls so far would have lasted at an even pace.
-A caller that is further ahead of that pace than the burst allows has to wait. A bucket that is not
-ahead equals a fresh one, and is deleted. Times are whole nanoseconds, to avoid rounding.
+Each bucket is one number: the time at which its calls so far would end if they were evenly spaced
+at the permitted rate. A caller has to wait if this time is further in the future than the burst
+allows. A bucket whose time has passed is equal to a new one, and is deleted. Times are whole
+nanoseconds, to avoid rounding.
 """
 
 from collections.abc import Hashable
@@ -71,7 +72,7 @@ class TokenBuckets:
             self._until[who] = until + calls * self._pace
 
     def is_first_refusal(self, who: Hashable) -> bool:
-        """Record a refusal; return whether it is the first since the last admitted call."""
+        """Record a refusal; return whether it is the key's first since its last admitted call."""
         first = who not in self._refused
         self._refused.add(who)
         return first
@@ -93,7 +94,7 @@ class TokenBuckets:
         return len(self._until)
 
     def _forget(self, now: int) -> None:
-        """Delete the oldest buckets that are full again, to limit their number."""
+        """Delete the oldest buckets whose time has passed, to limit the number of buckets."""
         while self._until:
             first = next(iter(self._until))
             if self._until[first] > now:

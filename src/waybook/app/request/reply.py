@@ -51,7 +51,7 @@ def next_call(tool: str, why: str, **args: Json) -> Json:
 
 
 def work_call(step: Step) -> Json:
-    """Return the call that ends the work on a step: a result, or a review of a checkpoint."""
+    """Return the call that ends the work on a step: a result or, for a checkpoint, a review."""
     if step.type is StepType.CHECKPOINT:
         return next_call("request_user_review", "ask a person to decide this step", stepId=step.id)
     args: Body = {"stepId": step.id, "attempt": step.attempt, "takeNext": True}
@@ -69,7 +69,7 @@ def author_view(plan: Plan) -> Body:
 
 
 def origin_view(plan: Plan) -> Body | None:
-    """Return the plan and audit entry that a plan was copied from, if it is a copy."""
+    """Return the original of a copied plan: the plan and the audit entry at which it was copied."""
     if plan.copied_from is None:
         return None
     return {"planId": plan.copied_from, "auditSeq": plan.copied_seq}
@@ -89,7 +89,7 @@ def step_view(step: Step, **more: Json) -> Body:
 
 
 def completion_view(step: Step) -> Body:
-    """Return the user who completed a step, the time, and the step it was copied from, if any."""
+    """Return the user and time of a step's completion, and the step it was copied from, if any."""
     if step.completed_at is None:
         return {}
     return non_empty(
@@ -153,9 +153,9 @@ def format_time(at: datetime | None) -> str | None:
 
 
 def truncate_results(results: Mapping[str, Json], *, budget: int) -> dict[str, Body]:
-    """Return each result as fields of its step; cut the longest ones if the total is too long.
+    """Return each result as fields of its step; if the total is too long, cut the longest.
 
-    A cut result says so, and how to get the rest.
+    The fields of a truncated result include the call that returns the rest.
     """
     texts = {step_id: as_text(value) for step_id, value in results.items()}
     if sum(len(text) for text in texts.values()) <= budget:
@@ -187,7 +187,7 @@ def fit_reply(
 ) -> Body:
     """Return the reply with its longest lists shortened until it fits the size limit.
 
-    Omitted items are counted, next to the call that returns the whole.
+    The reply then contains the number of omitted items, and the call that returns all items.
     """
     sizes = {name: _sizes(body[name]) for name in lists}
     kept_counts = {name: len(items) for name, items in sizes.items()}
@@ -261,7 +261,7 @@ def cancellation_view(run: Run) -> Body:
 
 
 def run_origin_view(run: Run) -> Body | None:
-    """Return the run and audit entry that a run was copied from, if it is a copy."""
+    """Return the original of a copied run: the run and the audit entry at which it was copied."""
     if run.copied_from is None:
         return None
     return {"runId": run.copied_from, "auditSeq": run.copied_seq}

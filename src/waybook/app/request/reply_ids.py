@@ -8,8 +8,8 @@ from waybook.app.request.short_ids import convert_part
 from waybook.core.short_ids import IdKind
 from waybook.store.driver.queries import is_id
 
-#: Fields of replies that are ids, or lists of ids, of objects with short ids. A list with one of
-#: these names may have other entries than ids, which are left as they are.
+#: Reply fields that contain an id, or a list of ids, of objects with short ids. Entries of such a
+#: list that are not ids are left unchanged.
 REPLY_KINDS: Final = {
     "planId": IdKind.PLAN,
     "stepId": IdKind.STEP,
@@ -28,10 +28,10 @@ REPLY_KINDS: Final = {
     "newJobId": IdKind.JOB,
     "reviewId": IdKind.REVIEW,
 }
-#: Fields of replies that are addresses of pages with ids in their paths.
+#: Reply fields that contain the URL of a page with ids in its path.
 URL_FIELDS: Final = frozenset({"reviewUrl", "runUrl"})
-#: Fields of replies with JSON that agents or workflows wrote, and the changes of a dry run in the
-#: form of the audit. What looks like an id there is returned as it was written.
+#: Reply fields whose ids are never shortened: JSON that agents or workflows wrote, and the changes
+#: of a dry run, which have the form of audit entries.
 OPAQUE_FIELDS: Final = frozenset(
     {
         "content",
@@ -48,10 +48,10 @@ OPAQUE_FIELDS: Final = frozenset(
 )
 #: Fields whose text is or contains an id.
 ID_FIELDS: Final = REPLY_KINDS.keys() | URL_FIELDS | {"part"}
-#: Ids in the path of a page, with the folder that shows their kind.
+#: Pattern for an id in the path of a page, preceded by the folder that shows the kind of the id.
 _PAGE_ID = re.compile(r"/(plans|steps|runs)/([0-9a-f-]{36})\b")
 
-#: Function that returns the short id of an object of a kind with a full id.
+#: Function that takes a kind and a full id, and returns the short id.
 Shorten: TypeAlias = Callable[[IdKind, str], str]
 
 

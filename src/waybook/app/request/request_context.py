@@ -1,6 +1,6 @@
 """Request context of one tool call: its caller, its idempotency key, and the services.
 
-Lookups shared by tools: ids, and the requested plan.
+The module also contains lookups that tools share: of ids, and of the requested plan.
 """
 
 from dataclasses import dataclass, field
@@ -78,7 +78,7 @@ class RequestContext:
         return await self.services.database.read_org(self.caller.org_id, *statements)
 
     async def write_and_read(self, *statements: Statement) -> Results:
-        """Execute reads, and writes without a decision, in one transaction and one message."""
+        """Execute reads, and writes without a decision, in one transaction and one round trip."""
         async with self.transaction() as tx:
             return await tx.commit(*statements)
 
@@ -87,7 +87,7 @@ class RequestContext:
         return self.services.database.org_transaction(self.caller.org_id)
 
     async def load_plan(self, wanted: PlanRequest, *more: Statement) -> tuple[LoadedPlan, Results]:
-        """Return a plan without a lock, and results of extra statements from one snapshot."""
+        """Return a plan, loaded without a lock, and the results of `more` in the same snapshot."""
         statements = load.snapshot_statements(wanted)
         results = await self.read(*statements, *more)
         return require_plan(results[: len(statements)], wanted), results[len(statements) :]
@@ -116,7 +116,7 @@ class RequestContext:
     def answer_statements(
         self, body: Body, now: datetime, *, is_error: bool = False
     ) -> list[Statement]:
-        """Return the statements that store the answer under its idempotency key, if any."""
+        """Return the statements that store the answer under the call's idempotency key, if any."""
         if self.key is None:
             return []
         return [

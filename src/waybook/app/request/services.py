@@ -1,6 +1,6 @@
 """Services shared by all calls, among them the search backend and the built-in embedding model.
 
-The word table of the built-in model is loaded on first use, outside the event loop.
+The word table of the built-in model is loaded on first use, in a thread.
 """
 
 import asyncio
@@ -84,7 +84,7 @@ class SearchBackend:
         self._abilities: SearchCapabilities | None = None
 
     def pending_statements(self) -> list[Statement]:
-        """Return the capabilities query, or nothing if known; any message can include it."""
+        """Return the query for the search capabilities, or nothing if they are known already."""
         return [] if self._abilities else [search.capabilities_statement()]
 
     def store_capabilities(self, answers: Results) -> None:
@@ -141,7 +141,7 @@ class SearchBackend:
 
 
 def default_base_url() -> str:
-    """Return the base URL of links to a server with the default settings."""
+    """Return the base URL of dashboard links for a server with default settings."""
     return Settings().base_url
 
 
@@ -182,7 +182,7 @@ class Services:
     model_seconds: float = 55
     #: Event bus that announces committed changes within this process.
     bus: Bus = field(default_factory=Bus)
-    #: Calls that wait until work is free.
+    #: Calls that wait until a step or job becomes free.
     waiting: WaitingCalls = field(default_factory=WaitingCalls)
     #: Rate limiter for the calls of each org; None if calls are not limited.
     rate_limit: TokenBuckets | None = None
@@ -195,5 +195,5 @@ class Services:
 
     @property
     def base_url(self) -> str:
-        """Base URL of links to the dashboard, at the address that serves it now."""
+        """Base URL of links to the dashboard, for the process that serves the dashboard now."""
         return self.find_base_url()

@@ -1,7 +1,7 @@
 """Short ids in the arguments of tools: the places where they occur, and their full ids.
 
-A tool sees full ids only. A text that is neither a full nor a short id is left as it is, for the
-tool to refuse.
+Tools receive only full ids. A text that is neither a full nor a short id is passed unchanged to the
+tool, which rejects it.
 """
 
 from collections import defaultdict
@@ -23,7 +23,7 @@ from waybook.errors import NextCall, NotFound
 from waybook.store.driver.queries import is_id
 from waybook.store.short_ids import ShortIdCache, lookup_statement
 
-#: Arguments of tools that are ids, or lists of ids, of objects with short ids.
+#: Tool arguments that contain an id, or a list of ids, of objects with short ids.
 ARGUMENT_KINDS: Final = {
     "plan_id": IdKind.PLAN,
     "step_id": IdKind.STEP,
@@ -34,8 +34,7 @@ ARGUMENT_KINDS: Final = {
     "copy_of_plan": IdKind.PLAN,
     "copy_of_run": IdKind.RUN,
 }
-#: Kinds of parts of context packets that are named with an id, as `result:ID` in the argument
-#: `part`.
+#: Kinds of packet parts whose name in the argument `part` contains an id, as in `result:ID`.
 PART_KINDS: Final = {
     **dict.fromkeys(
         ("title", "failReason", "dependsOn", "instructions", "resultSchema", "result"), IdKind.STEP
@@ -94,12 +93,12 @@ def convert_part(part: str, convert: Callable[[IdKind, str], str]) -> str:
 
 
 def with_short_ids(args: ModelT) -> ModelT:
-    """Return the arguments with short ids, so that both forms of an id are the same call."""
+    """Return the arguments with short ids, so that both forms of an id yield equal arguments."""
     return map_ids(args, lambda _, __, text: usual_form(text))
 
 
 async def with_full_ids(ctx: RequestContext, args: ModelT) -> ModelT:
-    """Return the arguments with full ids; ids that are not cached are read in one message.
+    """Return the arguments with full ids; one query reads the ids that are not cached.
 
     Raises:
         NotFound: an id is mistyped, or no object of this org has it.
@@ -183,7 +182,8 @@ def id_not_found(kind: IdKind, at: str, text: str) -> NotFound:
 def logged_step_id(org_id: UUID, cache: ShortIdCache, *named: object) -> str | None:
     """Return the full id of the first of these values that names a step, else None.
 
-    A short id is in the cache, because the call that named it looked it up.
+    Short ids are looked up only in the cache, which contains them because the logged call used
+    them.
     """
     for text in named:
         if isinstance(text, str):

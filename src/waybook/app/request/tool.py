@@ -1,6 +1,6 @@
 """Tool definition, and compact JSON Schemas for tool lists.
 
-Schemas are kept small because every model pays for every byte of a tool list.
+Schemas are kept small because every conversation of a client spends tokens on the tool list.
 """
 
 from collections.abc import Awaitable, Callable
@@ -28,7 +28,8 @@ def input_schema(arguments: type[ToolArguments]) -> dict[str, object]:
 def output_schema(**always: str) -> dict[str, object]:
     """Return the JSON Schema of a reply: the fields it always has, with their JSON types.
 
-    Other fields are explained by the reply's own `next` and the tool's description.
+    The schema omits all other fields; the tool's description and `next` in the reply explain
+    them.
     """
     return {
         "type": "object",

@@ -1,7 +1,8 @@
 """Cache of the embeddings of orgs, with a memory limit and incremental updates.
 
-Several processes may serve one database: each requests, in the message of a search, what was added
-and deleted since its last read. Embeddings that do not fit are read page by page for each search.
+Several processes may serve one database, so each search also reads the embeddings that were added
+and deleted since the process last read them. If an org's embeddings do not fit into memory, every
+search reads them page by page.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ RETRY_SECONDS = 3_600.0
 
 
 class Vectors(Protocol):
-    """Interface of a vector index; `research.ranking` implements it, imported on first use."""
+    """Interface of a vector index, implemented in `research.ranking` (imported on first use)."""
 
     @property
     def size_bytes(self) -> int:
@@ -64,7 +65,7 @@ class Held:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def continues(self, later: Snapshot) -> bool:
-        """Return whether changes up to a later snapshot can be applied to these embeddings."""
+        """Return whether the changes up to a later snapshot can be applied to these embeddings."""
         return (
             self.snapshot is not None
             and later.running >= self.snapshot.running
@@ -72,7 +73,7 @@ class Held:
         )
 
     def shares_history(self, other: Snapshot) -> bool:
-        """Return whether a snapshot, earlier or later, has the same database and erasures."""
+        """Return whether a snapshot has the same database and erasures, and is recent enough."""
         ours = self.snapshot
         return (
             ours is not None
@@ -141,7 +142,7 @@ class VectorCache:
 
     async def _load(self, database: Database, owner: Owner, locked: Held) -> None:
         """Load an org's embeddings in pages; the next update adds changes made meanwhile."""
-        async with self._loading:  # One load at a time: the memory limit ignores partial loads.
+        async with self._loading:  # The memory limit does not count a load in progress.
             await self._read_all(database, owner, locked)
 
     async def _read_all(self, database: Database, owner: Owner, locked: Held) -> None:
@@ -174,7 +175,7 @@ class VectorCache:
 
 
 def make_vectors(packed: bytes = b"") -> Vectors:
-    """Return an index of packed embeddings; run it in a thread, as it first imports numpy."""
+    """Return an index of packed embeddings; it must run in a thread, as it may import numpy."""
     # OpenBLAS is limited to one thread, because ranking does not use its threads and each thread
     # would reserve memory at startup.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -1,8 +1,8 @@
-"""Queues of waiting calls, one for each plan or run and filter, woken by change events.
+"""Queues of waiting calls, one for each combination of plan or run and filter.
 
-A change event lets only the first call of a queue try again: if the call gets its answer, the next
-call tries; if it still finds nothing, it stays first and no other call tries. So one freed step
-costs a few attempts, no matter how many calls wait.
+After a change event, only the first call of a queue tries to claim work. If it succeeds, it leaves
+the queue and the next call tries; if it finds nothing, it stays first and no other call tries. So
+one freed step causes only a few attempts, no matter how many calls wait.
 """
 
 import asyncio
@@ -17,22 +17,23 @@ from waybook.core.events import ChangeEvent
 from waybook.json_values import Body
 from waybook.store.driver.bus import Bus
 
-#: Maximum number of waiting calls of one process, and of one org in it. A call beyond these numbers
-#: is answered at once.
+#: Maximum number of waiting calls of one process, and of one org in it. A call beyond these limits
+#: does not wait and is answered at once.
 MAX_WAITING: Final = 4_000
 MAX_WAITING_OF_ORG: Final = 1_000
 #: Minimum time in seconds between two attempts in one queue that find nothing, so that many changes
 #: of a plan or run cost few attempts.
 MIN_PAUSE_SECONDS: Final = 0.02
-#: Time in seconds added to the end of a lease or a stall threshold, because the database compares
-#: it with its own clock.
+#: Safety margin in seconds after the end of a lease or stall threshold before the next attempt,
+#: because the clock of the database, which decides, may differ from this one.
 TIMER_MARGIN_SECONDS: Final = 0.1
-#: Time in seconds until the next attempt if work should be free by now, but was not handed out.
+#: Time in seconds until the next attempt if a lease or stall threshold should have ended, but the
+#: last attempt found no work.
 OVERDUE_SECONDS: Final = 1.0
 
 
 class Subject(NamedTuple):
-    """Plan or run that a call waits for, and the filters that decide which of its work fits."""
+    """Plan or run that a call waits for, with the filters that select suitable steps or jobs."""
 
     kind: str
     #: Id of the plan or run; None if the call waits for any run.
@@ -44,9 +45,10 @@ class Nothing(NamedTuple):
     """Reason why a call has to wait."""
 
     subject: Subject
-    #: Seconds after which a client should repeat the call if it does not wait.
+    #: Seconds after which a client should repeat the call, if the call does not wait on the server.
     retry_seconds: int
-    #: Seconds until work becomes free by time alone, without a change event; None if never.
+    #: Seconds until a lease or stall threshold ends and work becomes free without a change event;
+    #: None if there is no such end.
     free_in: float | None = None
 
 
@@ -55,7 +57,7 @@ class Timer(Protocol):
 
 
 class TimerLoop(Protocol):
-    """The part of an event loop that waiting needs."""
+    """Interface of the event loop methods that waiting calls use."""
 
     def time(self) -> float: ...
 
@@ -72,7 +74,7 @@ class Waiter:
         self.is_expired = False
 
     def expire(self) -> None:
-        """End the wait, because its time is over."""
+        """Wake the call because its waiting time is over."""
         self.is_expired = True
         self.woken.set()
 
@@ -83,12 +85,13 @@ class WaitQueue:
     def __init__(self, loop: TimerLoop) -> None:
         self._loop = loop
         self._waiters: dict[Waiter, None] = {}
-        #: Call that is trying; always the first one.
+        #: Call that is making an attempt now; it is always the first in the queue.
         self._trying: Waiter | None = None
         self._has_changed = False
         self._quiet_until = -math.inf
         self._timer: tuple[float, Timer] | None = None
-        #: Reply of the last attempt, which found nothing; it answers calls whose time is over.
+        #: Reply of the last attempt, which found nothing; calls whose waiting time is over get this
+        #: reply.
         self.reply: Body = {}
         self.is_closed = False
 
@@ -99,7 +102,7 @@ class WaitQueue:
         self._waiters[waiter] = None
 
     def leave(self, waiter: Waiter) -> None:
-        """Remove a call; if it was the one that tries, the next call tries."""
+        """Remove a call; if it was making an attempt, let the next call make one."""
         del self._waiters[waiter]
         if self._trying is waiter:
             self._trying = None
@@ -108,7 +111,7 @@ class WaitQueue:
             self._stop_timer()
 
     def wake(self) -> None:
-        """Let the first call try, because the plan or run has changed."""
+        """Let the first call make an attempt, because the plan or run has changed."""
         self._has_changed = True
         if self._loop.time() >= self._quiet_until:
             self._wake_first()
@@ -116,11 +119,11 @@ class WaitQueue:
             self._wake_at(self._quiet_until)
 
     def start_trying(self) -> None:
-        """Note that an attempt begins, which sees every change so far."""
+        """Mark the start of an attempt, which takes all changes so far into account."""
         self._has_changed = False
 
     def note_nothing(self, nothing: Nothing, reply: Body) -> None:
-        """Keep the result of an attempt, and wake the first call when work becomes free by time."""
+        """Keep the reply of a failed attempt; schedule the next if work becomes free by time."""
         self.reply = reply
         if nothing.free_in is not None:
             overdue = nothing.free_in <= 0
@@ -128,7 +131,7 @@ class WaitQueue:
             self._wake_at(self._loop.time() + delay)
 
     def stop_trying(self) -> None:
-        """Let the first call wait again; it tries soon if changes arrived while it tried."""
+        """Let the first call wait again; it retries soon if changes arrived during its attempt."""
         self._trying = None
         self._quiet_until = self._loop.time() + MIN_PAUSE_SECONDS
         if self._has_changed:
@@ -163,7 +166,7 @@ class WaitQueue:
 
 
 class OrgQueues:
-    """Queues of one org, which subscribe to its change events while there are any."""
+    """Wait queues of one org, subscribed to the org's change events while any queue exists."""
 
     def __init__(self, loop: TimerLoop) -> None:
         self._loop = loop
@@ -209,7 +212,7 @@ class OrgQueues:
 
 
 class WaitingCalls:
-    """Waiting calls of this process."""
+    """All waiting calls of this process."""
 
     def __init__(
         self,
@@ -218,7 +221,7 @@ class WaitingCalls:
         *,
         loop: Callable[[], TimerLoop] = asyncio.get_running_loop,
     ) -> None:
-        """Allow `most` waiting calls in all and `most_of_org` per org; `loop` has the timers."""
+        """Allow `most` waiting calls in total and `most_of_org` per org; `loop` provides timers."""
         self._most, self._most_of_org = most, most_of_org
         self._loop = loop
         self._counts: Counter[UUID] = Counter()
@@ -230,11 +233,11 @@ class WaitingCalls:
         return self._queued
 
     def time(self) -> float:
-        """Return the time of the clock by which calls wait."""
+        """Return the current time of the clock that waiting calls use."""
         return self._loop().time()
 
     def has_capacity(self, org_id: UUID) -> bool:
-        """Return whether another call of the org may wait; first attempts count as well."""
+        """Return whether another call of the org may wait; calls on their first attempt count."""
         return self._counts.total() < self._most and self._counts[org_id] < self._most_of_org
 
     @contextmanager

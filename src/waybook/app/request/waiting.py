@@ -1,4 +1,4 @@
-"""Calls that wait until work is free, until a person has decided, or until their time is over.
+"""Calls that wait for free work or a person's decision, up to a maximum time.
 
 A waiting call holds no database connection, no transaction and no lock.
 """
@@ -18,8 +18,8 @@ from waybook.plan.draft import MAX_WAIT_SECONDS
 from waybook.store.calls import StoredAnswer
 from waybook.store.driver.bus import Bus
 
-#: Seconds after which a client should repeat a call that found nothing: without waiting, if agents
-#: work or if a person decides; and after the call has waited.
+#: Seconds after which a client should repeat a call that found nothing: if agents hold the work, if
+#: a person has to decide, and if the call has already waited on the server.
 RETRY_AFTER_WORK_SECONDS: Final = 5
 RETRY_AFTER_PERSON_SECONDS: Final = 30
 RETRY_AFTER_WAIT_SECONDS: Final = 1
@@ -28,7 +28,7 @@ WaitSeconds: TypeAlias = Annotated[int, Field(ge=0, le=MAX_WAIT_SECONDS)]
 
 
 class Attempt:
-    """One attempt to answer a call that may wait."""
+    """Result of one attempt to answer a call that may wait."""
 
     def __init__(self, *, is_last: bool) -> None:
         self._is_last = is_last
@@ -37,7 +37,7 @@ class Attempt:
 
     @property
     def is_answer(self) -> bool:
-        """Return whether the reply of this attempt answers the call, so that it may be stored."""
+        """Return whether the reply of this attempt is the final answer, which may be stored."""
         return self._is_last or self.nothing is None
 
     def retry_advice(self) -> Body:
@@ -59,7 +59,7 @@ async def answer_or_wait(
 ) -> ToolReply:
     """Return the answer to a call as soon as there is work, or after `seconds` without work.
 
-    A call that does not wait, or may not wait because too many calls do, is answered at once.
+    A call is answered at once if it does not request a wait, or if too many calls wait already.
 
     Raises:
         Unauthenticated: the caller's credential became invalid while the call waited.
@@ -77,10 +77,12 @@ async def answer_or_wait(
         ctx.caller.hooks.release_slot()
         with waiting.queued(bus, org_id, nothing.subject, deadline) as (queue, waiter):
             queue.note_nothing(nothing, reply)
-            # Earlier calls in the queue have seen every change so far, or are about to.
+            # If other calls are in the queue, the first of them has already reacted to every
+            # change, or is about to.
             if len(queue) == 1 and _has_changed(bus, org_id, nothing.subject, position):
                 queue.wake()
-            # The queue keeps one reply for all its calls; a copy in each would take more memory.
+            # The queue stores one reply for all its calls, so this call frees its own copy to save
+            # memory.
             del attempt, reply, nothing
             return await _wait(ctx, queue, waiter, try_answer)
 
@@ -90,9 +92,9 @@ async def _wait(
 ) -> ToolReply:
     """Return the answer to a queued call.
 
-    A call whose time is over gets the last reply of its queue, which is current, because every
-    change leads to an attempt. Nothing is stored under its idempotency key, because it changed
-    nothing: if it is repeated, it waits again.
+    A call whose waiting time is over gets the last reply of its queue, which is current because
+    every change leads to an attempt. This reply is not stored under the call's idempotency key,
+    so that a repeated call waits again.
     """
     while True:
         await waiter.woken.wait()

@@ -1,10 +1,8 @@
 """Loader of skills: directories with a `SKILL.md`, which has front matter and instructions.
 
-The front matter holds `name` and `description`, and under `metadata` what Waybook adds:
-`output-media-type` and `formatting-instructions`. Unknown names are kept unchanged.
-
-Skills are read once, at startup. An invalid folder is left out, with a warning that names its
-errors.
+The front matter contains `name` and `description` and, under `metadata`, the Waybook extensions
+`output-media-type` and `formatting-instructions`. Unknown fields are kept unchanged. Skills are
+read once, at startup. An invalid folder is skipped with a warning that lists its errors.
 """
 
 import logging
@@ -38,14 +36,14 @@ MAX_BRACKETS = 100
 
 
 class InvalidSkill(ValueError):
-    """Folder that is not a valid skill; the message says why."""
+    """Error for a folder that is not a valid skill; the message contains the reason."""
 
 
 def parse_skill(text: str, folder: str) -> Skill:
     """Return a skill from the text of its `SKILL.md` and the name of its folder.
 
     Raises:
-        InvalidSkill: it is not in the format.
+        InvalidSkill: the text does not have the format of a skill.
     """
     if len(text.encode()) > MAX_BYTES:
         raise InvalidSkill(f"SKILL.md is over {MAX_BYTES:,} bytes; move details to references/")
@@ -202,7 +200,7 @@ def read_skills(directories: str) -> tuple[Skill, ...]:
 
 
 def find_skills(directories: str) -> SkillScan:
-    """Return the built-in and configured skills by name; the last of the same name is used."""
+    """Return built-in and configured skills by name; a later one replaces an equal name."""
     shipped = Path(str(files("waybook").joinpath("skills")))
     places = [shipped, *(Path(d).expanduser() for d in directories.split(os.pathsep) if d)]
     by_name: dict[str, Skill] = {}
@@ -235,7 +233,8 @@ def read_skill(folder: Path) -> Skill:
     """Return the skill in a folder, with its files.
 
     Raises:
-        InvalidSkill: it is not in the format, too large, or leads out of its folder.
+        InvalidSkill: the skill has an invalid format, is too large, or links to files outside its
+            folder.
         OSError, UnicodeDecodeError: a file cannot be read.
     """
     skill_files: list[SkillFile] = []

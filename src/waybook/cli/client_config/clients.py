@@ -1,4 +1,4 @@
-"""MCP clients: where each one keeps its configuration, and how it names the parts of a server."""
+"""MCP clients: the location of their configuration files, and the field names in these files."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from waybook.cli.client_config import json_edit, toml_edit
 
-#: Name of the server in the configuration of a client.
+#: Name of the Waybook server in the configuration of a client.
 SERVER_NAME: Final = "waybook"
 TOKEN_VARIABLE: Final = "WAYBOOK_TOKEN"  # noqa: S105 - the name of a variable
 
@@ -53,20 +53,21 @@ class Client:
     """MCP client with a configuration file, and the names that it uses in this file."""
 
     title: str
-    #: Instruction for the user after the file was changed.
+    #: Instruction shown to the user after the configuration file was changed.
     activation: str
     syntax: Syntax = Syntax.JSON
     container: str = "mcpServers"
     user_file: Callable[[Places], Path] | None = None
     project_file: str | None = None
-    #: Fields that precede the command of a server over stdio.
+    #: Additional fields at the beginning of a configuration entry for a server over stdio.
     stdio_fields: Mapping[str, str] = field(default_factory=dict)
-    #: Fields that precede the URL of a server over HTTP, and the name of the URL itself; a client
-    #: without a name for the URL cannot connect over HTTP from its configuration file.
+    #: Additional fields at the beginning of a configuration entry for a server over HTTP, and the
+    #: name of the field for the URL (None for a client that cannot connect over HTTP from its
+    #: configuration file).
     http_fields: Mapping[str, str] = field(default_factory=dict)
     url_field: str | None = "url"
     headers_field: str = "headers"
-    #: Reference to an environment variable in this client's configuration.
+    #: Reference to the environment variable with the token, in the syntax of this client.
     token_reference: str = f"${{{TOKEN_VARIABLE}}}"
 
     def stdio_entry(self, command: list[str]) -> dict[str, Any]:
@@ -118,10 +119,10 @@ class Client:
 
 
 class Codex(Client):
-    """Codex, which reads a bearer token from an environment variable of its own choice."""
+    """Codex, whose configuration names the environment variable that contains the bearer token."""
 
     def stdio_entry(self, command: list[str]) -> dict[str, Any]:
-        """Return the configuration of a server for which Codex waits until it has started."""
+        """Return the configuration of a server over stdio, for which Codex waits at startup."""
         return {**Client.stdio_entry(self, command), "required": True}
 
     def http_entry(self, url: str, authorization: str | None) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 
 class ConfigError(ValueError):
-    """Configuration text that cannot be read or edited, with the line of the problem."""
+    """Error for configuration text that cannot be read or edited, with the line of the problem."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message if line is None else f"line {line}: {message}")

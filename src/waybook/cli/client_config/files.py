@@ -1,4 +1,4 @@
-"""Configuration files of clients: reading, atomic replacement, and a backup copy next to them."""
+"""Reading, atomic replacement and backup of the configuration files of clients."""
 
 import contextlib
 import os
@@ -9,13 +9,14 @@ from typing import Final
 
 from waybook.cli.client_config.errors import ConfigError
 
-#: Maximum size in bytes of a configuration file; Claude Code also keeps its history in its file.
+#: Maximum size in bytes of a configuration file. The limit is large, because Claude Code also keeps
+#: its history in its configuration file.
 MAX_CONFIG_BYTES: Final = 64 * 1024 * 1024
 BACKUP_SUFFIX: Final = ".waybook-backup"
 
 
 def backup_of(path: Path) -> Path:
-    """Return the path of the backup copy."""
+    """Return the path of a file's backup copy."""
     return path.with_name(path.name + BACKUP_SUFFIX)
 
 
@@ -23,7 +24,7 @@ def read_config(path: Path) -> str | None:
     """Return the text of a file with its line breaks unchanged, or None if there is no file.
 
     Raises:
-        ConfigError: it cannot be read, is too large, or is not UTF-8.
+        ConfigError: the file cannot be read, is too large, or is not UTF-8.
     """
     try:
         with path.open("rb") as file:
@@ -42,12 +43,10 @@ def read_config(path: Path) -> str | None:
 
 
 def write_config(path: Path, text: str) -> None:
-    """Replace a file atomically and keep its permissions; a new file is for its owner only.
+    """Replace a file atomically and keep its permissions; only the owner can read a new file.
 
-    A symbolic link stays: the file that it refers to is replaced.
-
-    Raises:
-        ConfigError: it cannot be written; then the old file is unchanged.
+    If the path is a symbolic link, its target is replaced and the link stays. Raises:
+    ConfigError: the file cannot be written; the old file is unchanged.
     """
     target = path.resolve()
     try:
@@ -85,10 +84,9 @@ def back_up(path: Path) -> Path:
 
 
 def delete_config(path: Path, folders_before: set[Path]) -> None:
-    """Delete a file, and its folder if that is then empty and not one of those to keep.
+    """Delete a file, and its folder if the folder is then empty and is not in `folders_before`.
 
-    Raises:
-        ConfigError: it cannot be deleted.
+    Raises: ConfigError: the file cannot be deleted.
     """
     try:
         path.unlink()

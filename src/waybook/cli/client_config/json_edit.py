@@ -1,8 +1,8 @@
 """Minimal edits of JSON text: one named entry of an object is added, replaced or removed.
 
 All other bytes stay as they are, including comments, which some clients allow. A new entry becomes
-the first member of its object, so that an edit is one contiguous insertion. Every edit is parsed
-again and compared with the expected value.
+the first member of its object, so that the edit is one contiguous insertion. The text after every
+edit is parsed again and compared with the expected value.
 """
 
 import json
@@ -109,7 +109,7 @@ def parse(text: str, *, comments: bool) -> Document:
 
 
 def _blank(first: str) -> Callable[[re.Match[str]], str]:
-    """Return a function that replaces matches beginning with this character by blanks."""
+    """Return a function that blanks out a regex match if it begins with this character."""
     return lambda match: (
         re.sub(r"[^\r\n]", " ", match[0]) if match[0].startswith(first) else match[0]
     )
@@ -167,8 +167,8 @@ def remove_entry(
 ) -> str:
     """Return the text without `container.name`, and without the container if it is then empty.
 
-    `before` is the text before the entry was added, if known. If only the entry was added since,
-    `before` is returned, so that the formatting of an empty container is restored too.
+    `before` is the text before the entry was added, if known. If the entry is the only change
+    since then, `before` is returned, so that its formatting is restored exactly.
 
     Raises:
         ConfigError: the text cannot be parsed or edited safely.
@@ -208,7 +208,7 @@ def _checked(changed: str, expected: dict[str, Any], *, comments: bool) -> str:
     """Return the changed text if it parses to the expected value.
 
     Raises:
-        ConfigError: it does not.
+        ConfigError: the changed text parses to another value.
     """
     if parse(changed, comments=comments).value != expected:
         raise ConfigError("the text cannot be edited without changing other parts of it")
@@ -255,7 +255,7 @@ def _unit(document: Document) -> str:
 
 
 def _indent_at(text: str, position: int) -> str:
-    """Return the whitespace at the beginning of the line of this position."""
+    """Return the indentation of the line that contains this position."""
     line = text[text.rfind("\n", 0, position) + 1 : position]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
@@ -268,7 +268,7 @@ def _cut(document: Document, start: int, key: str) -> str:
     while text[begin - 1] in _WHITESPACE:
         begin -= 1
     if text[begin - 1] != document.bare[begin - 1]:
-        begin = members[place].key_start  # A comment ends here; its line break must stay.
+        begin = members[place].key_start  # Keep the line break at the end of a preceding comment.
     blanks = _BLANKS.match(document.bare, end)
     following = blanks.end() if blanks else end
     if document.bare[following] == ",":

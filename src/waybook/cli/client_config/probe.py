@@ -14,14 +14,15 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 
 from waybook.cli.client_config.clients import TOKEN_VARIABLE
 
-#: Maximum time in seconds for the whole test; the first start creates a database.
+#: Maximum time in seconds for the whole test; it is long because the first start creates a
+#: database.
 MAX_PROBE_SECONDS: Final = 90.0
-#: Maximum length in characters of the part of an error that is shown.
+#: Maximum length in characters at which an error message is shown.
 MAX_ERROR_LENGTH: Final = 500
 
 
 class ProbeFailed(Exception):
-    """The configured server did not answer."""
+    """Error for a configured server that did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ async def _probe(entry: Mapping[str, Any], token: str | None, log: TextIO) -> Pr
 async def _transport(
     entry: Mapping[str, Any], token: str | None, log: TextIO
 ) -> AsyncIterator[Any]:
-    """Yield the transport of the SDK for a server that is started, or that has a URL."""
+    """Yield the SDK's transport: stdio for a server to be started, HTTP for a server URL."""
     if "command" in entry:
         command = StdioServerParameters(command=entry["command"], args=list(entry["args"]))
         yield stdio_client(command, errlog=log)
@@ -91,7 +92,8 @@ async def _transport(
 def expand_token(entry: Mapping[str, Any], environment: Mapping[str, str]) -> str | None:
     """Return the token that a client would send with this entry, or None.
 
-    A client replaces its reference to the environment variable by the value of the variable.
+    If the entry refers to an environment variable, return the value of the variable, as the
+    client does.
     """
     if "bearer_token_env_var" in entry:
         return environment.get(entry["bearer_token_env_var"])
@@ -103,7 +105,7 @@ def expand_token(entry: Mapping[str, Any], environment: Mapping[str, str]) -> st
 
 
 def _innermost(error: BaseException) -> str:
-    """Return the message of the first error in nested groups of errors."""
+    """Return the message of the first error in nested exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error).strip() or type(error).__name__

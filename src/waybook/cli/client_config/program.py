@@ -8,7 +8,8 @@ from pathlib import Path, PurePath
 from typing import Final
 
 PROGRAM: Final = "waybook"
-#: Folder names of the environments that uv creates for one run and deletes from its cache.
+#: Names of the folders in uv's cache that contain environments for a single run, which uv deletes
+#: later.
 _UV_CACHE: Final = re.compile(r"(?:archive|environments|builds)-v\d+")
 
 
@@ -20,9 +21,10 @@ def program_command() -> list[str]:
 def command_for(
     started_as: str, python: str, prefix: str, find_program: Callable[[str], str | None]
 ) -> list[str]:
-    """Return the command for a program that was started like this.
+    """Return the command that starts a program again that was started as `started_as`.
 
-    A symbolic link is not resolved: package managers keep the link when they replace the program.
+    A symbolic link is not resolved, because package managers keep the link when they replace
+    the program.
 
     >>> command_for("/bin/waybook", "/bin/python3", "/usr", {"/bin/waybook": "/bin/waybook"}.get)
     ['/bin/waybook']

@@ -1,7 +1,7 @@
 """Minimal edits of TOML text: the table of one MCP server is added, replaced or removed.
 
-The standard library reads TOML but does not write it, so the edits are made line by line. Every
-edit is parsed again and compared with the expected value.
+The standard library reads TOML but does not write it, so the edits are made line by line. The text
+after every edit is parsed again and compared with the expected value.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from waybook.cli.client_config.errors import ConfigError, line_of
 
-#: Comment above a table that this module added.
+#: Comment that this module writes above each table it adds.
 MARK: Final = "# Added by `waybook connect`; to remove it: waybook connect codex --remove"
 _LINE: Final = re.compile(r"[^\n]*\n|[^\n]+$")
 _HEADER: Final = re.compile(r"[ \t]*\[")
@@ -51,7 +51,7 @@ def read_entry(text: str, container: str, name: str) -> dict[str, Any] | None:
     """Return the table `container.name`, or None if it does not exist.
 
     Raises:
-        ConfigError: the text cannot be parsed, or there is another value in place of the table.
+        ConfigError: the text cannot be parsed, or the value is not a table.
     """
     tables = parse(text).get(container, {})
     table = tables.get(name) if isinstance(tables, dict) else tables
@@ -61,7 +61,7 @@ def read_entry(text: str, container: str, name: str) -> dict[str, Any] | None:
 
 
 def add_entry(text: str | None, container: str, name: str, entry: Mapping[str, Any]) -> str:
-    """Return the text with the table `container.name` set to the entry; None is a new file.
+    """Return the text with the table `container.name` set to the entry; a new file has no `text`.
 
     Keys of subtables, which a client may add by itself, are kept.
 
@@ -107,7 +107,8 @@ def remove_entry(text: str, container: str, name: str) -> str:
         return text
     sections = sorted(_sections(text, (container, name)).values(), key=lambda part: -part.start)
     remaining = _others(text, container, name)
-    # Without the line break that was added in front of the mark, else with it.
+    # First try to remove the line break that was added before the mark as well; if that changes
+    # other tables, keep the line break.
     for with_break in (True, False):
         changed = text
         for section in sections:
@@ -147,7 +148,7 @@ def _sections(text: str, path: tuple[str, str]) -> dict[tuple[str, ...], Section
     """Return the tables at and below this path.
 
     Raises:
-        ConfigError: the table has no header, because it is written as dotted keys or inline.
+        ConfigError: the table is written as dotted keys or inline, so it has no header.
     """
     sections, inside = dict[tuple[str, ...], Section](), None
     for match in _LINE.finditer(text):
@@ -185,14 +186,14 @@ def _header_path(line: str) -> tuple[str, ...] | None:
 
 
 def _others(text: str, container: str, name: str) -> dict[str, Any]:
-    """Return everything in the text except the table `container.name`."""
+    """Return the parsed content of the text except the table `container.name`."""
     value = parse(text)
     tables = {key: table for key, table in value.pop(container, {}).items() if key != name}
     return {**value, **({container: tables} if tables else {})}
 
 
 def _start_with_mark(text: str, start: int, *, with_break: bool) -> int:
-    """Return where the mark above a table starts, and the line break that was added before it."""
+    """Return the start of a table's mark, with `with_break` including the line break before it."""
     for newline in ("\r\n", "\n"):
         mark = MARK + newline
         if text.endswith(mark, 0, start):

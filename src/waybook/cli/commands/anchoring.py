@@ -20,7 +20,7 @@ from waybook.errors import InvalidInput
 from waybook.settings import Settings
 
 #: Name of the file with the audit anchor of an embedded database. The file is in the data
-#: directory, but outside the database cluster.
+#: directory, next to the files of the database.
 ANCHOR_NAME = "audit-anchor.jsonl"
 BROKEN_EXIT = 1
 NOTHING_VERIFIED_EXIT = 3
@@ -43,15 +43,15 @@ class Verification(NamedTuple):
 
 
 def kept_anchor(settings: Settings) -> Path | None:
-    """Return the path of the embedded database's anchor file; None for other databases."""
+    """Return the path of the anchor file for an embedded database; None for other databases."""
     return None if settings.database_url else Path(settings.data_dir) / ANCHOR_NAME
 
 
 async def verify_with_anchors(settings: Settings, named: Path | None, *, bar: bool) -> Verification:
-    """Verify all orgs and compare them with the anchors; if all match, renew the stored anchor.
+    """Verify all orgs and compare them with the anchors; if all match, renew the kept anchor.
 
     Raises:
-        InvalidInput: an anchor is not there, or is damaged.
+        InvalidInput: an anchor file is missing or damaged.
     """
     stored_anchor = kept_anchor(settings)
     files = [file for file in (named, stored_anchor) if file and (file == named or file.exists())]
@@ -67,7 +67,7 @@ async def verify_with_anchors(settings: Settings, named: Path | None, *, bar: bo
 async def renew_anchor(
     settings: Settings, file: Path, *, force: bool
 ) -> AnchorTotals | AnchorCheck:
-    """Write an anchor file; keep an existing one if the database does not match it.
+    """Write an anchor file; do not replace an existing file that the database does not match.
 
     Raises:
         InvalidInput: the file is a backup, or is damaged and `force` is not set.

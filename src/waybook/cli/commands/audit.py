@@ -149,7 +149,7 @@ async def _as_of(settings: Settings, plan: str, moment: str) -> SubjectAsOf:
 
 
 async def _resolve_subject_id(here: AppSession, text: str) -> str:
-    """Return the id of the plan that matches the text, or else of the run that matches."""
+    """Return the id of the plan that matches the text, or else of the matching run."""
     for resolve in (resolve_plan, resolve_run):
         with contextlib.suppress(NotFound):
             return (await resolve(here.call, text)).id
@@ -163,7 +163,7 @@ def read_time(text: str) -> datetime:
     '2030-01-31T08:00:00+00:00'
 
     Raises:
-        InvalidInput: it is not a time.
+        InvalidInput: the text is not a timestamp.
     """
     try:
         timestamp = datetime.fromisoformat(text)

@@ -34,10 +34,12 @@ from waybook.cli.output import print_line
 from waybook.cli.terminal.errors import HintedError
 
 CHATGPT: Final = "chatgpt"
-#: Clients for which only text is printed, because they have no configuration file that is known.
+#: Clients for which instructions are only printed, because their configuration file is not known or
+#: does not exist.
 PRINTED: Final = frozenset({CHATGPT, "generic"})
 
-#: Token in a configuration file, as opposed to a reference to an environment variable.
+#: Pattern for a literal token in a configuration file; a reference to an environment variable does
+#: not match.
 _TOKEN: Final = re.compile(r"Bearer (?!\$\{)[^\"]+")
 
 CHATGPT_STEPS: Final = """\
@@ -65,11 +67,11 @@ class Request:
 
     @property
     def client(self) -> Client:
-        """Client that is connected."""
+        """Client to be connected."""
         return CLIENTS[self.name]
 
     def entry(self, environment: Mapping[str, str]) -> dict[str, Any]:
-        """Return the configuration entry that these options ask for."""
+        """Return the configuration entry for these options."""
         if self.url is None:
             return self.client.stdio_entry([*program_command(), "mcp", *self.arguments])
         reference = self.client.token_reference if environment.get(TOKEN_VARIABLE) else None
@@ -147,7 +149,7 @@ def _check_options(request: Request) -> None:
     """Refuse options that contradict each other or the client.
 
     Raises:
-        UsageError: they do.
+        UsageError: there is such a contradiction.
     """
     if request.url is not None and request.client.url_field is None:
         raise click.UsageError(
@@ -169,7 +171,7 @@ def _endpoint(url: str | None) -> str | None:
     """Return the URL of the MCP endpoint of a server.
 
     Raises:
-        BadParameter: it is not an HTTP URL.
+        BadParameter: the text is not an HTTP URL.
     """
     if url is None:
         return None
@@ -235,7 +237,7 @@ def _show_change(file: Path, old: str | None, new: str) -> None:
 
 
 def _print_notes(request: Request) -> None:
-    """Print what the file does not carry over: settings of this shell, paths of this machine."""
+    """Print warnings: variables of this shell may be missing, and paths are valid only here."""
     if request.url is not None:
         return
     names = sorted(name for name in os.environ if name.startswith("WAYBOOK_"))
@@ -257,7 +259,7 @@ def _confirm(question: str, *, yes: bool) -> None:
 
 
 def _write(client: Client, file: Path, old: str | None, new: str) -> None:
-    """Write the file; the backup keeps the text from before the first entry was added."""
+    """Write the file; keep a backup of the text from before Waybook's entry was first added."""
     if old is None:
         write_config(file, new)
         print_line(f"✓ created {file}")
@@ -270,10 +272,9 @@ def _write(client: Client, file: Path, old: str | None, new: str) -> None:
 
 
 def _test(request: Request, file: Path) -> None:
-    """Start or call the server as the file says, and print its answers.
+    """Start or call the server with the written configuration, and print its answers.
 
-    Raises:
-        HintedError: it does not answer.
+    Raises: HintedError: the server does not answer.
     """
     probing = load("waybook.cli.client_config.probe:probe")
     failure = load("waybook.cli.client_config.probe:ProbeFailed")

@@ -1,6 +1,6 @@
 """`waybook doctor`: settings with their origins, and checks with remedies.
 
-Most checks apply at any time; some only matter before a server is started.
+Most checks apply at any time; some apply only before a server is started.
 """
 
 import asyncio
@@ -51,12 +51,12 @@ from waybook.transport.http.client_address import read_proxies
 from waybook.transport.jsonrpc import compact_json
 from waybook.transport.mcp.tools import published_tools, tools_in_profile
 
-#: Maximum size of the tool list in bytes, for each profile that guarantees one.
+#: Maximum size of the tool list in bytes, for each profile with such a limit.
 TOOL_LIST_LIMITS = {"plan": 7_000, "runs": 8_000, "all": 20_000}
 
 
 async def run_checks(settings: Settings) -> list[CheckResult]:
-    """Run all checks; an unreachable database is a failed check."""
+    """Run all checks; if the database is unreachable, report this as a failed check."""
     findings = [*check_machine(settings), *check_webhooks(settings), *_port(settings), *_tools()]
     findings += [*_proxies(settings), *await check_issuer_settings(settings)]
     try:

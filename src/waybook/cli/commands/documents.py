@@ -29,8 +29,8 @@ from waybook.settings import Settings
 def file_names(listed: Sequence[DocumentListItem], order: Sequence[str]) -> Mapping[str, str]:
     """Return a file path without extension for each document, in one folder per stage.
 
-    The file name includes the model; the lineage and the reviewer are added where several documents
-    would share a name.
+    The file name includes the model. If several documents would have the same name, their names
+    also include the lineage and the reviewer.
     """
     folders = {slug: f"{place}-{safe_file_name(slug)}" for place, slug in enumerate(order, start=1)}
     long = Counter(_short(item) for item in listed)
@@ -66,7 +66,7 @@ def refuse_to_overwrite(paths: Iterable[Path]) -> None:
     """Raise an error if one of these paths exists already.
 
     Raises:
-        InvalidInput: something is in the way.
+        InvalidInput: a path exists already.
     """
     there = [path for path in paths if path.exists()]
     if there:

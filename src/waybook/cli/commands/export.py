@@ -36,7 +36,8 @@ class ExportFormat(StrEnum):
     CSV = "csv"
 
 
-#: Standard output as the value of `--output`; the same sign as for standard input.
+#: Value of `--output` that selects standard output; the same character selects standard input
+#: elsewhere.
 STDOUT: Final = STDIN
 
 
@@ -101,7 +102,7 @@ async def _resolve(ctx: RequestContext, text: str | None) -> tuple[str, str]:
 
     Raises:
         NotFound: neither a plan nor a run matches.
-        InvalidInput: a plan and a run match, or several of one kind.
+        InvalidInput: a plan and a run match, or several plans or several runs.
     """
     plan_id = run_id = ""
     with suppress(NotFound):

@@ -30,7 +30,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 MAX_EXPORT_BYTES = 256 * MEBIBYTE
 
 
-#: Options that say how a file of another tool is read.
+#: Options for reading a file of another tool.
 READING = (
     click.option(
         "--format",
@@ -46,7 +46,7 @@ READING = (
 
 
 def reading_options(command: Command) -> Command:
-    """Add the options that say how a file is read."""
+    """Add the options for reading a file of another tool to a command."""
     for option in reversed(READING):
         command = option(command)
     return command
@@ -64,7 +64,7 @@ class ReadingOptions:
         """Return the plan in a file of another tool.
 
         Raises:
-            InvalidInput: it contains no plan; with the line.
+            InvalidInput: the file contains no plan; the message includes the line.
         """
         plan = read_plan(
             decode(data),
@@ -126,10 +126,10 @@ def command(
 
 
 def confirm(question: str, file: str, *, yes: bool) -> bool:
-    """Return whether the user agrees to write.
+    """Ask the user whether to write the plan, and return the answer.
 
-    Raises:
-        InvalidInput: the file is read from standard input, so there is no answer to read.
+    Raises: InvalidInput: the file was read from standard input, so no answer can be read from
+    it.
     """
     if yes:
         return True
@@ -139,7 +139,7 @@ def confirm(question: str, file: str, *, yes: bool) -> bool:
 
 
 def report_import(body: Body, subject_id: str, *, written: bool, as_json: bool) -> None:
-    """Print the result of an import: JSON, the id, or that nothing was written."""
+    """Print the result of an import: JSON, the id, or a message that nothing was written."""
     if as_json:
         print_json({**body, "written": written})
     elif written:
@@ -196,7 +196,7 @@ async def create_plan(settings: Settings, org: str | None, arguments: Body) -> s
     """Create a plan with these arguments of `create_research_plan`, and return its id.
 
     Raises:
-        ToolError: the tool refuses them.
+        ToolError: the tool refuses the arguments.
     """
     async with open_app(settings) as here:
         caller = (await here.for_org(org)).caller
@@ -210,10 +210,9 @@ async def create_plan(settings: Settings, org: str | None, arguments: Body) -> s
 
 
 def _read_export(data: bytes) -> ExportFile | None:
-    """Return the content of a complete export; None if the file is something else.
+    """Return the content of a complete export; None if the file is not an export.
 
-    Raises:
-        InvalidInput: it is an export that is not complete, or whose parts do not agree.
+    Raises: InvalidInput: the export is not complete, or its parts contradict each other.
     """
     if data.lstrip()[:1] != b"{":
         return None

@@ -1,6 +1,6 @@
 """`waybook migrate`, `waybook retain`, `waybook org erase` and `waybook user erase`.
 
-An erasure leaves a record that the user or org existed.
+An erasure leaves a record, so it remains known that the user or org existed.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ async def _owner(settings: Settings) -> CheckResult:
 
 
 def _warn(owner: CheckResult) -> None:
-    """Print a warning on stderr if the database owner's role has a problem."""
+    """Print a warning on stderr if the check of the database owner's role finds a problem."""
     if owner.state is not CheckState.OK:
         click.secho(f"! the owner of the database: {owner.message}", fg="yellow", err=True)
         click.echo(f"  try: {owner.remedy}", err=True)

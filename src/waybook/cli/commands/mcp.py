@@ -1,4 +1,4 @@
-"""`waybook mcp`: MCP server on stdin and stdout that answers before the database is ready."""
+"""`waybook mcp`: MCP server over stdio that answers even before the database is ready."""
 
 import contextlib
 import gc
@@ -28,7 +28,7 @@ def command(**flags: object) -> None:
     loaded = settings_from(flags)
     configure_server_logging(loaded)
     with _database_starting(loaded.settings):
-        gc.disable()  # Imports stay alive; collecting garbage only costs time.
+        gc.disable()  # Imported objects are never freed, so collection would only take time.
         serve = load("waybook.cli.stdio.server:serve")
         gc.freeze()
         gc.enable()
@@ -39,7 +39,8 @@ def command(**flags: object) -> None:
 def _database_starting(settings: Settings) -> Iterator[None]:
     """Start the embedded PostgreSQL during the imports, and keep it running inside the block.
 
-    An error here is ignored: it recurs, and is reported, when the application attaches.
+    An error is ignored here, because it occurs again and is reported when the application
+    connects to PostgreSQL.
     """
     attached: list[Attachment] = []
 

@@ -1,6 +1,6 @@
 """`waybook plans`, `waybook status` and `waybook watch`: list plans and show one, once or live.
 
-Watching is read-only, and ends when the plan does.
+Watching is read-only, and ends when the plan is completed or failed.
 """
 
 import asyncio
@@ -221,7 +221,7 @@ async def _follow(
         if board.is_closed:
             return board
         await wait_or_resize(resized, EVERY_SECONDS)
-        with contextlib.suppress(Busy, Unavailable):  # Ignore: the next refresh may succeed.
+        with contextlib.suppress(Busy, Unavailable):  # Skip this refresh; the next may succeed.
             board = await read_plan_detail(
                 here.call, board.plan.id, PlanInclude.BOARD, before=board
             )
@@ -232,5 +232,5 @@ def _live(board: PlanDetail, console: Console) -> RenderableType:
 
 
 def _frame(console: Console) -> Viewport:
-    """Return the size of the terminal, except the last line, which is for the prompt."""
+    """Return the size of the terminal without its last line, which is reserved for the prompt."""
     return Viewport(width=console.width, height=console.height - 1)

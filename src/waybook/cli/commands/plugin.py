@@ -1,4 +1,4 @@
-"""`waybook plugin`: how to install the plugin of a client; the command changes nothing."""
+"""`waybook plugin`: prints how to install the plugin of a client, and changes nothing."""
 
 import json
 import shlex

@@ -1,7 +1,7 @@
 """`waybook report`: progress of a run of any system, computed from its exported snapshot.
 
-Reading snapshots and printing answers, for a whole file or line by line, is shared with `waybook
-map`.
+`waybook map` uses the same functions to read snapshots and to print answers, for a whole file or
+for each line.
 """
 
 import sys
@@ -21,7 +21,8 @@ from waybook.dag.snapshots.rows import as_list, as_object
 from waybook.dag.snapshots.snapshot import SnapshotFormat, report_from_snapshot
 from waybook.errors import BadRecipe, InvalidInput, WaybookError
 
-#: Function that computes the JSON answer for an input, which is a whole file or one line of it.
+#: Function that computes the JSON answer for an input. The input is a whole file or one line of a
+#: file.
 AnswerFunction = Callable[[bytes], Mapping[str, object]]
 AnswerT = TypeVar("AnswerT")
 
@@ -43,7 +44,7 @@ def read_json(text: bytes) -> object:
     """Parse a text as JSON.
 
     Raises:
-        InvalidInput: it is not JSON.
+        InvalidInput: the text is not JSON.
     """
     try:
         return orjson.loads(text)

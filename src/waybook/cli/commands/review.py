@@ -1,6 +1,6 @@
 """`waybook review` and `waybook feedback`: the review inbox, decisions, and stage feedback.
 
-Feedback on a completed stage starts the next one.
+Feedback on a completed stage starts the next stage.
 """
 
 import asyncio
@@ -199,7 +199,7 @@ def _decided(
     return chosen[0] if chosen else None
 
 
-# Deciding a single review with command-line flags
+# Decision on a single review with command-line flags
 
 
 async def _carry_out(
@@ -218,7 +218,7 @@ async def _carry_out(
 
 
 def _seen(review: ReviewRecord) -> dict[str, str]:
-    """Return the ids of the displayed review, so that no other review is decided."""
+    """Return the ids that limit a decision to the displayed review."""
     return {"planId": review.plan_id, "reviewId": review.id}
 
 
@@ -309,7 +309,7 @@ async def _go_through(settings: Settings, plan: str | None) -> None:
 
 
 async def _waiting_runs(here: AppSession, plan: str | None) -> list[RunSummary]:
-    """Return the runs that await feedback, or none if the inbox is limited to one plan."""
+    """Return the runs that await feedback; return none if the inbox is limited to one plan."""
     runs = [] if plan else (await list_runs(here.call, RunFilter(state=OPEN), MAX_RUNS)).runs
     return [run for run in runs if run.awaiting]
 

@@ -236,7 +236,7 @@ async def _follow(
         if board.is_closed:
             return board
         await wait_or_resize(resized, EVERY_SECONDS)
-        with contextlib.suppress(Busy, Unavailable):  # Ignore: the next refresh may succeed.
+        with contextlib.suppress(Busy, Unavailable):  # Skip this refresh; the next may succeed.
             board = await read_run_detail(here.call, board.run.id, RunInclude.BOARD)
 
 

@@ -63,8 +63,8 @@ def command(**flags: object) -> None:
         server_claim(settings) as claim,
         contextlib.closing(listen(settings.host, settings.port)) as listening,
     ):
-        # The token is removed, because a token identifies the caller of a command and the server
-        # itself does not act for a token.
+        # The token is removed, because it identifies the caller of a command, and the server acts
+        # for callers with their own tokens.
         known = replace(settings, port=listening.getsockname()[1], token=None)
         run(_serve(replace(loaded, settings=known), listening, claim))
 
@@ -91,17 +91,17 @@ async def _serve(loaded: LoadedSettings, listening: socket.socket, claim: PageCl
 def _try_record(claim: PageClaim, settings: Settings) -> bool:
     try:
         return claim.try_record_server(settings.base_url)
-    except OSError as error:  # for example, if the disk is full
+    except OSError as error:  # This happens, for example, if the disk is full.
         log.warning("cannot record the address of the server: %s", error)
         return False
 
 
 @asynccontextmanager
 async def _recording(claim: PageClaim | None, settings: Settings) -> AsyncIterator[None]:
-    """Try to record the server's URL until it is recorded, or until the block ends.
+    """Try to record the server's URL in the data directory until this succeeds or the block ends.
 
-    Other processes link to the recorded URL. If another `waybook serve` of the data directory is
-    recorded there, this one is recorded when the other one ends.
+    Other processes use the recorded URL in links. While the URL of another `waybook serve` is
+    recorded, this server waits until the other one ends.
     """
 
     async def record() -> None:
@@ -158,7 +158,7 @@ def build_http_app(
 
 
 def allowed_hosts(settings: Settings) -> AllowedHosts:
-    """Return the host names that HTTP requests to the server may use."""
+    """Return the host names that are accepted in HTTP requests to the server."""
     encrypted = (settings.public_url or "").startswith("https:")
     return AllowedHosts(settings.host_names, host_header(settings.base_url) if encrypted else None)
 
@@ -179,14 +179,14 @@ def build_auth_gate(
 
 
 async def _person(services: Application, _: Request) -> Caller:
-    """Return the caller of a browser request in local mode, which has only one user."""
+    """Return the caller of a browser request in local mode, where there is only one user."""
     return services.caller(Channel.DASHBOARD)
 
 
 def build_gateway(
     services: Application, channel: Channel = Channel.MCP, *, asks: bool = False
 ) -> ToolGateway:
-    """Return the HTTP tool gateway for authenticated callers, or for the one local user."""
+    """Return the HTTP tool gateway, for authenticated callers or for the single local user."""
 
     async def dispatcher() -> Dispatcher:
         return services.dispatcher

@@ -43,7 +43,7 @@ def _folder(settings: Settings) -> Path:
 
 
 def _saved(settings: Settings) -> dict[str, PlanTemplate]:
-    """Return the saved templates by name; a file that is not a template raises its error."""
+    """Return the saved templates by name; raise an error if a file is not a valid template."""
     paths = sorted(_folder(settings).glob(f"*{SUFFIX}"))
     templates = [_read_file(path) for path in paths]
     return {template.name: template for template in templates}
@@ -54,7 +54,7 @@ def _read_file(path: Path) -> PlanTemplate:
 
 
 def _find(settings: Settings, name: str) -> PlanTemplate:
-    """Return a template by its name or, if it ends like a file, from that file."""
+    """Return the template in this file if `name` ends like a file name, else the one so named."""
     if name.endswith((SUFFIX, ".yml", ".json")):
         return _read_file(Path(name))
     return find_template(name, _saved(settings))
@@ -154,7 +154,7 @@ def read_values(words: tuple[str, ...]) -> dict[str, str]:
     """Return the values of parameters, each written as `name=value`.
 
     Raises:
-        InvalidInput: one is not, or names a parameter again.
+        InvalidInput: a value has another form, or a parameter occurs twice.
     """
     values: dict[str, str] = {}
     for word in words:

@@ -51,7 +51,7 @@ Show = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class DemoOutput:
-    """Console of the demo, and whether it is redrawn live or printed line by line."""
+    """Console of the demo, and whether the screen is redrawn live or printed line by line."""
 
     console: Console
     live: bool

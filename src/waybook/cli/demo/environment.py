@@ -1,8 +1,7 @@
 """Simulated clock, temporary database, and event log of the demo.
 
-The clock advances only when all actors sleep, to the moment at which the next one wakes, and one
-actor runs at a time: the demo happens in the same order and at the same times at any playback
-speed.
+Only one actor runs at a time. When all actors sleep, the clock advances to the moment at which the
+next actor wakes. So events have the same order and the same simulated times at any playback speed.
 """
 
 import asyncio
@@ -29,7 +28,7 @@ from waybook.store.driver.database import Database
 Show = Callable[[], Awaitable[None]]
 #: Real time in seconds between two screen updates while simulated time passes.
 FRAME_SECONDS = 0.15
-#: Simulated time after which the demo counts as stuck.
+#: Simulated time after which the demo is considered stuck.
 MAX_SIMULATED = timedelta(days=7)
 
 
@@ -41,8 +40,8 @@ class PlaybackSpeed:
     per_line: float
 
 
-#: Playback speed for the demo's plan, whose every step is logged, and for the demo's run, of which
-#: only major events are logged.
+#: Playback speeds: `SLOW` for the demo's plan, where every step is logged, `SLOW_RUN` for the
+#: demo's run, where only major events are logged, and `FAST` without pauses.
 SLOW = PlaybackSpeed(0.045, 0.14)
 SLOW_RUN = PlaybackSpeed(0.015, 0.1)
 FAST = PlaybackSpeed(0, 0)
@@ -50,7 +49,7 @@ FAST = PlaybackSpeed(0, 0)
 
 class SimulatedClock:
     def __init__(self, database: Database, start: datetime, pace: PlaybackSpeed) -> None:
-        """Set the database clock to the start of the simulation, and stop the clock."""
+        """Set the database clock to `start`; from then on it advances only with the simulation."""
         self._database = database
         self.pace = pace
         self._awake = 0
@@ -163,11 +162,11 @@ SHUTDOWN_TIMEOUT_SECONDS = 15.0
 
 @contextmanager
 def temporary_database() -> Iterator[Path]:
-    """Provide a data directory; after the block, stop PostgreSQL and remove the directory."""
+    """Yield a data directory; after the block, stop PostgreSQL and remove the directory."""
     above = Path(tempfile.mkdtemp(prefix="waybook-demo-"))
-    above.chmod(0o711)  # A server started by root runs as another user, who needs access.
+    above.chmod(0o711)  # For root, PostgreSQL runs as another user, who needs access.
     data_dir = above / "data"
-    for number in (signal.SIGTERM, signal.SIGHUP):  # Clean up also when the terminal is closed.
+    for number in (signal.SIGTERM, signal.SIGHUP):  # Also clean up when the terminal is closed.
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     try:
         with attach(data_dir, grace_seconds=0):

@@ -1,7 +1,8 @@
 """Actors of the demo's run: three agents with three sessions each, and a person.
 
-Each session claims jobs of its model, writes, and submits, independently of the others. One job
-fails once, one document is submitted in two parts, one session is killed and replaced.
+Each session claims jobs of its model, writes documents and submits them, independently of the
+others. One job fails once, one document is submitted in two parts, one session is killed and
+replaced.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from waybook.core.decision_context import Channel
 from waybook.core.short_ids import IdKind
 
 POLL_MINUTES = 4
-#: Simulated minutes that a job takes; each session always uses the same one of these durations.
+#: Durations of a job in simulated minutes; each session uses one of them for all its jobs.
 WORK_MINUTES = (4, 6, 5)
 #: Simulated minutes after which the killed session submits its late result.
 LATE_RESULT_MINUTES = 24
@@ -36,7 +37,8 @@ Handling = Callable[[Actor, Job], Awaitable[None]]
 class AgentSession:
     """One session of an agent, with its start delay in minutes.
 
-    No two sessions act at the same moment, so events happen in the same order each time.
+    The start delays differ, so no two sessions act at the same moment, and events happen in the
+    same order each time.
     """
 
     name: str
@@ -183,7 +185,7 @@ async def submit_in_parts(me: Actor, job: Job) -> None:
 
 
 async def crash_and_submit_late(me: Actor, job: Job) -> None:
-    """Kill the agent's session during a job; submit the job's result after a long delay."""
+    """Kill the agent's session during a job, and start an actor that submits the result late."""
     say_as_agent(me, f"is killed in the middle of: {job['stepName']}", strong=True)
     scene = me.scene
     scene.abandoned_jobs = job["jobId"]

@@ -96,7 +96,7 @@ MAX_LINES = 5 + 13
 
 @dataclass(frozen=True, slots=True)
 class DisplayedSubject:
-    """Displayed plan or run: its render function, and current and maximum height in lines."""
+    """Displayed plan or run: its render function, and its current and maximum number of lines."""
 
     render: Callable[[Viewport], RenderableType]
     lines: int

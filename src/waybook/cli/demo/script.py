@@ -241,8 +241,8 @@ class ScriptedWork:
     minutes: float
     result: Mapping[str, object]
     confidence: float
-    #: Minutes after the start of the step at which the agent reads its instructions again, which
-    #: renews its heartbeat.
+    #: Times, in minutes after the start of the step, at which the agent reads the instructions
+    #: again; each reading is a heartbeat.
     heartbeats: tuple[float, ...] = ()
 
 

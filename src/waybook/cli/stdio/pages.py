@@ -1,8 +1,8 @@
 """Dashboard server within a stdio process, so that the links in its replies open in a browser.
 
-One process per data directory serves; the others wait, and one of them takes over when it ends. The
-port is opened at once, so that the address is known, but the HTTP application is only loaded when
-a browser connects: most stdio processes never need it.
+One process per data directory serves the dashboard; when it ends, one of the waiting processes
+takes over. The port is opened at once, so that the address is known. The HTTP application is loaded
+only when a browser connects, because most stdio processes never need it.
 """
 
 import asyncio
@@ -21,7 +21,8 @@ from waybook.transport.http.server import listen, serve_in_background
 
 log = logging.getLogger(__name__)
 
-#: Time in seconds between two checks whether this process should take over, or hand over.
+#: Time in seconds between two checks of whether this process should start or stop serving the
+#: dashboard.
 POLL_SECONDS: Final = 0.5
 
 
@@ -35,7 +36,7 @@ class OpenPort:
 
 class PageServer:
     def __init__(self, loaded: LoadedSettings) -> None:
-        """Create a server that does not serve before it is started."""
+        """Create a server that serves nothing until `start` is called."""
         self._loaded = loaded
         self._application: Application | None = None
         self._claim: PageClaim | None = None
@@ -44,12 +45,12 @@ class PageServer:
         self._is_ending = False
 
     def base_url(self) -> str:
-        """Return the base URL of links; open the port first if no process serves."""
+        """Return the base URL of links; open the port first if no process serves the dashboard."""
         port = self._try_open()
         return port.settings.base_url if port else current_base_url(self._loaded.settings)
 
     def start(self, application: Application) -> None:
-        """Serve in the background whenever no other process does, if the settings allow it."""
+        """Serve the dashboard in the background while no other process does, if so configured."""
         if not can_serve_pages(self._loaded.settings):
             return
         self._application = application
@@ -62,7 +63,7 @@ class PageServer:
         self._task = asyncio.create_task(self._run(application))
 
     async def stop(self) -> None:
-        """Finish open requests, then close the port and release the claim."""
+        """Finish open requests, then close the port and release the claim on the dashboard."""
         self._is_ending = True
         if self._task is not None:
             self._task.cancel()
@@ -71,7 +72,7 @@ class PageServer:
         self._claim = None
 
     def _try_open(self) -> OpenPort | None:
-        """Return the port of this process; open it if no other process serves."""
+        """Return the port of this process; open it if no other process serves the dashboard."""
         if self._port is None and self._claim is not None:
             try:
                 if not self._claim.is_server_running() and self._claim.try_take():
@@ -92,7 +93,7 @@ class PageServer:
                 self._give_up(error)
 
     async def _serve(self, application: Application, port: OpenPort, claim: PageClaim) -> None:
-        """Serve until a `waybook serve` starts, which has precedence."""
+        """Serve the dashboard until a `waybook serve` starts, which has precedence."""
         try:
             if await _wait_connected(port.listening, claim):
                 build = await asyncio.to_thread(load, "waybook.cli.commands.serve:build_http_app")
@@ -109,14 +110,15 @@ class PageServer:
     def _end_streams(self) -> None:
         """End the streams of live pages when the process ends.
 
-        The MCP client's subscriptions use the same event bus, which therefore stays open when this
-        process only hands over.
+        The event bus is closed only then, and not when another process takes over the
+        dashboard, because the MCP client's subscriptions use the same bus.
         """
         if self._is_ending and self._application is not None:
             self._application.dispatcher.bus.close()
 
     def _close(self) -> None:
-        # The port is closed before the claim is released, so that the next process can use it.
+        # The port is closed before the claim is released, so that the next process can open the
+        # same port.
         if self._port is not None:
             self._port.listening.close()
             self._port = None

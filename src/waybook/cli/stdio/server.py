@@ -21,8 +21,8 @@ from waybook.transport.mcp.tools import published_tools
 
 log = logging.getLogger(__name__)
 
-#: Delay in seconds before the code for tool calls is loaded. Loading waits, because clients first
-#: request the list of tools.
+#: Delay in seconds before the code for tool calls is loaded. The delay lets the server first answer
+#: the client's request for the tool list.
 STARTUP_DELAY_SECONDS: Final = 1.0
 #: Maximum time in seconds for which a call waits for the database at startup. It is shorter than
 #: the timeouts of clients.
@@ -30,7 +30,7 @@ MAX_CALL_WAIT_SECONDS: Final = 20.0
 
 
 class StdioApplication(Protocol):
-    """Interface of the application, with only the parts that the stdio server uses."""
+    """Interface of the application, with only the members that the stdio server uses."""
 
     @property
     def dispatcher(self) -> DispatcherPort: ...
@@ -73,7 +73,7 @@ class DeferredStartup:
         """Return the running application; if the wait times out, the startup continues.
 
         Raises:
-            Unavailable: it is not open yet; the opening goes on.
+            Unavailable: the application is not running yet; its startup continues.
         """
         try:
             async with asyncio.timeout(MAX_CALL_WAIT_SECONDS):

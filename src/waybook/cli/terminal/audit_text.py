@@ -54,7 +54,7 @@ def _what(entry: Body) -> Text:
 
 
 def as_of_table(then: SubjectAsOf) -> RenderableType:
-    """Return a terminal view of a plan or run as it was after an audit entry."""
+    """Return a terminal view of a plan or run as it was right after an audit entry."""
     if "run" in then.rows:
         subject = next(iter(then.rows["run"].values()))
         look, table = RUN_STYLES[_run_state_then(then, subject)], _run_steps_then(then)
@@ -86,7 +86,7 @@ def _step_then(step: Row) -> ProgressStatus:
 
 
 def _run_steps_then(then: SubjectAsOf) -> Table:
-    """Return the steps of a run that had been opened, in the order in which they were."""
+    """Return a table of the run's opened steps, in the order in which they were opened."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("step")
     table.add_column("status", no_wrap=True)

@@ -1,7 +1,7 @@
 """Status colors, and the progress bar with one segment per status, for terminals.
 
-Each status has an icon, a word and a color. The colors are the terminal's own sixteen, so they suit
-dark and light themes; no information is carried by color alone.
+Each status has an icon, a word and a color, so that no information depends on color alone. Only the
+sixteen colors of the terminal are used, so that they suit dark and light themes.
 """
 
 from collections.abc import Mapping
@@ -90,7 +90,7 @@ def segmented_bar(counts: Mapping[StepStatus, int], width: int) -> Text:
 
 
 def cell_counts(counts: Mapping[StepStatus, int], width: int) -> dict[StepStatus, int]:
-    """Return the bar's cells per status: proportional, at least one each, `width` in total.
+    """Return the number of cells of each status: proportional, at least one, `width` in total.
 
     >>> list(cell_counts({StepStatus.COMPLETED: 99, StepStatus.FAILED: 1}, 10).values())
     [9, 1]

@@ -1,8 +1,8 @@
 """Terminal output of stored text, detection of resizing, and usage lines.
 
 Stored text may contain escape sequences, bidirectional control characters, or rich markup for
-colors and links; all of it is shown as plain text. A resized terminal is redrawn at once instead of
-at the next refresh.
+colors and links; all of it is shown as plain text. After a resize, the screen is redrawn at once
+and not only at the next refresh.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ def usage_line(took: Totals) -> Text:
 
 
 def plan_usage_lines(plan: Plan) -> list[Text]:
-    """Return lines with a plan's usage and its share of each budget; empty without data."""
+    """Return lines with a plan's usage and its share of each budget; empty if there is no usage."""
     lines = [usage_line(plan.usage)] if plan.usage.results else []
     if plan.budget is not None:
         lines += [_share_line(part) for part in shares(plan.budget, plan.usage)]

@@ -52,7 +52,7 @@ def _steps(stage: StageMap, width: int) -> Table:
 
 
 #: Minimum terminal width for showing the strategy column; on a narrower terminal, the step names
-#: get its space.
+#: use the space of that column.
 MIN_WIDTH_FOR_STRATEGIES = 90
 TWIG_WIDTH, TYPE_WIDTH, STRATEGY_WIDTH, JOBS_WIDTH, ORDER_WIDTH = 7, 7, 30, 8, 18
 MIN_NAME_WIDTH = 14

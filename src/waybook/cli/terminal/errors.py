@@ -1,4 +1,4 @@
-"""Errors as shown in the terminal: one red line, and a hint at what to do next."""
+"""Errors as shown in the terminal: one red line, and a hint about the next action."""
 
 import json
 from collections.abc import Mapping
@@ -96,7 +96,7 @@ def hint_for(error: WaybookError) -> str | None:
 
 
 def _hint_of(call: NextCall) -> str:
-    """Return the suggested tool call as a command line or, for a retry, its explanation."""
+    """Return the suggested tool call as a command line or, for a retry, as an explanation."""
     return call.why if call.is_retry else command_for(call)
 
 

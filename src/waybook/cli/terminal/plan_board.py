@@ -64,7 +64,8 @@ MAX_HOLDER_WIDTH, MIN_NAME_WIDTH = 16, 12
 #: Number of displayed lines other than steps and footer: border, plan name, progress bar, counts,
 #: and table heading.
 PLAN_FIXED_ROWS = 6
-#: Minimum terminal height for showing the footer; on a lower terminal, the steps get its space.
+#: Minimum terminal height for showing the footer; on a lower terminal, the steps use the space of
+#: the footer.
 LOW_HEIGHT = 12
 #: Number of rows above which the display also shows how many steps are hidden.
 MIN_ROWS_FOR_ELLIPSIS = 3
@@ -88,7 +89,7 @@ class Viewport:
 
     @property
     def is_low(self) -> bool:
-        """Return whether the viewport is so low that it has space only for the steps."""
+        """Return whether the viewport is so low that only the steps fit into it."""
         return self.height is not None and self.height < LOW_HEIGHT
 
 
@@ -221,7 +222,7 @@ def _line(text: Text) -> Text:
 
 
 def _matters(board: PlanDetail) -> list[Text]:
-    """Return the lines below a plan: its open review, failure or stall, and what to do."""
+    """Return the lines below a plan: its open review, failure or stall, and the action to take."""
     if board.review is not None:
         summary = " ".join(board.review.summary.split())
         ask = Text.assemble(("! ", "bold magenta"), summary)

@@ -36,7 +36,7 @@ RUN_FIXED_ROWS = 5
 #: Number of rows above which the display also shows how many lines are hidden.
 MIN_ROWS_FOR_ELLIPSIS = 3
 
-#: For each step status, the number that a progress bar draws with it; empty if no bar is drawn.
+#: Count for each step status, from which a progress bar is drawn; empty if no bar is drawn.
 Counts = Mapping[StepStatus, int]
 
 
@@ -70,7 +70,7 @@ def run_display(board: RunDetail, frame: Viewport) -> RenderableType:
 
 
 def count_lines(board: RunDetail) -> int:
-    """Return how many lines the stages, and the steps of active stages, take."""
+    """Return the number of lines needed for the stages and for the steps of active stages."""
     return len(list(_lines(board, is_expanded=False)))
 
 
@@ -271,7 +271,7 @@ def _foot(board: RunDetail, *, live: bool) -> list[Text]:
 
 
 def _matters(board: RunDetail) -> list[Text]:
-    """Return the lines below a run: its open question or failure, and what to do."""
+    """Return the lines below a run: its open question or failure, and the action to take."""
     slug = board.awaiting
     if slug is not None:
         ask = Text.assemble(("! ", "bold magenta"), f"{slug} is complete: what do you say to it?")

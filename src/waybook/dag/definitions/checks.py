@@ -1,8 +1,9 @@
-"""Structural checks of a workflow definition whose form is valid; errors have positions.
+"""Structural checks of a workflow definition that matches the schema; errors have positions.
 
-Hidden dependencies are steps that need a document of their stage without a path of edges from its
-producer: such a step may start before the document exists. If a document has several producers, one
-of them before the step is enough. The stages must have one entry, one end, and no cycle.
+A hidden dependency is a step that needs a document of its stage, without a path of edges from the
+document's producer to the step: the step may start before the document exists. If a document has
+several producers, a path from one of them suffices. The stages must have one entry, one end, and no
+cycle.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,12 +21,12 @@ from waybook.dag.graph import (
 from waybook.dag.model import Dag, Input, RecipeStep, Stage, Strategy
 from waybook.dag.templates.template import TemplateKind, template_error
 
-#: Maximum number of steps producing a document that are examined to find an edge that the error
+#: Maximum number of producers of a document that are examined to find an edge that the error
 #: message can suggest.
 MAX_PRODUCERS_CHECKED = 20
 
-#: Set of steps, represented as an integer with one bit for each position in the graph's order, so
-#: that the union of two sets of ten thousand steps is a single operation.
+#: Set of steps, represented as an integer with one bit per step. Even with ten thousand steps, the
+#: union of two sets is a single operation.
 Bits = int
 
 
@@ -78,7 +79,7 @@ def _joined(keys: tuple[str, ...], bit: Mapping[str, Bits]) -> Bits:
 def _dependency_message(
     key: str, makers: tuple[str, ...], bit: Mapping[str, Bits], upto: Mapping[str, Bits]
 ) -> str:
-    """Return the end of a message: the document's producer and, if possible, an edge to add."""
+    """Return the end of a message: the document's producer and, if possible, a missing edge."""
     others = [maker for maker in islice(makers, MAX_PRODUCERS_CHECKED) if maker != key]
     if not others:
         return ", which it alone makes"
@@ -92,7 +93,7 @@ def _dependency_message(
 
 
 def transition_errors(dag: Dag) -> list[Diagnostic]:
-    """Return the errors in stage and transition names; without such errors, all other errors."""
+    """Return errors in stage and transition names or, without such errors, all other errors."""
     return [*_stage_name_errors(dag), *_name_faults(dag)] or [*_shape_faults(dag)]
 
 
@@ -150,8 +151,8 @@ def _shape_faults(dag: Dag) -> Iterator[Diagnostic]:
         yield Diagnostic("several_terminals", "transitions", message)
 
 
-#: Maximum total length of the distinct templates in a definition, because checking templates takes
-#: time, and the number of characters that is added to the total for each template.
+#: Maximum total length of the distinct templates in a definition, which limits the time for
+#: checking them, and the number of characters that each template adds to this total.
 MAX_TEMPLATE_LENGTH = 1 << 19
 TEMPLATE_OVERHEAD = 512
 
@@ -159,7 +160,7 @@ TEMPLATE_OVERHEAD = 512
 def definition_errors(dag: Dag) -> list[Diagnostic]:
     """Return the structural errors of a DAG, limited in number per kind and stage."""
     faults = transition_errors(dag)
-    # If the order of the stages has errors, it is unknown which stages come before which.
+    # If the transitions between stages have errors, the order of the stages is unknown.
     before = {} if faults else stages_before(dag)
     for place, stage in enumerate(dag.stages):
         at = f"stages[{place}].recipe"

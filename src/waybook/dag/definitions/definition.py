@@ -53,7 +53,8 @@ def read_definition(data: object, *, strict: bool = True) -> Dag:
     """Return the DAG that parsed JSON defines; unknown properties are errors only if `strict`.
 
     Raises:
-        BadRecipe: with every fault there is in the form, or else in the structure.
+        BadRecipe: the definition is invalid; the error contains all schema errors or, without
+            schema errors, all structural errors.
     """
     faults = [
         Diagnostic(fault.name, fault.at.removeprefix(".") or "definition", fault.message)
@@ -71,7 +72,7 @@ def graphs_of(dag: Dag) -> Mapping[str, Graph]:
     """Return the graph of each stage's recipe, by the stage's slug.
 
     Raises:
-        BadRecipe: a recipe is not a valid graph; this cannot happen for a definition that was read.
+        BadRecipe: a recipe is not a valid graph, which `read_definition` excludes.
     """
     return {
         stage.slug: graph_of(stage.recipe, f"stages[{place}].recipe")
@@ -149,7 +150,7 @@ def _output(raw: Raw) -> Output:
 
 
 def _template(value: object) -> str | None:
-    """Return the template text, or None; true and an empty text select the default template."""
+    """Return the template text or None; the value true or an empty text selects the default."""
     if value is None or value is False:
         return None
     return DEFAULT_DOCUMENT if value is True or value == "" else cast("str", value)

@@ -1,8 +1,8 @@
 """Parser for workflow definitions in YAML or JSON, safe for untrusted input.
 
-It accepts the unambiguous subset of YAML: no tags, no merge keys; keys are texts, each used once;
-`yes` and dates are texts too. An alias costs as much as the value it refers to. The built-in
-definitions are loaded as text.
+It accepts an unambiguous subset of YAML: no tags and no merge keys; keys are texts and unique;
+`yes` and dates are texts too. Toward the size limit, an alias counts as much as the value it refers
+to. The module also loads the texts of the built-in definitions.
 """
 
 import json
@@ -50,7 +50,7 @@ def decode_text(data: bytes) -> str:
     """Decode the bytes of a file, and return the text.
 
     Raises:
-        BadRecipe: it is longer than any definition, or not UTF-8; with the line and the column.
+        BadRecipe: the file is too long or not UTF-8; the error contains the line and the column.
     """
     if len(data) > MAX_BYTES:
         raise _too_long()
@@ -67,7 +67,8 @@ def parse_definition(text: str) -> object:
     """Parse a text in YAML or JSON, and return its value.
 
     Raises:
-        BadRecipe: it is neither, or goes beyond a limit; with the line and the column.
+        BadRecipe: the text is neither YAML nor JSON, or exceeds a limit; the error contains the
+            line and the column.
     """
     if len(text) > MAX_BYTES or len(text.encode(errors="surrogatepass")) > MAX_BYTES:
         raise _too_long()

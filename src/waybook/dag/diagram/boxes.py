@@ -26,11 +26,10 @@ from waybook.dag.diagram.status_marks import (
     symbol_for,
 )
 
-#: Characters that XML does not allow, not even escaped.
+#: Pattern for characters that XML does not allow, not even escaped.
 FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 REPLACEMENT = "\ufffd"
-#: Texts of only these characters need no escaping; most texts match this pattern and take this fast
-#: path.
+#: Pattern for texts that need no escaping. Most texts match it, so they take this fast path.
 PLAIN_TEXT: Final = re.compile(r"[\w .,:;/()+-]*")
 
 
@@ -146,7 +145,7 @@ def _cards(box: Box) -> Iterator[str]:
 
 
 def _texts(layout: Layout, name: str, status: str, note: str, *, higher: int) -> Iterator[str]:
-    """Yield the icon and name, with the status label and counts below, moved up by `higher`."""
+    """Yield the icon and name, and below them the status label and counts, moved up by `higher`."""
     measures = layout.measures
     lines = wrap(name, measures.name_width, NAME_SIZE, measures.name_lines)
     base = 17 - higher + (measures.name_lines - len(lines)) * LINE_HEIGHT // 2

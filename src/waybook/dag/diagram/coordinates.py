@@ -1,14 +1,14 @@
 """Coordinates of one lane of a diagram: positions of boxes, and tracks for edges around boxes.
 
-Each item is placed at the mean height of its neighbors as far as the column order allows: the
-heights nearest to all means that keep order and distances are found in one pass (pool adjacent
-violators). No column makes its band higher than the fullest one requires.
+Each item is placed as near to the mean height of its neighbors as the order and the minimum
+distances in its column allow; one pass of the pool-adjacent-violators algorithm finds these
+heights. A band is only as high as its fullest column requires.
 
 A detour leaves its box to the right, goes down a track in the gap after the column, along a track
 in the corridor below the band, and into the gap before the target's column. A target in a band
 further down is reached by a track in the gutter on the left. Gaps, corridors and gutter contain no
-boxes, so no line crosses one. Detours of one source share their tracks, and so do those into one
-target.
+boxes, so no line crosses a box. Detours from the same source share their tracks, and so do detours
+into the same target.
 """
 
 from collections import defaultdict
@@ -21,7 +21,8 @@ from waybook.dag.diagram.dimensions import Dimensions
 from waybook.dag.diagram.grid import Grid, Item, neighbors
 
 #: Weights with which the layout moves items vertically: of a box, of a passing line, and of an item
-#: without neighbors. A bend in a passing line costs more than a moved box.
+#: without neighbors. A passing line weighs more than a box, because a bend in a line looks worse
+#: than a moved box.
 BOX_WEIGHT, LINE_WEIGHT, IDLE_WEIGHT = 1.0, 4.0, 0.05
 
 
@@ -54,7 +55,7 @@ def place_vertically(
 
 
 def _passes(grid: Grid, columns: int) -> Iterator[tuple[Sequence[Sequence[Item]], Sequence[int]]]:
-    """Yield the neighbors and the column order to use in each alignment pass."""
+    """Yield, for each alignment pass, the neighbors to align with and the order of the columns."""
     before, after = neighbors(grid, list(grid.through.values()))
     both = [sources + targets for sources, targets in zip(before, after, strict=True)]
     forth, back = range(columns), range(columns - 1, -1, -1)
@@ -86,7 +87,7 @@ def _settle(
     room: tuple[list[int], int],
     boxes: int,
 ) -> None:
-    """Move the items of a column as near to their neighbors as their order allows."""
+    """Move the items of a column as near to the mean height of their neighbors as possible."""
     offsets, slack = room
     wishes, weights = [], []
     for item, offset in zip(column, offsets, strict=True):
@@ -205,7 +206,7 @@ def gaps_of(grid: Grid, middle: Sequence[int], measures: Dimensions) -> Gaps:
 
 
 def _entry_rank(entry: tuple[int, bool], middle: Sequence[int]) -> tuple[bool, int]:
-    """Return a sort key for tracks: from above, lowest first; then from below, highest first."""
+    """Return a sort key for tracks: entries from above, lowest target first; then from below."""
     target, above = entry
     return (not above, -middle[target] if above else middle[target])
 
@@ -226,7 +227,7 @@ def _columns(
 
 
 def assign_tracks(spans: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int], int]:
-    """Return a track number for each interval, so that none overlap, and the number of tracks.
+    """Return a track for each interval, without overlaps on a track, and the number of tracks.
 
     >>> assign_tracks({7: (0, 20), 8: (10, 50), 9: (30, 40)})
     ({7: 0, 8: 1, 9: 0}, 2)

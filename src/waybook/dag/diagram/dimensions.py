@@ -1,7 +1,7 @@
 """Dimensions of a diagram in pixels, and text measurement.
 
-Boxes are large enough to read, or compact for thousands of steps. Text widths are estimated from a
-table of character widths, close enough to decide whether a text fits.
+Boxes are large enough to read, or compact if there are very many steps. Text widths are estimated
+from a table of character widths, which is accurate enough to decide whether a text fits.
 """
 
 from bisect import bisect_left
@@ -79,7 +79,7 @@ def truncate(text: str, room: float, size: int) -> str:
 
 
 def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
-    """Return the text as at most `lines` lines, broken between words; truncate the last one.
+    """Return the text broken between words into at most `lines` lines; truncate the last line.
 
     >>> wrap("Pairwise synthesis of the business case", 140, 12, 2)
     ['Pairwise synthesis of', 'the business case']
@@ -94,9 +94,9 @@ def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
     return [*wrapped, truncate(" ".join(words), room, size)] if words else wrapped
 
 
-#: Number of boxes on a map from which on the boxes are drawn in a compact form.
+#: Minimum number of boxes on a map at which the boxes are drawn in a compact form.
 COMPACT_FROM = 400
-#: Number of identical sibling steps from which on these steps are drawn as one stack.
+#: Minimum number of identical sibling steps that are drawn as one stack.
 STACK_FROM = 9
 NAME_SIZE, WORD_SIZE = 12, 11
 #: Space to the left and to the right of a text in a box; the space to the left is large enough for
@@ -174,7 +174,7 @@ def columns_in(width: int, measures: Dimensions) -> int:
 def columns_for(rows: Sequence[int], measures: Dimensions) -> int:
     """Return the number of columns for a well-proportioned diagram, given the boxes per layer.
 
-    More columns make it wider and lower.
+    More columns make the diagram wider and lower.
 
     >>> columns_for([1] * 200, Dimensions()), columns_for([9] * 20, Dimensions())
     (10, 10)

@@ -45,11 +45,9 @@ def drawing_from_snapshot(
 ) -> Drawing:
     """Return the diagram of an exported run snapshot, or of a workflow definition alone.
 
-    `models` are those of the first stage, if the data does not name them.
-
-    Raises:
-        InvalidInput: this is neither a snapshot nor a definition.
-        BadRecipe: a definition that cannot be walked, or a snapshot without stages.
+    `models` are the models of the first stage, used if the data does not contain them. Raises:
+    InvalidInput: the data is neither a snapshot nor a definition. BadRecipe: the definition is
+    invalid, or the snapshot has no stages.
     """
     if form is None and is_definition(data):
         return _definition(data, models)

@@ -1,12 +1,10 @@
 """Grid of a lane in a diagram: columns in bands, the order in columns, and kinds of edges.
 
-An edge to the next column is a curve. A longer one within a band passes through the columns
-between, with a slot reserved in each; edges of one source share these slots. Any other edge is a
-detour.
-
-The order in a column aims at few crossings, with siblings in declared order: sweeps back and forth
-put each item at the mean position of its neighbors, and ties keep the declared order. After each
-sweep, boxes with the same predecessors are put back into declared order among themselves.
+An edge to the next column is drawn as a curve. A longer edge within a band passes through the
+columns between its ends, with a slot reserved in each; edges of the same source share these slots.
+Any other edge is drawn as a detour. Items in a column are ordered to reduce crossings: sweeps back
+and forth move each item to the mean position of its neighbors, and ties keep the declared order.
+After each sweep, boxes with the same predecessors are put back into their declared order.
 """
 
 from bisect import bisect_right, insort
@@ -54,7 +52,7 @@ class Grid:
         return item < self.boxes
 
     def columns(self) -> list[list[Item]]:
-        """Return the items of each layer in declared order; a slot has its source's place."""
+        """Return the items of each layer in declared order; a slot is ordered like its source."""
         items_by_layer: list[list[Item]] = [[] for _ in range(max(self.layer) + 1)]
         items = sorted(range(len(self.layer)), key=self._declared)
         for item in items:
@@ -109,8 +107,8 @@ def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Ite
 
 
 MAX_ROUNDS = 4
-#: Number of items above which the layout makes only `ROUNDS_BEYOND` sweeps and does not count line
-#: crossings, and this number of sweeps.
+#: Number of items above which the layout makes fewer sweeps and does not count line crossings, and
+#: the number of sweeps (`ROUNDS_BEYOND`) that it then makes.
 MAX_COUNTED, ROUNDS_BEYOND = 1_500, 2
 
 Columns = list[list[Item]]
@@ -163,7 +161,7 @@ def _note(column: list[Item], place: dict[Item, float]) -> None:
 def _sort(
     column: list[Item], near: NeighborMap, place: dict[Item, float], families: list[list[Item]]
 ) -> None:
-    """Sort a column by the mean position of neighbors; items without any keep their position."""
+    """Sort a column by the mean position of neighbors; items without neighbors stay in place."""
     wish = {item: _mean(near[item], place, place[item]) for item in column}
     column.sort(key=wish.__getitem__)
     number = {item: place for place, item in enumerate(column)} if families else {}

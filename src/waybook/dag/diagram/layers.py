@@ -1,11 +1,10 @@
 """Layers of a lane in a diagram: each box comes after its dependencies; long lanes wrap.
 
-Identical siblings, many steps of one kind with the same neighbors on both sides, are stacked.
-
-Edge reduction for maps so dense that lines would overlap and take seconds to draw.
-
-Dependencies implied by others are left out first; if that is not enough, each step keeps its first
-ones. The number left out is stated in the drawing.
+Identical siblings (many steps of one kind with the same predecessors and successors) are drawn as a
+stack. The module also reduces the edges of very dense maps, whose lines would overlap and take
+seconds to draw. Dependencies that follow from others are omitted first; if that is not enough, each
+step keeps only the first of its dependencies. The drawing states the number of omitted
+dependencies.
 """
 
 from collections import defaultdict
@@ -64,11 +63,11 @@ def _joined(count: int, edges: Pairs, first: dict[int, int]) -> StackedLane:
 
 
 def layers_of(count: int, edges: Pairs) -> list[int]:
-    """Return each box's layer: its longest path from a root, adjusted for shorter edges.
+    """Return each box's layer: the length of its longest path from a root, then adjusted.
 
-    A box with at least as many successors as predecessors is moved as late as possible, then one
-    with at least as many predecessors is moved back as early as possible. This shortens edges, and
-    late roots appear late.
+    To shorten edges, boxes with at least as many successors as predecessors are moved to the
+    latest possible layer. Then boxes with at least as many predecessors as successors are moved
+    to the earliest possible layer.
     """
     before: list[list[int]] = [[] for _ in range(count)]
     after: list[list[int]] = [[] for _ in range(count)]
@@ -103,8 +102,8 @@ def _order(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> l
 def bands_of(layer: Sequence[int], edges: Pairs, columns: int) -> list[int]:
     """Return the first layer of each band; bands are split where the fewest edges cross.
 
-    A band has at most `columns` layers. If all cuts are equal, all bands but the last have one
-    length.
+    A band has at most `columns` layers. If all cuts cross equally many edges, all bands but the
+    last have the same length.
 
     >>> bands_of([0, 1, 2, 3, 4, 5, 6], [(n, n + 1) for n in range(6)], 5)
     [0, 4]
@@ -121,7 +120,7 @@ def bands_of(layer: Sequence[int], edges: Pairs, columns: int) -> list[int]:
 
 
 def _edges_through(layer: Sequence[int], edges: Pairs, count: int) -> list[int]:
-    """Return, for each layer, how many edges begin before it and end in it or after it."""
+    """Return, for each layer, how many edges cross the boundary before it."""
     change = [0] * (count + 2)
     for source, target in edges:
         change[layer[source] + 1] += 1
@@ -197,7 +196,7 @@ def _topological(count: int, after: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _first_of_each(edges: Pairs, most: int) -> Pairs:
-    """Return at most `most` edges, so that each box keeps the first of its incoming edges."""
+    """Return at most `most` edges; keep the first incoming edges of each box."""
     rank: dict[int, int] = {}
     ranked = list[tuple[int, int]]()
     for number, (_, target) in enumerate(edges):

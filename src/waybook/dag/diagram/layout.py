@@ -1,9 +1,9 @@
 """Layout of a diagram: position of every box, route of every edge.
 
-Layered, from left to right: layers, order within them, heights, and routes for the edges, none of
-them through a box. A map too long for a page is wrapped into bands, like text. Everything is linear
-or nearly so in steps and edges, and deterministic. A map too large to be drawn whole can be reduced
-to the steps nearest to one of them.
+The layout is layered from left to right. It determines the layers, the order in each layer, the
+heights, and routes for the edges, which never cross a box. A map that is too wide for a page is
+wrapped into bands, like text into lines. The layout is deterministic and takes nearly linear time
+in steps and edges. A map that is too large can be reduced to the steps nearest to a given step.
 """
 
 from collections import Counter, defaultdict, deque
@@ -47,8 +47,8 @@ def compute_layout(
 ) -> Layout:
     """Compute the layout of a diagram.
 
-    `width` is the page width; without one, the drawing chooses its own. Identical siblings are
-    stacked from `stack_from` on.
+    `width` is the page width; without it, a well-proportioned width is chosen. At least
+    `stack_from` identical siblings are drawn as one stack.
     """
     stacked_lanes = [stack_siblings(lane, stack_from) for lane in sketch.lanes]
     thinned = [thin_edges(len(stacked.boxes), stacked.edges) for stacked in stacked_lanes]
@@ -167,7 +167,7 @@ def _moved(
 
 
 def _way_on(source: Frame, target: Frame, side: int | None, measures: Dimensions) -> Route:
-    """Return a transition's route: straight down to the next lane, else left of the lanes."""
+    """Return a transition's route: straight down to the next lane, or along the left side."""
     if side is None:
         across = source.x + 2 * measures.padding
         return ((across, source.y + source.height), (across, target.y))
@@ -182,7 +182,8 @@ def _left_anchor_of(frame: Frame, measures: Dimensions) -> Point:
 def exceeds(lane: Lane, boxes: int) -> bool:
     """Return whether a lane has more than this many boxes; a stack is one box.
 
-    Neighbor sets are compared by the sums of their hashes, which is far cheaper than stacking.
+    Identical steps are detected by sums of hashes of their neighbors, which is far cheaper than
+    computing the stacks.
     """
     if len(lane.steps) <= boxes:
         return False
@@ -197,7 +198,7 @@ def exceeds(lane: Lane, boxes: int) -> bool:
 def steps_around(lane: Lane, key: str, most: int) -> Lane:
     """Return the lane with at most `most` steps, those nearest to this step, and their edges.
 
-    Steps without a connection to it are never included.
+    Steps without a path of edges to this step are never included.
     """
     neighbors: dict[str, list[str]] = defaultdict(list)
     for source, target in lane.edges:

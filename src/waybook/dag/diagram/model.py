@@ -1,6 +1,6 @@
 """Data model of a diagram, independent of its source: lanes of steps with edges.
 
-A stage of a DAG is a lane, and so is a plan. Steps are in declared order.
+Each stage of a DAG is a lane; a plan is a single lane. Steps are in declared order.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,7 @@
-"""Routes of edges between and around boxes, computed after tracks are assigned.
+"""Routes of edges between and around boxes, and the geometry of a layout as SVG path data.
 
-Geometry of a layout: boxes, lines between them, frames, and SVG path data.
-
-All coordinates are whole pixels, x to the right and y down. Path commands are relative, to keep the
-output short.
+Routes are computed after tracks are assigned. All coordinates are whole pixels, with x to the right
+and y down. Path commands are relative, to keep the output short.
 """
 
 from collections import defaultdict
@@ -119,7 +117,7 @@ def path_data(way: Route) -> str:
 
 
 def _without_repetition(way: Route) -> list[Point]:
-    """Return the points of a route without repeated and collinear ones."""
+    """Return the points of a route without repeated points and without collinear ones."""
     points = [way[0]]
     for point in way[1:]:
         if point == points[-1]:
@@ -135,7 +133,7 @@ def _in_line(first: Point, other: Point, third: Point) -> bool:
 
 
 def _turn(here: Point, there: Point, behind: Point | None) -> int:
-    """Return the radius of a route's corner: smaller if a side is short, 0 before a curve."""
+    """Return the corner radius of a route: smaller if a side is short, 0 before a curve."""
     if behind is None or (there[0] != behind[0] and there[1] != behind[1]):
         return 0
     return min(RADIUS, _length(here, there) // 2, _length(there, behind) // 2)
@@ -291,7 +289,7 @@ def _heights(
     tracks: Mapping[int, tuple[Mapping[int, int], int]],
     measures: Dimensions,
 ) -> tuple[list[int], dict[tuple[int, int], int], int]:
-    """Return the top of each band, the y-coordinate of each track below it, and the height."""
+    """Return the y-coordinates of band tops and of the tracks below bands, and the total height."""
     tops, along, top = list[int](), dict[tuple[int, int], int](), 0
     for band, height in enumerate(rows.heights):
         tops.append(top)

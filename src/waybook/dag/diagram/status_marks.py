@@ -1,8 +1,8 @@
 """Status annotations of a diagram, and the symbol of each status.
 
 Annotations come from a report of a run or snapshot, or from a plan. A status has a symbol and a
-label in texts, an icon in drawings. No status is shown by color alone: every symbol and every icon
-has a distinct shape.
+label for texts, and an icon for drawings. Every symbol and every icon has a distinct shape, so that
+no status is shown by color alone.
 """
 
 from collections import Counter
@@ -61,7 +61,7 @@ def symbol_for(status: str) -> StatusSymbol:
 
 
 def aggregate_status(statuses: Sequence[str]) -> str:
-    """Return the status of a group: the one that all share, else the one of highest precedence.
+    """Return the status of a group: the common status, else the one of highest precedence.
 
     >>> (
     ...     aggregate_status(["completed", "completed"]),

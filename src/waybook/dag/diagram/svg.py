@@ -1,8 +1,7 @@
 """SVG of a diagram: classes and data attributes show structure and status; CSS sets colors.
 
-It has no external references, scripts or style attributes, so that it renders the same in a page
-with a strict content security policy, in a chat, and in a file. Only the file embeds the
-stylesheet.
+The SVG has no external references, scripts or style attributes, so that it looks the same on a page
+with a strict content security policy, in a chat, and as a file. Only a file embeds the stylesheet.
 """
 
 from collections import Counter
@@ -115,7 +114,7 @@ def style_sheet() -> str:
 def _summary(layout: Layout, marks: Annotations) -> str:
     """Return a text alternative of the diagram for screen readers.
 
-    Names may be of any length; the first 200 characters are enough to identify one.
+    Names are shortened to 200 characters, which is enough to identify them.
     """
     steps = [(lane.slug, step.key) for lane in layout.sketch.lanes for step in lane.steps]
     counts = Counter(marks.step(*step).status for step in steps)
@@ -201,7 +200,7 @@ def _size(layout: Layout, frame: Frame) -> str:
 
 
 def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
-    """Yield the SVG edges, grouped by whether the source is done and the edge is a detour."""
+    """Yield the SVG edges in groups: source done or not done, detour or direct."""
     groups: dict[tuple[bool, bool], list[EdgeLine]] = {kind: [] for kind in EDGE_DRAW_ORDER}
     for line in lines:
         groups[statuses[line.source] in DONE_STATUSES, is_detour(line.route)].append(line)

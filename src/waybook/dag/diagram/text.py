@@ -1,7 +1,7 @@
 """Text exports of a diagram: a Mermaid flowchart, and a Markdown outline.
 
-Many wikis, editors and code hosts render Mermaid themselves. The outline has stages as headings and
-steps as lists.
+Many wikis, editors and code hosting services can render Mermaid. The outline has stages as headings
+and steps as lists.
 """
 
 import re

@@ -1,8 +1,8 @@
 """Expected number of work units and outputs of every step, known before any work begins.
 
-Counts and origins are propagated through the graph in order; only the lineages of the leaves are
-enumerated, once for all steps that share them. `units` creates the units themselves, as many as are
-counted here.
+Counts and origins are propagated through the graph in topological order. Only the lineages of the
+leaves are enumerated, once for all steps that share them. The module `units` creates the units,
+exactly as many as are counted here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,8 +48,8 @@ def expected_counts(
     models = distinct(models)
     units: dict[str, int] = {}
     outputs: dict[str, int] = {}
-    #: For each step, the first step of the chain that follows primary sources backward; this is the
-    #: step itself if it has no primary source.
+    #: For each step, the step that is reached by following primary sources backward to the end;
+    #: this is the step itself if it has no primary source.
     begun_by: dict[str, str] = {}
     for key in graph.order:
         step = graph.steps[key]
@@ -72,7 +72,7 @@ def expected_counts(
 def _begun(
     stage: str, graph: Graph, steps: Iterable[RecipeStep], models: Sequence[str], prior: Origins
 ) -> Iterable[Origins]:
-    """Yield lineages (document chains) and authors of the steps' outputs, shared ones once."""
+    """Yield the origins of the steps' outputs; origins that several steps share, only once."""
     strategies: set[Strategy] = set()
     for step in steps:
         if GRANULARITY[step.strategy].descent is Descent.NEW:
@@ -107,7 +107,8 @@ def _inherit_origins(strategy: Strategy, models: Sequence[str], prior: Origins) 
 def rendered_keys(stage: Stage) -> Mapping[str, frozenset[str]]:
     """Return the keys of the documents for people to read, by the steps that produce them.
 
-    Outputs with a template; if a stage has none, all outputs of its EXECUTE steps.
+    These are the outputs with a template or, if the stage has no such output, all outputs of
+    its EXECUTE steps.
     """
     steps = stage.recipe.steps
     pages = {
@@ -122,5 +123,5 @@ def rendered_keys(stage: Stage) -> Mapping[str, frozenset[str]]:
 
 
 def documents_expected(stage: Stage, counts: StageCounts) -> int:
-    """Return the number of documents that people can read when the stage is completed."""
+    """Return the number of documents that people can read once the stage is completed."""
     return sum(len(keys) * counts.outputs[key] for key, keys in rendered_keys(stage).items())

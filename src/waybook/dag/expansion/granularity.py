@@ -1,9 +1,9 @@
 """Table of the six strategies: how each splits a step, and its outputs' authors and lineages.
 
-A step has one unit for each point of the product of its strategy's axes, in the order of the axes;
-without axes that is one unit. The exception is a `per_source_document` step with predecessors,
-which has one unit per output of its primary source (see `primary_source`); its row applies only if
-it is a root.
+A step has one unit for each combination of values of its strategy's axes, in the order of the axes;
+without axes, it has one unit. The exception is a `per_source_document` step with predecessors,
+which has one unit per output of its primary source (see `primary_source`); the table row of this
+strategy applies only to steps without predecessors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -80,7 +80,7 @@ def unit_count(strategy: Strategy, models: Sequence[str], prior: Origins) -> int
 
 
 def fans_out(step: RecipeStep, graph: Graph) -> bool:
-    """Return whether the step's only unit makes one output per model for its successors."""
+    """Return whether the step's only unit produces one output per model for its successors."""
     return (
         step.strategy is Strategy.ALL_TO_ONE
         and step.job_type is JobType.PLAN
@@ -97,7 +97,7 @@ def first_of(models: Sequence[str]) -> str:
 
 
 def lineage_owners(models: Sequence[str], prior: Origins) -> Mapping[str, str]:
-    """Return the model that continues each document chain: its first author, else in rotation.
+    """Return the model that continues each lineage: its first author, else models in turn.
 
     >>> prior = Origins(lineages=("x", "y"), authors=("a", "b"), first_author={"x": "a", "y": "b"})
     >>> lineage_owners(["b", "c"], prior)

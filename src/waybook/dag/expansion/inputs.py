@@ -1,8 +1,8 @@
 """Selection of the input documents for a work unit.
 
-An input that no step produces is external: it comes with the run, or from a person. Otherwise a
-unit gets the documents of its lineage, of its reviewer, or of its own model, if there are any; else
-all of them.
+An input that no step produces is external: it is the run's input or a person's feedback. For any
+other input, a unit gets the documents of its lineage, of its reviewer, or of its own model; if no
+document matches, it gets all documents of this input.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -137,7 +137,7 @@ def _inputs(step: RecipeStep, graph: Graph) -> Iterable[Input]:
 def _of_source(
     source: ProducedDocument, maker: str | None, place: DocumentSlot, shelf: DocumentIndex
 ) -> tuple[Document, ...]:
-    """Return the document whose step, author, lineage and reviewer match the unit's source."""
+    """Return the document whose step, author, lineage and reviewer match the source document."""
     here = replace(place, lineage=source.lineage, model=source.model)
     return tuple(
         document
@@ -147,7 +147,7 @@ def _of_source(
 
 
 def _author(unit: Unit, step: RecipeStep, place: DocumentSlot, stage_slug: str) -> str | None:
-    """Return the author whose documents the work unit uses first, or None for any author."""
+    """Return the author whose documents the work unit prefers, or None for any author."""
     if unit.reviewer is not None:
         return unit.reviewer
     own = step.strategy is Strategy.PER_MODEL and place.stage == stage_slug

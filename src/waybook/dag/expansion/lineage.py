@@ -15,7 +15,7 @@ ENTRY = "entry"
 class ProducedDocument:
     """Output of a work unit: its author, its lineage, and the reviewer whose review it used.
 
-    No two outputs of a step are equal in all three.
+    No two outputs of a step have the same author, lineage and reviewer.
     """
 
     model: str
@@ -63,7 +63,7 @@ def single_author_origins(first_author: Mapping[str, str]) -> Origins:
 
 
 def entry_origins(models: Sequence[str]) -> Origins:
-    """Return the document chains (lineages) that begin in the first stage, one per model."""
+    """Return the lineages (document chains) that begin in the first stage, one per model."""
     return single_author_origins({f"{ENTRY}/{model}": model for model in models})
 
 

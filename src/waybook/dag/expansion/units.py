@@ -1,7 +1,8 @@
 """Work units that a step is split into, and the outputs of each unit.
 
-Only the requested step is enumerated, with as many units as `counts` expects. A step that follows a
-primary source has one unit for each output of the first step of that chain.
+Only the units of the requested step are created, as many as the module `counts` expects. A step
+with a primary source has one unit for each output of the first step in its chain of primary
+sources.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -78,7 +79,7 @@ def _following(step_key: str, number: int, output: ProducedDocument) -> Unit:
 def _begun(
     step: RecipeStep, stage: str, graph: Graph, models: Sequence[str], prior: Origins
 ) -> Iterable[Unit]:
-    """Yield the work units of a step without a primary source: one per value combination."""
+    """Yield the work units of a step without a primary source: one per combination of values."""
     if fans_out(step, graph):
         made = tuple(
             ProducedDocument(model, lineage_name(stage, step.key, model)) for model in models

@@ -1,7 +1,7 @@
 """Rendered documents that are available in each stage of a run.
 
 A document is available when its RENDER job is completed *and* the rendered document is among the
-resources. One without the other is reported as a warning of its stage.
+resources. If only one of the two is present, the stage gets a warning.
 """
 
 from collections.abc import Iterable, Iterator

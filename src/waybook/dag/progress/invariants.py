@@ -1,8 +1,8 @@
 """Invariants of progress reports, each as a function that returns whether it holds.
 
-One to five concern one report, and six two reports of the same run, the later one second. The
-seventh needs no function: the same state gives equal reports. A stage with unknown progress is left
-out.
+Invariants 1 to 5 concern a single report. Invariant 6 compares an earlier with a later report of
+the same run. Invariant 7 (the same state gives equal reports) needs no function. Stages with
+unknown progress are ignored.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -53,7 +53,7 @@ def completed_stages_add_up(report: Report) -> bool:
 def completed_never_decreases(before: Report, after: Report) -> bool:
     """Return whether completed steps and stages stay completed (invariant 6).
 
-    Failed steps may decrease, after a retry.
+    The number of failed steps may decrease after a retry.
     """
     later = {stage["stageSlug"]: (stage, progress) for stage, progress, _ in _stages(after)}
     pairs = [

@@ -1,9 +1,10 @@
 """Overlay: status of each step, derived from its position in the graph and its evidence.
 
 The first rule that applies decides: `completed` if the step is closed; `failed` if a job failed
-permanently; `in_progress` if a job is unfinished; `completed` if it has jobs (all done then), or if
-any descendant has been reached; `completed` if it is to be skipped and all its predecessors are
-completed; else `not_started`. Jobs are never compared with an expected number of jobs.
+permanently; `in_progress` if a job is unfinished; `completed` if the step has jobs (which are then
+all done), or if any descendant has been reached; `completed` if the step is to be skipped and all
+its predecessors are completed; else `not_started`. Jobs are never compared with an expected number
+of jobs.
 """
 
 from collections import Counter
@@ -37,7 +38,7 @@ class Evidence:
 #: Progress evidence of a step that the run has not reached.
 NO_EVIDENCE = Evidence()
 
-#: The fields of a job that show progress: the key of its step, its type, and its status.
+#: Fields of a job from which progress is derived: the key of its step, its type, and its status.
 JobEvidence: TypeAlias = tuple[str | None, str, str]
 
 
@@ -64,10 +65,10 @@ COUNTS: Mapping[str, Count] = MappingProxyType({
 def evidence_of(
     jobs: Iterable[JobEvidence], closed: Collection[str] = ()
 ) -> tuple[dict[str, Evidence], list[str]]:
-    """Return the progress evidence of each step of a stage, derived from its jobs; and warnings.
+    """Derive the progress evidence of each step of a stage from its jobs; also return warnings.
 
-    RENDER jobs, superseded ones and those without a step are ignored. An unknown status counts as
-    unfinished, since such a job may not be done. `jobs` may also be a Counter.
+    RENDER jobs, superseded jobs and jobs without a step are ignored. A job with an unknown
+    status counts as unfinished. `jobs` may be a Counter, to pass equal jobs only once.
     """
     counts: dict[str, Count] = dict.fromkeys(closed, Count())
     warnings: list[str] = []

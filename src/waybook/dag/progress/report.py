@@ -1,7 +1,7 @@
 """Progress report: the structure of a run and its progress, as one JSON value.
 
-Runs, snapshots of other systems and plans all use it; they differ only in the source of the
-evidence. Unknown values become null with a warning, and the rest is reported.
+Runs, snapshots of other systems and plans use the same report; only the source of the evidence
+differs. Values that are unknown are null and have a warning; all other values are still reported.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -86,7 +86,8 @@ def report(
 ) -> Report:
     """Return the progress report of a run; a stage without evidence is shown as not initiated.
 
-    `warnings` are additional ones, keyed by stage or None.
+    `warnings` are additional warnings, keyed by stage, or by None if they concern no single
+    stage.
     """
     warnings_by_stage = warnings or {}
     counts = structure_counts(

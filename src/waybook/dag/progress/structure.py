@@ -1,7 +1,7 @@
 """Structure of a DAG: its stages in order, and the expected counts of each stage.
 
-Unknown values are left out rather than guessed: a stage whose recipe is invalid, or whose models
-are unknown, has no expected counts, and neither have the stages after it.
+If a stage has an invalid recipe or unknown models, the expected counts of this stage and of the
+stages after it are unknown, and they are omitted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,8 +27,8 @@ class Structure:
     #: Graph of each stage, by stage slug; a stage is absent if its recipe does not form a valid
     #: graph.
     graphs: Mapping[str, Graph]
-    #: Stages without errors, both in the stage itself and in the transitions that lead to it. To
-    #: show a stage's progress, a graph suffices; to count its outputs, the stage must be valid.
+    #: Stages without errors in the stage itself and in the transitions that lead to it. A stage's
+    #: outputs can be counted only if the stage is valid; to show its progress, its graph suffices.
     valid: frozenset[str]
 
     @property
@@ -38,7 +38,7 @@ class Structure:
 
 
 def valid_structure(dag: Dag, graphs: Mapping[str, Graph]) -> Structure:
-    """Return the structure of a DAG that was parsed and checked before."""
+    """Return the structure of a DAG that was already parsed and checked."""
     return Structure(dag=dag, graphs=graphs, valid=frozenset(graphs))
 
 
@@ -118,7 +118,7 @@ class Map(TypedDict):
 
 
 def map_json(structure: Structure, models_of: ModelsByStage) -> Map:
-    """Return the map: each stage's steps in order, roots, leaves and expected work units."""
+    """Return the map: for each stage, its steps in order, roots, leaves and expected work units."""
     counts = structure_counts(structure, models_of)
     slugs = [stage.slug for stage in structure.dag.stages]
     return {"stages": [_stage_map(s, structure.graphs.get(s), counts.get(s)) for s in slugs]}

@@ -30,8 +30,8 @@ from waybook.errors import InvalidInput
 #: State of a task instance whose task was removed from the DAG before it ran.
 REMOVED = "removed"
 
-#: States of task instances; a task instance without a state, which the API writes as null and the
-#: command line as an empty text, has not been scheduled.
+#: States of task instances. A task instance that has not been scheduled has no state, which the API
+#: writes as null and the command line as an empty text.
 STATES: Mapping[str, JobOutcome] = MappingProxyType(
     {
         "": JobOutcome.WAITING,
@@ -46,7 +46,7 @@ STATES: Mapping[str, JobOutcome] = MappingProxyType(
         "success": JobOutcome.DONE,
         "skipped": JobOutcome.SKIPPED,
         "failed": JobOutcome.FAILED,
-        # Airflow itself counts a task that cannot run after a failure among the failed ones.
+        # Like Airflow, count a task that cannot run because of an earlier failure as failed.
         "upstream_failed": JobOutcome.FAILED,
     }
 )
@@ -65,7 +65,7 @@ def read_airflow(data: object) -> Snapshot:
     """Return the snapshot of a DAG run.
 
     Raises:
-        InvalidInput: this is no export of one DAG run, or it contains an unknown state.
+        InvalidInput: the data is not an export of one DAG run, or contains an unknown state.
     """
     raw: Raw = {"task_instances": data} if isinstance(data, list) else require_object(data, "file")
     if "tasks" not in raw and "task_instances" not in raw:
@@ -148,8 +148,8 @@ def _jobs(instances: Sequence[Raw], names: Sequence[str], known: set[str]) -> li
 def _map_index(value: object, place: str) -> int:
     """Return the index of an instance of a mapped task; -1 for a task that is not mapped.
 
-    The API writes a number, and the command line a text, which is empty for a task that is not
-    mapped.
+    The API writes the index as a number, and the command line as a text, which is empty for a
+    task that is not mapped.
     """
     if value is None or value == "":
         return -1

@@ -1,8 +1,8 @@
 """Adapter for Argo Workflows: the JSON of one workflow, as `kubectl get workflow` prints it.
 
-Nodes that run something are the executions of steps. Nodes that only group others, such as those of
-a DAG, are left out, and dependencies lead through them. The items of a loop and the attempts of a
-retry belong to one step.
+Nodes that do work are the executions of steps. Nodes that only group other nodes, such as DAG
+nodes, are omitted, and a dependency through them becomes a dependency between steps. All items of a
+loop, and all attempts of a retry, belong to one step.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ PHASES: Mapping[str, JobOutcome] = MappingProxyType(
     }
 )
 
-#: Phases of a workflow; a workflow that the controller has not seen yet has none.
+#: Phases of a workflow; a workflow that the controller has not processed yet has no phase.
 WORKFLOW_PHASES = frozenset({"", "Pending", "Running", "Succeeded", "Failed", "Error"})
 FAILED_WORKFLOW = frozenset({"Failed", "Error"})
 UNFINISHED_WORKFLOW = frozenset({"", "Pending", "Running"})
@@ -60,7 +60,7 @@ def read_argo(data: object) -> Snapshot:
     """Return the snapshot of a workflow.
 
     Raises:
-        InvalidInput: this is no workflow with its nodes, or it contains an unknown phase.
+        InvalidInput: the data is not a workflow with its nodes, or contains an unknown phase.
     """
     raw = require_object(data, "file")
     kind = as_text(raw.get("kind"))
@@ -122,14 +122,15 @@ def _working(nodes: Nodes) -> Iterator[ArgoNode]:
     }
     for node in nodes.values():
         if node.id in attempts:
-            # An attempt counts through its Retry node, unless it is a group with steps of its own.
+            # The Retry node represents its attempts, unless an attempt is a group with its own
+            # steps.
             continue
         if node.type in GROUPS:
             is_working = node.id not in inner and not node.children
         elif node.type == "Retry":
             is_working = not any(nodes[child].type in GROUPS for child in _instances(node, nodes))
         elif node.type == "TaskGroup":
-            # A loop without items has no other node.
+            # A loop without items has only this node.
             is_working = not _instances(node, nodes)
         else:
             is_working = node.type not in {"StepGroup", "Container"}
@@ -138,7 +139,7 @@ def _working(nodes: Nodes) -> Iterator[ArgoNode]:
 
 
 def _instances(node: ArgoNode, nodes: Nodes) -> list[str]:
-    """Return the items of a loop or the attempts of a retry, whose names extend the node's."""
+    """Return the items of a loop or the attempts of a retry; their names begin with the node's."""
     prefix = f"{node.name}("
     return [
         child for child in node.children if child in nodes and nodes[child].name.startswith(prefix)
@@ -157,7 +158,7 @@ def _job(node: ArgoNode, key: str) -> ExportedJob:
 
 
 def _edges(nodes: Nodes, keys: Mapping[str, str]) -> Edges:
-    """Return the dependencies between steps, which lead through nodes that are no steps."""
+    """Return the dependencies between steps, direct ones and those through grouping nodes."""
     reached = _reached_steps(nodes, keys)
     edges: dict[tuple[str, str], None] = {}
     for node_id, key in keys.items():
@@ -171,7 +172,7 @@ def _edges(nodes: Nodes, keys: Mapping[str, str]) -> Edges:
 
 
 def _reached_steps(nodes: Nodes, keys: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
-    """Return, for each node that is no step, the steps that its children lead to."""
+    """Return, for each node that is not a step, the first steps reached through its children."""
     inside = {
         node.id: [child for child in node.children if child in nodes]
         for node in nodes.values()
@@ -209,7 +210,7 @@ def _missing_children(nodes: Nodes) -> list[str]:
 def _phase_warnings(
     status: Raw, phase: str, jobs: Sequence[ExportedJob], planned: PlannedSteps
 ) -> Iterator[str]:
-    """Yield a warning if the steps do not show why the workflow is in its phase."""
+    """Yield a warning if the states of the steps do not explain the phase of the workflow."""
     outcomes = {job.outcome for job in jobs}
     if phase in FAILED_WORKFLOW and JobOutcome.FAILED not in outcomes:
         message = status.get("message")

@@ -36,18 +36,18 @@ GROUPS = frozenset({"DAG", "Steps"})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgoNode:
     id: str
-    #: Place of the node in the file.
+    #: Position of the node in the file, for error messages.
     place: str
     name: str
     type: str
-    #: Phase as in the file; only the phases of executions are checked.
+    #: Phase as written in the file; it is validated only for executions of steps.
     phase: object
     children: tuple[str, ...]
-    #: Id of the DAG or Steps node whose template contains this node; empty for the root.
+    #: Id of the DAG or Steps node whose template contains this node; empty for the root node.
     boundary: str
     template: str
     template_ref: Raw
-    #: Where the template is defined, such as `local/NAME` or `namespaced/NAME`.
+    #: Location of the template's definition, such as `local/NAME` or `namespaced/NAME`.
     template_scope: str
     started_at: datetime | None
     finished_at: datetime | None
@@ -57,10 +57,9 @@ Nodes = Mapping[str, ArgoNode]
 
 
 def read_nodes(value: object) -> Nodes:
-    """Return the nodes of a workflow by id; none if the workflow has not started.
+    """Return the nodes of a workflow by id; empty if the workflow has not started.
 
-    Raises:
-        InvalidInput: a node is malformed; with the place.
+    Raises: InvalidInput: a node is malformed; the message contains its position.
     """
     raws = {} if value is None else require_object(value, "status.nodes")
     return {node_id: _node(node_id, raw) for node_id, raw in raws.items()}
@@ -103,8 +102,8 @@ def short_name(name: str, workflow: str) -> str:
     return rest.removeprefix(".") if is_inside else name
 
 
-#: Name of a step or task within its template, with the number of its group, and with the item of a
-#: loop or the number of an attempt.
+#: Pattern for the name of a step or task within its template. The name may begin with the number of
+#: its group, and end with the item of a loop or the number of an attempt.
 LOCAL_NAME = re.compile(r"((?:\[\d+\])?\.?[A-Za-z0-9_-]+)(?:\(\d+(?::.*)?\))*", re.DOTALL)
 
 

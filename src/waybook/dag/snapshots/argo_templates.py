@@ -1,7 +1,8 @@
 """Steps of an Argo workflow that have no node yet, taken from the templates of its groups.
 
-Argo creates the node of a task when the task can start, so the nodes alone would show a workflow in
-progress without the tasks to come. A task whose template is a group is one step until it starts.
+Argo creates the node of a task only when the task can start, so the nodes alone would not show the
+later tasks of a running workflow. A task whose template is a group is shown as one step until it
+starts.
 """
 
 import re
@@ -16,16 +17,17 @@ from waybook.dag.snapshots.rows import Raw, as_list, as_object, as_text
 #: Dependencies between steps, without duplicates, in order.
 Edges = dict[tuple[str, str], None]
 
-#: Names of tasks in the expression of `depends`, such as `a.Succeeded || b`: those not after a dot.
+#: Pattern for the task names in a `depends` expression, such as `a` and `b` in `a.Succeeded || b`;
+#: words after a dot do not match.
 TASK_NAME = re.compile(r"(?<![.\w-])[A-Za-z0-9_-]+")
 
-#: Key of the step that runs when the workflow has ended.
+#: Key of the step for the exit handler, which runs after the workflow has ended.
 EXIT_HANDLER = "onExit"
 
 
 @dataclass(slots=True)
 class PlannedSteps:
-    #: Steps without a node, each with the names of the nodes of the tasks before it.
+    #: Steps without a node, each with the node names of the tasks on which it depends.
     before: dict[str, Sequence[str]] = field(default_factory=dict)
     edges: Edges = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -41,7 +43,7 @@ def planned_steps(
 ) -> PlannedSteps:
     """Return the steps that have no node yet, and their dependencies.
 
-    `keys` and `edges` are the steps that have nodes, and the dependencies between them.
+    `keys` contains the steps that have nodes, and `edges` the dependencies between them.
 
     Raises:
         InvalidInput: there are too many dependencies.
@@ -132,7 +134,7 @@ def _template(node: ArgoNode, local: Mapping[str, Raw], stored: Raw) -> Raw | No
 
 
 def _listed_steps(group: str, template: Raw) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield the node name of each step in a template, with those of the steps before it."""
+    """Yield the node name of each step in a template, with the names of the steps before it."""
     tasks = [as_object(task) for task in as_list(as_object(template.get("dag")).get("tasks"))]
     names = {as_text(task.get("name")) for task in tasks} - {None}
     for task in tasks:

@@ -1,7 +1,8 @@
 """Parts shared by the adapters for exports of other systems.
 
-An adapter reads values strictly: an unexpected type or an unknown state is refused, and the error
-names the place in the file. A run becomes one stage, whose steps are the tasks of the other system.
+An adapter reads values strictly: it refuses an unexpected type or an unknown state, with an error
+that contains the position in the file. A run becomes one stage, whose steps are the tasks of the
+other system.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +29,7 @@ from waybook.dag.snapshots.rows import Raw
 from waybook.errors import InvalidInput
 from waybook.json_values import rfc3339
 
-#: Maximum number of edges between the steps of a run; also the limit of workflow definitions.
+#: Maximum number of edges between the steps of a run; workflow definitions have the same limit.
 MAX_EDGES = 100_000
 
 #: Maximum number of names that a warning lists.
@@ -36,12 +37,12 @@ MAX_NAMES_SHOWN = 5
 
 
 class JobOutcome(StrEnum):
-    """State of one execution of a task, reduced to what a report distinguishes."""
+    """State of one execution of a task, reduced to the states that a report distinguishes."""
 
     WAITING = "waiting"
     ACTIVE = "active"
     DONE = "done"
-    #: Ended without work, because the other system decided that the task is not needed.
+    #: The execution ended without work, because the other system decided to skip the task.
     SKIPPED = "skipped"
     FAILED = "failed"
 
@@ -72,7 +73,7 @@ class ExportedRun:
 
 
 def invalid_at(place: str, message: str) -> InvalidInput:
-    """Return the error for a value at this place of the file."""
+    """Return the error for a value; the message contains the position in the file."""
     return InvalidInput(f"{place}: {message}", at=place)
 
 
@@ -80,7 +81,7 @@ def require_object(value: object, place: str) -> Raw:
     """Return the value, which must be a JSON object.
 
     Raises:
-        InvalidInput: it is something else; with the place.
+        InvalidInput: the value has another type; the message contains its position.
     """
     if not isinstance(value, dict):
         raise invalid_at(place, "must be an object")
@@ -91,7 +92,7 @@ def require_list(value: object, place: str) -> Sequence[object]:
     """Return the value, which must be a list.
 
     Raises:
-        InvalidInput: it is something else; with the place.
+        InvalidInput: the value has another type; the message contains its position.
     """
     if not isinstance(value, list):
         raise invalid_at(place, "must be a list")
@@ -102,7 +103,7 @@ def require_text(value: object, place: str) -> str:
     """Return the value, which must be a text that is not empty.
 
     Raises:
-        InvalidInput: it is something else; with the place.
+        InvalidInput: the value is not such a text; the message contains its position.
     """
     if not isinstance(value, str) or not value:
         raise invalid_at(place, "must be a text that is not empty")
@@ -113,17 +114,17 @@ def texts_of(value: object, place: str) -> list[str]:
     """Return the texts in a list, which may be missing.
 
     Raises:
-        InvalidInput: it is not a list of texts; with the place.
+        InvalidInput: the value is not a list of texts; the message contains its position.
     """
     items = [] if value is None else require_list(value, place)
     return [require_text(item, f"{place}[{number}]") for number, item in enumerate(items)]
 
 
 def read_time(value: object, place: str) -> datetime | None:
-    """Return a time in RFC 3339; None if it is missing.
+    """Parse a time in RFC 3339 format; return None if it is missing.
 
-    Raises:
-        InvalidInput: it is not a time with a time zone; with the place.
+    Raises: InvalidInput: the value is not a time with a time zone; the message contains its
+    position.
     """
     if value is None or value == "":
         return None
@@ -143,7 +144,7 @@ def look_up_state(
     """Return the outcome for a state of another system.
 
     Raises:
-        InvalidInput: the state is unknown; with the place and the known states.
+        InvalidInput: the state is unknown; the message contains its position and the known states.
     """
     if isinstance(value, str) and value in states:
         return states[value]
@@ -167,10 +168,9 @@ def list_names(names: Iterable[str]) -> str:
 
 
 def snapshot_of(run: ExportedRun, place: str) -> Snapshot:
-    """Return the snapshot of a run; `place` is where the file contains its structure.
+    """Return the snapshot of a run; `place` is the position of its structure in the file.
 
-    Raises:
-        InvalidInput: the run has no tasks, or its dependencies form no DAG.
+    Raises: InvalidInput: the run has no tasks, or its dependencies do not form a DAG.
     """
     if not run.steps:
         raise invalid_at(place, "the run has no tasks to report on")
@@ -188,8 +188,8 @@ def snapshot_of(run: ExportedRun, place: str) -> Snapshot:
         evidence[run.name] = _stage_evidence(graph, run.jobs)
         warnings += _skipped_warnings(graph, run.jobs)
     return Snapshot(
-        # No stage is valid in the sense of `Structure`: the number of executions of a task is not
-        # known before it runs, so no expected counts are computed.
+        # No stage is listed as valid, so that no expected counts are computed: the number of
+        # executions of a task is not known before the task runs.
         structure=Structure(dag=dag, graphs={run.name: graph}, valid=frozenset()),
         evidence=evidence,
         warnings={run.name: warnings} if evidence else {None: warnings},
@@ -212,9 +212,9 @@ def _stage_evidence(graph: Graph, jobs: Iterable[ExportedJob]) -> StageEvidence:
     for job in jobs:
         by_step[job.step].append(job)
     evidence = {key: _evidence(step_jobs) for key, step_jobs in by_step.items()}
-    # The statuses are the ones that the other system states. The rules for Waybook's runs would
-    # derive more, such as a completed step from a started successor, which a trigger rule of the
-    # other system can make wrong.
+    # Only the statuses that the other system reports are used. The rules for Waybook's runs would
+    # also infer that a step is completed if its successor has started, which is wrong for some
+    # trigger rules of other systems.
     return StageEvidence(
         steps=evidence, standings={key: _status(seen) for key, seen in evidence.items()}
     )
@@ -226,7 +226,7 @@ def _evidence(jobs: Sequence[ExportedJob]) -> Evidence:
         counts[job.outcome] += 1
     waiting = counts[JobOutcome.WAITING]
     reached = len(jobs) > waiting
-    # A task of which only some executions wait is in progress.
+    # If only some executions of a task are waiting, the task is in progress.
     active = counts[JobOutcome.ACTIVE] + (waiting if reached else 0)
     started = [job.started_at for job in jobs if job.started_at]
     ended = [job.ended_at for job in jobs if job.ended_at]

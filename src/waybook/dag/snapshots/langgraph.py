@@ -2,8 +2,9 @@
 
 The file has the value of `graph.get_graph().to_json()` as `graph`, and the list of state snapshots
 as `history`, either from `graph.get_state_history()` or from `GET /threads/{thread_id}/history`.
-The report is about the last run of the thread, which begins with its last input. LangGraph does not
-record whether a task runs at the moment, so a task that is to run next is in progress.
+The report covers the last run of the thread, which begins with the last input of the thread.
+LangGraph does not record whether a task is running, so a task that is scheduled next is reported as
+in progress.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ from waybook.errors import InvalidInput
 #: Nodes that LangGraph adds to each graph as its start and end.
 START, END = "__start__", "__end__"
 
-#: Sources of a checkpoint, which tell how it was created.
+#: Values of a checkpoint's source, which indicates how the checkpoint was created.
 INPUT, LOOP, UPDATE, FORK = "input", "loop", "update", "fork"
 SOURCES = (INPUT, LOOP, UPDATE, FORK)
 
@@ -46,7 +47,7 @@ def read_langgraph(data: object) -> Snapshot:
     """Return the snapshot of the last run of a thread.
 
     Raises:
-        InvalidInput: this is no export of a graph and one thread.
+        InvalidInput: the data is not an export of a graph and one thread.
     """
     raw = require_object(data, "file")
     if "graph" not in raw:
@@ -100,12 +101,12 @@ def _edge_end(value: object, ids: Mapping[str, None], place: str) -> str:
 
 
 def _id_text(value: object, place: str) -> str:
-    """Return a node id, which is a number for a node that has no name."""
+    """Return the id of a node as text; the id of a node without a name is a number."""
     return str(value) if type(value) is int and 0 <= value < 1 << 32 else require_text(value, place)
 
 
 def _without_loops(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[list[Edge], list[str]]:
-    """Return the edges that lead forward, and the others as text."""
+    """Return the edges that close no cycle, and the edges that close one as text."""
     unique = list(dict.fromkeys(edges))
     back = _back_edges(nodes, unique)
     return (
@@ -115,7 +116,7 @@ def _without_loops(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[list[Ed
 
 
 def _back_edges(nodes: Sequence[str], edges: Sequence[Edge]) -> set[Edge]:
-    """Return the edges whose target a depth-first search meets on its current path."""
+    """Return the edges that close a cycle, found by a depth-first search."""
     after: dict[str, list[str]] = {node: [] for node in nodes}
     for source, target in edges:
         after[source].append(target)
@@ -193,9 +194,9 @@ def _checkpoint(item: object, place: str) -> Checkpoint:
 
 
 def _configuration(raw: Raw, api: str, library: str, place: str) -> tuple[str, Raw]:
-    """Return the place and the values that name a checkpoint, as the API or the library has them.
+    """Return the values that identify a checkpoint, and their position in the file.
 
-    The API has them in `checkpoint`, the library in `config.configurable`.
+    The API writes these values to `checkpoint`, the library to `config.configurable`.
     """
     if raw.get(api) is not None:
         return f"{place}.{api}", require_object(raw[api], f"{place}.{api}")
@@ -215,8 +216,8 @@ def _task(item: object, place: str) -> Task:
 def _last_run(checkpoints: Sequence[Checkpoint]) -> tuple[list[Checkpoint], bool]:
     """Return the checkpoints of the last run, newest first, and whether its input is among them.
 
-    Only the line of the newest checkpoint counts: an earlier state from which the thread was forked
-    may have other successors, which were abandoned.
+    Only the newest checkpoint and its ancestors are included: if the thread was forked from an
+    earlier checkpoint, the other successors of that checkpoint were abandoned.
     """
     by_id = {checkpoint.id: checkpoint for checkpoint in checkpoints}
     run: list[Checkpoint] = []
@@ -249,7 +250,7 @@ def _jobs(
             jobs += [job] if job else []
         child = checkpoint
     if complete and run and not run[0].tasks:
-        # The run has ended, so no edge will lead to the other nodes.
+        # The run has ended, so the nodes that were not reached will never run.
         reached = {job.step for job in jobs}
         jobs += [
             ExportedJob(step=node, outcome=JobOutcome.SKIPPED)
@@ -262,8 +263,8 @@ def _jobs(
 def _job(task: Task, checkpoint: Checkpoint, child: Checkpoint | None) -> ExportedJob | None:
     """Return one execution of a node; None if an edit of the state replaced it.
 
-    A checkpoint lists the tasks that run after it. They have all succeeded if the next checkpoint
-    was created by the loop; otherwise the state was edited before they ran to the end.
+    A checkpoint lists the tasks that run after it. If LangGraph's loop created the next
+    checkpoint, these tasks have succeeded; otherwise the state was edited before they ended.
     """
     if (child is not None and child.source == LOOP) or task.has_result:
         ended = child.created_at if child else None

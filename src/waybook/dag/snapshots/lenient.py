@@ -1,7 +1,7 @@
 """Lenient parsing of workflow definitions from other systems.
 
-An error prevents counting the outputs of a stage and of those after it, but not showing its
-progress: its steps and edges are enough for that.
+If a stage has an error, the outputs of this stage and of later stages cannot be counted, but its
+progress can still be shown from its steps and edges.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -68,7 +68,7 @@ def _stage_by_stage(data: Raw) -> LenientDefinition:
 
 
 def _names(raws: Sequence[object]) -> list[str]:
-    """Return the slug of each stage; for a missing or repeated slug, the stage's position."""
+    """Return the slug of each stage or, if a slug is missing or repeated, the stage's position."""
     names: dict[str, None] = {}
     for place, raw in enumerate(raws):
         slug = as_object(raw).get("slug")
@@ -78,7 +78,7 @@ def _names(raws: Sequence[object]) -> list[str]:
 
 
 def _ways(data: Raw, slugs: Sequence[str]) -> tuple[tuple[Transition, ...] | None, list[str]]:
-    """Return the transitions, or None if invalid, and the errors outside the stages."""
+    """Return the transitions, or None if they are invalid, and the errors outside of stages."""
     stages = [{"slug": slug, "recipe": PLACEHOLDER_RECIPE} for slug in slugs]
     result = _read({**data, "stages": stages})
     if isinstance(result, Dag):
@@ -126,7 +126,7 @@ def _mentioned(raw: Raw) -> Iterator[str]:
                 yield name
 
 
-# Reading of recipes of which only steps and edges are used
+# Parsing of recipes of which only the steps and edges are used
 
 
 def _bare_recipe(raw: Raw) -> Recipe:

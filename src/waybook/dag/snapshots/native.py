@@ -1,8 +1,8 @@
-"""Snapshots in the format of Waybook, which a system exports on purpose.
+"""Snapshots in Waybook's own format, which other systems can export.
 
-The only error is input that is not a snapshot: missing or unexpected data becomes a warning in the
-report, and the rest is reported. A map is stricter, because callers rely on it: an invalid
-structure is refused.
+Only input that is not a snapshot is refused: for missing or unexpected data, the report contains a
+warning and all other data. For a map, an invalid structure is refused, because callers rely on the
+counts of the map.
 """
 
 from collections import Counter
@@ -40,8 +40,7 @@ def read_native(data: object) -> Snapshot:
     """Return the structure, progress evidence and warnings of an exported run snapshot.
 
     Raises:
-        InvalidInput: this is no snapshot.
-        BadRecipe: its DAG has no stages.
+        InvalidInput: the data is not a snapshot. BadRecipe: the DAG has no stages.
     """
     raw = require_dag(data)
     lenient = read_leniently(raw["dag"])
@@ -77,7 +76,7 @@ def require_dag(data: object) -> Raw:
     """Return the snapshot as a JSON object.
 
     Raises:
-        InvalidInput: this is no snapshot.
+        InvalidInput: the data is not a snapshot.
     """
     if not isinstance(data, dict):
         raise InvalidInput("a snapshot is a JSON object with a dag, stageRuns, jobs and resources")

@@ -1,8 +1,9 @@
 """Jobs and stage runs of an exported snapshot, parsed from rows of another system.
 
-A job belongs to the stage and step it names. A continuation without a step belongs to the step it
-continues, and a RENDER job without a stage to its parent's. Values of an unexpected type are
-treated as missing. Stage runs name the initiated stages, their models, and their closed steps.
+A job belongs to the stage and step named in its row. If a continuation has no step, it belongs to
+the step of the job that it continues. If a RENDER job has no stage, it belongs to the stage of its
+parent job. Values of an unexpected type are treated as missing. Stage runs contain the initiated
+stages, their models, and their closed steps.
 """
 
 from collections import Counter
@@ -43,12 +44,11 @@ def as_text(value: object) -> str | None:
     return str(value) if type(value) is int and abs(value) < MAX_ID else None
 
 
-#: Upper bound of integers that are accepted as ids; larger integers are not plausible ids, and
-#: formatting them is slow.
+#: Upper bound of integers that are accepted as ids; larger integers are implausible and slow to
+#: format.
 MAX_ID = 1 << 64
 
-#: Maximum number of links from a job to the job that it continues that are followed to find the
-#: job's step.
+#: Maximum number of continuations that are followed from a job back to the job that has a step.
 MAX_CONTINUATION_DEPTH = 100
 
 
@@ -78,7 +78,7 @@ FIELDS = (
     "continues",
     "documentKey",
 )
-#: Types of field values that need no conversion.
+#: Types of field values that are used without conversion.
 SCALAR_TYPES = {str, NoneType}
 KINDS = frozenset(JobType)
 

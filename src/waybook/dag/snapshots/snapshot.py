@@ -1,8 +1,8 @@
 """Snapshots: the state of a run exported by another system, in any of the known formats.
 
-In Waybook's own format, missing or unexpected data becomes a warning in the report, and the rest is
-reported; an export of a named system is refused if it contains a value that its adapter does not
-know. A map is stricter, because callers rely on it: an invalid structure is refused.
+For missing or unexpected data in Waybook's own format, the report contains a warning and all other
+data. An export of another system is refused if it contains a value that its adapter does not know.
+For a map, an invalid structure is always refused, because callers rely on the counts of the map.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ READERS: Mapping[SnapshotFormat, Callable[[object], Snapshot]] = MappingProxyTyp
     }
 )
 
-#: Tests by which the export of another system is recognized.
+#: Functions that recognize the exports of other systems, by format.
 DETECTORS: Mapping[SnapshotFormat, Callable[[object], bool]] = MappingProxyType(
     {
         SnapshotFormat.AIRFLOW: is_airflow,
@@ -54,7 +54,7 @@ DETECTORS: Mapping[SnapshotFormat, Callable[[object], bool]] = MappingProxyType(
 
 
 def detect_format(data: object) -> SnapshotFormat:
-    """Return the format of parsed JSON; Waybook's own if it is no export of another system."""
+    """Return the format of parsed JSON; if no other system is recognized, Waybook's own."""
     if isinstance(data, dict) and "dag" in data:
         return SnapshotFormat.WAYBOOK
     matches = (form for form, matches in DETECTORS.items() if matches(data))
@@ -65,8 +65,7 @@ def read_snapshot(data: object, form: SnapshotFormat | None = None) -> Snapshot:
     """Return the structure, progress evidence and warnings of an exported run snapshot.
 
     Raises:
-        InvalidInput: this is no snapshot of this format.
-        BadRecipe: its DAG has no stages.
+        InvalidInput: the data is not a snapshot in this format. BadRecipe: the DAG has no stages.
     """
     return READERS[form or detect_format(data)](data)
 
@@ -75,8 +74,7 @@ def report_from_snapshot(data: object, form: SnapshotFormat | None = None) -> Re
     """Return the progress report of an exported run snapshot.
 
     Raises:
-        InvalidInput: this is no snapshot of this format.
-        BadRecipe: its DAG has no stages.
+        InvalidInput: the data is not a snapshot in this format. BadRecipe: the DAG has no stages.
     """
     snapshot = read_snapshot(data, form)
     return report(snapshot.structure, snapshot.evidence, snapshot.warnings)
@@ -90,11 +88,9 @@ def map_from_snapshot(
 ) -> Map:
     """Return the map of an exported run snapshot, or of a workflow definition alone.
 
-    `models` are those of the first stage, if the data does not name them.
-
-    Raises:
-        InvalidInput: this is neither a snapshot nor a definition.
-        BadRecipe: the structure cannot be walked.
+    `models` are the models of the first stage, used if the data does not contain them. Raises:
+    InvalidInput: the data is neither a snapshot nor a definition. BadRecipe: the structure is
+    invalid.
     """
     known = form or detect_format(data)
     return _native_map(data, models) if known is SnapshotFormat.WAYBOOK else _map(data, known)

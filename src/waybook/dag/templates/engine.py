@@ -1,10 +1,10 @@
 """Template engine: Jinja's sandbox, restricted to data, with a cost limit per rendering.
 
-Operations are defined for every value, so a template that passed the check either renders any data
-or exceeds its budget. The budget is counted in parts of the data, never in time: each round of a
-loop costs the nodes of its body; a filter or a comparison costs the size of its operands. So a
-template costs no more than its own size and `BUDGET`, for any data. An array is a `list` or a
-`tuple`, and an object a `dict`, as `json.loads` creates them.
+Every operation is defined for all types of values, so rendering a checked template can fail only
+because it exceeds its budget. The budget is counted in syntax nodes and parts of values, never in
+time: each iteration of a loop costs the number of nodes in its body; a filter or a comparison costs
+the size of its operands. So for any data, a rendering costs at most the size of the template plus
+`BUDGET`. An array is a `list` or a `tuple`, and an object a `dict`, as `json.loads` creates them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,8 +23,7 @@ from waybook.dag.templates.json_markdown import to_text
 from waybook.dag.templates.language import TemplateRuleError, check, targets
 
 BUDGET = 200_000
-#: Number of characters of a text for which a template is charged as much as for one part of a
-#: value.
+#: Number of characters of a text that together cost as much as one element of a value.
 TEXT_PER_PART = 64
 #: Maximum nesting depth of the data that is passed to a template.
 MAX_DATA_DEPTH = 64
@@ -53,7 +52,7 @@ class Budget:
         """Charge the cost of an operation, before it is executed.
 
         Raises:
-            TemplateBudgetExceeded: the work would cost more than is left.
+            TemplateBudgetExceeded: the operation would cost more than the remaining budget.
         """
         if cost > self.left:
             raise TemplateBudgetExceeded(f"it takes more than {BUDGET} operations")
@@ -63,7 +62,8 @@ class Budget:
         """Charge the budget for a value, including everything nested in it.
 
         Raises:
-            TemplateBudgetExceeded: it is too large for what is left, or nested too deeply.
+            TemplateBudgetExceeded: the value is too large for the remaining budget, or nested too
+                deeply.
         """
         level: list[Json] = [value]
         for _ in range(MAX_DATA_DEPTH):
@@ -102,8 +102,8 @@ def render_template(template: Template, context: Mapping[str, Json]) -> str:
     """Return the template rendered with these values.
 
     Raises:
-        TemplateBudgetExceeded: it would be too long, or cost too much.
-        UndefinedError: a name the template uses is not among the values.
+        TemplateBudgetExceeded: the text would be too long, or cost too much. UndefinedError: the
+            template uses a name that is not among the values.
     """
     pieces: list[str] = []
     left = MAX_OUTPUT_LENGTH
@@ -121,7 +121,7 @@ def strip_unstorable(text: str) -> str:
 
 
 class MissingField(Undefined):
-    """Missing field: empty, as are its own fields. An unknown top-level name is an error."""
+    """Value of a missing field: it is empty, and so are all fields below it."""
 
     def __init__(
         self,
@@ -242,7 +242,8 @@ def compile_template(text: str, names: frozenset[str]) -> Template:
     """Return the compiled template, which may use only these variable names.
 
     Raises:
-        TemplateRuleError: it is too long, no template, or says what a template may not say.
+        TemplateRuleError: the text is too long, is not a valid template, or violates the rules of
+            the language.
     """
     if len(text) > MAX_TEMPLATE_LENGTH:
         raise TemplateRuleError(f"a template has at most {MAX_TEMPLATE_LENGTH} characters", 1)

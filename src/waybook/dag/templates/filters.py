@@ -1,6 +1,7 @@
 """Filters and comparisons for templates, which accept values of all types.
 
-A missing field arrives as None. No function here raises, for any document content.
+A missing field is passed as None. No function in this module raises an error, for any document
+content.
 """
 
 from collections.abc import Callable, Mapping, Sequence

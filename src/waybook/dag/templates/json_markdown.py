@@ -1,6 +1,7 @@
 """Conversion of JSON to readable Markdown: headings, lists, and tables of similar objects.
 
-The same value always gives the same text. Texts inside are treated as Markdown themselves.
+The same value always gives the same text. Texts inside the value are not escaped, because they may
+be Markdown.
 """
 
 import json
@@ -86,7 +87,7 @@ def cell(value: Json) -> str:
 
 
 def code_block(text: str, language: str = "") -> str:
-    """Return a text as a Markdown code block, with a longer fence than any in the text."""
+    """Return a text as a Markdown code block, with a fence longer than any fence in the text."""
     ticks = "`" * max(3, *(len(run) + 1 for run in _TICKS.findall(text)), 3)
     return f"{ticks}{language}\n{text}\n{ticks}"
 
@@ -142,7 +143,7 @@ def _is_plain(value: Json) -> bool:
 
 
 def _is_brief(value: Json) -> bool:
-    """Return whether a value fits on one line; missing and empty values do."""
+    """Return whether a value fits on one line, as missing and empty values do."""
     if not _is_plain(value):
         return not value
     return not isinstance(value, str) or (len(value) <= MAX_INLINE_LENGTH and "\n" not in value)

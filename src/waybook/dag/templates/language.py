@@ -1,7 +1,8 @@
 """Template language: a subset of Jinja in which the data's size limits the rendering cost.
 
-It has output, `if`, `for` over data, names, fields by constant, comparisons, `and`, `or`, `not`,
-and a few filters and tests. There are no calls, no arithmetic, no assignments, no other files.
+It has output, `if`, `for` over data, names, fields with constant names, comparisons, `and`, `or`,
+`not`, and a few filters and tests. It has no calls, no arithmetic, no assignments, and no inclusion
+of other files.
 """
 
 from collections.abc import Iterator, Mapping
@@ -81,7 +82,7 @@ def check(tree: nodes.Template, names: frozenset[str]) -> None:
     """Check that a syntax tree uses only the template language and these names.
 
     Raises:
-        TemplateRuleError: the first place that does not.
+        TemplateRuleError: the first violation found.
     """
     for count, (node, depth, loops) in enumerate(_walk(tree)):
         if depth > MAX_TREE_DEPTH or count >= MAX_NODES:
@@ -138,7 +139,7 @@ def _check_loop(node: nodes.For) -> None:
 
 
 def targets(node: nodes.For) -> list[nodes.Node]:
-    """Return the loop variables: one, or several if each item is unpacked."""
+    """Return the variables of a loop: one, or several if each item is unpacked."""
     return list(node.target.items) if isinstance(node.target, nodes.Tuple) else [node.target]
 
 

@@ -1,8 +1,8 @@
 """Rendering of documents: template, Markdown, sanitized HTML, and standalone page.
 
-No content makes this fail: what cannot be rendered is shown unchanged, under a line that says so.
-The cost is linear in the content; content that is too long is not formatted. The page runs no
-script and loads nothing.
+Rendering never fails: content that cannot be rendered is shown unchanged, below a line with the
+reason. The cost is linear in the length of the content; content that is too long is not formatted.
+The page runs no scripts and loads no other resources.
 """
 
 import json
@@ -58,7 +58,7 @@ class Rendered:
 
 
 def render(template: str | None, context: Mapping[str, Json]) -> Rendered:
-    """Return the document rendered by its template or, without one, as text or JSON."""
+    """Return the document rendered by its template; without a template, as text or JSON."""
     try:
         markdown = render_document(template or DEFAULT_DOCUMENT, context)
         return Rendered(markdown, markdown_to_html(markdown))

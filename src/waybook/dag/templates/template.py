@@ -1,7 +1,7 @@
 """Templates of prompts and documents: checked when written, rendered within limits.
 
-The notation is a subset of Jinja, defined in `language`. A template that passes the check renders
-any data: missing fields are empty, and its length and cost are limited.
+The notation is a subset of Jinja, defined in `language`. A template that passes the check can
+render any data within limits on length and cost; missing fields are empty.
 """
 
 from collections.abc import Mapping
@@ -87,7 +87,7 @@ def render_prompt(text: str, context: Mapping[str, Json]) -> str:
     """Return the prompt of a job.
 
     Raises:
-        BadRecipe: the template is not a good one, or the context lacks a name it uses.
+        BadRecipe: the template is not valid, or uses a name that the context lacks.
         TooLarge: the prompt would be too long, or take too long.
     """
     return _rendered(text, TemplateKind.PROMPT, context)
@@ -97,7 +97,7 @@ def render_document(text: str, context: Mapping[str, Json]) -> str:
     """Return the Markdown of a document, rendered by its template.
 
     Raises:
-        BadRecipe: the template is not a good one, or the context lacks a name it uses.
+        BadRecipe: the template is not valid, or uses a name that the context lacks.
         TooLarge: the text would be too long, or take too long.
     """
     return _rendered(text, TemplateKind.DOCUMENT, context)

@@ -110,7 +110,7 @@ class SessionUser(NamedTuple):
 
     @property
     def scopes(self) -> frozenset[Scope]:
-        """Return the user's scopes, limited to the token's after sign-in with a token."""
+        """Return the user's scopes; after sign-in with a token, only those the token has too."""
         scopes = expand_scopes(map(Scope, self.user_scopes))
         if self.token_id is None:
             return scopes
@@ -141,7 +141,7 @@ class LoadedOrg(NamedTuple):
 
 
 def by_token_statements() -> list[Statement]:
-    """Select the valid API token with the secret's hash that the transaction has set."""
+    """Select the valid API token whose hash is set in the current transaction."""
     return [SQL["name_org_by_token"](), SQL["bearer_of_token"]()]
 
 
@@ -151,7 +151,7 @@ def used_statement(token_ids: Iterable[str]) -> Statement:
 
 
 def read_org(rows: list[OrgRow], last: Sequence[Sequence[datetime]] = ()) -> LoadedOrg:
-    """Return the org from the selected rows; `last` has the time of its last audit entry."""
+    """Return the org from the selected rows; `last` contains the time of its last audit entry."""
     row = rows[0]
     at, seq = _in_utc(first_value(last)), row.audit_seq
     return LoadedOrg(
@@ -208,7 +208,7 @@ def _token(row: TokenRow) -> Token:
 
 
 def rows_statement(org_id: str) -> Statement:
-    """Select every row of an org whose changes the audit records."""
+    """Select all rows of an org that the audit covers."""
     return SQL["stored_org"](org_id=org_id)
 
 
@@ -272,7 +272,7 @@ def read_member(rows: list[MemberRow]) -> MemberLookup | None:
 
 
 def by_session_statements() -> list[Statement]:
-    """Select the valid web session with the secret's hash that the transaction has set."""
+    """Select the valid web session whose hash is set in the current transaction."""
     return [SQL["name_org_by_session"](), SQL["person_of_session"]()]
 
 
@@ -311,7 +311,7 @@ def add_org(owner_dsn: str, org_id: UUID, slug: str) -> None:
 
 
 def orgs_statement() -> Statement:
-    """Select all orgs, for the directory."""
+    """Select all orgs, for a list of orgs."""
     return SQL["orgs"]()
 
 
@@ -321,7 +321,7 @@ def read_orgs(rows: Iterable[OrgRow]) -> list[OrgListItem]:
 
 
 def policy_statement() -> Statement:
-    """Select the org's review policy, which limits the credentials that may decide reviews."""
+    """Select the org's review policy, which defines who may decide reviews."""
     return SQL["review_policy"]()
 
 

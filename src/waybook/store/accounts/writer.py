@@ -1,6 +1,7 @@
 """Writer of org rows and their audit entries, and background writer of token use times.
 
-Last use is telemetry: recorded after the calls, to the minute.
+The time of a token's last use is telemetry: it is written after the call, with a precision of one
+minute.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ SQL = load("accounts/writer")
 def statements(
     org: Org, entries: tuple[Entry, ...], write_context: WriteContext
 ) -> list[Statement]:
-    """Return the SQL statements that write an org, its changed users and tokens, and audit."""
+    """Return the SQL statements that write an org, its changed rows, and its audit entries."""
     patches = Patches(change for entry in entries for change in entry.changes)
     sealed = sealed_entries(entries, ("org", org.id), write_context)
     return [
@@ -68,7 +69,7 @@ def _filled(query: Query, row_id: str, values: dict[str, Json]) -> Statement:
 
 
 def _to_sql_value(value: Json) -> Value:
-    """Return a scalar as it is, or a list as an array literal, whose values need no quotes."""
+    """Return a scalar unchanged, or a list as an array literal; its values need no quotes."""
     if isinstance(value, list):
         return f"{{{','.join(map(str, value))}}}"
     if isinstance(value, dict):

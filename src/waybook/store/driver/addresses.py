@@ -10,10 +10,10 @@ from waybook.errors import Misconfigured
 
 #: Maximum time in seconds of an attempt to connect to one address.
 CONNECT_SECONDS: Final = 10
-#: Connection parameters that apply unless the connection string sets them; connections over Unix
-#: sockets ignore them. With them, the loss of a peer that vanished without closing the connection
-#: is detected after 25 seconds without traffic, or after 10 seconds in which sent data was not
-#: acknowledged (by default, the operating system takes about two hours).
+#: Connection parameters that apply unless the connection string sets them; they have no effect on
+#: Unix sockets. If a peer vanishes without closing the connection, the loss is detected after 25
+#: seconds without traffic, or after 10 seconds in which sent data is not acknowledged. With the
+#: defaults of the operating system, it would take about two hours.
 NETWORK_LIMITS: Final = {
     "connect_timeout": str(CONNECT_SECONDS),
     "keepalives": "1",
@@ -26,7 +26,7 @@ NETWORK_LIMITS: Final = {
 
 @lru_cache(maxsize=16)
 def bounded_dsn(dsn: str) -> str:
-    """Return the connection string with added network limits, keeping those it already sets.
+    """Return the connection string with network limits added, unless it already sets them.
 
     Raises:
         Misconfigured: it is not a valid connection string.

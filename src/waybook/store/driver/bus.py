@@ -1,7 +1,7 @@
 """In-process event bus for committed changes of plans and runs.
 
-Publishing appends to a queue and wakes subscribers; it never sends and never waits. Changes of this
-process are delivered at once; `pg_notify` exchanges them with other processes. A subscriber
+Publishing only appends to a queue and wakes subscribers, so it never waits. Changes made by this
+process are delivered at once; `pg_notify` exchanges changes with other processes. A subscriber
 receives the events of one org only. `ChangeFeed` is a subscriber that collects changed topics for a
 reader that polls at its own pace.
 """
@@ -38,7 +38,7 @@ class Subscriber(Protocol):
         """Handle one change event."""
 
     def on_gap(self) -> None:
-        """Handle missed events, after which any plan or run of the org may have changed."""
+        """Handle a gap in the events: any plan or run of the org may have changed."""
 
     def on_close(self) -> None:
         """Handle the end of the event stream: the process is stopping."""
@@ -87,7 +87,7 @@ class Bus:
 
     @contextmanager
     def subscription(self, org_id: UUID, subscriber: Subscriber, since: str = "") -> Iterator[None]:
-        """Subscribe to an org's events in the block, after a replay of those since `since`."""
+        """Subscribe to an org's events within the block; first replay the events since `since`."""
         self._catch_up(org_id, subscriber, since)
         leave = self.subscribe(org_id, subscriber)
         try:
@@ -114,7 +114,7 @@ class Bus:
         return leave
 
     def position(self, org_id: UUID) -> str:
-        """Return the org's position in the event stream, to resume from it without a gap."""
+        """Return the org's current position in its events, from which a subscriber can resume."""
         return f"{self.sender}.{self._counted(org_id)}"
 
     def events_since(self, org_id: UUID, since: str) -> list[ChangeEvent] | None:

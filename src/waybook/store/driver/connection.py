@@ -1,18 +1,17 @@
 """Database connection that sends several SQL statements per round trip.
 
-A message is several statements sent and answered together in the protocol's pipeline mode, with
-values separate from the texts. Statements are prepared once per connection and executed by name,
-which saves the server the planning. A pooler may use another server connection for each
-transaction, which loses prepared statements and settings. So every connection first checks the
-backend's process id; behind a pooler nothing is prepared, and settings are sent with each
-transaction.
+A message consists of several statements that are sent and answered together in the protocol's
+pipeline mode, with values separate from the SQL texts. Statements are prepared once per connection
+and then executed by name, so that the server does not plan them again. A pooler may use another
+server connection for each transaction, which loses prepared statements and settings. Every
+connection therefore first checks the backend's process id to detect a pooler. If there is one, no
+statement is prepared, and settings are sent with each transaction.
 
-psycopg's own pipeline handling is general. This one is optimized for the common case, in which a
-message goes out at once and all answers arrive together; all other cases are left to psycopg.
-
-Every message has a deadline. A connection that missed it, or that broke, is closed, and the pool
-opens another. PostgreSQL ends statements and idle transactions a little earlier by itself, which
-also releases the locks of a server that vanished.
+In place of psycopg's general pipeline handling, this class has code for the common case, in which a
+message is sent at once and all answers arrive together. It leaves all other cases to psycopg. Every
+message has a deadline. A connection that missed the deadline or broke is closed, and the pool opens
+another. PostgreSQL ends statements and idle transactions a little earlier by itself, which also
+releases the locks of a server that vanished.
 """
 
 import asyncio
@@ -205,7 +204,7 @@ class DbConnection:
             raise
 
     async def _cancel(self) -> None:
-        """Cancel the SQL statements of a canceled call; close the connection if that fails."""
+        """Cancel the SQL statements of an abandoned call; close the connection if that fails."""
         self._stop_listening()
         try:
             async with asyncio.timeout(CANCEL_SECONDS):
@@ -244,8 +243,9 @@ class DbConnection:
     def _listen(self) -> None:
         """Register the socket with the event loop, which is necessary before every wait.
 
-        uvloop calls a reader once more when the socket reports an error, then drops it silently, so
-        an earlier registration may be gone. Renewing an existing one costs no system call.
+        When the socket reports an error, uvloop calls the registered reader once more and
+        then silently removes it, so an earlier registration may be gone. Renewing an
+        existing registration needs no system call.
         """
         if self._heard is None:
             self._heard = self.connection.pgconn.socket
@@ -268,7 +268,7 @@ class DbConnection:
             self._arrived.set_exception(TimeoutError(f"no answer within {seconds:g} seconds"))
 
     def _hear_unasked(self) -> None:
-        """Read messages the server sent unasked; close the connection if the server has."""
+        """Read unsolicited messages of the server; close the connection if the server has."""
         try:
             self.connection.pgconn.consume_input()
         except psycopg.OperationalError:

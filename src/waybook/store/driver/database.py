@@ -1,7 +1,7 @@
 """Transactions confined to one org, each in two round trips, and an estimated database clock.
 
-The first message opens the transaction, sets the org, locks and loads; the last one writes
-everything and commits. There are no round trips in between.
+The first message begins the transaction, sets the org, locks rows and loads them; the last message
+writes everything and commits. There are no other round trips.
 """
 
 import time
@@ -18,7 +18,8 @@ from waybook.store.driver.wire import WireSettings
 class Clock:
     """Estimate of the database clock, based on the last time the database reported.
 
-    It lags by the latency of that answer. Writes that rely on it have the database confirm it.
+    The estimate is late by the latency of that answer. A write that relies on the estimate also
+    lets the database check it.
     """
 
     def __init__(self) -> None:
@@ -49,7 +50,7 @@ class Transaction:
         self._opening = opening
 
     async def send(self, *statements: Statement | str) -> Results:
-        """Send SQL statements in the transaction, which the first of them also begin."""
+        """Send SQL statements in the transaction; the first call also begins the transaction."""
         opening, self._opening = self._opening, ()
         return await self._line.send(opening, statements)
 
@@ -118,8 +119,9 @@ class Database:
     async def read_by_secret(self, secret_hash: bytes, *statements: Statement | str) -> Results:
         """Read, in one round trip, the rows that a caller with this secret's hash may see.
 
-        Row-level security shows only the row with this hash, until a statement sets the row's org.
-        As the org is not known yet, the fair queue uses the secret in its place.
+        Row-level security shows only the row with this hash, until a statement sets the
+        row's org. The org is not known yet, so the fair queue treats each secret like an
+        org.
         """
         named = f"set local app.secret_hash = '{secret_hash.hex()}'"
         opening, turn = self._opened(BEGIN_READING, named), UUID(bytes=secret_hash[:16])
@@ -141,7 +143,7 @@ class Database:
         return first_column(rows)
 
     async def read_directory(self, *statements: Statement | str) -> Results:
-        """Read the list of orgs in one round trip that sees no other rows of orgs."""
+        """Read the list of orgs in one round trip, in which all other rows of orgs are hidden."""
         opening = (BEGIN_READING, *self._role, "set local app.sweep = 'on'")
         async with TransactionScope(self.pool, opening, None) as tx:
             return await tx.commit(*statements)

@@ -2,8 +2,8 @@
 
 NOTIFY is sent in batches and never in the transaction that made the change, because a notifying
 transaction takes a server-wide lock when it commits. LISTEN uses a connection of its own. The audit
-is polled every few seconds as well: behind a pooler LISTEN silently receives nothing, and a process
-killed after a commit sends nothing.
+is also polled every few seconds, because LISTEN silently receives nothing behind a pooler, and
+because a process that is killed after a commit sends no notification.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ async def send_pending(database: Database, bus: Bus) -> int:
     """Send the queued events to the other processes; return the number of notifications sent.
 
     Raises:
-        Unavailable: the events could not be sent; the others find them by polling.
+        Unavailable: the events could not be sent; the other processes find them by polling.
     """
     outgoing = bus.take_outgoing()
     letters = [
@@ -60,8 +60,9 @@ async def send_pending(database: Database, bus: Bus) -> int:
 async def listen(database: Database, bus: Bus) -> None:
     """Deliver events from other processes until the connection breaks or the task is canceled.
 
-    Return at once behind a pooler: LISTEN would receive nothing, and the server connection that
-    listens would deliver the notifications to its next client.
+    Behind a pooler it returns at once. There, LISTEN would receive nothing, and the
+    notifications would be delivered to another client that the pooler assigns to the same
+    server connection.
 
     Raises:
         Unavailable: the connection broke.
@@ -102,7 +103,7 @@ class ChangePoller:
     """Poller for changes of which no notification arrived, in orgs that have subscribers."""
 
     def __init__(self, most: int = MAX_POLLED_CHANGES) -> None:
-        """Create a poller that treats over `most` changes of an org as missed events."""
+        """Create a poller; if an org has more than `most` changes, it reports missed events."""
         self._most = most
         self._looked: dict[UUID, float] = {}
 

@@ -1,17 +1,17 @@
 """Pool that opens connections on demand, keeps them, and shares them fairly between orgs.
 
 A call that finds no free connection opens one, up to the size of the pool, or waits for one in the
-fair queue. While the database is unreachable, calls try to connect until their deadline, so the
-first one after it is back succeeds. A broken connection is closed and frees its slot at once.
+fair queue. While the database is unreachable, calls try to connect until their deadline, so they
+succeed as soon as the database is reachable again. A broken connection is closed and frees its slot
+at once.
 
 Fair queue over orgs: the waiting org that holds the fewest connections is served first.
 
 Calls of one org wait in order of arrival. Among orgs that hold equally many connections, the one
-that has waited longest for its turn is served. So an org that floods the server waits for itself,
-and another org waits for one connection to be released.
-
-A single active org may hold all connections. Once there are others, it may hold three quarters: a
-held connection may take seconds to be released, and the others would have to wait for that.
+that has waited longest for its turn is served. An org that makes too many calls therefore delays
+mainly its own calls; a call of another org waits only until one connection is released. If only one
+org is active, it may hold all connections. If several orgs are active, each may hold three quarters
+of them, because it may take seconds until a connection is released.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class FairQueue(Generic[T]):
         self._most_each = size
 
     def register(self, org: Hashable) -> None:
-        """Register an active org (not None, the server); two or more orgs share the pool."""
+        """Register an active org, to detect several orgs; None stands for the server itself."""
         if org == self._first_org or org is None:
             return
         if self._first_org is None:
@@ -107,7 +107,7 @@ class FairQueue(Generic[T]):
                 del level[org]
 
     def pop_next(self) -> tuple[Hashable, T] | None:
-        """Remove the next waiting call, count a connection for its org, and return both.
+        """Remove the next waiting call, count a connection for its org; return org and call.
 
         Return None if every waiting org holds its maximum.
         """
@@ -221,7 +221,7 @@ class ConnectionPool:
         return asyncio.get_running_loop().time() - oldest > MAX_HOLD_SECONDS
 
     async def _next(self, org: Org, deadline: float) -> DbConnection | None:
-        """Return a connection for the org, or None if the caller has to call this again."""
+        """Return a connection for the org, or None if the caller should call this method again."""
         if self._closed:
             raise Unavailable("this server is shutting down; repeat the call on the next one")
         if not self._turns.can_acquire(org):
@@ -256,7 +256,7 @@ class ConnectionPool:
         return await self._wait(org, deadline)
 
     def _must_share(self, error: BaseException) -> bool:
-        """Return whether the server is full, while this pool already has connections."""
+        """Return whether the server accepts no more connections, but this pool has some already."""
         is_full = any(words in str(error) for words in FULL)
         return isinstance(error, psycopg.Error) and is_full and bool(self._held or self._free)
 
@@ -297,7 +297,7 @@ class ConnectionPool:
             raise
 
     def _pass_on(self, line: DbConnection | None) -> None:
-        """Pass a connection, or with None permission to open one, to the next waiting call."""
+        """Give a connection to the next waiting call; None gives it permission to open one."""
         while served := self._turns.pop_next():
             org, turn = served
             if not turn.done():

@@ -1,9 +1,8 @@
 """Named SQL queries from `.sql` files, and the encoding of their parameters.
 
-Values are sent separately from the text, so nothing is quoted. `encode_parameters` supports a few
-types and rejects all others.
-
-UUIDv7 ids, which keep rows created together close together in an index.
+Values are sent separately from the SQL text, so they are never quoted. `encode_parameters` supports
+a few types and rejects all others. The module also creates ids. They are UUIDv7, so that rows
+created at about the same time are close together in an index.
 """
 
 import os
@@ -46,8 +45,8 @@ Value: TypeAlias = "str | int | float | bool | bytes | datetime | UUID | Rows | 
 #: Parameters of a query as they are sent to the database: each value is text or null.
 Parameters: TypeAlias = list[bytes | None]
 
-#: Each number of rows requires a statement of its own. To limit the number of prepared statements,
-#: only the statements for up to `PREPARED_ROW_COUNT` rows and for exactly `BATCH_SIZE` rows are
+#: A statement with another number of rows is another prepared statement. To limit their number,
+#: only statements with up to `PREPARED_ROW_COUNT` rows and with exactly `BATCH_SIZE` rows are
 #: prepared.
 PREPARED_ROW_COUNT = 4
 BATCH_SIZE = 32
@@ -147,7 +146,7 @@ class Query:
         return Statement(self._plain, encode_parameters(map(values.__getitem__, self.places)))
 
     def for_update(self, table: str) -> "Query":
-        """Return the same query with row locks (FOR UPDATE) on this table."""
+        """Return this query with row locks (FOR UPDATE) on the given table."""
         locked = f"{self.text}\n   for update of {table}"
         return Query(f"{self.name}_locked", locked, self.row)
 
@@ -170,7 +169,7 @@ class Query:
         return form
 
     def _prepared_name(self, rows: int) -> bytes | None:
-        """Return the name of the prepared statement, with a digest; None if unprepared."""
+        """Return the prepared statement's name, which contains a digest; None if not prepared."""
         if rows > PREPARED_ROW_COUNT and rows != BATCH_SIZE:
             return None
         return f"wb_{self.name}_{self._digest}{f'_{rows}' if rows else ''}".encode()
@@ -192,7 +191,7 @@ def _rows_of(rows: int, width: int, numbers: Iterator[int]) -> str:
 def load(name: str, **rows: type[tuple[Any, ...]]) -> Mapping[str, Query]:
     """Return the named queries in the file `store/NAME.sql`, with shared fragments inserted.
 
-    `rows` has the row class of a query: a named tuple whose fields are the query's columns.
+    `rows` maps query names to row classes: named tuples whose fields are the query's columns.
 
     Raises:
         KeyError: a row class belongs to no query.
@@ -214,7 +213,7 @@ def _read(name: str) -> Mapping[str, str]:
 
 
 def expand_parts(body: str) -> str:
-    """Insert the named fragments of `parts.sql` into an SQL text, and into the fragments.
+    """Insert the referenced fragments of `parts.sql` into an SQL text, recursively.
 
     Raises:
         KeyError: there is no such fragment.
@@ -236,7 +235,7 @@ def encode_parameters(values: Iterable[Value]) -> Parameters:
 
     Raises:
         TypeError: a value has an unsupported type.
-        ValueError: a text contains NUL, where the driver would cut it off.
+        ValueError: a text contains NUL, at which the driver would truncate it.
     """
     encoded = [None if value is None else ENCODERS[type(value)](value) for value in values]
     if b"\0" in b"".join(filter(None, encoded)):
@@ -245,7 +244,7 @@ def encode_parameters(values: Iterable[Value]) -> Parameters:
 
 
 class _Writers(dict[type, Callable[[Any], bytes | None]]):
-    """Mapping from types to functions that encode parameters; enumerations become text."""
+    """Mapping from types to functions that encode parameters; enum members are encoded as text."""
 
     def __missing__(self, kind: type) -> Callable[[Any], bytes | None]:
         if not issubclass(kind, str):
@@ -292,15 +291,16 @@ REPLAN_EVERY = 4096
 class PreparedPlans:
     """Schedule by which a connection discards the query plans of its prepared statements.
 
-    A plan made while a table was nearly empty may use a poor index, and is kept. So plans are
-    discarded as the tables grow: after 16 messages, 64, 256, …, then every 4,096.
+    PostgreSQL keeps the plan of a prepared statement, even if it was made while a table was
+    nearly empty and uses an unsuitable index. Plans are therefore discarded after 16, 64, 256,
+    … messages, and later after every 4,096 messages.
     """
 
     messages: int = 0
     replan_at: int = REPLAN_FIRST
 
     def needs_replan(self) -> bool:
-        """Count a round trip, and return whether to discard the query plans in it."""
+        """Count a round trip, and return whether to discard the query plans during it."""
         self.messages += 1
         if self.messages < self.replan_at:
             return False

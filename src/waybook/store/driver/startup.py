@@ -30,8 +30,8 @@ TRANSIENT: Final = (
 async def wait_until_reachable(dsn: str, seconds: float, report: WaitReport) -> None:
     """Wait until the database accepts a connection, or refuses one permanently.
 
-    A permanent refusal (a wrong password, an unknown database) is left to the first real
-    connection, which explains it.
+    A permanent refusal (a wrong password, an unknown database) is not reported here, but by the
+    first real connection.
 
     Raises:
         Misconfigured: the connection string is invalid.
@@ -48,7 +48,7 @@ async def wait_until_reachable(dsn: str, seconds: float, report: WaitReport) -> 
 
 
 async def _obstacle(dsn: str) -> str | None:
-    """Return why the database is not ready; None if it accepted or refused permanently."""
+    """Return why the database is not ready; None if it accepted or finally refused."""
     try:
         async with asyncio.timeout(ATTEMPT_SECONDS):
             connection = await AsyncConnection.connect(bounded_dsn(dsn))

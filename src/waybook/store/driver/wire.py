@@ -18,8 +18,8 @@ IDLE_IN_TRANSACTION_TIMEOUT = "10s"
 #: deadline is later than STATEMENT_TIMEOUT, so that PostgreSQL cancels and reports a slow statement
 #: before Waybook gives up the connection.
 MESSAGE_SECONDS = 7.5
-#: Statement timeout and message deadline of commands that may take long because they block no other
-#: caller, such as `waybook audit verify`.
+#: Statement timeout and message deadline of commands such as `waybook audit verify`, which may take
+#: long because no other caller waits for them.
 PATIENT_STATEMENT_TIMEOUT = "10min"
 PATIENT_MESSAGE_SECONDS = 630.0
 #: Process id that no PostgreSQL backend has. Settings that are requested with this id last for one

@@ -1,7 +1,7 @@
 """Anchor files, which store the heads of all audit chains outside the database.
 
-A database that was emptied, or replaced by an older copy, is internally consistent. Comparing it
-with a file that records where each chain ended shows which entries are missing.
+A database that was emptied, or replaced by an older copy, is still consistent in itself. Only a
+comparison with a file that records the last entry of each chain shows which entries are missing.
 
 The file is JSON lines: a header, `[org, subject, id, number of entries, hash]` for each chain, and
 a last line with the totals, which detects truncation.
@@ -113,7 +113,7 @@ class AnchorFile:
         """Read the header of the anchor file.
 
         Raises:
-            InvalidInput: it is not an anchor file of a version this program knows.
+            InvalidInput: the file is not an anchor file, or has an unknown version.
         """
         self._file = file
         head = _read_json(file.readline(MAX_LINE_BYTES))
@@ -198,7 +198,7 @@ def stones_statement(anchors: Sequence[Anchor]) -> Statement:
 def missing_anchors(
     anchors: Sequence[Anchor], rows: Iterable[ChainRow]
 ) -> list[tuple[Anchor, bytes | None]]:
-    """Return the anchors that differ from the database, each with the hash found or None."""
+    """Return the anchors that differ from the database, each with the hash there, or None."""
     hashes = {(row.subject, row.subject_id, row.seq): row.hash for row in rows}
     held = [(a, hashes.get((a.subject, a.subject_id, a.seq))) for a in anchors]
     return [(a, got or None) for a, got in held if not got or got != a.hash]
@@ -214,11 +214,11 @@ def read_stones(rows: Iterable[StoneRow]) -> dict[str, list[Stone]]:
 
 
 def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone | None:
-    """Return a chain's last erasure, if one since the anchor explains why they differ.
+    """Return the chain's last erasure if an erasure since the anchor explains the difference.
 
-    `erasures` is the org's number of erasures when the anchor was taken. For a chain that grew
-    after the anchor, the erasure records only the later last hash. Erasure records themselves are
-    never erased.
+    `erasures` is the org's number of erasures when the anchor was taken. If the chain grew
+    after the anchor was taken, the erasure record contains only the later last hash. Erasure
+    records themselves are never erased.
     """
     since = [stone for stone in stones if stone.erasure > erasures]
     explains = any(
@@ -230,7 +230,7 @@ def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone
 
 
 def resealed_anchor(anchor: Anchor, stone: Stone) -> Anchor | None:
-    """Return the anchor to check after an erasure resealed a chain; None if it was deleted."""
+    """Return the anchor to check after an erasure recomputed a chain; None if it was deleted."""
     if stone.hash_after is None:
         return None
     return anchor._replace(seq=stone.entries, hash=stone.hash_after)

@@ -24,8 +24,8 @@ ANCHORS = "audit-anchor.jsonl"
 BLOCK_BYTES = 256 * 1024
 COMPRESSION_LEVEL = 3
 #: Compression methods that a backup uses, and exceptions that the zip library raises for a
-#: truncated or changed file. A damaged file can specify other compression methods. Such a file is
-#: refused, so the exceptions of those methods are not listed here.
+#: truncated or changed file. A damaged file that specifies another method is refused, so exceptions
+#: of other methods need not be listed.
 COMPRESSIONS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
 DAMAGED_MANIFEST = (*DAMAGED, ValueError, TypeError, AttributeError)
@@ -159,13 +159,13 @@ class ArchiveWriter:
         self._zip.close()
 
     def close(self) -> None:
-        """Close the zip file after a failed backup, whose content the caller discards."""
+        """Close the zip file after a failed backup; the caller discards the file."""
         with suppress(OSError, ValueError):
             self._zip.close()
 
 
 def count_rows(block: bytes) -> int:
-    """Return how many rows end in a block of COPY data, which has one line break per row."""
+    """Return the number of rows that end in a block of COPY data: one per line break."""
     return block.count(b"\n")
 
 
@@ -199,7 +199,7 @@ class Archive:
         """Yield the data of a file in the archive, then check that it matched the manifest.
 
         Raises:
-            InvalidInput: it does not.
+            InvalidInput: the data does not match the manifest.
         """
         digest, rows, size = sha256(), 0, 0
         try:
@@ -219,7 +219,7 @@ class Archive:
         """Open the anchors of the audit chains stored in the backup.
 
         Raises:
-            InvalidInput: they are damaged.
+            InvalidInput: the anchors are damaged.
         """
         try:
             with self._zip.open(ANCHORS) as source:

@@ -1,7 +1,7 @@
 """Backup of all orgs from one snapshot, as the database owner, during normal operation.
 
-Forced row-level security hides all rows from the owner except those of the current org, so one
-transaction visits the orgs one after the other, and sees all of them in the same snapshot.
+Forced row-level security shows the owner only the rows of the current org. One transaction
+therefore reads the orgs one after the other, all in the same snapshot.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ class SnapshotRow(NamedTuple):
 
 SQL = load("maintenance/backup", about=SnapshotRow)
 
-#: Number of the first migration that has every kind of audit chain.
+#: Number of the first migration after which all kinds of audit chains exist.
 OLDEST_MIGRATION = 10
 REBUILT = "the server rebuilds it from the rest"
 #: Tables that a backup omits because their rows are useless in another database, each with a
@@ -65,7 +65,8 @@ def back_up(owner_dsn: str, file: IO[bytes], progress: Progress) -> Manifest:
     """Write a backup archive of the whole database to a file.
 
     Raises:
-        Misconfigured: this is not the owner, or the database is older or newer than the program.
+        Misconfigured: the role is not the owner, or this program cannot back up the database's
+            schema version.
         Busy: a table is being altered right now.
         Unavailable: the database cannot be reached.
     """
@@ -77,8 +78,9 @@ def back_up(owner_dsn: str, file: IO[bytes], progress: Progress) -> Manifest:
         try:
             with closing(ArchiveWriter(file)) as writer, connection.transaction():
                 fix_text_format(connection)
-                # Take the table locks before the first query, which takes the snapshot, so that no
-                # change that is committed between the locks and the snapshot is lost.
+                # Take the table locks before the first query, because that query takes the
+                # snapshot. Otherwise, a change to a table between the snapshot and the locks would
+                # be missed.
                 for table in tables:
                     connection.execute(filled_in(SQL["lock_table"], table.name))
                 return _Backup(connection, writer, progress, tables).write()
@@ -162,6 +164,6 @@ class _Backup:
 
 
 def org_tables_changed(connection: psycopg.Connection, before: list[OrgTable]) -> bool:
-    """Return whether the tables with org rows, or their columns, changed since the lock."""
+    """Return whether tables with rows of orgs, or their columns, changed since they were locked."""
     now = org_tables(connection)
     return [(t.name, t.columns) for t in now] != [(t.name, t.columns) for t in before]

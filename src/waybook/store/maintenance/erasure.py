@@ -1,4 +1,4 @@
-"""Erasure of an org with all its rows, and the records that erasures leave.
+"""Erasure of an org with all its rows, and the erasure records that remain.
 
 Each erasure is one transaction: if it is interrupted, nothing was erased, and it can be repeated.
 """
@@ -43,7 +43,7 @@ Progress = Callable[[int, int], None]
 #: Tables whose rows a call locks while it works on them. An erasure locks the same rows before it
 #: deletes them.
 LOCKED = ("plan", "run", "skill_execution")
-#: Maximum number of passes over rows that calls in progress write during an erasure.
+#: Maximum number of passes that delete rows which calls in progress write during an erasure.
 MAX_PASSES = 5
 
 
@@ -88,7 +88,7 @@ def erase_org(owner_dsn: str, org_id: UUID, by: str, progress: Progress) -> Eras
 
 
 def erase_late_rows(owner_dsn: str, org_id: UUID) -> None:
-    """Erase rows, such as call log entries, that calls in progress wrote after the erasure."""
+    """Erase rows, such as call log entries, that calls in progress added after the erasure."""
     for _ in range(MAX_PASSES):
         with owner_transaction(owner_dsn, org_id) as owner:
             spared = {"org"} if org_id == LOCAL_ORG else set()
@@ -155,7 +155,7 @@ def transaction_time(owner: OwnerTransaction) -> datetime:
 
 
 def record_erasure(owner: OwnerTransaction, head: ChainHead, record: ErasureRecord) -> Erasure:
-    """Insert the record of an erasure, with its tombstones, into the org's hash chain."""
+    """Insert an erasure record and its tombstones into the org's chain of erasure records."""
     at, stones = transaction_time(owner), tuple(record.stones)
     counts = as_json_text(record.counts)
     unsealed = Erasure(0, at, record.by, record.what, record.who, counts, tombstones=stones)

@@ -1,6 +1,6 @@
 """Catalog of the tables with rows of orgs, and the owner's access to one org at a time.
 
-Row-level security is forced, so the owner too sees the rows of only one org.
+Row-level security is forced, so even the owner sees the rows of only one org at a time.
 """
 
 from typing import NamedTuple
@@ -34,8 +34,8 @@ def all_orgs(connection: psycopg.Connection) -> list[UUID]:
     """Return the ids of all orgs, including erased orgs; must run in a transaction."""
     _show_directory(connection, visible=True)
     orgs: list[UUID] = first_column(connection.execute(SQL["orgs"].text.encode()))
-    # The directory setting makes rows of all orgs visible, so turn it off before the rows of one
-    # org are read.
+    # The setting for listing orgs makes the org rows of all orgs visible, so turn it off before the
+    # rows of one org are read.
     _show_directory(connection, visible=False)
     return orgs
 

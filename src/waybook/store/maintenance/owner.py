@@ -1,8 +1,8 @@
 """Transactions of the database owner within one org, and the hash chain of erasure records.
 
-Three guards, each sufficient alone (decision 0045): every statement names its org, row-level
-security is in force in the transaction or the transaction is refused, and a change that touched a
-row of another org is rolled back.
+Three measures, each sufficient alone, protect other orgs (decision 0045): every statement names its
+org; a transaction without row-level security is refused; and a transaction that changed a row of
+another org is rolled back.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ class OwnerTransaction:
     """Transaction of the database owner, confined to one org if `org_id` is set."""
 
     def __init__(self, connection: psycopg.Connection, org_id: UUID | None = None) -> None:
-        """Use the connection's current transaction; give every SQL statement this org's id."""
+        """Use the connection's current transaction; pass this org's id to every SQL statement."""
         self._connection = connection
         self._org_id = org_id
 
@@ -43,7 +43,7 @@ class OwnerTransaction:
         """Confine a part of this transaction to one org.
 
         Raises:
-            Misconfigured: row-level security cannot be put in force.
+            Misconfigured: row-level security cannot be enforced.
         """
         confine(self._connection)
         self._connection.execute(f"set local app.org_id = '{org_id}'".encode())
@@ -63,7 +63,7 @@ class OwnerTransaction:
         """Run an UPDATE or DELETE that returns `org_id`; return the number of affected rows.
 
         Raises:
-            Refused: it touched rows of another org; the exception rolls the transaction back.
+            Refused: rows of another org were affected; the exception rolls back the transaction.
         """
         statement = self._statement(query, table, column)
         counted = sql.SQL(SQL["rows_by_org"].text).format(statement=statement)
@@ -85,7 +85,7 @@ class OwnerTransaction:
         """Run a query once for each set of values; each run must affect exactly one row.
 
         Raises:
-            Refused: more rows were touched, so one of them belongs to another org, or fewer.
+            Refused: a run affected no row, or several rows, of which one belongs to another org.
         """
         if not every:
             return
@@ -113,7 +113,8 @@ class OwnerTransaction:
         """Return the query parameters with the org of this transaction added.
 
         Raises:
-            ValueError: the query names an org, and this transaction has none.
+            ValueError: the query has an org parameter, but this transaction is not confined to an
+                org.
         """
         if self._org_id is None and "org_id" in query.places:
             raise ValueError(f"{query.name} is about one org, and none is named here")
@@ -140,7 +141,7 @@ class OwnerSession:
 
         Raises:
             Busy: a concurrent call did not release its locks in time.
-            Misconfigured: this is not the owner, or row-level security cannot be put in force.
+            Misconfigured: the role is not the owner, or row-level security cannot be enforced.
         """
         with self._transaction(LOCK_TIMEOUT):
             confine(self._connection)
@@ -290,7 +291,7 @@ def seal_erasure(erasure: Erasure, head: ChainHead) -> Erasure:
 def first_broken(erasures: Sequence[Erasure], head: ChainHead | None) -> tuple[int, str] | None:
     """Return number and reason of the first invalid erasure record, or None if all are valid.
 
-    `head` is the expected end of the chain, from the org's row, if that still exists.
+    `head` is the expected end of the chain, read from the org's row if the row still exists.
     """
     previous = GENESIS
     for expected, erasure in enumerate(erasures, start=1):

@@ -1,4 +1,4 @@
-"""Database owner's role: report for operators, and confinement by row-level security.
+"""Role of the database owner: report for operators, and enforcement of row-level security.
 
 A superuser, or a role with BYPASSRLS, is exempt from every policy. Such an owner switches to
 `waybook_maintenance` for each transaction that changes an org: see decision 0045.
@@ -26,7 +26,7 @@ SQL = load("maintenance/owner_role", role=RoleRow)
 
 
 class OwnerRole(NamedTuple):
-    """Role in the database owner's URL, and how it is exempt from row-level security."""
+    """Role in the database owner's URL, and whether it is exempt from row-level security."""
 
     #: Name of the role, quoted as an SQL identifier.
     name: str
@@ -46,7 +46,7 @@ def examine_owner(dsn: str) -> OwnerRole:
     """Return the database owner's role, and whether it can be confined to one org.
 
     Raises:
-        Misconfigured: the address cannot be read, or the server is too old.
+        Misconfigured: the connection string is invalid, or the server is too old.
         Unavailable: the database cannot be reached.
     """
     with owner_connection(dsn) as connection:
@@ -63,7 +63,8 @@ def confine(connection: psycopg.Connection) -> None:
     """Subject the rest of the transaction to row-level security, in another role if needed.
 
     Raises:
-        Misconfigured: that is impossible; the message has the SQL that makes it possible.
+        Misconfigured: no suitable role is available; the message contains the SQL statements that
+            fix this.
     """
     role, exists = _read_role(connection)
     if role.is_exempt:

@@ -1,7 +1,7 @@
 """Restore of a backup into an empty database, as the database owner, in one transaction.
 
-Row-level security stays forced: rows are loaded org by org, and the database rejects a row that
-claims another org.
+Row-level security stays forced: rows are loaded org by org, and the database rejects a row with the
+id of another org.
 """
 
 from collections.abc import Iterator
@@ -47,8 +47,8 @@ def restore(owner_dsn: str, archive: Archive, progress: Progress) -> None:
     Raises:
         InvalidInput: the archive is damaged, or was made by a newer program.
         Refused: the database is not empty.
-        Misconfigured: this is not the owner.
-        Busy: another process is writing to it.
+        Misconfigured: the role is not the owner.
+        Busy: another process is writing to the database.
         Unavailable: the database cannot be reached.
     """
     manifest = archive.manifest
@@ -78,7 +78,8 @@ def check_migrations(applied: tuple[AppliedMigration, ...]) -> int:
     """Return the backup's last migration number; raise an error if a migration is unknown.
 
     Raises:
-        InvalidInput: the migration is unknown, or this program's one with that number differs.
+        InvalidInput: a migration is unknown, or differs from this program's migration with that
+            number.
     """
     ours = {migration.number: migration for migration in bundled_migrations()}
     for applied_migration in applied:

@@ -1,7 +1,7 @@
 """Deletion of expired calls, answers, sessions and, if configured, archived plans and runs.
 
-It runs as the owner, periodically, in any number of processes; an advisory lock admits one at a
-time.
+It runs periodically as the database owner. Several processes may run it; an advisory lock lets one
+of them work at a time.
 """
 
 import contextlib
@@ -76,7 +76,7 @@ class RetentionPolicy(NamedTuple):
 
 
 class RetentionRun(NamedTuple):
-    """Data of one retention pass: session, policy, time, and function that reports a stop."""
+    """State of a retention pass: session, policy, time, and a function that reports a stop."""
 
     here: OwnerSession
     keep: RetentionPolicy
@@ -85,7 +85,7 @@ class RetentionRun(NamedTuple):
 
     @contextmanager
     def org_transaction(self, org_id: UUID) -> Iterator[OwnerTransaction | None]:
-        """Open a transaction in this org; yield None after a stop or if the lock is taken."""
+        """Open a transaction in this org; yield None if stopped or if another pass has the lock."""
         with self.here.org_transaction(org_id) as owner:
             yield owner if not self.stopped() and _alone(owner) else None
 
@@ -117,12 +117,12 @@ def apply_retention(
 def create_partitions(here: OwnerSession, now: datetime, orgs: Sequence[UUID] = ()) -> None:
     """Create the missing partitions for this week and the weeks that follow.
 
-    Calls of such a week that are in the default partition are moved, unless there are too many to
-    block the log for; that week then stays in the default partition.
+    Calls of such a week that are in the default partition are moved to the new one. Moving
+    blocks the call log, so a week with too many calls stays in the default partition.
 
     Raises:
-        Misconfigured: calls could not be moved, since the owner bypasses row-level security; the
-            partitions of other weeks are made.
+        Misconfigured: calls could not be moved, because the owner is exempt from row-level
+            security; the partitions of other weeks are created.
     """
     refused: Misconfigured | None = None
     with here.directory_transaction() as owner:
@@ -266,7 +266,7 @@ def _erase_archived(chores: RetentionRun, org_id: UUID, subject: str) -> Counter
 def _erase_some(
     owner: OwnerTransaction, subject: str, before: datetime, after: str, gone: Counter[str]
 ) -> str:
-    """Erase the next batch of plans or runs; return the last id seen, or empty at the end."""
+    """Erase the next batch of plans or runs; return the last id seen, or empty if none is left."""
     head = lock_org(owner)
     query = SQL["archived_plans"] if subject == "plan" else SQL["archived_runs"]
     rows: list[ArchivedRow] = owner.fetch(query, before=before, after=after, most=MAX_SUBJECTS)

@@ -52,7 +52,7 @@ class ColumnRow(NamedTuple):
 
 
 class AnswerRow(NamedTuple):
-    """JSON text that the server composed, and the place in a table where it is stored."""
+    """JSON text that the server composed, and the ctid of the row that contains it."""
 
     place: str
     text: str
@@ -130,10 +130,10 @@ def _without_user(owner: OwnerTransaction, name: str) -> dict[str, int]:
 def _reseal_chains(
     owner: OwnerTransaction, to: Pseudonymization, progress: Progress
 ) -> list[tuple[Tombstone, int]]:
-    """Recompute the audit chains that contain the user's name, until no chain contains it.
+    """Replace the user's name in all audit chains that contain it, and recompute their hashes.
 
     Raises:
-        Refused: one is broken; resealing would hide that.
+        Refused: a chain is invalid; new hashes would hide the damage.
     """
     stones: dict[str, tuple[Tombstone, int]] = {}
     for _ in range(MAX_PASSES):
@@ -171,7 +171,7 @@ def _refuse_broken(name: str, entries: list[SealedEntry], end: bytes | None) -> 
     """Raise an error for an invalid audit chain, because new hashes would hide the damage.
 
     Raises:
-        Refused: it is broken.
+        Refused: the chain is invalid.
     """
     if end is None or not is_chain_valid(entries, end):
         raise Refused(
@@ -195,7 +195,7 @@ def _resealed(entries: list[SealedEntry], to: Pseudonymization) -> Iterator[Seal
 
 
 class UserErasure(NamedTuple):
-    """Data of a user erasure: org, pseudonym, ids of deleted rows, and the user who erases."""
+    """Data of a user erasure: org, pseudonym, ids of deleted rows, and user who requested it."""
 
     org_id: UUID
     to: Pseudonymization
@@ -231,7 +231,7 @@ def _without(entry: SealedEntry, who: UserErasure) -> SealedEntry:
 def _farewell(
     owner: OwnerTransaction, entries: list[SealedEntry], who: UserErasure
 ) -> list[SealedEntry]:
-    """Return the audit entry that deletes the user's rows in a replay, if it contains any."""
+    """Return an audit entry that deletes the user's rows; no entry if the chain has none."""
     recorded_changes = (
         change for entry in entries for change in changes_of(orjson.loads(entry.details))
     )

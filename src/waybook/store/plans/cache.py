@@ -1,12 +1,11 @@
 """In-memory caches for plans, and for the plan id of each step.
 
-An agent working through a plan mostly talks to one process. A call there decides on the cached
-plan, then sends one message that locks the plan if it is unchanged, writes, and commits. If the
-plan has changed, nothing is written, and the call loads the plan. See `lock_if_unchanged` in
-`plans/load.sql`.
-
-Calls name steps, but plans are locked and loaded by their own key. A step's plan never changes, so
-it is looked up once and cached.
+Most calls of an agent on a plan reach the same process. There, a call makes its decision on the
+cached plan, and then sends one message that locks the plan if it is unchanged, writes, and commits.
+If the plan has changed, nothing is written, and the call is repeated with the plan from the
+database. See `lock_if_unchanged` in `plans/load.sql`. Calls contain step ids, but plans are locked
+and loaded by plan id. A step never moves to another plan, so its plan id is looked up once and
+cached.
 """
 
 from collections import Counter, OrderedDict
@@ -23,8 +22,8 @@ MAX_PLANS = 256
 MAX_TEXTS = 32
 MAX_TEXT_LENGTH = 4_000
 MAX_SESSIONS = 32
-#: Number of calls that load a plan from the database after a conflict, before calls use the cache
-#: again.
+#: Number of calls on a plan that load the plan from the database after a conflict, until the cache
+#: is used again.
 RELOADS_AFTER_CONFLICT = 8
 
 
@@ -54,7 +53,7 @@ class PlanCache:
             del self._at_work[which]
 
     def get(self, which: PlanKey, session: str | None) -> LoadedPlan | None:
-        """Return the cached plan; None if another call uses it or the session is unknown."""
+        """Return the cached plan; None if another call uses it or if the session is not known."""
         cached = self._plans.get(which)
         if cached is None or self._at_work[which] > 1:
             return None
@@ -62,7 +61,7 @@ class PlanCache:
         return cached.loaded if known else None
 
     def put(self, which: PlanKey, loaded: LoadedPlan, *, all_sessions: bool = False) -> None:
-        """Cache a plan that was written, with the sessions known to its old cache entry."""
+        """Cache a plan that was just written; keep the known sessions of the old cache entry."""
         before = self._plans.pop(which, None)
         if loaded.plan.status in CLOSED_PLAN or self._is_wary(which):
             return
@@ -82,7 +81,7 @@ class PlanCache:
         self._plans.pop(which, None)
 
     def mark_contended(self, which: PlanKey) -> None:
-        """Remove a plan that another process changed; do not cache it for the next calls."""
+        """Remove a plan that another process changed, and do not cache it during the next calls."""
         self.invalidate(which)
         self._wary[which] = RELOADS_AFTER_CONFLICT
         if len(self._wary) > self._most:

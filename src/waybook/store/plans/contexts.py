@@ -1,4 +1,4 @@
-"""Queries for context packets: starts of texts, pages of lists, and parts of long texts.
+"""Queries for context packets: beginnings of texts, pages of lists, and parts of long texts.
 
 Each text is read up to the available budget, together with its full length, so the amount read is
 bounded regardless of the amount stored.
@@ -21,7 +21,7 @@ QUERY_TEXT_LENGTH = 500
 
 
 class TextPrefix(NamedTuple):
-    """Start of a text with the full length; values other than strings are never truncated."""
+    """Beginning of a text, and the text's full length; non-string values are never truncated."""
 
     value: Json
     length: int
@@ -99,7 +99,7 @@ class ArtifactRow(NamedTuple):
 
 
 class TextSliceRow(NamedTuple):
-    #: Length of the whole text, of which `text` is a slice; None if the text does not exist.
+    #: Length of the whole text, of which `text` is a part; None if there is no such text.
     length: int | None
     text: str
 
@@ -129,7 +129,7 @@ FIRST_PAGE = Page()
 
 
 def about_step_statement(step_id: str) -> Statement:
-    """Select a plan's question and a step's instructions, to make a search query of them."""
+    """Select a plan's question and a step's instructions, from which a search query is made."""
     return SQL["about_step"](step_id=step_id, most=QUERY_TEXT_LENGTH)
 
 
@@ -165,7 +165,7 @@ def newest_statement(plan_id: str, step_id: str | None, page: Page) -> Statement
 
 
 def artifacts_statement(plan_id: str, parts: Mapping[str, int], most: int) -> Statement:
-    """Select these artifacts of a plan, each with the passage that `parts` names."""
+    """Select the given artifacts of a plan, each with the passage that `parts` names for it."""
     return SQL["artifacts_by_id"](
         plan_id=plan_id, ids=Ids(parts), parts=AsJson(dict(parts)), most=most
     )

@@ -74,7 +74,7 @@ class LoadedPlan(NamedTuple):
     head: ChainHead
 
     def to_decide(self) -> "LoadedPlan":
-        """Return the plan with the current time, or its last audit time if that is later."""
+        """Return the plan; its time is `now`, or that of the last audit entry if that is later."""
         return self._replace(now=self.head.after(self.now))
 
 
@@ -187,7 +187,7 @@ def results_within_statement(plan_id: str | None, most: int) -> Statement:
 
 
 def results_cut_statement(plan_id: str | None, most: int) -> Statement:
-    """Select the results of a plan's steps, each cut to its first `most` characters of JSON."""
+    """Select the results of a plan's steps, each truncated to `most` characters of JSON."""
     return SQL["results_cut"](plan_id=plan_id, most=most)
 
 
@@ -232,12 +232,12 @@ def read_answer(results: Results, key: Key) -> StoredAnswer | None:
 
 
 def stored_rows_statement(plan_id: str) -> Statement:
-    """Select all rows of a plan whose changes the audit records."""
+    """Select all rows of a plan that the audit covers."""
     return SQL["stored_rows"](plan_id=plan_id)
 
 
 def read_stored_rows(rows: Iterable[tuple[str, str, dict[str, Any]]]) -> PlanRows:
-    """Convert selected rows to the form of rows rebuilt from the audit (null: no value)."""
+    """Convert the selected rows to the form of rows rebuilt from the audit, without null values."""
     by_entity: PlanRows = {}
     for entity, row_id, row in rows:
         by_entity.setdefault(entity, {})[row_id] = {

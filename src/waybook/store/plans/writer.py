@@ -1,8 +1,8 @@
 """Writer of plans: turns a decision into SQL statements for rows, audit and stored answer.
 
-Nothing else writes plans. The statements are sent together with the commit in one message, so rows,
-audit and stored answer are written together or not at all. The rows are written from the same
-changes that the audit records.
+No other module writes plans. The statements and the commit are sent in one message, so rows, audit
+and stored answer are written together or not at all. The rows are written from the same changes
+that the audit records.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +30,7 @@ SQL = load("plans/writer")
 #: Origin of a plan that is not a copy.
 NO_ORIGIN: Mapping[str, Json] = dict.fromkeys(("copied_from", "copied_seq"))
 NO_RESULT: Mapping[str, Json] = dict.fromkeys(RESULT_FIELDS)
-#: Fields that only some artifacts have, with None as the value for all other artifacts.
+#: Fields that only some artifacts have; all other artifacts get the value None.
 OPTIONAL_ARTIFACT_FIELDS: Mapping[str, Json] = dict.fromkeys(
     ("media_type", "tags", "metadata", "version", "content_hash")
 )
@@ -194,7 +194,7 @@ def _new_steps(plan: Plan, patches: Patches) -> list[Statement]:
 
 
 def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
-    """Return the row of a new step after the decision, which may already have skipped it."""
+    """Return the row of a new step as it is after the decision, which may have skipped it."""
     step = plan.step(StepId(patch.id))
     what = (step.id, plan.id, step.order, step.type, step.title, step.status, step.attempt)
     when = (step.stall_seconds, step.in_progress_since, step.completed_at)

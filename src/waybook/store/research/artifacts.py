@@ -100,7 +100,7 @@ SQL = load(
 def existing_in_plan_statements(
     plan_id: str, kind: str, title: str, source_ids: Iterable[str]
 ) -> list[Statement]:
-    """Select a plan's latest artifact of this kind and title, and which sources the plan cites."""
+    """Select a plan's latest artifact of this kind and title, and the sources the plan cites."""
     return [
         SQL["latest_in_plan"](plan_id=plan_id, kind=kind, title=title),
         SQL["known_sources"](plan_id=plan_id, ids=Ids(source_ids)),
@@ -108,7 +108,7 @@ def existing_in_plan_statements(
 
 
 def existing_standalone_statements(kind: str, title: str) -> list[Statement]:
-    """Lock a kind and title, and select the latest such artifact that belongs to no plan."""
+    """Lock a kind and title; select the latest standalone artifact with this kind and title."""
     return [
         SQL["lock_name"](kind=kind, title=title),
         SQL["latest_standalone"](kind=kind, title=title),
@@ -127,7 +127,7 @@ def read_existing(
 
 
 def rows_statement(artifact_id: str) -> Statement:
-    """Select all rows of a standalone artifact whose changes the audit records."""
+    """Select all rows of a standalone artifact that the audit covers."""
     return SQL["stored_standalone_rows"](artifact_id=artifact_id)
 
 
@@ -143,9 +143,9 @@ def source_statement(source_id: str, most: int) -> Statement:
 
 #: Settings of a transaction that runs a vector search. Without `hnsw.iterative_scan`, the index
 #: returns a few rows of any org and stops; with this setting, the scan continues until enough rows
-#: of this org are found. Strict order would drop rows that are found slightly late; relaxed order
-#: drops no rows, because the rows are sorted after the scan. The last setting keeps the planner
-#: from sorting rows that the index already returns in order.
+#: of this org are found. With strict order, the scan would drop rows that it finds out of order;
+#: with relaxed order it drops no rows, and the rows are sorted afterwards. The last setting keeps
+#: the planner from sorting rows that the index already returns in order.
 SETTINGS = (
     "set local hnsw.iterative_scan = relaxed_order",
     "set local hnsw.ef_search = 200",
@@ -250,7 +250,7 @@ def index_artifact(
 
 
 def index_source(source: ResearchSource, created_at: datetime) -> IndexedSubject:
-    """Return a source for the search index, without a plan because plans can share sources."""
+    """Return a source for the search index; it has no plan, because plans can share sources."""
     return IndexedSubject(
         id=source.id,
         subject="source",
@@ -272,7 +272,7 @@ def split_subjects(subjects: Iterable[IndexedSubject]) -> list[PassageDraft]:
 
 
 def embedding_text(title: str, body: str) -> str:
-    """Return the text to embed, in which the title is repeated to give it more weight."""
+    """Return the text to embed; it contains the title twice, to give the title more weight."""
     return f"{title}\n{title}\n{body}"
 
 

@@ -1,11 +1,11 @@
 """Queries for quantized embeddings and for quarantined passages, and pgvector encoding.
 
-A packed row is a key of twenty bytes (subject, part) followed by 256 codes; `research.ranking`
-reads it. Passages are quarantined when indexing them broke the connection.
-
-The HNSW index of pgvector does not know orgs: a search in a small org would scan the vectors of all
-others. So each vector has extra dimensions with a random direction per org, which bring vectors of
-the same org closer by `ORG_WEIGHT`. The similarity order within an org does not change.
+A packed row, which `research.ranking` reads, is a key of twenty bytes (subject, part) followed by
+256 codes. A passage is quarantined if indexing it broke the database connection. The HNSW index of
+pgvector contains the vectors of all orgs, so a search in a small org would scan many vectors of
+other orgs. Each vector therefore has extra dimensions with a random direction per org, which
+increase the similarity of vectors of the same org by `ORG_WEIGHT`. The similarity order within an
+org does not change.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,9 +37,9 @@ PAGE_ROWS = 8_192
 #: ranked separately.
 FEW = 2_000
 
-#: Amount by which the similarity of a passage is increased if the passage belongs to the searching
-#: org. The amount is large enough that a search skips equally similar passages of other orgs, and
-#: small enough that the index graph stays connected.
+#: Amount by which the extra dimensions increase the similarity between vectors of the same org. It
+#: is large enough that a search skips equally similar passages of other orgs, and small enough that
+#: the index graph stays connected.
 ORG_WEIGHT = 0.3
 ORG_DIMENSIONS = 32
 
@@ -61,17 +61,18 @@ class Snapshot(NamedTuple):
     #: Id of the oldest transaction that was still running when the rows were read, so that its
     #: writes were not visible yet.
     running: int
-    #: OID of the database, which differs from the OID of another database of the same name.
+    #: OID of the database, which shows whether the database was replaced by another one of the same
+    #: name.
     database: int
     #: Time at which the rows were read, by the database clock, in seconds since the epoch.
     at: float
-    #: Number of erasures in the org so far. This number shows that rows were erased, because an
-    #: erasure leaves no rows in the table of deletions.
+    #: Number of erasures in the org so far. An erasure leaves no rows in the table of deletions, so
+    #: a changed number is the only sign that rows were erased.
     erasures: int = 0
 
 
 class PageRow(NamedTuple):
-    """Packed embeddings of a page, and the fields of the `Snapshot` they were read in."""
+    """Packed embeddings of a page, and the fields of the `Snapshot` in which they were read."""
 
     packed: bytes | None
     running: int
@@ -168,7 +169,7 @@ def fitting_page_statement(model: str, after: Key, **filters: Value) -> Statemen
 
 
 def changes_statement(model: str, since: int) -> Statement:
-    """Select embeddings added or deleted since the oldest transaction open at a snapshot."""
+    """Select embeddings added or deleted since the oldest transaction of a snapshot began."""
     return SQL["changes"](model=model, since=since, most=PAGE_ROWS + 1)
 
 

@@ -1,11 +1,11 @@
 """Full-text and semantic search over stored research, in one database round trip.
 
-Full-text search ranks passages by how much of the query their words cover. Semantic search ranks
-them by vector similarity, with pgvector if it is used, else in the process by
+Full-text search ranks passages by the share of the query that their words cover. Semantic search
+ranks them by vector similarity, either in the database with pgvector or in this process with
 `app.request.portable_search`. `research.fusion` merges the two ranked lists.
 
-The best query plan depends on the values, the org's number of passages and the filters, so these
-queries are planned each time; no others are.
+The best query plan depends on the search terms, the filters and the org's number of passages, so
+PostgreSQL plans these queries, unlike all others, each time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -71,15 +71,15 @@ SQL = load(
 
 #: Maximum number of passages in each ranked list of a search.
 MAX_RANKED = 50
-#: Maximum number of passages that contain some of the query's words and are ranked. The same
-#: maximum applies to passages that contain all of the words.
+#: Maximum number of passages that are ranked because they contain some of the query's words. The
+#: same maximum applies to passages that contain all of the words.
 CANDIDATES = 2_000
 #: Number of the newest passages of the org or plan that a search scans if it cannot use the full-
 #: text index.
 MAX_UNINDEXED_SCAN = 5_000
-#: Minimum share of the query that the words of a passage must cover so that the passage matches.
-#: The share is higher if semantic search is used too, because otherwise a passage that shares one
-#: common word with the query would displace a passage with the same meaning in other words.
+#: Minimum share of the query that the words of a passage must cover for a match. The share is
+#: higher if semantic search is used too. Otherwise, a passage that has only one common word of the
+#: query would displace a passage with the same meaning in other words.
 MIN_TERM_WEIGHT_WITH_VECTORS = 0.4
 MIN_TERM_WEIGHT = 0.2
 
@@ -141,7 +141,7 @@ def capabilities_statement() -> Statement:
 
 
 def read_capabilities(rows: list[CapabilitiesRow], wanted: str = "auto") -> SearchCapabilities:
-    """Return the search features with the backend that is requested, or the best if "auto"."""
+    """Return the search features with the requested backend, or the best one if "auto"."""
     (row,) = rows
     best = Backend.PGVECTOR if row.has_pgvector else Backend.PORTABLE
     backend = best if wanted == "auto" else Backend(wanted)
@@ -156,7 +156,7 @@ def search_statements(
 ) -> list[Statement | str]:
     """Return the full-text query and, with pgvector, the semantic query of a search.
 
-    Send them in a transaction of their own: they change settings until its end.
+    Send the queries in their own transaction, because they change settings until its end.
     """
     has_vectors = abilities.vectors and query_vector is not None
     by_words = _by_words(question, scope, abilities, has_vectors=has_vectors)

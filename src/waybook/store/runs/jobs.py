@@ -70,7 +70,7 @@ MAX_OPEN_COUNTED = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """Filters for claiming a job, and the inactive time in seconds that frees a held job."""
+    """Filters for claiming a job, and the time without a heartbeat after which a job is free."""
 
     model: str | None
     job_type: str | None
@@ -128,7 +128,7 @@ def run_with_claimable_job_statement(request: JobRequest) -> Statement:
 
 
 def seconds_until_claimable_statement(run_id: str | None, request: JobRequest) -> Statement:
-    """Select the seconds until a job becomes claimable by time alone, in a run or in any run."""
+    """Select the seconds until a job becomes claimable, because its delay or lease ends."""
     return SQL["seconds_until_claimable"](
         run_id=run_id,
         model=request.model,
@@ -255,7 +255,7 @@ def documents_statement(run_id: str, keys: Iterable[str]) -> Statement:
 
 
 def originals_statements(run_id: str) -> tuple[Statement, Statement]:
-    """Select what a copy of a run may carry over: finished jobs, and documents without texts."""
+    """Select the data that a copy of a run needs: finished jobs, and documents without texts."""
     return SQL["finished_jobs"](run_id=run_id), SQL["original_documents"](run_id=run_id)
 
 

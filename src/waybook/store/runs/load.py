@@ -1,4 +1,4 @@
-"""Queries that load runs, locked or as a snapshot, and versions of DAG definitions.
+"""Queries that load runs, with a lock or as a snapshot, and versions of DAG definitions.
 
 Versions of a definition are kept forever; each run uses one of them.
 """
@@ -188,7 +188,7 @@ TIMES = frozenset(
 
 
 def read_rows(records: Iterable[StoredRow]) -> RunRows:
-    """Convert the selected rows and their times to the form of rows rebuilt from the audit."""
+    """Convert the selected rows to the form of rows rebuilt from the audit, including times."""
     rows: RunRows = {}
     for record in records:
         rows.setdefault(record.entity, {})[record.id] = {

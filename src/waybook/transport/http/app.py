@@ -87,12 +87,13 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
     pace: RequestThrottle | None = None,
     gate: AuthGate | None = None,
 ) -> ASGIApp:
-    """Return an ASGI application, which can start only once, like its MCP endpoint.
+    """Return an ASGI application.
 
-    `hosts` are the allowed host names, `ready` checks the database, `stuck` reports whether only a
-    restart would help, `metrics` returns the metrics, `reporting` names the tools that send
-    progress notifications, `reading` serves the read API, `pages` are the dashboard routes, `pace`
-    throttles orgs that exceed their rate limit, `gate` authenticates every request.
+    It can be started only once, because of its MCP endpoint. `hosts` are the allowed host
+    names, `ready` checks the database, `stuck` reports whether only a restart would help, and
+    `metrics` returns the metrics. `reporting` names the tools that send progress notifications,
+    `reading` serves the read API, `pages` are the dashboard routes, `pace` throttles orgs that
+    exceed their rate limit, and `gate` authenticates every request.
     """
     mcp, operations = McpEndpoint(server, reporting, pace), Operations(ready, stuck, metrics)
     snapshots = SnapshotApi(pace)

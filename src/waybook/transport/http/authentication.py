@@ -127,7 +127,8 @@ class AuthGate:
 
         Raises:
             Unauthenticated: the request has no valid credential.
-            RateLimited: too many unknown secrets came from its address; this one was not looked up.
+            RateLimited: too many unknown secrets came from the client's address; this secret was
+                not looked up.
         """
         address, secret = client_address_of(request, self.proxies), secret_of(request)
         if not secret:
@@ -188,7 +189,7 @@ def is_read_request(request: Request) -> bool:
 
 
 def is_cross_site_navigation(request: Request) -> bool:
-    """Return whether the request follows another site's link and so has no session cookie."""
+    """Return whether a link on another site led here, so that no session cookie is sent."""
     return request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
 
 
@@ -215,7 +216,8 @@ async def authenticated_caller(request: Request | None) -> Caller:
 async def reauthenticate(request: Request | None) -> bool:
     """Return whether the credential of a long-lived request is still valid.
 
-    If it cannot be checked at present, the stream continues until it can.
+    If the credential cannot be checked at present, the stream continues until it can be
+    checked.
     """
     gate = getattr(request.state, "admitted_by", None) if request is not None else None
     if request is None or not isinstance(gate, AuthGate):

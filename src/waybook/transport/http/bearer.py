@@ -30,7 +30,8 @@ class PresentedToken:
 def read_bearer(scope: Scope) -> PresentedToken:
     """Return the token in the `Authorization` header; tokens elsewhere are ignored.
 
-    Two headers are rejected: a proxy in front of the server may have checked the other one.
+    Two `Authorization` headers are rejected, because a proxy in front of the server may have
+    checked only the one that is not used here.
     """
     values = header_values(scope, b"authorization")
     if not values:
@@ -88,7 +89,7 @@ class ResourceMetadata:
         return f"{self._base}{WELL_KNOWN_PATH}/mcp"
 
     def routes(self) -> list[Route]:
-        """Return routes at the resource's path, and at the root, where some clients look."""
+        """Return routes for the resource's path, and for the root, which some clients request."""
         return [Route(path, self.serve) for path in (WELL_KNOWN_PATH, f"{WELL_KNOWN_PATH}/mcp")]
 
     async def serve(self, _: Request) -> Response:

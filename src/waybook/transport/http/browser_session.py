@@ -1,11 +1,10 @@
 """Session cookies for browsers, and the limit on sign-in attempts per client address.
 
-The session cookie is sent with requests from our own pages only. A second cookie exists during
-sign-in at the issuer; it must survive the redirect back, so it is also sent with links from other
-sites, and expires within minutes.
-
-Secrets cannot be guessed in practice; the limit bounds the load that attempts cause. Its memory is
-bounded: the address inactive for longest is dropped first.
+Browsers send the session cookie only with requests from our own pages. A second cookie exists
+during sign-in at the issuer. The browser must send it with the redirect from the issuer, so it is
+also sent with links from other sites, and expires within minutes. The limit on sign-in attempts
+bounds the server load; it is not needed against guessing, because secrets are too long to guess.
+The number of stored addresses is bounded: the address inactive for longest is dropped first.
 """
 
 import ipaddress
@@ -101,7 +100,7 @@ class LoginThrottle:
 
 
 def address_prefix(address: str) -> str:
-    """Return an address as a limiter key; for IPv6 its /64 network, which one user controls.
+    """Return an address as a limiter key; for IPv6, its /64 network, which has one user.
 
     >>> address_prefix("2001:db8::1") == address_prefix("2001:db8::2"), address_prefix("10.0.0.1")
     (True, '10.0.0.1')

@@ -1,12 +1,10 @@
 """Rate limit on failed credentials, per client address.
 
-Every unknown secret costs a lookup in the database, or the check of a signature. A token bucket
-per address bounds that: once it is empty, further secrets from the address are refused before
-anything is looked up, after a delay that keeps a client which retries at once from costing CPU.
-
-Secrets that were valid recently are exempt, so that a client behind the same address as an
-attacker keeps working. The exemption grants a lookup and never access: a revoked token is refused
-by the lookup, as always.
+Every unknown secret costs a lookup in the database, or the check of a signature. A token bucket per
+address limits this cost: once the bucket is empty, further secrets from the address are refused
+without a lookup. The refusal is delayed, so that a client that retries at once uses little CPU
+time. Secrets that were valid recently are exempt, so that a client with the same address as an
+attacker can continue to work. Exempt secrets are still looked up, so a revoked token is refused.
 """
 
 import asyncio
@@ -29,11 +27,10 @@ MAX_ADDRESSES: Final = 10_000
 #: stays in the cache after its last use.
 MAX_RECENT_SECRETS: Final = 10_000
 RECENT_SECONDS: Final = 3_600.0
-#: Maximum number of parallel lookups of one secret that together count as a single failure.
+#: Maximum number of parallel lookups of one secret that are counted as a single failure.
 MAX_PARALLEL_LOOKUPS: Final = 32
-#: Delay in seconds before a refusal is sent. The delay grows by this amount for every `CROWD_SIZE`
-#: refusals to the same address that are delayed at the same time, up to `MAX_DELAY_FACTOR` times
-#: this amount.
+#: Delay in seconds before a refusal is sent. It grows by the same amount for every `CROWD_SIZE`
+#: refusals to the same address that are waiting, up to `MAX_DELAY_FACTOR` times the delay.
 DELAY_SECONDS: Final = 1.0
 CROWD_SIZE: Final = 32
 MAX_DELAY_FACTOR: Final = 10
@@ -65,8 +62,9 @@ class FailedCredentials:
     def lookup(self, address: str, secret: str) -> Iterator[None]:
         """Allow checking a secret in the block; count an invalid one against the limit.
 
-        A secret that is not known to be valid counts as a failure until its lookup ends, so that
-        many at the same time are limited as well. Parallel lookups of one secret count once.
+        A secret that is not known to be valid is counted as a failure until its lookup
+        ends, so that parallel lookups are limited too. Parallel lookups of the same secret
+        are counted once.
 
         Raises:
             RateLimited: too many failures from the address; the details say when to retry.
@@ -100,7 +98,7 @@ class FailedCredentials:
             self._recent.popitem(last=False)
 
     def _admit(self, key: int, place: str) -> float:
-        """Return the seconds to charge for checking a secret, refunded unless it is invalid.
+        """Return the seconds to charge for a lookup, refunded unless the secret is invalid.
 
         Raises:
             RateLimited: too many failures from the address.
@@ -133,7 +131,7 @@ class FailedCredentials:
                 del self._delayed[place]
 
     def _take(self, place: str, seconds: float) -> None:
-        """Charge an address for failures, so that its bucket is full again `seconds` later."""
+        """Charge an address for failures: its bucket is full again `seconds` later than before."""
         if not seconds:
             return
         now = self._clock()

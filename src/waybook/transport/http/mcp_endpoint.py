@@ -32,7 +32,7 @@ class McpEndpoint:
     def __init__(
         self, server: Server[None], reporting: frozenset[str], pace: RequestThrottle | None = None
     ) -> None:
-        """Serve an MCP server; `reporting` has the tools that send progress notifications."""
+        """Serve an MCP server; `reporting` names the tools that send progress notifications."""
         self.pace = pace
         self.reporting = reporting
         self.plain = session_managers(server, streamed=False)
@@ -40,7 +40,7 @@ class McpEndpoint:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run both MCP session managers within the block; possible once per instance."""
+        """Run both MCP session managers within the block. This works only once per instance."""
         async with self.plain.run(), self.streamed.run():
             yield
 
@@ -71,9 +71,9 @@ class McpEndpoint:
 
 
 async def cancel_on_disconnect(receive: Receive, handling: Awaitable[None]) -> None:
-    """Handle a request, and cancel this when the client disconnects.
+    """Handle a request, and cancel the handling when the client disconnects.
 
-    Work must not be handed out to a client that is no longer there to receive it.
+    Otherwise, a step or job could be assigned to a client that no longer exists.
     """
 
     async def watch(scope: anyio.CancelScope) -> None:
@@ -103,7 +103,8 @@ def with_header(send: Send, name: bytes, value: bytes) -> Send:
 def session_managers(server: Server[None], *, streamed: bool) -> StreamableHTTPSessionManager:
     """Return a stateless session manager of the MCP library.
 
-    Its checks of Host and Origin are off, because `request_checks` runs before every route.
+    Its checks of Host and Origin are off, because `request_checks` already makes them for every
+    route.
     """
     return StreamableHTTPSessionManager(
         server,

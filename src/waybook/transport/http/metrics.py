@@ -59,7 +59,7 @@ def escape_label(text: str) -> str:
 
 
 def collect_metrics(dispatcher: Dispatcher) -> Iterator[Metric]:
-    """Yield counts since this process started, waiting calls, and stalls at the last sweep."""
+    """Yield counts since the process started, waiting calls, and stalls found by the last sweep."""
     for (tool, outcome), count in sorted(dispatcher.counted.items()):
         yield Metric(
             name="waybook_calls_total",
@@ -103,7 +103,7 @@ class Operations:
     metrics: Callable[[], Iterable[Metric]]
 
     async def healthz(self, _: Request) -> Response:
-        """Answer 200 while the process can serve, 503 if only a restart would help."""
+        """Answer 200 while the process can serve requests, and 503 if only a restart would help."""
         if self.stuck():
             return error_response(
                 503, "UNAVAILABLE", "A database connection is stuck; restart the server."

@@ -1,14 +1,13 @@
 """Request throttling: delays for orgs over the rate limit, and a concurrency limit per org.
 
-A client that retries as soon as it is refused would otherwise cost as much as if it were served. So
-its requests are delayed before their body is read; if still over the limit, they are refused
-without involving the protocol library.
-
-A process has one CPU core, and concurrent requests share it: with a hundred requests of one org in
-progress, a request of another org would wait for a hundred others. So only a few requests of each
-org run at a time and the rest wait. A request releases its slot when it starts to respond, when it
-waits until work is free, or after half a second: by then it is waiting for a lock or a model, not
-for the CPU.
+Without a delay, a client that retries as soon as it is refused would use as much CPU time as a
+client that is served. Requests over the rate limit are therefore delayed before their body is read.
+If the org is still over the limit afterwards, they are refused without a call to the protocol
+library. A process uses one CPU core, which concurrent requests share: with a hundred requests of
+one org in progress, a request of another org would wait for all of them. Therefore only a few
+requests of each org are processed at a time, and the rest wait. A request releases its slot when it
+starts to respond, when it waits for work to become available, or after half a second, because by
+then it waits for a lock or a model and not for the CPU.
 """
 
 import asyncio
@@ -40,7 +39,7 @@ WAIT_TIMEOUT_SECONDS: Final = 0.5
 
 class ConcurrencyLimiter:
     def __init__(self, each: int = MAX_CONCURRENT, patience: float = WAIT_TIMEOUT_SECONDS) -> None:
-        """Allow `each` concurrent slots per org, each held for at most `patience` seconds."""
+        """Allow `each` concurrent slots per org; a slot is held for at most `patience` seconds."""
         self._each = each
         self._patience = patience
         self._taken: Counter[Hashable] = Counter()
@@ -96,15 +95,15 @@ class ConcurrencyLimiter:
 #: delays, in rotation. The average delay is one second, and the delays differ, so that clients do
 #: not all retry at the same moment.
 DELAYS: Final = tuple(0.5 + (7 * n % 32) / 31 for n in range(32))
-#: For every `QUEUE_STEP` delayed requests of an org, the delay of a further request grows by its
-#: original length, up to `MAX_QUEUE_STEPS` times that length.
+#: Steps by which delays grow: for every `QUEUE_STEP` delayed requests of an org, the delay of a
+#: further request grows by its original length, up to `MAX_QUEUE_STEPS` times that length.
 QUEUE_STEP: Final = 32
 MAX_QUEUE_STEPS: Final = 10
 #: Prefixes of the paths whose requests count against the rate limit.
 LIMITED_PATHS: Final = ("/mcp", "/api/")
 #: Maximum number of dashboard pages of one org that are rendered at the same time, and maximum
-#: seconds for which one page holds its slot. The number is small, because a page costs as much CPU
-#: time as many calls and waits for nothing but the database.
+#: seconds for which one page holds its slot. The number is small, because rendering a page takes as
+#: much CPU time as many calls.
 MAX_CONCURRENT_PAGES: Final = 1
 PAGE_WAIT_SECONDS: Final = 1.0
 STATELESS_REVISIONS: Final = frozenset(MODERN_PROTOCOL_VERSIONS)
@@ -142,7 +141,7 @@ class RequestThrottle:
         return None if too_many else caller.org_id
 
     async def _hold(self, org_id: UUID) -> None:
-        """Delay a request, longer the more requests of its org are being delayed."""
+        """Delay a request; the delay grows with the number of delayed requests of its org."""
         self.held[org_id] += 1
         try:
             crowds = 1 + self.held[org_id] // QUEUE_STEP

@@ -1,9 +1,9 @@
 """ASGI middleware in front of every route: host, origin, cross-site, header and body checks.
 
 Only known host names are served, which prevents DNS rebinding. Browsers report the origin of a
-request in headers that pages cannot set: background requests, embeds and form posts from other
-sites are refused, while a link that a user follows is allowed. Every response restricts its use to
-our own pages, disables content sniffing and forbids framing.
+request in headers that pages cannot set. Background requests, embedded resources and form posts
+from other sites are refused; a link that a user follows is allowed. The headers of every response
+allow its use in our own pages only, disable content sniffing and forbid framing.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class AllowedHosts:
     """
 
     names: frozenset[str] = frozenset()
-    #: Host name under which a proxy serves Waybook over https; None if there is no such proxy.
+    #: Host name under which a proxy serves Waybook over https; None if no proxy does.
     encrypted: str | None = None
 
     def allow_host(self, host: str) -> bool:
@@ -42,8 +42,9 @@ class AllowedHosts:
     def allow_origin(self, origin: str, host: str) -> bool:
         """Return whether an `Origin` header matches the request's host or an allowed host.
 
-        Another port of this machine is another origin. So is a plain http page under the name that
-        is served over https, since an attacker on the network may have written it.
+        Another port of this machine is another origin. If a host name is served over https,
+        an http page of the same name is also another origin, because an attacker on the
+        network may have changed it.
         """
         matched = ORIGIN.fullmatch(origin)
         if matched is None:
@@ -59,8 +60,8 @@ BODY_LIMIT: Final = MESSAGE_LIMIT
 #: Maximum time in seconds for receiving the body of a request.
 BODY_SECONDS: Final = 60.0
 
-# A client that is still sending its request does not read the response. So the server receives a
-# body slightly over the limit in full before it refuses the request.
+# A client that is still sending its request does not read the response. The server therefore reads
+# a body that is only slightly over the limit to its end before it refuses the request.
 MAX_DRAINED_BYTES: Final = 8 * BODY_LIMIT
 
 
@@ -77,7 +78,7 @@ def reject_other_scopes(app: ASGIApp) -> ASGIApp:
 
 
 def strip_header_whitespace(app: ASGIApp) -> ASGIApp:
-    """Strip the whitespace around header values, which the HTTP parser leaves."""
+    """Strip the whitespace around header values, which the HTTP parser does not remove."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -126,7 +127,7 @@ def check_host_and_origin(hosts: AllowedHosts, app: ASGIApp) -> ASGIApp:
 
 
 def reject_encoded_bodies(app: ASGIApp) -> ASGIApp:
-    """Refuse compressed bodies (415), because a small one may expand to a very large one."""
+    """Refuse compressed bodies (415), because a small body may expand to a very large one."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         coded = header_values(scope, b"content-encoding") if scope["type"] == "http" else []
@@ -183,7 +184,7 @@ async def read_body(receive: Receive, limit: int) -> bytes | None:
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:
-    """Return an ASGI `receive` that yields the body already read, then remaining messages."""
+    """Return an ASGI `receive` that yields the body read before, then further messages."""
     pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
@@ -232,7 +233,7 @@ def reject_cross_site(app: ASGIApp) -> ASGIApp:
 
 
 def is_same_site(scope: Scope) -> bool:
-    """Return whether a request is not cross-site, or is a link that the user followed."""
+    """Return whether a request is not cross-site, or follows a link that the user opened."""
     if set(header_values(scope, b"sec-fetch-site")) <= SAME_SITE:
         return True
     return (

@@ -52,8 +52,8 @@ class BoundedHeadProtocol(HttpToolsProtocol):
     #: Size in bytes and number of headers of the current request head.
     _bytes = 0
     _headers = 0
-    #: Number of received bytes from which the parser has produced neither head nor body, so that it
-    #: still buffers them.
+    #: Number of received bytes that the parser still buffers, because it has produced neither a
+    #: head nor a body from them.
     _buffered = 0
     _timer: TimerHandle | None = None
 
@@ -68,7 +68,7 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse received data, and refuse the request if too much data remains unparsed."""
+        """Parse received data; refuse the request if the parser buffers too much of it."""
         self._buffered += len(data)
         super().data_received(data)
         if self.transport.is_closing():
@@ -160,8 +160,9 @@ T = TypeVar("T")
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket; with port 0, the system chooses a port.
 
-    It names its protocol and sends without delay: asyncio sets TCP_NODELAY only on sockets with a
-    named protocol, and a short response otherwise waits 40 ms for the client's acknowledgment.
+    The socket is created with an explicit protocol number, because asyncio sets TCP_NODELAY
+    only on such sockets. Without TCP_NODELAY, a short response can wait 40 ms for the client's
+    acknowledgment.
 
     Raises:
         Misconfigured: the address cannot be bound.
@@ -190,8 +191,8 @@ def address(listening: socket.socket) -> str:
 class SignalFreeServer(uvicorn.Server):
     """HTTP server that does not handle process signals.
 
-    uvicorn raises the signal again after shutdown, which would end the process before other
-    resources, such as a database, are closed.
+    uvicorn's own handler raises the signal again after shutdown, which would end the process
+    before other resources, such as a database, are closed.
     """
 
     @contextmanager
@@ -200,7 +201,7 @@ class SignalFreeServer(uvicorn.Server):
 
 
 def no_hook() -> None:
-    """Do nothing; the default for callers that need no hook."""
+    """Do nothing; this is the default hook."""
 
 
 @asynccontextmanager
@@ -248,8 +249,8 @@ async def serve(
 ) -> None:
     """Serve until SIGINT or SIGTERM, then shut down gracefully.
 
-    `announce` is called when the signals are handled: a supervisor may send one as soon as it reads
-    that the server is serving.
+    `announce` is called after the signal handlers are installed, because a supervisor may send
+    a signal as soon as it reads that the server is serving.
     """
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -266,8 +267,8 @@ async def serve(
 def run(main: Coroutine[object, object, T]) -> T:
     """Run a coroutine to completion on uvloop, or on asyncio's loop where uvloop does not exist.
 
-    Threads that compute release the interpreter ten times as often as by default (every 5 ms), so
-    that the loop does not wait for them.
+    The thread switch interval of the interpreter is a tenth of the default of 5 ms, so that the
+    event loop does not wait long for threads that compute.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:

@@ -43,7 +43,7 @@ class SnapshotApi:
 
 
 def answer_snapshot(body: bytes, door: Callable[[object], object]) -> Response:
-    """Call `door` with the snapshot in the body; return its result or an error response."""
+    """Call `door` with the snapshot in the request body; return its result or an error response."""
     try:
         answer = door(read_snapshot(body))
     except BadRecipe as error:

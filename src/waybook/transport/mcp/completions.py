@@ -20,7 +20,7 @@ URIS: Final = {kind.uri: kind.of_runs for kind in KINDS if kind.argument in {"pl
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """MCP completion of ids of open plans and runs, by id prefix or a part of the name."""
+    """MCP completion of ids of open plans and runs, by prefix of the id or part of the name."""
 
     gateway: ToolGateway
 

@@ -1,7 +1,8 @@
 """Files with the state of each conversation, which hooks of coding agents read.
 
-The process that serves a client over stdio writes them after tool calls, so a hook needs no server
-and no database. A file is replaced as a whole, and only its owner can read it.
+The process that serves a client over stdio writes these files after tool calls, so a hook does not
+have to call the server or the database. A file is replaced as a whole, and only its owner can read
+it.
 """
 
 import logging
@@ -32,20 +33,20 @@ MAX_FILES: Final = 64
 #: Maximum size in bytes of a state file that is read.
 MAX_FILE_BYTES: Final = 64 * 1024
 MAX_NAME_LENGTH: Final = 64
-#: Environment variables with which a client names the conversation of its MCP servers.
+#: Environment variables with which a client passes the name of the conversation to its MCP servers.
 CONVERSATION_VARIABLES: Final = ("CLAUDE_CODE_SESSION_ID",)
-#: Field in the metadata of a call with which Codex names the conversation.
+#: Field in the metadata of a call that contains Codex's name for the conversation.
 THREAD_FIELD: Final = "threadId"
-#: Programs between a client and its MCP server, which are not the client itself.
+#: Programs that may run between a client and its MCP server process, and are not the client itself.
 LAUNCHERS: Final = frozenset({"uv", "uvx", "pipx", "sh", "bash", "dash", "zsh", "env"})
 MAX_LAUNCHERS: Final = 4
-#: File name of a conversation for which the client has no name: its MCP server process.
+#: File name of a conversation that the client does not name: the process id of its MCP server.
 OWN_KEY: Final = f"process-{os.getpid()}"
 
 
 @dataclass(frozen=True, slots=True)
 class ClientProcess:
-    """Place of a client: its process, its working directory, and its name for the conversation."""
+    """Client data: process, working directory, and the client's name for the conversation."""
 
     pid: int
     directory: str
@@ -89,7 +90,8 @@ class ConversationFiles:
                 ),
             )
         except (OSError, TypeError) as error:
-            # The call itself succeeded, and the agent works without hooks.
+            # A failure is only logged, because the call itself succeeded and agents can work
+            # without hooks.
             log.warning("cannot write the state of the conversation: %s", error)
 
     def _key(self, thread: object) -> str:
@@ -100,7 +102,8 @@ class ConversationFiles:
     def _update(self, key: str, observed: Callable[[ConversationState], ConversationState]) -> None:
         before = self._states.get(key)
         if before is None:
-            # A client that resumes a conversation starts a new process with the same name.
+            # A client that resumes a conversation starts a new server process, which uses the same
+            # conversation name.
             before = ConversationState() if key == OWN_KEY else read_state(self._path(key))[0]
         after = observed(before)
         self._states[key] = after
@@ -135,7 +138,7 @@ class ConversationFiles:
         temporary.replace(path)
 
     def _delete_superseded(self, key: str, plan_id: str | None) -> None:
-        """Delete the states of ended conversations whose plan this one continues, and old ones."""
+        """Delete old states, and states of ended conversations whose plan this one continues."""
         newest_first = sorted(self.folder.glob("*.json"), key=_modified, reverse=True)
         for place, path in enumerate(newest_first):
             if path.stem != key and (place >= MAX_FILES or self._is_superseded(path, plan_id)):
@@ -153,7 +156,8 @@ def body_of(
 ) -> tuple[dict[str, object], bool]:
     """Return the JSON body of a tool result, and whether it is an error."""
     if isinstance(result, wire.InputRequiredResult):
-        # The request was executed; its reply is in the state that the client sends back.
+        # The request was executed. Its reply is in the request state, which the client sends back
+        # later.
         return _parse(result.request_state), False
     if not result.is_error:
         return dict(result.structured_content or {}), False
@@ -206,7 +210,8 @@ def _is_running(pid: object) -> bool:
     if not isinstance(pid, int) or pid <= 0:
         return False
     if sys.platform == "win32":
-        # There signal 0 would end the process; a state is then kept until there are too many.
+        # On Windows, signal 0 would end the process. A state is then kept until there are too many
+        # files.
         return True
     try:
         os.kill(pid, 0)
@@ -218,7 +223,7 @@ def _is_running(pid: object) -> bool:
 
 
 def _client_pid() -> int:
-    """Return the process of the client: the parent, or its parent if that is a launcher."""
+    """Return the client's process: the parent, or an ancestor if the parent is a launcher."""
     pid = os.getppid()
     for _ in range(MAX_LAUNCHERS):
         try:

@@ -1,10 +1,10 @@
 """Review decisions in the chat, through MCP elicitation.
 
-The review is stored first; if the user declines or never answers, an ordinary open review remains.
-In the current revision the call is answered with a form: the client shows it and repeats the call
-with the user's input, and the server keeps no state in between. In older revisions the server sends
-the form during the call, which needs a connection that stays open. The call then waits a short time
-for the decision; a decision that the user makes later is submitted all the same.
+The review is stored first; if the user declines or never answers, it remains an ordinary open
+review. In the current protocol revision, the reply to the call contains a form. The client shows
+the form and repeats the call with the user's input; the server keeps no state in between. In older
+revisions, the server sends the form during the call, which requires a connection that stays open.
+The call then waits a short time for the decision; a later decision is submitted too.
 """
 
 import asyncio
@@ -36,8 +36,9 @@ ELICITATION_KEY: Final = "decision"
 #: Maximum length of the message in a form. The length is limited, because forms are unsuitable for
 #: long texts.
 MAX_MESSAGE_LENGTH: Final = 4_000
-#: Maximum time in seconds for which a call of an older revision waits for the user's decision. It
-#: is shorter than the shortest common time limit of clients for a tool call, which is 60 seconds.
+#: Maximum time in seconds for which a call waits for the user's decision, in older protocol
+#: revisions. It is shorter than the shortest common time limit of clients for a tool call, which is
+#: 60 seconds.
 MAX_FORM_WAIT_SECONDS: Final = 45.0
 #: Maximum number of forms on one connection that are not answered yet.
 MAX_OPEN_FORMS: Final = 8
@@ -61,9 +62,9 @@ class ReviewElicitation:
     """Handler of review requests that can be decided within the same call."""
 
     gateway: ToolGateway
-    #: Whether there is one client on a connection that stays open.
+    #: Whether the server has a single client on a connection that stays open.
     persistent: bool = False
-    #: Forms that were sent over that connection and are not answered yet.
+    #: Forms that were sent over the persistent connection and are not answered yet.
     _open_forms: set[asyncio.Task[wire.CallToolResult]] = field(default_factory=set)
 
     @asynccontextmanager
@@ -76,7 +77,7 @@ class ReviewElicitation:
                 form.cancel()
 
     async def call(self, context: Context, params: wire.CallToolRequestParams) -> ToolResult:
-        """Call any tool; only a review request may be answered with a form."""
+        """Call any tool; only a call that requests a review may be answered with a form."""
         if params.name == REVIEW:
             return await self.review(context, params)
         answer = await self.gateway.call_tool(context.request, params.name, params.arguments or {})
@@ -130,7 +131,7 @@ class ReviewElicitation:
         first_reply: Mapping[str, object],
         response: object,
     ) -> wire.CallToolResult:
-        """Submit the decision in a form; without a decision, return the first reply."""
+        """Submit the decision in a form; without a decision, return the reply to the first call."""
         if not isinstance(response, wire.ElicitResult) or response.action != "accept":
             return to_tool_result(Answer({**first_reply}))
         content = {key: value for key, value in (response.content or {}).items() if value}
@@ -162,7 +163,7 @@ def form_message(arguments: Mapping[str, object]) -> str:
 
 
 def _state(text: str) -> dict[str, object]:
-    """Parse the state from the first call, which clients can forge, so its ids are checked."""
+    """Parse the state from the first call; check its ids, because clients can forge the state."""
     try:
         state = orjson.loads(text)
     except orjson.JSONDecodeError:

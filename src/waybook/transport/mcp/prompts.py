@@ -1,7 +1,7 @@
 """MCP prompts, and the server instructions that MCP clients receive when they connect.
 
-These texts are product text read by models. The instructions cover only what a profile offers: the
-loop of plans, the loop of runs, or both.
+Models read these texts. The instructions describe only the tools that a profile offers: those for
+plans, those for runs, or both.
 """
 
 from collections.abc import Collection, Mapping
@@ -129,7 +129,7 @@ RUN_PROMPTS: Final = {WORK_ON_RUN.name: WORK_ON_RUN}
 
 
 def skill_prompt(skill: Mapping[str, object]) -> PromptTemplate:
-    """Return the prompt that applies a skill, from an entry of `list_skills`."""
+    """Return the prompt that makes an agent use a skill, from an entry of `list_skills`."""
     name = str(skill["name"])
     return PromptTemplate(
         name=name,
@@ -179,7 +179,7 @@ class Prompts:
         return {**PLAN_PROMPTS, **RUN_PROMPTS} if self.runs else PLAN_PROMPTS
 
     async def all_prompts(self, context: Context) -> Mapping[str, PromptTemplate]:
-        """Return the built-in prompts, and prompts made from skills with other names."""
+        """Return the built-in prompts, and prompts for the skills that have other names."""
         ours = self.builtin_prompts
         if not self.skills:
             return ours
@@ -205,7 +205,7 @@ Relay their words with submit_user_decision; never decide for them.
 Need a person before going on? request_user_review. Plan turned out wrong? modify_plan (try dryRun).
 """
 
-#: Instructions for runs, which are added to the instructions for plans. They are short, because
+#: Instructions for runs, which are added to the instructions for plans. They can be short, because
 #: each reply suggests the next call.
 RUNS_ADDENDUM: Final = """\
 For work with a prepared workflow there are runs: list_dags shows what there is, start_run begins \

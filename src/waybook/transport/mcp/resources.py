@@ -3,7 +3,7 @@
 The map is an app of the extension `io.modelcontextprotocol/ui`. A host that supports it shows
 `map.html` next to the results of certain tools, in a frame that can reach only the host. The page
 requests the drawing with `draw_map`, a tool that is hidden from models, and submits the user's
-decisions; the host relays both.
+decisions. The host relays these calls to the server.
 """
 
 from collections.abc import Iterator, Mapping
@@ -96,7 +96,8 @@ def open_run(item: Mapping[str, object]) -> OpenItem:
 
 URI: Final = "ui://waybook/map"
 MIME_TYPE: Final = "text/html;profile=mcp-app"
-#: Tools that only the map app calls; other clients would pay for their descriptions.
+#: Tools that only the map app calls. Other clients do not get them, because descriptions of tools
+#: take tokens.
 APP_TOOLS: Final = frozenset({"draw_map"})
 #: Placeholder in the page of the map app that is replaced by the style sheet of maps.
 STYLE_PLACEHOLDER: Final = "/* map.css */"
@@ -105,8 +106,9 @@ STYLE_PLACEHOLDER: Final = "/* map.css */"
 def shows_apps(context: Context) -> bool:
     """Return whether the client has declared that it shows apps.
 
-    Older revisions declare it once, when the session begins. Over HTTP we keep no sessions: the
-    reply to that declaration sets a constant session id, which the client sends back.
+    In older protocol revisions, a client declares it once, when the session begins. Over HTTP
+    the server stores no sessions. It therefore returns a constant session id to such a client,
+    which the client sends with every request.
     """
     if context.request and context.request.headers.get("mcp-session-id") == APPS_SESSION:
         return True
@@ -153,8 +155,8 @@ class Resources:
 
     gateway: ToolGateway
     runs: bool
-    #: Skills that the profile can start, whose files are then resources too; None if the profile
-    #: cannot start skills.
+    #: Skills that can be started in this profile, whose files are also resources; None if the
+    #: profile cannot start skills.
     skills: Skills | None = None
 
     @property
@@ -170,7 +172,7 @@ class Resources:
     async def list(
         self, context: Context, params: wire.PaginatedRequestParams | None
     ) -> wire.ListResourcesResult:
-        """Return open runs, then pages of active plans by latest activity, then skills."""
+        """Return the open runs, then pages of active plans (latest activity first), then skills."""
         cursor = params.cursor if params else None
         page = await open_plans(self.gateway, context, cursor)
         runs = await open_runs(self.gateway, context) if self.runs and cursor is None else ()

@@ -27,8 +27,8 @@ from waybook.transport.mcp.skills import Skills
 from waybook.transport.mcp.subscriptions import ListenStreams, ResourceSubscriptions
 from waybook.transport.mcp.tools import PublishedTool, tools_in_profile
 
-# Cache hints for responses that do not change during the lifetime of the process. The list of tools
-# depends on what the client declares.
+# Cache hints for responses that do not change while the process runs. The list of tools depends on
+# the capabilities that the client declares.
 CACHE_SECONDS: Final[Mapping[CacheableMethod, CacheHint]] = {
     "server/discover": CacheHint(ttl_ms=300_000, scope="public"),
     "tools/list": CacheHint(ttl_ms=300_000, scope="private"),
@@ -47,8 +47,9 @@ def build_server(
     """Return an MCP server with the tools of a profile; calls go through the tool gateway.
 
     Tools are listed without a call to the dispatcher, so listing never waits for its start.
-    `one_line` means that there is one client on a persistent connection, which can receive
-    unsolicited notifications. The state of each conversation is written to `conversations`.
+    `one_line` means that there is one client, on a persistent connection over which the server
+    can send notifications at any time. The state of each conversation is written to
+    `conversations`.
     """
     offered = tools_in_profile(tools, profile)
     for_apps = wire.ListToolsResult(tools=offered)
@@ -106,6 +107,6 @@ def build_server(
 async def _stopping(
     standing: ResourceSubscriptions, asking: ReviewElicitation
 ) -> AsyncIterator[None]:
-    """Stop notifications, and stop waiting for forms, when the server ends."""
+    """Stop notifications and the waiting for forms when the server ends."""
     async with standing.lifespan(), asking.lifespan():
         yield

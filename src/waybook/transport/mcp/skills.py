@@ -2,8 +2,8 @@
 
 Every file of a skill is a resource at `skill://NAME/PATH`. `skills/list` and `skills/get` return
 the front matter of a skill and its files with their hashes; `resources/directory/read` lists a
-folder. Skills are loaded at startup, so all of this is the same for every caller during the
-lifetime of the process.
+folder. Skills are loaded at startup, so the answers are the same for every caller while the process
+runs.
 """
 
 from base64 import b64encode
@@ -102,7 +102,7 @@ class Skills:
         ]
 
     async def read(self, uri: str) -> wire.ReadResourceResult:
-        """Return a skill's file, as it was when the skills were loaded."""
+        """Return a skill's file with its content at the time when the skills were loaded."""
         for skill in await self.all():
             for file in skill.files:
                 if uri_of(skill, file.path) == uri:

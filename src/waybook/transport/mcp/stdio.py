@@ -1,8 +1,8 @@
 """MCP over stdin and stdout, for MCP clients that start the server as a subprocess.
 
-The protocol library would read a line of any length into memory, and not answer what it cannot
-parse. Here a line is limited to the size of an HTTP message, and an invalid line is answered with
-the same error as over HTTP.
+The protocol library alone would read a line of any length into memory, and would not answer a line
+that it cannot parse. This module limits a line to the maximum size of an HTTP message, and answers
+an invalid line with the same error as over HTTP.
 """
 
 import os
@@ -20,8 +20,8 @@ from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError
 
 from waybook.transport.jsonrpc import MESSAGE_LIMIT, InvalidMessage, error_body, id_of, read_message
 
-#: Number of bytes that are kept from the start of an oversized line, and number of bytes that are
-#: kept from its end.
+#: Number of bytes of an oversized line that are kept from its start, and number that are kept from
+#: its end.
 PREVIEW_BYTES: Final = 4096
 READ_SIZE: Final = 64 * 1024
 
@@ -29,7 +29,7 @@ ErrorWriter = Callable[[JSONRPCError], None]
 
 
 def take_stdin() -> BinaryIO:
-    """Return stdin for exclusive use; other readers in this process see the end of the file.
+    """Return stdin for exclusive use; other readers in this process get the end of the file.
 
     The descriptor is never closed, because a thread may be reading it until the process ends.
     """

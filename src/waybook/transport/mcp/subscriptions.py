@@ -1,9 +1,10 @@
 """MCP notifications about changed resources.
 
-In the revision of 2026-07-28 a client calls `subscriptions/listen`, and the response is the stream,
-over HTTP and stdio alike. Older revisions subscribe to one resource at a time and receive
-notifications outside of any response: over stdio the connection carries them; over stateless HTTP
-there is no connection for them, so they are not offered.
+In the protocol revision 2026-07-28, a client calls `subscriptions/listen`, and the response is a
+stream of notifications, over HTTP and stdio alike. In older revisions, a client subscribes to one
+resource at a time, and notifications are not part of a response. They are sent over the stdio
+connection. Stateless HTTP has no connection for them, so subscriptions of older revisions are not
+offered over HTTP.
 """
 
 import asyncio
@@ -43,7 +44,7 @@ LIVE: Final = tuple(kind for kind in KINDS if kind.argument in {"planId", "runId
 def events_of(event: ChangeEvent) -> list[ServerEvent]:
     """Return the MCP events for a change: updated resources, and the list if it changed.
 
-    A resource has two addresses, with the short id and with the full id.
+    A resource has two URIs, one with the short id and one with the full id.
     """
     about = f"{event.kind}Id"
     changed: list[ServerEvent] = [
@@ -121,7 +122,7 @@ class ListenStreams:
             asking.cancel()
 
     async def _ask_again(self, context: Context, stream: ListenStream) -> None:
-        """Check the stream's credential at intervals; close the stream if it is invalid."""
+        """Check the stream's credential at intervals; close the stream if it is no longer valid."""
         while True:
             await asyncio.sleep(REAUTH_SECONDS)
             if not await self.gateway.still_authorized(context.request):

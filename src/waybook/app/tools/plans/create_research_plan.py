@@ -35,8 +35,8 @@ AuditSeq = Annotated[int, Field(ge=1, le=LAST_SEQ)]
 
 
 class CreateResearchPlan(MutatingArguments):
-    # The arguments of a new plan are published as required, because models follow the list; only a
-    # copy does without them.
+    # The schema lists the arguments of a new plan as required, because models follow that list; the
+    # server accepts a copy without them.
     model_config = ConfigDict(json_schema_extra={"required": ["name", "researchQuestion", "steps"]})
 
     name: Name | None = Field(default=None, description="short name")
@@ -76,7 +76,8 @@ async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) ->
             all_sessions=True,
         )
         event = ChangeEvent(PLAN, plan.id, head.seq, list_changed=True)
-        # The conditions of a copy exist only as rows, so its first call loads it.
+        # A copy is not cached here, because its conditions exist only as database rows; the next
+        # call loads the copy.
         cached = remember if source is None else None
         return Proposal(Written(statements, event=event, remember=cached), _reply(plan))
 
@@ -87,7 +88,7 @@ def _check_arguments(args: CreateResearchPlan) -> None:
     """Check that there are either steps or a plan to copy.
 
     Raises:
-        InvalidInput: arguments are missing, or do not go together.
+        InvalidInput: arguments are missing, or exclude each other.
     """
     if args.copy_of_plan is None:
         given = {
@@ -111,11 +112,11 @@ def _check_arguments(args: CreateResearchPlan) -> None:
 
 
 async def _copied_plan(ctx: RequestContext, args: CreateResearchPlan) -> CopiedPlan:
-    """Rebuild the plan to copy from its audit, which has the whole plan at any moment.
+    """Rebuild the plan to copy from its audit, as it was at the requested audit entry.
 
     Raises:
         NotFound: there is no such plan here.
-        InvalidInput: it has no such audit entry.
+        InvalidInput: the plan has no such audit entry.
     """
     plan_id, seq = id_or_nil(args.copy_of_plan or "").lower(), args.at_audit_seq
     entries = await read_all_entries(ctx, plan_id, until=seq or LAST_SEQ)

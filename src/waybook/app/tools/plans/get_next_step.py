@@ -1,4 +1,4 @@
-"""get_next_step: claim the next step of a plan, or return why none is available."""
+"""get_next_step: claim the next step of a plan, or return why no step is available."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -110,7 +110,8 @@ async def next_step_reply(
 ) -> Body | None:
     """Return the reply, or None if it needs rows that the cached plan lacks.
 
-    `notes` are the formatting notes that the same call stores.
+    `notes` are the formatting notes that this call stores and the database does not contain
+    yet.
     """
     plan = decision.plan
     if locked.is_cached and _needs_rows(decision, reply):
@@ -133,8 +134,8 @@ async def next_step_reply(
 def _needs_rows(decision: Decision[object], reply: NextStep) -> bool:
     """Return whether a reply needs more rows than those of a cached plan.
 
-    A cached plan lacks the heartbeats that other processes recorded, so the decision to take a step
-    from a silent holder needs rows too.
+    A cached plan lacks the heartbeats that other processes recorded, so the rows are also
+    needed to decide whether a step is taken from an inactive holder.
     """
     is_brief = isinstance(reply, StepReady | PlanFailed | NothingPending)
     return not is_brief or replaces_silent_holder(decision.entries)
@@ -171,7 +172,7 @@ async def _ready(locked: LockedPlan, plan: Plan, ready: StepReady) -> Body | Non
 
 
 async def _taken_over(locked: LockedPlan, step: Step, replaced: ReplacedHolder) -> Body:
-    """Return who was replaced, what the earlier attempts stored, and the call that reads it."""
+    """Return the replaced holder, the artifacts of earlier attempts, and the call to read them."""
     (rows,) = await locked.send(load.left_behind_statement(step.id, MAX_LEFT_BEHIND))
     left: list[Json] = [{"artifactId": r.id, "kind": r.kind, "title": r.title} for r in rows]
     earlier = non_empty(

@@ -48,7 +48,8 @@ MAX_EVENTS_SINCE = 200
 class GetResearchContext(SessionArguments):
     plan_id: PlanIdField
     since: int | None = Field(default=None, ge=0, description="seq of an earlier reply: only news")
-    #: Not published, to keep the tool list short; replies suggest it where it helps.
+    #: Not in the published schema, to keep the tool list short; replies suggest this argument where
+    #: it helps.
     budget_tokens: SkipJsonSchema[int | None] = Field(default=None, ge=MIN_TOKENS, le=MAX_TOKENS)
     detail: DetailField = False
     # The published schema does not contain these arguments. An agent gets them from a reply, in the
@@ -60,7 +61,7 @@ class GetResearchContext(SessionArguments):
 async def get_research_context(ctx: RequestContext, args: GetResearchContext) -> Body:
     """Return the plan with its question, steps, results, open review, artifacts and last events.
 
-    A session that is new to the plan is recorded, once.
+    The first call of each session for a plan is recorded.
     """
     plan_id = id_or_nil(args.plan_id).lower()
     reader = PacketReader("get_research_context", {"planId": plan_id})
@@ -119,7 +120,7 @@ async def _material(
 
 
 async def _with_what_matters(ctx: RequestContext, material: PlanMaterial) -> PlanMaterial:
-    """Add the artifacts relevant to the plan's question or, with `since`, the later ones."""
+    """Add the artifacts that match the plan's question or, with `since`, those stored later."""
     plan_id = material.plan.id
     if material.since is not None:
         stored = sorted(_changed(material.entries, Entity.ARTIFACT))

@@ -36,7 +36,8 @@ LISTS = ("feedback", "failures", "soFar", "earlierResults", "artifacts")
 
 class GetStepContext(ReadArguments):
     step_id: StepIdField
-    #: Not published, to keep the tool list short; replies suggest it where it helps.
+    #: Not in the published schema, to keep the tool list short; replies suggest this argument where
+    #: it helps.
     budget_tokens: SkipJsonSchema[int | None] = Field(default=None, ge=MIN_TOKENS, le=MAX_TOKENS)
     # The published schema does not contain these arguments. An agent gets them from a reply, in the
     # next call that the reply suggests.
@@ -62,7 +63,7 @@ async def get_step_context(ctx: RequestContext, args: GetStepContext) -> Body:
 
 
 async def _about(ctx: RequestContext, step_id: str) -> StepSubject:
-    """Record a heartbeat of the step; return its plan and the question it is about."""
+    """Record a heartbeat of the step; return its plan, and the question to search for."""
     library = ctx.services.search_backend
     _, rows, *able = await ctx.write_and_read(
         load.SQL["touch_step"](step_id=step_id),
@@ -116,7 +117,7 @@ def _searched(about: StepSubject, args: GetStepContext) -> bool:
 
 
 async def matching_artifacts(ctx: RequestContext, plan_id: str, question: str) -> dict[str, int]:
-    """Return a plan's artifacts that match a question, best first: passage number by id."""
+    """Return the ids of a plan's artifacts that match a question, with the passage found."""
     results, _ = await run_search(ctx, question, Scope(plan_id=plan_id))
     return {hit.subject_id: hit.part for hit in results.hits[:MAX_MATCHES]}
 

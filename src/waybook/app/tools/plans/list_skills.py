@@ -1,4 +1,4 @@
-"""list_skills: the available skills, and the files of one."""
+"""list_skills: the available skills, and the files of a single skill."""
 
 from pydantic import Field
 

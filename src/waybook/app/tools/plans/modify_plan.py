@@ -61,7 +61,7 @@ class ModificationArgument(Nested):
     )
     instructions: Text | None = Field(default=None, description="new instructions")
     reason: Line | None = Field(default=None, description="for fail_step, cancel_plan")
-    #: Not published: `retry_step` after `fail_step` does the same.
+    #: Not in the published schema, because `fail_step` followed by `retry_step` does the same.
     retry: SkipJsonSchema[bool | None] = None
     branching_conditions: StepConditions | None = Field(
         default=None, description="JSON array for set_conditions"
@@ -74,7 +74,7 @@ class ModifyPlan(MutatingArguments):
         min_length=1, max_length=50, description="in order"
     )
     modification_rationale: Line | None = Field(default=None, description="why")
-    #: Not published: for programs that change a plan, and for pages.
+    #: Not in the published schema, because only programs and web pages use it.
     expected_revision: SkipJsonSchema[int | None] = None
     dry_run: SkipJsonSchema[bool] = False
 

@@ -80,7 +80,8 @@ async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> Too
 async def submission_context(locked: LockedPlan, step_id: StepId) -> DecisionContext | None:
     """Return the decision context, with the review policy if the step is a checkpoint.
 
-    Return None if the plan is a cached copy, without which the policy cannot be read.
+    Return None if the policy is needed but the plan is a cached copy, which has no transaction
+    to read the policy in.
     """
     if locked.plan.step(step_id).type is not StepType.CHECKPOINT:
         return locked.decision_context
@@ -116,8 +117,8 @@ async def evaluate(
 ) -> Decision[StepDone]:
     """Apply a rule, in a thread if conditions are pending, and charge for their evaluation.
 
-    Conditions may take tens of milliseconds. Other calls proceed meanwhile, since the server sets a
-    short thread switch interval.
+    Conditions may take tens of milliseconds. Other calls continue meanwhile, because the server
+    sets a short thread switch interval.
     """
     waiting = plan.pending_conditions()
     has_conditions = any(step_id in {None, condition.step_id} for condition in waiting)

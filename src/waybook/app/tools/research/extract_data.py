@@ -1,7 +1,7 @@
 """extract_data: extract structured data from a text according to a JSON Schema.
 
-The server's model is asked once, and once more with the errors of its first reply. Its usage is
-recorded for the org, in addition to the usage that agents report.
+The server calls its language model once and, if the reply is invalid, a second time with the
+errors. The model's usage is recorded for the org, in addition to the usage that agents report.
 """
 
 import asyncio
@@ -158,7 +158,7 @@ class ExtractData(ReadArguments):
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """Text to extract data from, beginning at the requested offset; its author if stored."""
+    """Text to extract data from, starting at the requested offset, and its author if stored."""
 
     text: str
     provenance: Body | None = None

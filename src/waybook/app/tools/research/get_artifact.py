@@ -111,7 +111,7 @@ def source_view(source: SourceRow, *, quoted: bool = True) -> Body:
 
 
 def _fit_metadata(metadata: Json, sources: list[Body], args: GetArtifact) -> Body:
-    """Return metadata and sources within a limit; after the first piece, only with detail."""
+    """Return metadata and sources, up to a size limit; for later pieces, only with `detail`."""
     if args.offset and not args.detail:
         return {}
     included_sources, left = (
@@ -136,7 +136,7 @@ def _fit_metadata(metadata: Json, sources: list[Body], args: GetArtifact) -> Bod
 
 
 def _build_fetch_args(left_out: list[Body], args: GetArtifact) -> Body:
-    """Return the tool arguments that fetch the omitted parts, or the first omitted source."""
+    """Return the arguments that fetch the omitted parts; with `detail`, an omitted source."""
     if args.detail and left_out:
         return {"sourceId": left_out[0]["sourceId"]}
     return {"artifactId": args.artifact_id, "detail": True}

@@ -47,7 +47,7 @@ async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
 async def _store_definition(
     opened: OpenTransaction, slug: str, name: str, body: Json
 ) -> Proposal[Written]:
-    """Store a workflow definition as the latest version, unless that version is identical."""
+    """Store a workflow definition as the latest version, unless it equals the latest version."""
     rows: Sequence[DefinitionRow] = opened.results[-1]
     digest = definition_hash(body)
     latest = rows[0].version if rows else 0

@@ -1,7 +1,7 @@
 """draw_map: diagram of a plan, run or workflow for a chat app, with questions to the user.
 
-Agents do not need it, and its description says so: `get_plan_status` and `get_run_progress` return
-the same as text.
+Agents do not need this tool, and its description says so: `get_plan_status` and `get_run_progress`
+return the same information as text.
 """
 
 from collections import Counter
@@ -41,7 +41,7 @@ from waybook.store.runs import load
 #: Maximum length in characters of a step's result that is shown together with the review question
 #: about it.
 MAX_RESULT_LENGTH = 4_000
-#: Amount that the rate limit charges for drawing one step or line of a map, expressed as the number
+#: Amount that the rate limit charges for drawing one step or edge of a map, expressed as the number
 #: of condition operations that take about the same CPU time.
 OPERATIONS_PER_LINE = 2
 
@@ -50,7 +50,7 @@ class DrawMap(ReadArguments):
     plan_id: PlanIdField | None = None
     run_id: RunIdField | None = None
     # These arguments are used only by the map app. They are not in the published schema, because
-    # every model pays for the tokens of the tool list.
+    # the tool list costs every model tokens.
     dag_slug: SkipJsonSchema[Id | None] = None
     width: SkipJsonSchema[Annotated[int, Field(ge=200, le=8_000)] | None] = None
     seen: SkipJsonSchema[Id | None] = None

@@ -113,7 +113,7 @@ async def _document(locked: LockedRun, document_id: str, args: GetJobInput) -> B
 
 
 def _text(page_context: JobMaterials, key: str, stage: str | None) -> str:
-    """Return one text of a job: the prompt, the submitted parts, or an input from outside."""
+    """Return one text of a job: the prompt, the submitted parts, or external input."""
     if key in {PROMPT, SO_FAR}:
         return page_context.prompt if key == PROMPT else page_context.so_far
     outside = [job_input for job_input in page_context.inputs if job_input.document is None]
@@ -143,7 +143,7 @@ def _piece(head: Body, which: Body, rest: str, length: int, args: GetJobInput) -
 
 
 def _list(name: str, views: Sequence[Json], which: Body, args: GetJobInput) -> Body:
-    """Return the list entries from an offset on, as many as fit into the reply."""
+    """Return the list entries from the requested offset on, as many as fit into the reply."""
     listed = fit_views(views[args.offset :], MAX_SLICE_BYTES)
     upto = args.offset + len(listed)
     left = max(0, len(views) - upto)

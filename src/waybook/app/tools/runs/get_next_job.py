@@ -1,4 +1,4 @@
-"""get_next_job: claim the next job of a run, or return why none is available."""
+"""get_next_job: claim the next job of a run, or return why no job is available."""
 
 from functools import partial
 from typing import Final, assert_never
@@ -57,8 +57,8 @@ from waybook.store.runs.jobs import JobRequest
 #: and the next job is tried.
 MAX_CLAIM_ATTEMPTS = 50
 MAX_OPEN_LISTED = 40
-#: Reply that marks an attempt in which no job was claimed, because the selected job was given up
-#: instead; the call then tries the next job.
+#: Reply of an attempt that claimed no job because the selected job had no attempts left and was
+#: marked as failed; the call then tries the next job.
 JOB_GIVEN_UP: Final[Body] = {}
 #: Types of jobs that agents can claim; jobs of all other types are carried out by the server.
 CLAIMABLE_TYPES = frozenset({JobType.PLAN, JobType.EXECUTE})
@@ -122,16 +122,16 @@ async def _run_with_work(ctx: RequestContext, wanted: JobRequest) -> str | None:
 
 
 def claim_statements(run_id: str, wanted: JobRequest) -> tuple[Statement, Statement]:
-    """Select the job that the caller holds, and a job that the caller could claim."""
+    """Return the statements that select the job that the caller holds, and a claimable job."""
     return jobs.held_statement(run_id, wanted), jobs.claimable_statement(run_id, wanted)
 
 
 async def take_following_job(
     locked: LockedRun, proposal: RunProposal, model: str | None
 ) -> RunProposal:
-    """Write the decision about the caller's job, then claim its next job for the same model.
+    """Write the decision about the caller's job, then claim the caller's next job.
 
-    Both are committed together.
+    Both decisions are committed together; the next job is for the same model.
     """
     ctx = locked.ctx
     wanted = _job_request(ctx, model, None, ctx.actor().holder)
@@ -174,7 +174,7 @@ async def claim_job(locked: LockedRun, wanted: JobRequest, attempt: Attempt) -> 
 
 
 def _subject(run_id: str | None, wanted: JobRequest) -> Subject:
-    """Return what a call waits for. A job that does not fit one call may fit another."""
+    """Return the run and the job filters that a call waits for."""
     return Subject(RUN, run_id, (wanted.model, wanted.job_type))
 
 

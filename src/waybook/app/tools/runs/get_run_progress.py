@@ -66,7 +66,7 @@ async def _plan_progress(ctx: RequestContext, plan_id: str) -> tuple[Body, Json]
 
 
 def _in_one_shape(report: Body) -> Body:
-    """Return the report with `percent`, `done` and `total` in the progress of each stage too."""
+    """Return the report; add `percent`, `done` and `total` to the progress of each stage."""
     stages = cast("list[StageReport]", report["stages"])
     shaped = [cast("Body", {**stage, "progress": _stage_progress(stage)}) for stage in stages]
     return {**report, "stages": [*shaped]}

@@ -35,7 +35,8 @@ from waybook.store.runs import jobs, load, writer
 
 
 class StartRun(MutatingArguments):
-    # Published as required, because models follow the list; only a copy does without them.
+    # The schema lists these arguments as required, because models follow that list; the server
+    # accepts a copy without them.
     model_config = ConfigDict(
         json_schema_extra={"required": ["dagSlug", "name", "input", "models"]}
     )
@@ -72,10 +73,10 @@ async def start_run(ctx: RequestContext, args: StartRun) -> ToolReply:
 
 
 def _required(args: StartRun) -> tuple[str, str, list[str]]:
-    """Return the arguments that only a copy may omit.
+    """Return the arguments that are required unless a run is copied.
 
     Raises:
-        InvalidInput: one of them is missing, or an argument is only for copies.
+        InvalidInput: one of them is missing, or an argument is allowed only for copies.
     """
     if args.from_stage is not None:
         raise InvalidInput("fromStage is for a copy; name its run in `copyOf`")
@@ -154,7 +155,7 @@ def _proposal(
 
 
 def _chart(opened: OpenTransaction, slug: str) -> tuple[CompiledDag, list[Statement]]:
-    """Return the workflow definition, and SQL statements to store it if it is not stored."""
+    """Return the workflow definition, and the SQL statements that store it if it is new."""
     charts, org_id = opened.ctx.services.definition_cache, opened.ctx.caller.org_id
     current = charts.current(org_id, slug, opened.results[0])
     compiled_dag = current.compiled_dag

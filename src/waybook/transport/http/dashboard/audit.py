@@ -51,8 +51,8 @@ async def export_audit(ctx: RequestContext, filter_: AuditFilter, form: str) -> 
         raise HTTPException(404)
     kind, lines = EXPORT_FORMATS[form]
     pages = all_entries(ctx, filter_)
-    # Fetch the first page before the response starts, because until then an error can still set the
-    # status of the response.
+    # Fetch the first page before the response starts, so that an error can still change the
+    # response status.
     first = await anext(pages)
     headers = {
         **SANDBOX_HEADERS,

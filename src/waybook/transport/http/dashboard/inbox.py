@@ -1,8 +1,8 @@
 """Inbox page with pending reviews and feedback, oldest first, and its form handlers.
 
-Forms work with or without JavaScript. Without it, a decision redirects to the page it came from,
-and an error shows the form again with the input preserved. With it, only the card is replaced, so
-that nothing else on the page is lost.
+Forms work with or without JavaScript. Without JavaScript, a submitted decision redirects to the
+page of its form, and an error shows the form again with its input. With JavaScript, only the card
+is replaced, so that other input on the page is kept.
 """
 
 from dataclasses import dataclass, replace

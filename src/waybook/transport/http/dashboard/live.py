@@ -1,8 +1,8 @@
 """Server-sent events that list the changed topics, with one stream per browser.
 
-An event carries topics, or `*` if anything may have changed, and the position after it as its id. A
-client that reconnects sends its last position and receives the events it missed. The stream carries
-topic names only, no content; the page fetches the content itself.
+An event contains topics, or `*` if anything may have changed; its id is the position after the
+event. A client that reconnects sends its last position and receives the events it missed. The
+stream contains only topic names; the page fetches the changed content itself.
 """
 
 import asyncio
@@ -87,12 +87,12 @@ class PeriodicReauth:
     """Credential check of an open event stream, repeated at intervals."""
 
     def __init__(self, request: Request) -> None:
-        """Start with the request's credential as just checked."""
+        """Start with the request's credential, which has just been checked."""
         self._request = request
         self._checked_at = time.monotonic()
 
     async def is_authorized(self) -> bool:
-        """Return whether the credential was valid at the last check; check again if due."""
+        """Return whether the credential is valid; repeat the check if the last one is too old."""
         if time.monotonic() - self._checked_at < REAUTH_SECONDS:
             return True
         self._checked_at = time.monotonic()

@@ -1,4 +1,4 @@
-"""Health page with check results and effective settings, and page of tool call statistics."""
+"""Health page with check results and effective settings, and page with tool call statistics."""
 
 import asyncio
 from dataclasses import dataclass

@@ -39,7 +39,7 @@ class PageContext:
     caller: Callable[[Request], Awaitable[Caller]]
 
     async def request_context(self, request: Request) -> RequestContext:
-        """Return a request context for reading, and count the request once for the rate limit.
+        """Return a request context for reading; count the request once against the rate limit.
 
         Raises:
             Forbidden: the caller may not read.
@@ -47,8 +47,8 @@ class PageContext:
         """
         caller = await self.caller(request)
         require_scope(caller, Scope.PLAN_READ, "looking")
-        # Take the position in the sequence of events before any data is read, so that the page is
-        # notified of every later change.
+        # Take the position in the sequence of events before any data is read, so that the page
+        # receives every later change event.
         if not hasattr(request.state, "position"):
             self.dispatcher.require_capacity(caller)
             request.state.position = self.dispatcher.services.bus.position(caller.org_id)
@@ -57,7 +57,7 @@ class PageContext:
     async def call_tool(
         self, request: Request, tool: str, arguments: Mapping[str, object]
     ) -> Answer:
-        """Call a tool through the dispatcher, as every channel does.
+        """Call a tool through the dispatcher, as all other channels do.
 
         Raises:
             RateLimited: the org exceeded its rate limit.
@@ -78,7 +78,7 @@ class PageContext:
         return await full_id_of(await self.request_context(request), kind, text, kind)
 
     async def run_layout(self, request: Request, dag: Dag, work: Callable[[], T]) -> T:
-        """Compute a DAG map's layout, in a worker thread if the map is large, and return it.
+        """Return the layout of a DAG map, computed in a worker thread if the map is large.
 
         Raises:
             Busy: the org has too many drawings in progress.
@@ -91,7 +91,7 @@ class PageContext:
 
         Raises:
             Busy: the org has too many drawings in progress.
-            TooLarge: it takes too long to draw.
+            TooLarge: the map takes too long to draw.
         """
         org_id = (await self.caller(request)).org_id
         return await self.dispatcher.services.layout_worker.picture(org_id, job)
@@ -159,7 +159,7 @@ def error_details(answer: Answer) -> dict[str, object]:
 async def respond(
     page_context: PageContext, request: Request, form: SubmittedForm, status: int, **card: object
 ) -> Response:
-    """Render a page with only a card, from which the browser script takes the card."""
+    """Render a page that contains only a card, which the browser script inserts into its page."""
     shown: dict[str, object] = {"decision": None, "feedback": None, **card}
     code = HTTPStatus.OK if is_partial_request(request) else status
     return await page_context.render_page(
@@ -170,14 +170,14 @@ async def respond(
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
-#: Parameters in the paths of pages that are ids, for which short ids are accepted.
+#: Path parameters that contain ids; short ids are accepted too.
 PATH_KINDS: Final = {"plan_id": IdKind.PLAN, "step_id": IdKind.STEP, "run_id": IdKind.RUN}
 
 
 def with_error_pages(page_context: PageContext, endpoint: Endpoint) -> Endpoint:
     """Return the HTTP endpoint wrapped so that errors are shown as an error page.
 
-    The endpoint gets full ids, also if the path has short ids.
+    Short ids in the path are converted to full ids before the endpoint is called.
     """
 
     async def shown(request: Request) -> Response:

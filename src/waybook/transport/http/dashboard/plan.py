@@ -147,7 +147,7 @@ class PlanExport:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Return the export in the requested format as a download that no browser executes."""
+        """Return the export in the requested format as a download that browsers do not execute."""
         ending, plan_id = request.path_params["ending"], request.path_params["plan_id"]
         if ending not in TYPES:
             raise HTTPException(404)

@@ -55,7 +55,7 @@ def is_number(text: str) -> bool:
 def modification_arguments(
     plan_id: str, fields: FormData, modification: Modification
 ) -> dict[str, object]:
-    """Return tool arguments for a form, with the plan revision shown when it was filled in."""
+    """Return tool arguments for a form, with the plan revision that the form contained."""
     revision = field_text(fields, "revision")
     args: dict[str, object] = {"planId": plan_id, "modifications": [modification]}
     if why := field_text(fields, "rationale"):

@@ -1,7 +1,7 @@
 """View model of the plan page: status, map, step grid, step list, budget and history.
 
-The grid shows all steps of a large plan: a cell per step, a row per page of steps. The map shows
-the whole plan, or the part around the step in focus.
+The grid shows all steps of a large plan: one cell for each step, and one row for each page of the
+step list. The map shows the whole plan, or the part around the step in focus.
 """
 
 from collections.abc import Sequence
@@ -125,7 +125,7 @@ def _with_short_keys(drawing: Drawing) -> Drawing:
 
 
 def draw_plan_map(sheet: PlanDetail, svg: str | None = None) -> PlanMap:
-    """Return the plan map for the page, taken from `svg`, else drawn now."""
+    """Return the plan map for the page: `svg` if given, otherwise drawn now."""
     plan, step = sheet.plan, focus_step(sheet.plan)
     drawn = render(map_job(sheet)) if svg is None else svg
     return PlanMap(
@@ -220,7 +220,7 @@ class PlanView:
 def plan_view(
     sheet: PlanDetail, svg: str | None = None, evidence: ReviewEvidence | None = None
 ) -> PlanView:
-    """Return the view model of the plan page; draw the map unless `svg` contains it."""
+    """Return the view model of the plan page; draw the map unless it is given as `svg`."""
     plan, review = sheet.plan, sheet.review_record
     progress, counts = sheet.progress, sheet.progress.counts
     timeline = build_timeline(sheet.status_changes, sheet.now)

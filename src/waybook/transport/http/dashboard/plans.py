@@ -24,7 +24,7 @@ from waybook.transport.mcp.prompts import RESUME_PLAN
 
 #: Maximum number of pending items that this page shows. The inbox lists all pending items.
 MAX_LINES: Final = 5
-#: Values of the filter of plans that cover more than one state.
+#: Values of the plan filter that match more than one state.
 OPEN, ALL = "open", "all"
 
 

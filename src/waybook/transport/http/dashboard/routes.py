@@ -38,8 +38,8 @@ def dashboard_routes(
         **_run_pages(page_context),
         **_record_pages(page_context),
         "/calls": CallsPage(page_context),
-        # On a server with several orgs, only the operator may see the machine's settings, so the
-        # page does not get them.
+        # On a server with several orgs, only the operator may see the server's settings, so they
+        # are not passed to the page.
         "/health": HealthPage(
             page_context, None if loaded and loaded.settings.requires_auth else loaded
         ),

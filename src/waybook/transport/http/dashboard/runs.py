@@ -135,7 +135,7 @@ class RunExport:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Return the export in the requested format as a download that no browser executes."""
+        """Return the export in the requested format as a download that browsers do not execute."""
         ending = request.path_params["ending"]
         if ending not in EXPORT_FORMATS:
             raise HTTPException(404)

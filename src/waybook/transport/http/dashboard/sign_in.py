@@ -1,6 +1,6 @@
 """Sign-in page: sign-in with an API token or through the org's identity provider.
 
-The page does not report why a token is invalid, since that would only help an attacker who guesses.
+The page does not report why a token is invalid, because only an attacker would benefit from it.
 """
 
 from dataclasses import dataclass, field
@@ -117,7 +117,7 @@ class SignInPage:
         return self._page(request, then)
 
     async def _is_signed_in(self, request: Request) -> bool:
-        """Return whether the browser's session is valid; count an unknown one as a failure."""
+        """Return whether the browser's session is valid; count an unknown session as a failure."""
         address, secret = client_address_of(request, self.proxies), read_cookie(request, SESSION)
         if not secret:
             return False
@@ -190,7 +190,7 @@ class SignInPage:
         return reply
 
     async def callback(self, request: Request) -> Response:
-        """Complete a sign-in that this server started, if the issuer's user is known here."""
+        """Complete a sign-in that this server started, if the issuer's user exists in Waybook."""
         flow = attempt_from_cookie(read_cookie(request, FLOW))
         if flow is None or self.issuer is None:
             return self._page(request, "/", SIGN_IN_FAILED_MESSAGE, HTTPStatus.FORBIDDEN)

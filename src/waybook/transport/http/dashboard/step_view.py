@@ -59,7 +59,7 @@ class AttemptView:
 class ConditionView:
     expression: str
     action: str
-    #: Step that the condition is tied to; None if it is tied to the step shown on the page.
+    #: Step to which the condition belongs; None if it is the step shown on the page.
     of: StepLink | None
     target: StepLink | None
     reason: str | None

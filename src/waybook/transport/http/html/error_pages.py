@@ -1,8 +1,9 @@
 """HTML error pages, and the page that restores the session after a link from another site.
 
-Programs get the same errors as JSON; the `Accept` header and the path tell them apart, and paths
-for programs never answer with a page. A browser that follows a link from another site sends no
-session cookie, not even across redirects, but it does so from the redirect page on.
+Programs get the same errors as JSON. The `Accept` header and the path show whether a browser made
+the request; on paths for programs, errors are always JSON. A browser that follows a link from
+another site sends no session cookie, not even after HTTP redirects. The page therefore makes the
+browser request the path again from our own site, with the cookie.
 """
 
 from dataclasses import dataclass

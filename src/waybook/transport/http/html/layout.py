@@ -1,7 +1,7 @@
 """Page rendering: templates, security headers, static assets, and agent text as safe HTML.
 
-A page consists of parts: the template blocks inside `data-live` elements. `?part=NAME` returns one
-of them alone, to update a page that is already open. Assets have content-addressed URLs and are
+A page has parts, which are the template blocks inside `data-live` elements. `?part=NAME` returns
+only one part, to update a page that is already open. Assets have content-addressed URLs and are
 cached permanently. Agent text is rendered from Markdown, sanitized, and truncated when too long.
 """
 
@@ -46,7 +46,7 @@ OWN_SCRIPTS: Final = ("waybook.js", "live.js")
 MAX_GZIP_LEVEL: Final = 9
 ASSET_HEADERS: Final = {
     "cache-control": "public, max-age=31536000, immutable",
-    # This policy applies to worker scripts, which may connect to this server only.
+    # Policy for worker scripts, which may connect only to this server.
     "content-security-policy": "default-src 'none'; connect-src 'self'; frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",
     "x-content-type-options": "nosniff",
@@ -92,7 +92,7 @@ def compressed_asset(name: str) -> bytes:
 
 
 async def serve_asset(request: Request) -> Response:
-    """Serve the current version of a static asset, even for a URL of an older version."""
+    """Serve the current version of a static asset, even if the URL is that of an older version."""
     name = request.path_params["name"]
     if name not in NAMES:
         raise HTTPException(404)
@@ -182,7 +182,7 @@ def _environment() -> Environment:
     )
     made.globals.update({helper.__name__: helper for helper in TEMPLATE_HELPERS})
     made.filters["urlquote"] = partial(quote, safe="")
-    # A template part that is rendered alone cannot import these macros, so the macros are global.
+    # The macros are global, because a template part that is rendered alone cannot import them.
     parts = vars(made.get_template("parts.html").module)
     made.globals.update({name: part for name, part in parts.items() if name[0] != "_"})
     return made
@@ -245,12 +245,13 @@ class RichText:
 
 
 def to_rich_text(value: Json) -> RichText | None:
-    """Return Markdown, or JSON as lists and tables, as HTML; None if the value is empty."""
+    """Return Markdown text, or JSON as lists and tables, as HTML; None if the value is empty."""
     if value is None or value == "":
         return None
     text = value if isinstance(value, str) else json_to_markdown(value, 4)
     excerpt = text[:MAX_LENGTH]
-    # Replace the headings in the text, because they must not become part of the page's outline.
+    # Replace headings in the text by other elements, because they must not be part of the page's
+    # outline.
     html = _HEADING.sub(r'<p class="head"><strong>\1</strong></p>', markdown_to_html(excerpt))
     long = len(text) > LONG or text.count("\n") > TALL
     return RichText(Markup(html), long, len(text) - len(excerpt))  # noqa: S704 - it has been sanitised
