@@ -1,6 +1,6 @@
 """pytest configuration: test layers, Hypothesis profiles, network guard, temporary files.
 
-This file is imported before every test: it imports neither the database driver nor the
+This file is imported before every test, so it imports neither the database driver nor the
 application. Database fixtures are in `database_fixtures.py`.
 """
 
@@ -58,9 +58,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Iterator[None]:
-    """Collect without garbage collection, and exclude the collected tests from later ones.
+    """Disable garbage collection during test collection, and freeze the collected objects.
 
-    Collection creates some million objects and frees few: looking for cycles takes a third of it.
+    Test collection creates some million objects and frees few of them; garbage collection would
+    take a third of its time.
     """
     gc.disable()
     try:
@@ -105,7 +106,7 @@ def database_fixtures(item: pytest.Item) -> list[str]:
 
 
 def runs_on_fifteen(item: pytest.Item) -> bool:
-    """Return whether the `server` fixture of this test is a PostgreSQL 15 server."""
+    """Return whether this test runs on PostgreSQL 15, according to its `server` parameter."""
     return isinstance(item, pytest.Function) and (
         hasattr(item, "callspec") and item.callspec.params.get("server") == "15"
     )
@@ -114,7 +115,8 @@ def runs_on_fifteen(item: pytest.Item) -> bool:
 def limit_examples(item: pytest.Item) -> None:
     """Reduce a test's number of Hypothesis examples to the maximum of the active profile.
 
-    Hypothesis has no public way to change the settings of a decorated test.
+    This uses a private attribute, because Hypothesis has no public way to change the settings
+    of a decorated test.
     """
     test: Any = getattr(item, "obj", None)
     if getattr(test, "is_hypothesis_test", False):

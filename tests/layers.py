@@ -57,7 +57,7 @@ LAYERS = {
 
 WITHOUT_DATABASE = frozenset({"unit", "model"})
 
-#: Layers above the store, which behave the same on every server version.
+#: Packages above the store layer, which behave the same on every PostgreSQL version.
 SAME_ON_EVERY_SERVER = ("app", "transport")
 
 
@@ -75,5 +75,5 @@ def layer_of(path: Path) -> str:
 
 
 def is_repetition(path: Path) -> bool:
-    """Return whether testing this file on PostgreSQL 15 is redundant after PostgreSQL 18."""
+    """Return whether a file that passes on PostgreSQL 18 need not be run on PostgreSQL 15."""
     return path.relative_to(TESTS).parts[0] in SAME_ON_EVERY_SERVER

@@ -29,7 +29,7 @@ async def waiting(seconds: float) -> None:
 
 
 class Turns:
-    """Loop body that raises these errors one by one, then signals the test."""
+    """Loop body that raises these errors, one in each iteration, and then signals the test."""
 
     def __init__(self, *errors: Exception) -> None:
         self.errors, self.ended = [*errors], asyncio.Event()
@@ -42,7 +42,7 @@ class Turns:
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-async def test_background_loop_continues_after_errors_without_a_second_traceback(
+async def test_background_loop_continues_after_errors_but_logs_traceback_once(
     alone: OrgEnv, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
     services, turns, seen = alone.dispatcher.services, Turns(error, error, error), []

@@ -12,7 +12,7 @@ import pytest
 from network_guard.sitecustomize import NOTED, is_local_address
 from network_guard_report import fail_on_network_use
 
-#: IP address that is reserved for documentation, so that no host has this address.
+#: IP address from a range reserved for documentation, so that no host has it.
 UNREACHABLE = "192.0.2.1"
 CONNECTS = f"import socket; socket.create_connection(('{UNREACHABLE}', 9), 1)"
 

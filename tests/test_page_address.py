@@ -1,4 +1,4 @@
-"""Claim to serve the dashboard of a data directory, and the recorded address."""
+"""Lock of the process that serves a data directory's dashboard, and the recorded address."""
 
 import json
 import stat
@@ -50,7 +50,7 @@ def test_dashboard_claim_is_held_by_a_single_process_until_closed(
     assert second.try_take()
 
 
-def test_base_url_is_the_recorded_url_while_the_dashboard_claim_is_held(
+def test_base_url_is_the_recorded_url_while_a_process_serves_the_dashboard(
     settings: Settings, make_claim: Callable[[], PageClaim]
 ) -> None:
     claim = make_claim()
@@ -89,7 +89,7 @@ def test_invalid_record_of_the_dashboard_address_is_ignored(
     assert claim.last_port is None
 
 
-def test_dashboard_address_record_with_an_invalid_port_has_no_port(
+def test_invalid_port_in_the_recorded_dashboard_address_is_ignored(
     settings: Settings, make_claim: Callable[[], PageClaim]
 ) -> None:
     record = {"url": "http://127.0.0.1:99999", "command": "waybook mcp", "pid": 1}
@@ -101,7 +101,7 @@ def test_dashboard_address_record_with_an_invalid_port_has_no_port(
 @pytest.mark.parametrize(
     "elsewhere", [{"database_url": "postgresql://db/x"}, {"public_url": "https://plans.example"}]
 )
-def test_base_url_ignores_the_recorded_address_if_the_server_is_elsewhere(
+def test_recorded_address_is_ignored_if_database_or_public_url_is_set(
     settings: Settings, make_claim: Callable[[], PageClaim], elsewhere: dict[str, str]
 ) -> None:
     claim = make_claim()
@@ -111,7 +111,7 @@ def test_base_url_ignores_the_recorded_address_if_the_server_is_elsewhere(
     assert current_base_url(configured) == configured.base_url
 
 
-def test_second_serve_command_is_recorded_when_the_first_command_ends(
+def test_address_of_second_serve_command_is_recorded_when_the_first_ends(
     make_claim: Callable[[], PageClaim],
 ) -> None:
     first, second, stdio = make_claim(), make_claim(), make_claim()

@@ -19,7 +19,8 @@ jwts = st.tuples(
     st.text(URL_SAFE, min_size=20, max_size=90),
     st.text(URL_SAFE, min_size=20, max_size=60),
 ).map(lambda parts: f"eyJ{parts[0]}.eyJ{parts[1]}.{parts[2]}")
-#: Text before and after a secret, without characters that would extend the secret to a longer word.
+#: Text before and after a secret. It contains no letters, digits, underscores or hyphens, which
+#: would become part of the secret.
 around = st.text(st.characters(exclude_categories=["Cs", "L", "N"]), max_size=20).filter(
     lambda text: "_" not in text and "-" not in text
 )
@@ -58,7 +59,7 @@ SECRETS = {
 
 
 @pytest.mark.parametrize("where", SECRETS)
-def test_redaction_masks_a_secret_after_the_name(where: str) -> None:
+def test_redaction_masks_a_secret_that_follows_the_name_of_a_secret(where: str) -> None:
     secret = "c4n4ry-" + "Zq9" * 12
     assert secret not in redact(SECRETS[where].format(secret))
 
@@ -85,15 +86,15 @@ def test_second_redaction_of_a_text_changes_nothing(text: str) -> None:
 
 BOMBS = (
     *("://a:", "password=", "bearer ", "eyJa.eyJ", "wb_a", "cookie:"),
-    # Many prefixes of secrets in one word. For each prefix, a naive pattern would scan the whole
-    # rest of the word.
+    # Words that consist of many prefixes of secrets. For each prefix, a naive pattern would scan
+    # the whole rest of the word.
     *("-eyJaaaaaaaa", "-sk-a", "-whsec_", "?a_token", "authorization "),
 )
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_redaction_time_is_not_quadratic_in_the_text_length(bomb: str) -> None:
-    """Redaction of a text that is 100 times longer must not take 10,000 times as long."""
+    """If a text is 100 times longer, its redaction must not take 10,000 times as long."""
     short, long = (bomb * (n // len(bomb)) for n in (2_000, 200_000))
     begun = time.process_time()
     redact(short)

@@ -1,4 +1,4 @@
-"""Test processes that stop at a chosen point, report it, and are killed there."""
+"""Test processes that pause at a chosen point, report that they reached it, and are killed."""
 
 import asyncio
 import os

@@ -1,7 +1,7 @@
 """Built-in skills, tested by an agent that follows their instructions literally.
 
-The plan each skill describes is created exactly as written, and scripted agents complete it, with a
-person where the skill requires one.
+The plan that a skill describes is created exactly as written. Scripted agents complete it; a
+simulated person takes part where the skill requires one.
 """
 
 import json

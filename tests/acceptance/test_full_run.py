@@ -29,7 +29,7 @@ async def jobs_made(world: OrgEnv, run: Body) -> dict[str, int]:
 
 
 async def what_was_cut(agent: AgentClient, job: Any) -> list[str]:  # noqa: ANN401 - a reply
-    """Fetch the omitted inputs of a job, each once; return its step if any were omitted."""
+    """Fetch each input that a job's reply omitted; return the job's step if there was one."""
     if "cut" not in job:
         return []
     assert set(job["cut"]) == {"inputs"}
@@ -50,7 +50,7 @@ async def what_was_cut(agent: AgentClient, job: Any) -> list[str]:  # noqa: ANN4
 async def worked_through(agent: AgentClient, run: Body) -> tuple[list[str], list[str]]:
     """Claim and submit every available job, and check each progress report.
 
-    Returns the stages in order, and the steps whose inputs were too many for one reply.
+    Return the stages in order, and the steps whose inputs did not fit into one reply.
     """
     before: Any = None
     stages: list[str] = []
@@ -94,7 +94,7 @@ async def make_dialectic(world: OrgEnv, n: int) -> None:
 
 
 async def check_documents(agent: AgentClient, run: Body, before: Any) -> None:  # noqa: ANN401 - a report
-    """Check that expected documents are available once rendered, and nothing else changed."""
+    """Check that the expected documents are available once rendered, and no other rows changed."""
     wanted = sum(stage["documentsExpected"] for stage in before["stages"])
     assert await render_all(agent) == wanted - sum(
         stage["documentsAvailable"] for stage in before["stages"]

@@ -1,4 +1,4 @@
-"""Processes killed during a call: acknowledged writes survive, others leave no trace."""
+"""Processes killed during a call: acknowledged writes survive, other writes leave no rows."""
 
 import json
 import subprocess
@@ -10,7 +10,8 @@ import pytest
 from acceptance.crashing_process import crashing_process, read_marker
 from org_env import AgentClient, Body, OrgEnv
 
-#: Script that takes or submits a step, prints its progress, and then waits to be killed.
+#: Script that claims a step or submits its result, prints its progress, and then waits to be
+#: killed.
 WORKER = """
 import asyncio, json, sys
 from uuid import UUID

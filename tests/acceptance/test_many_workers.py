@@ -29,7 +29,7 @@ async def crowded(eighteen: Server) -> AsyncIterator[OrgEnv]:
 
 
 async def make_wide_stage(agent: AgentClient, models: list[str]) -> Body:
-    """Start a run in its second stage: a step of many jobs, then one that depends on all."""
+    """Start a run in its second stage: a step of many jobs, then a step that depends on all."""
     wide = make_recipe_step("wide", "pairwise_by_origin", outputs=[{"documentKey": "wide"}])
     last = make_recipe_step("last", "all_to_one")
     stages = [
@@ -66,7 +66,7 @@ async def answered(agent: AgentClient, tool: str, **arguments: object) -> Body:
 
 
 async def looked_at(agent: AgentClient, run: Body, over: asyncio.Event) -> int:
-    """Poll the run until it is over and check each report; return the number of polls."""
+    """Poll the run until it has ended, and check each report; return the number of polls."""
     before: Any = None
     looks = 0
     while not over.is_set():
@@ -120,7 +120,7 @@ async def test_run_with_many_jobs_and_workers_completes_each_job_once(
 
 
 async def dabble(agent: AgentClient, run: Body, name: str, chance: Random) -> None:
-    """Act as a worker that reads, fails, continues in parts, regenerates, and retries jobs."""
+    """Act as a worker that reads, fails, regenerates and retries jobs, and submits in parts."""
     made: list[str] = []
     while True:
         reply = await answered(agent, "get_next_job", runId=run["runId"], sessionId=name)

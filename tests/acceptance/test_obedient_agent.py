@@ -1,7 +1,8 @@
 """Agent that obeys every text it reads, but cannot reach other orgs or decide reviews.
 
-It makes every call that a text asks for, with the ids the text names, repeatedly, with its own
-credentials. Waybook cannot keep a model from obeying; it makes sure that obeying gains nothing.
+It makes every call that a text asks for, with the ids in the text and with its own credentials.
+Waybook cannot keep a model from obeying injected instructions, but ensures that an attacker gains
+nothing from it.
 """
 
 import json

@@ -1,6 +1,7 @@
 """The last two jobs of a step end concurrently: the step closes once and opens the next.
 
-Two hundred tries here; WAYBOOK_WALK=wide makes it ten thousand (`make fan-in`).
+By default the test makes two hundred tries; with WAYBOOK_WALK=wide (`make fan-in`) it makes ten
+thousand.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
 
 TRIES = 10_000 if os.environ.get("WAYBOOK_WALK") == "wide" else 200
-#: Number of runs that the test prepares before it ends the jobs of these runs.
+#: Number of runs that the test prepares at a time, before it ends their last jobs.
 AT_A_TIME = 100
 
 
@@ -88,7 +89,7 @@ async def test_step_closes_once_when_last_two_jobs_end_concurrently(
 
 
 async def all_as_it_should(world: OrgEnv, *, closed: int) -> None:
-    """Check that every step whose jobs are done is closed and has opened the next step once."""
+    """Check that each step whose jobs are done is closed, and that its next step opened once."""
     queries = (
         """select count(*) from stage_step
             where step_key = 'both' and closed_at is not null and done = 2 and failed = 0""",

@@ -39,10 +39,10 @@ TABLES = (
 
 
 class Cut:
-    """Wrapper that sends statements singly and closes the connection before a given statement.
+    """Wrapper that sends statements one by one and closes the connection before a given one.
 
-    An index past the last statement means: everything is committed, but the answer was not
-    received.
+    If the given index is after the last statement, everything is committed, but the answer is
+    not received.
     """
 
     def __init__(self, world: OrgEnv, patch: pytest.MonkeyPatch, at: int, last: int) -> None:
@@ -141,7 +141,7 @@ Act = Callable[[AgentClient], Awaitable[tuple[Body, str, Body]]]
 
 
 async def once(world: OrgEnv, act: Act) -> tuple[list[int], int]:
-    """Call the tool without faults; return rows added per table, and SQL statements sent."""
+    """Call the tool without faults; return the added rows per table and the statements sent."""
     _, tool, args = await act(world.agent)
     await world.agent.ask(tool, args)  # this call caches the definition
     _, tool, args = await act(world.agent)
@@ -211,7 +211,7 @@ async def to_render(agent: AgentClient) -> Body:
     return run
 
 
-async def test_next_process_finishes_rendering_aborted_at_any_statement(
+async def test_aborted_document_rendering_is_finished_by_the_next_process(
     alone: OrgEnv,
 ) -> None:
     world, agent = alone, alone.agent
@@ -308,7 +308,7 @@ def open_renderer(world: OrgEnv, moment: str) -> Iterator[subprocess.Popen[str]]
 
 
 @pytest.mark.parametrize("moment", ["rendering", "written", "committed"])
-async def test_other_process_renders_documents_of_killed_renderer(
+async def test_documents_of_killed_renderer_are_rendered_by_another_process(
     alone: OrgEnv, moment: str
 ) -> None:
     agent = alone.agent

@@ -1,9 +1,9 @@
-"""A plan completed by a model that knows nothing but the tool descriptions.
+"""A plan completed by a scripted model that knows only the tool descriptions.
 
 pydantic-ai, openai-agents and LangChain do not show the server's instructions to the model. The
-scripted model here reads `tools/list` alone: it follows "then call X", and it fills an argument
-only if a description states where the value comes from. If a description loses such a phrase, the
-model cannot finish.
+scripted model reads only `tools/list`: it follows phrases such as "then call X", and sets an
+argument only if a description states where the value comes from. If such a phrase is removed from a
+description, the model cannot complete the plan.
 """
 
 import json
@@ -19,14 +19,14 @@ from mcp_types import Tool
 from org_env import OrgEnv
 from transport.full_app import free_port
 
-#: Words of the user who gives the model its task; the user decides the review with the last word.
+#: Words of the user's request to the model; the last word is the user's decision on the review.
 TASK = ("create a plan", "ask a person to review", "approve")
 STEP_COUNT = 3
 MAX_CALLS = 20
 
 
 class Unreadable(Exception):
-    """The descriptions do not state what the model needs to know."""
+    """Error if the descriptions do not contain what the model needs to know."""
 
 
 @dataclass
@@ -61,7 +61,7 @@ class DescriptionReader:
         """Return the arguments whose values the descriptions explain.
 
         Raises:
-            Unreadable: no description explains a required argument.
+            Unreadable: a required argument is not explained by any description.
         """
         schema = tool.input_schema
         filled = {}
@@ -108,7 +108,7 @@ class DescriptionReader:
         return {"stepType": kind, "instructions": "Count the rivers of one country."}
 
     def condition(self, properties: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the condition of the example: from the first step it skips to the last."""
+        """Return a condition made from the example, which skips from the first step to the last."""
         expression, _, _ = self.tested_field()
         actions = properties["actionParams"]["properties"]
         (action,) = [
@@ -135,7 +135,7 @@ class DescriptionReader:
         return [tool.input_schema for tool in self.tools.values()]
 
     def latest(self, name: str, source: str | None = None) -> Any:  # noqa: ANN401 - JSON
-        """Return a field of the latest reply that has it, of one tool or any, or None."""
+        """Return a field of the latest reply that contains it; `source` restricts the tool."""
         for tool, reply in reversed(self.replies):
             if source in {None, tool} and name in reply:
                 return reply[name]
@@ -146,7 +146,7 @@ async def call(client: Client, reader: DescriptionReader, tool: Tool) -> Any:  #
     """Call a tool twice, as after a lost reply, and return the first reply.
 
     Raises:
-        Unreadable: the call was refused, or the second call counted too.
+        Unreadable: the call was refused, or the second call took effect too.
     """
     arguments = reader.arguments(tool)
     reader.calls.append((tool.name, arguments))
@@ -189,7 +189,7 @@ def check_calls(reader: DescriptionReader) -> None:
 
 
 async def read_tools(client: Client, without: str | None = None) -> dict[str, Tool]:
-    """Return the listed tools, with a phrase removed from all descriptions."""
+    """Return the listed tools, with the given phrase removed from all descriptions."""
     listed = (await client.list_tools()).model_dump_json(by_alias=True)
     tools = json.loads(listed if without is None else listed.replace(without, ""))["tools"]
     assert without is None or without in listed

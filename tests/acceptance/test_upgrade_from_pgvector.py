@@ -102,8 +102,8 @@ async def test_search_finds_old_content_after_upgrade_of_running_pgvector_server
 
 
 async def test_stopped_pgvector_server_is_upgraded_at_next_start(old_data_dir: Path) -> None:
-    # The earlier version had a different bootstrap, so the server must run this version's bootstrap
-    # at its start.
+    # The earlier version had different bootstrap statements, so the server must run those of this
+    # version when it starts.
     remove_data_directory(old_data_dir)
     server_home(old_data_dir).bootstrapped.write_bytes(b"of an earlier version")
     with (

@@ -43,13 +43,13 @@ def served_app(*options: str) -> Iterator[tuple[str, int]]:
 
 
 def chain(steps: int) -> list[Any]:
-    """Return steps each of which depends on the one before."""
+    """Return steps, each of which depends on the step before it."""
     first: dict[str, Any] = {"stepType": "custom", "instructions": "Begin."}
     return [first, *({**first, "dependsOn": [n]} for n in range(1, steps))]
 
 
 class Race:
-    """Agents that wait for the steps of a plan, of which one is free at a time."""
+    """Agents that wait for the steps of a plan, of which only one can be claimed at a time."""
 
     def __init__(self, plan_id: str) -> None:
         self.plan_id = plan_id
@@ -59,7 +59,7 @@ class Race:
         self._freed_at = 0.0
 
     async def work(self, client: Client, name: str) -> None:
-        """Wait for a step and complete it, which frees the next one, until the plan ends."""
+        """Wait for steps and complete each, which frees the next one, until the plan ends."""
         while True:
             reply = await client.call(
                 "get_next_step", planId=self.plan_id, sessionId=name, waitSeconds=55
@@ -103,7 +103,7 @@ async def test_each_freed_step_goes_to_one_of_64_waiting_agents() -> None:
 
 
 async def until_waiting(address: str, calls: int) -> None:
-    """Return when this many calls wait at the server."""
+    """Wait until the given number of calls wait at the server."""
     async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=60) as http:
         while f"waybook_waiting_calls {calls}\n" not in (await http.get("/metrics")).text:  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.05)
@@ -119,7 +119,7 @@ def resident_mb(process_id: int) -> float:
 
 @asynccontextmanager
 async def waiting_calls(address: str, plan_id: str, count: int) -> AsyncIterator[None]:
-    """Keep this many calls waiting in the block."""
+    """Keep the given number of calls waiting during the block."""
     limits, headers = (
         httpx2.Limits(max_connections=None),
         modern_headers("tools/call", "get_next_step"),
@@ -146,13 +146,13 @@ async def waiting_calls(address: str, plan_id: str, count: int) -> AsyncIterator
     await until_waiting(address, 0)
 
 
-async def test_thousand_waiting_calls_take_less_than_50_mb() -> None:
+async def test_thousand_waiting_calls_use_less_than_50_mb_of_memory() -> None:
     with served_app("--tools", "all") as (address, process_id):
         async with asyncio.timeout(SECONDS), Client(address) as client:
             plan = await client.create_plan("Crowd", "Who?", chain(2))
             await client.call("get_next_step", planId=plan["planId"])
-            # The first calls load modules, caches and the word vectors of the search, which the
-            # process otherwise loads a little later; none of them is a cost of waiting.
+            # The first calls load modules, caches and the word vectors of the search. This memory
+            # is not a cost of waiting, so it is allocated before the measurement.
             await client.call("search_sources", query="rivers")
             async with waiting_calls(address, plan["planId"], BATCH):
                 pass

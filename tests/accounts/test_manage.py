@@ -79,7 +79,7 @@ def test_add_token_for_disabled_user_raises_invalid_transition() -> None:
         manage.add_token(disabled, make_token(Scope.REVIEW), make_moment())
 
 
-def test_repeated_user_or_token_change_raises_invalid_transition() -> None:
+def test_revoking_token_or_disabling_user_twice_raises_invalid_transition() -> None:
     user, moment = make_user(), make_moment()
     token, _ = manage.add_token(user, make_token(Scope.REVIEW), moment)
     revoked, _ = manage.revoke_token(token, moment)

@@ -1,4 +1,4 @@
-"""Helpers for tests of extract_data: a server with a fake language model, and its answers."""
+"""Helpers for tests of extract_data: a server with a fake language model, and model answers."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -57,7 +57,7 @@ def tool_use_reply(text: str) -> Play:
     return answer(payload)
 
 
-#: For each test case, the API format of the model and the function that builds an answer with a
+#: For each test case, the API format of the model and the function that builds an answer from a
 #: text.
 WAYS: dict[str, tuple[str, Callable[[str], Play]]] = {
     "openai": ("openai", completion),

@@ -16,12 +16,12 @@ PLAN = {"name": "p", "researchQuestion": "?", "steps": [STEP]}
 
 
 def parse(tool: str, arguments: Mapping[str, object]) -> dict[str, Any]:
-    """Return the arguments of a call that the server uses."""
+    """Return the arguments of a call as the server uses them, after it removed absent values."""
     return parse_arguments(TOOLS[tool].arguments, arguments).model_dump(exclude_unset=True)
 
 
 @pytest.mark.parametrize("blank", BLANKS)
-def test_blank_text_in_nested_object_is_absent(blank: str) -> None:
+def test_blank_text_in_nested_object_is_treated_as_absent(blank: str) -> None:
     step = {**STEP, "title": blank, "resultSchema": blank}
     parsed = parse("create_research_plan", {**PLAN, "steps": [step]})
     assert parsed["steps"] == parse("create_research_plan", PLAN)["steps"]
@@ -38,13 +38,15 @@ def test_blank_text_in_nested_object_is_absent(blank: str) -> None:
         ("draw_map", "seen"),
     ],
 )
-def test_blank_choice_time_or_json_text_is_absent(tool: str, name: str, blank: str) -> None:
+def test_blank_enum_time_or_json_argument_is_treated_as_absent(
+    tool: str, name: str, blank: str
+) -> None:
     sent = parse_or_reject(tool, {name: blank})
     assert name not in sent
 
 
 def parse_or_reject(tool: str, arguments: Mapping[str, object]) -> set[str]:
-    """Return the first parts of the places at which the arguments are refused."""
+    """Return the top-level names of the arguments that are refused."""
     try:
         parse(tool, arguments)
     except InvalidInput as error:
@@ -65,7 +67,7 @@ def parse_or_reject(tool: str, arguments: Mapping[str, object]) -> set[str]:
         ("create_research_plan", "budget"),
     ],
 )
-def test_blank_for_optional_argument_of_other_type_is_refused(
+def test_blank_text_for_optional_number_list_or_object_argument_is_refused(
     tool: str, name: str, blank: str
 ) -> None:
     assert name in parse_or_reject(tool, {name: blank})
@@ -81,18 +83,18 @@ def test_blank_for_optional_argument_of_other_type_is_refused(
         ("fail_job", "reason"),
     ],
 )
-def test_blank_for_required_text_is_refused(tool: str, name: str, blank: str) -> None:
+def test_blank_value_of_required_text_argument_is_refused(tool: str, name: str, blank: str) -> None:
     assert name in parse_or_reject(tool, {name: blank})
 
 
 @pytest.mark.parametrize("blank", BLANKS)
-def test_blank_instructions_of_step_are_refused_by_place(blank: str) -> None:
+def test_error_for_blank_step_instructions_names_path_of_the_field(blank: str) -> None:
     plan = {**PLAN, "steps": [{**STEP, "instructions": blank}]}
     with pytest.raises(InvalidInput, match=r"^steps\.0\.instructions: must"):
         parse("create_research_plan", plan)
 
 
-def test_null_for_required_text_is_refused() -> None:
+def test_null_value_of_required_text_argument_is_refused() -> None:
     assert "summary" in parse_or_reject("request_user_review", {"summary": None})
 
 

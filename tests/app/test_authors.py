@@ -49,7 +49,9 @@ async def test_completed_by_names_the_submitter_rather_than_the_step_holder(worl
     ] * 2
 
 
-async def test_completed_by_of_approved_step_names_the_review_requester(world: OrgEnv) -> None:
+async def test_completed_by_field_of_approved_step_names_the_review_requester(
+    world: OrgEnv,
+) -> None:
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(2)
     taken = await ann.take(plan)
@@ -61,7 +63,7 @@ async def test_completed_by_of_approved_step_names_the_review_requester(world: O
     assert (done["resultSummary"], done["completedBy"]) == ("It is.", "bob")
 
 
-async def test_formatting_notes_of_step_name_the_user_of_the_completion(world: OrgEnv) -> None:
+async def test_formatting_notes_of_step_name_the_user_of_the_completed_step(world: OrgEnv) -> None:
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(1)
     await bob.submit(await bob.take(plan), outputFormattingNotes="In bold.")

@@ -16,7 +16,7 @@ from tool_calls import valid_call
 from waybook.app.registry import TOOLS
 from waybook.app.request.caller import Answer
 
-#: Error codes of requests that cannot be fulfilled.
+#: Error codes of refused requests.
 NAMED = {
     "INVALID_INPUT",
     "TOO_LARGE",
@@ -135,7 +135,7 @@ async def test_invalid_argument_values_are_rejected_without_writes_or_warnings(
 
 
 async def refused_values(agent: AgentClient, tool: str, name: str) -> list[str]:
-    """Return the kinds of bad values that the tool refuses for an argument."""
+    """Return the kinds of invalid values for an argument that the tool refuses."""
     refused = []
     good = await valid_call(agent, tool, using=name)
     for kind, value in BAD.items():

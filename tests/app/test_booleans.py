@@ -23,7 +23,8 @@ Kinds = frozenset[type[BaseModel]]
 def numeric_paths(kind: type[BaseModel], outer: Kinds = frozenset()) -> Iterator[Path]:
     """Yield the path of every numeric field in the tool's arguments.
 
-    `outer` are the arguments that contain these: a step may contain conditions with steps.
+    `outer` has the types of the enclosing arguments, to end the recursion: a step may contain
+    conditions, which contain steps again.
     """
     for field in kind.model_fields.values():
         for rest in _paths(field.annotation, outer | {kind}):

@@ -1,4 +1,4 @@
-"""Several branch actions in one decision: the database stores the result of the plan rules."""
+"""Several branch actions in one decision; the database stores the same result as the rules."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ STEPS = 5
 
 
 def make_branch(action: str, *, after: int = 1, holds: bool = True, **params: object) -> Body:
-    """Return a condition with this action; its expression is the value of `holds`."""
+    """Return a condition with this action, whose expression is the constant `holds`."""
     return {
         "afterStepOrder": after,
         "conditionExpression": str(holds).lower(),
@@ -68,7 +68,7 @@ async def work_through(agent: AgentClient, plan: Body, *, reviewed: bool) -> Non
 def test_replayed_audit_equals_plan_rows_for_any_branching_conditions(
     shared_place: ServerDatabase, conditions: list[Body], data: st.DataObject
 ) -> None:
-    """The end of `make_env` compares the rows with the replayed audit."""
+    """At its end, `make_env` compares the rows with the replayed audit."""
     reviewed, fails = data.draw(st.booleans()), data.draw(st.booleans())
 
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""Callers with a token of an OpenID Connect issuer: their user, their one org, and scopes."""
+"""Callers with a token of an OpenID Connect issuer: their user, their org, and their scopes."""
 
 import asyncio
 import json
@@ -97,7 +97,7 @@ async def test_org_claim_of_issuer_token_determines_org_of_caller(
     assert (await caller(team, team.there.token(org=theirs))).org_id == other.org_id
 
 
-async def test_token_with_unknown_org_raises_unauthenticated(team: Team) -> None:
+async def test_issuer_token_with_unknown_org_raises_unauthenticated(team: Team) -> None:
     for org in (None, "nowhere", "", 7, ["acme"], "x'; select 1 --", "a\x00b"):
         with pytest.raises(Unauthenticated):
             await caller(team, team.there.token(org=org))

@@ -1,4 +1,4 @@
-"""Tool-call log (A37): written after each call but ping; a full queue counts dropped calls."""
+"""Tool-call log (A37): every call except ping is logged; a full queue counts dropped calls."""
 
 import asyncio
 
@@ -48,13 +48,11 @@ async def test_a37_call_log_records_duration_and_byte_counts_of_call(
     assert response > 50
 
 
-async def test_call_log_blank_session_is_recorded_as_null(
-    world: OrgEnv, agent: AgentClient
-) -> None:
+async def test_call_log_records_blank_session_as_null(world: OrgEnv, agent: AgentClient) -> None:
     await agent.plan(1, sessionId="", idempotencyKey="")
     await agent.plan(1, sessionId="  ", idempotencyKey="  ")
     await world.dispatcher.calls.flush()
-    # The second call is not a repetition of the first one, for neither has a key.
+    # The second call is not a repetition of the first one, because neither has an idempotency key.
     row = ("create_research_plan", "ann", "mcp", None, False, None, False)
     assert await logged(world) == [row, row]
 

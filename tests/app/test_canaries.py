@@ -19,16 +19,16 @@ from org_env import OrgEnv
 from read_all_tools import read_all
 
 MARK = re.compile(r"q\d{4}q")
-#: Tool arguments whose texts are not stored, because the tool stores nothing or because the text is
-#: the name of an existing object.
+#: Tool arguments whose texts are not stored, because the tool stores nothing or because the text
+#: only names an existing object.
 NOT_STORED = {
     ("extract_data", "text"),
     ("list_skills", "name"),
     ("search_sources", "tags"),
     ("start_skill", "name"),
 }
-#: Tool arguments whose texts no tool returns, because they are written for people and kept in the
-#: audit.
+#: Tool arguments whose texts no tool returns, because they are meant for people and stored only in
+#: the audit.
 FOR_PEOPLE = {
     ("complete_skill", "outcome"),
     ("fail_job", "error"),

@@ -39,7 +39,7 @@ async def test_cancel_run_reply_and_audit_name_user_and_reason(
     assert (last.actor, json.loads(last.details)["reason"]) == ("bob", REASON)
 
 
-async def test_get_next_job_of_canceled_run_returns_run_canceled(
+async def test_get_next_job_for_canceled_run_returns_status_run_canceled(
     agent: AgentClient, run: Body
 ) -> None:
     await agent.job(run)
@@ -52,7 +52,9 @@ async def test_get_next_job_of_canceled_run_returns_run_canceled(
     assert progress["progress"] == {"percent": 0, "done": 0, "total": 1}
 
 
-async def test_get_next_job_of_any_run_skips_canceled_run(agent: AgentClient, run: Body) -> None:
+async def test_get_next_job_without_run_id_skips_canceled_run(
+    agent: AgentClient, run: Body
+) -> None:
     other = await agent.run("short")
     held = await agent.call("get_next_job", sessionId="s")
     assert held["runId"] == run["runId"]
@@ -63,7 +65,7 @@ async def test_get_next_job_of_any_run_skips_canceled_run(agent: AgentClient, ru
     assert (await agent.call("get_next_job", sessionId="s"))["status"] == "nothing_ready"
 
 
-async def test_result_and_heartbeat_for_canceled_run_are_refused(
+async def test_job_result_and_heartbeat_for_canceled_run_are_refused(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -81,7 +83,7 @@ async def test_result_and_heartbeat_for_canceled_run_are_refused(
     assert await world.database.read_org(agent.org_id, query) == [[(1, "late", "ann")]]
 
 
-async def test_canceled_run_is_closed_in_lists_export_and_report(
+async def test_canceled_run_is_shown_as_closed_in_lists_export_and_report(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     await agent.job(run)
@@ -99,7 +101,9 @@ async def test_canceled_run_is_closed_in_lists_export_and_report(
     assert exported["cancelReason"] == REASON
 
 
-async def test_cancel_run_awaiting_feedback_refuses_feedback(agent: AgentClient) -> None:
+async def test_feedback_on_run_canceled_while_awaiting_feedback_is_refused(
+    agent: AgentClient,
+) -> None:
     stages = [make_stage(slug, make_recipe_step(slug)) for slug in ("one", "two")]
     await agent.call("add_dag", definition=make_definition("long", *stages))
     run = await agent.run("long")

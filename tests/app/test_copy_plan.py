@@ -33,7 +33,7 @@ async def copy(agent: AgentClient, plan: Body, **more: object) -> Body:
     return await agent.call("create_research_plan", copyOf=plan["planId"], **more)
 
 
-async def test_copy_reply_status_and_context_name_the_origin(
+async def test_reply_status_and_context_of_plan_copy_name_the_original_plan(
     world: OrgEnv, agent: AgentClient, original: Body
 ) -> None:
     bob = agent.acting_as("bob")
@@ -53,7 +53,7 @@ async def test_copy_reply_status_and_context_name_the_origin(
     assert context["steps"][0]["copiedFromStep"] == original["stepIds"][0]
 
 
-async def test_copy_with_conditions_can_be_worked_through(
+async def test_copied_plan_with_conditions_can_be_completed(
     agent: AgentClient, original: Body
 ) -> None:
     made = await copy(agent, original)
@@ -65,7 +65,7 @@ async def test_copy_with_conditions_can_be_worked_through(
     assert (await agent.status(original))["counts"] == {"done": 2, "total": 3}
 
 
-async def test_copy_up_to_step_makes_later_steps_pending(
+async def test_plan_copy_up_to_a_step_makes_later_steps_pending(
     agent: AgentClient, original: Body
 ) -> None:
     made = await copy(agent, original, upToStep=1, name="Again", researchQuestion="Which lake?")
@@ -74,7 +74,7 @@ async def test_copy_up_to_step_makes_later_steps_pending(
     assert (taken["stepOrder"], taken["attempt"]) == (2, 1)
 
 
-async def test_copy_at_audit_seq_has_plan_of_that_moment(
+async def test_plan_copy_at_an_audit_seq_has_the_steps_of_that_time(
     agent: AgentClient, original: Body
 ) -> None:
     added = {"action": "add_steps", "steps": [make_step("Four.")], "insertAfterOrder": 3}
@@ -84,7 +84,9 @@ async def test_copy_at_audit_seq_has_plan_of_that_moment(
     assert (early["carriedOver"], early["status"]) == (0, "planning")
 
 
-async def test_copy_of_copy_names_the_copied_plan(agent: AgentClient, original: Body) -> None:
+async def test_copy_of_a_copied_plan_names_the_copy_as_origin(
+    agent: AgentClient, original: Body
+) -> None:
     first = await copy(agent, original)
     second = await copy(agent, first)
     assert second["copiedFrom"]["planId"] == first["planId"]
@@ -92,7 +94,7 @@ async def test_copy_of_copy_names_the_copied_plan(agent: AgentClient, original: 
     assert [step["copiedFromStep"] for step in done] == first["stepIds"][:2]
 
 
-async def test_copy_rows_equal_replay_of_audit(
+async def test_rows_of_plan_copy_equal_replay_of_audit(
     world: OrgEnv, agent: AgentClient, original: Body
 ) -> None:
     made = await copy(agent, original)
@@ -117,7 +119,7 @@ CONDITION = {"afterStepOrder": 1, "conditionExpression": "true", "ifTrueAction":
         ({"atAuditSeq": 0}, "at least 1"),
     ],
 )
-async def test_copy_with_invalid_arguments_is_refused(
+async def test_copying_plan_with_invalid_arguments_is_refused(
     agent: AgentClient, original: Body, arguments: Body, message: str
 ) -> None:
     error = await agent.refused("create_research_plan", copyOf=original["planId"], **arguments)
@@ -125,7 +127,7 @@ async def test_copy_with_invalid_arguments_is_refused(
     assert message in error["message"]
 
 
-async def test_copy_of_finished_plan_needs_up_to_step(agent: AgentClient) -> None:
+async def test_copying_a_finished_plan_requires_the_up_to_step_argument(agent: AgentClient) -> None:
     plan = await agent.plan(2)
     await agent.work_through(plan)
     error = await agent.refused("create_research_plan", copyOf=plan["planId"])
@@ -142,7 +144,7 @@ async def test_create_without_copy_of_still_requires_name_question_and_steps(
 
 
 @pytest.mark.parametrize("kind", ["other org", "run", "nothing"])
-async def test_copy_of_unknown_plan_is_not_found(
+async def test_copying_an_unknown_plan_returns_not_found(
     world: OrgEnv, agent: AgentClient, kind: str
 ) -> None:
     ids = {

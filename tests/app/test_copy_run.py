@@ -1,4 +1,4 @@
-"""start_run with copyOf: earlier stages are carried over, and one stage starts again."""
+"""start_run with copyOf: the results of earlier stages are copied, and one stage starts again."""
 
 import pytest
 
@@ -34,7 +34,7 @@ async def copy(agent: AgentClient, run: Body, stage: str, **more: object) -> Bod
     return await agent.call("start_run", copyOf=run["runId"], fromStage=stage, **more)
 
 
-async def test_copy_starts_stage_again_with_documents_of_stages_before(
+async def test_run_copy_restarts_stage_with_documents_of_earlier_stages(
     world: OrgEnv, agent: AgentClient, original: Body
 ) -> None:
     bob = agent.acting_as("bob")
@@ -58,7 +58,7 @@ async def test_copy_starts_stage_again_with_documents_of_stages_before(
     assert await world.database.read_org(agent.org_id, marked) == [[(2,)]]
 
 
-async def test_copy_renders_carried_over_documents_and_can_be_completed(
+async def test_run_copy_renders_copied_documents_and_can_be_completed(
     agent: AgentClient, original: Body
 ) -> None:
     made = await copy(agent, original, "two", name="Again", models=["c"])
@@ -71,7 +71,7 @@ async def test_copy_renders_carried_over_documents_and_can_be_completed(
     assert (await agent.work_off(made))["status"] == "run_complete"
 
 
-async def test_copy_rows_equal_replay_of_audit(
+async def test_rows_of_run_copy_equal_replay_of_audit(
     world: OrgEnv, agent: AgentClient, original: Body
 ) -> None:
     made = await copy(agent, original, "two")
@@ -82,7 +82,7 @@ async def test_copy_rows_equal_replay_of_audit(
     assert differences(replay(changes_in(entries)), load.read_rows(stored)) == []
 
 
-async def test_copy_from_first_stage_carries_nothing_over(
+async def test_run_copy_from_first_stage_contains_no_results_of_the_original(
     agent: AgentClient, original: Body
 ) -> None:
     made = await copy(agent, original, "one")
@@ -90,7 +90,7 @@ async def test_copy_from_first_stage_carries_nothing_over(
     assert (await agent.progress(made))["progress"]["done"] == 0
 
 
-async def test_copy_uses_latest_version_of_regenerated_document(
+async def test_run_copy_uses_latest_version_of_regenerated_document(
     world: OrgEnv, agent: AgentClient, original: Body
 ) -> None:
     query = "select id::text from document where stage_slug = 'one' and model = 'a'"
@@ -116,7 +116,7 @@ async def test_copy_uses_latest_version_of_regenerated_document(
         ({"fromStage": "two", "input": "x"}, "INVALID_INPUT", "`input` out"),
     ],
 )
-async def test_copy_with_invalid_arguments_is_refused(
+async def test_copying_run_with_invalid_arguments_is_refused(
     agent: AgentClient, original: Body, arguments: Body, code: str, message: str
 ) -> None:
     error = await agent.refused("start_run", copyOf=original["runId"], **arguments)
@@ -124,7 +124,9 @@ async def test_copy_with_invalid_arguments_is_refused(
     assert message in error["message"]
 
 
-async def test_start_run_without_copy_of_still_requires_arguments(agent: AgentClient) -> None:
+async def test_start_run_without_copy_of_argument_requires_the_usual_arguments(
+    agent: AgentClient,
+) -> None:
     error = await agent.refused("start_run", name="Rivers", input="x")
     assert error["message"] == "dagSlug: is missing (and 1 more)"
     assert (await agent.refused("start_run", copyOf="x", fromStage="y"))["code"] == "NOT_FOUND"

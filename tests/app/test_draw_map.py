@@ -148,7 +148,9 @@ async def test_draw_map_of_dag_shows_no_progress(agent: AgentClient) -> None:
     assert drawing["next"]["args"] == {"dagSlug": "deep-research"}
 
 
-async def test_draw_map_returns_unchanged_for_version_already_seen(agent: AgentClient) -> None:
+async def test_draw_map_omits_svg_if_caller_has_already_seen_the_version(
+    agent: AgentClient,
+) -> None:
     plan = await agent.plan()
     seen = await drawn(agent, plan, width=700)
     same = await drawn(agent, plan, width=700, seen=seen["version"])

@@ -30,7 +30,7 @@ def test_read_only_tools_are_those_without_idempotency_key() -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """A tool with the arguments of a valid call, which the test has not made yet."""
+    """Tool with the arguments of a valid call, which has not been made yet."""
 
     world: OrgEnv
     tool: str
@@ -131,7 +131,7 @@ async def blank_stands_for_an_absent_optional_text(case: Case) -> None:
 
 
 async def calls_in_other_words_work(case: Case) -> None:
-    """For each argument that can replace others, check that a valid call with it succeeds."""
+    """Check, for each argument that can replace others, that a valid call with it succeeds."""
     for tool, name in INSTEAD:
         if tool == case.tool:
             arguments = await valid_call(case.agent, tool, using=name)

@@ -94,7 +94,7 @@ async def test_extract_data_accepts_candidate_only_if_valid_against_schema(
 ) -> None:
     try:
         args = parse_arguments(ExtractData, {"schema": schema, "candidate": candidate})
-    except InvalidInput:  # a number or a text in the input cannot be stored
+    except InvalidInput:  # the input contains a number or a text that cannot be stored
         return
     reply = await extract_data(None, args)  # type: ignore[arg-type]  # nothing is read
     try:

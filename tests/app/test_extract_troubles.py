@@ -59,7 +59,7 @@ async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
     [("openai", completion, "response_format"), ("anthropic", message, "tools")],
 )
 @pytest.mark.parametrize("status", [400, 404, 422])
-async def test_plain_request_is_sent_if_endpoint_rejects_structured_output(
+async def test_extract_data_repeats_request_without_rejected_structured_output(
     world: OrgEnv, api: str, said: Callable[[str], Play], shape: str, status: int
 ) -> None:
     plays = answer({"error": {"message": f"unknown: {shape}"}}, status), said(json.dumps(NILE))
@@ -157,7 +157,7 @@ async def test_extract_data_reports_that_model_refused(world: OrgEnv) -> None:
     assert "its model refused" in error["message"]
 
 
-async def test_call_suggested_after_endpoint_failure_of_extract_data_succeeds(
+async def test_extract_data_call_suggested_after_endpoint_failure_succeeds(
     world: OrgEnv,
 ) -> None:
     async with fake_endpoint(answer({}, 500)) as other, model_requests(world, other.url) as agent:

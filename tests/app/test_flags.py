@@ -9,7 +9,7 @@ TURNED = "Pay \u202eeno on"
 HIDDEN = "a\u200bb"
 
 
-async def test_get_next_step_reports_hidden_characters_of_step(world: OrgEnv) -> None:
+async def test_get_next_step_reports_hidden_characters_in_the_step(world: OrgEnv) -> None:
     plan = await world.agent.plan([make_step(TURNED, title=HIDDEN)])
     taken = await world.agent.take(plan)
     assert taken["instructions"] == TURNED
@@ -29,7 +29,7 @@ async def test_replayed_answer_repeats_hidden_character_flag(world: OrgEnv) -> N
     assert again == {**first, "replayed": True}
 
 
-async def test_error_details_flag_hidden_characters_of_feedback(world: OrgEnv) -> None:
+async def test_error_details_report_hidden_characters_in_feedback(world: OrgEnv) -> None:
     plan = await world.agent.plan(1)
     taken = await world.agent.take(plan)
     await world.agent.call("request_user_review", stepId=taken["stepId"], summary="?")

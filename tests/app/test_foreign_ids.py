@@ -16,15 +16,15 @@ from tool_arguments import names_within
 from waybook.app.registry import TOOLS
 from waybook.store.driver.queries import new_id
 
-#: Run these tests on PostgreSQL 15 too, because tenant isolation must also hold if the serving role
-#: is assumed in each transaction.
+#: Run these tests on PostgreSQL 15 too: there, each transaction switches to the serving role with
+#: `set local role`, and tenant isolation must hold in that mode as well.
 pytestmark = pytest.mark.every_server
 
 #: Arguments that look up an object by a name that the caller chose.
 NAMES = {"sessionId", "idempotencyKey", "dagSlug", "cursor", "modelId", "models"}
 NAMES |= {"stageSlug", "stepKey", "documentKey", "part", "fromStage", "copyOf"}
-#: Arguments whose values are stored, measured or enumerated, and do not identify a row by
-#: themselves.
+#: Arguments that do not identify a row: texts to store or search for, numbers, and enumerated
+#: values.
 TEXTS = {
     *("name", "title", "instructions", "researchQuestion", "outputFormattingNotes", "reason"),
     *("summary", "questions", "feedback", "modificationRationale", "error", "outcome", "model"),
@@ -32,8 +32,8 @@ TEXTS = {
     *("text", "schema", "candidate", "definition", "query", "kind", "kinds", "tags", "url"),
     *("quote", "mediaType", "file", "seen", "jobTypes", "conditionExpression"),
 }
-#: Arguments with ids that a tool looks up only within a plan or job of the caller's org, so that
-#: ids of another org are not even queried.
+#: Arguments with ids that a tool looks up only within a plan or job of the caller's org, so that an
+#: id of another org never reaches a query.
 WITHIN_OURS = {
     "get_job_input.documentId",
     "get_research_context.part",

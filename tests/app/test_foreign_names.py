@@ -37,7 +37,7 @@ async def test_idempotency_key_used_by_other_org_can_be_used_again(
     assert (again["planId"], again["replayed"]) == (ours["planId"], True)
 
 
-async def test_workflow_of_other_org_is_unknown_and_the_slug_is_available(
+async def test_workflow_slug_of_other_org_is_unknown_and_can_be_used_again(
     agent: AgentClient, other_org: AgentClient
 ) -> None:
     stage = make_stage("views", make_recipe_step("view"))
@@ -51,7 +51,7 @@ async def test_workflow_of_other_org_is_unknown_and_the_slug_is_available(
     assert added["version"] == 1
 
 
-async def test_run_uses_definition_of_the_own_org_if_two_orgs_share_a_slug(
+async def test_run_uses_definition_of_callers_org_if_two_orgs_share_a_slug(
     agent: AgentClient, other_org: AgentClient
 ) -> None:
     runs = []

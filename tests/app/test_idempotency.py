@@ -37,8 +37,9 @@ TABLES = (
 )
 
 
-#: Tools without audit entries: `add_dag`, because a definition is its own record, and
-#: `start_stage`, because the feedback has already started the stage.
+#: Tools without audit entries. `add_dag` has none, because each version of a definition is stored
+#: unchanged and needs no other record. `start_stage` has none, because the feedback has already
+#: started the stage.
 UNAUDITED = {"add_dag", "start_stage"}
 
 
@@ -89,9 +90,10 @@ async def test_a11_concurrent_calls_with_same_key_have_one_effect_and_one_answer
 async def test_a11_calls_with_same_key_that_commit_concurrently_have_one_effect(
     world: OrgEnv, agent: AgentClient, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If no row is locked, both calls reach the commit; the idempotency key admits only one.
+    """If a tool locks no row, both calls reach the commit, and their common key admits only one.
 
-    If a row is locked, only one gets that far; the barrier then opens for it alone.
+    If a tool locks a row, only one call reaches the commit, so the barrier waits for that call
+    only.
     """
     args = {**await valid_call(agent, tool), "idempotencyKey": "twins"}
     unlocked = tool in {"create_research_plan", "start_skill", "start_run"}

@@ -20,7 +20,7 @@ PROMISED = {MAX_BODY: 2**20, MAX_STEPS: 200, MAX_CONDITIONS: 50, MAX_RESULT: 256
 
 
 class Limit(NamedTuple):
-    """Argument limit: its maximum, error code, tool, and a function that makes arguments."""
+    """Limit of a tool argument: maximum, error code, tool, and a function that makes arguments."""
 
     most: int
     code: str
@@ -113,7 +113,7 @@ async def report(agent: AgentClient, size: int) -> Body:
 async def depth(agent: AgentClient, levels: int) -> Body:
     step = await agent.take(await agent.plan())
     value: object = "x"
-    for _ in range(levels - 1):  # the arguments object is one of the levels
+    for _ in range(levels - 1):  # the arguments object counts as one nesting level
         value = [value]
     return {"stepId": step["stepId"], "resultSummary": value}
 

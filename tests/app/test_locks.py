@@ -1,4 +1,4 @@
-"""Locks on plan rows: a call locks the row first, and fails if it waits too long for it."""
+"""Locks on plan rows: a call locks its row first, and fails if it waits too long for the lock."""
 
 import asyncio
 from collections.abc import AsyncIterator

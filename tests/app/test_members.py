@@ -44,7 +44,7 @@ def tamper(world: OrgEnv, statement: str) -> None:
         admin.execute(statement.encode(), {"org": world.agent.org_id})
 
 
-async def test_token_caller_has_only_scopes_shared_by_token_and_user(world: OrgEnv) -> None:
+async def test_caller_with_token_has_only_scopes_shared_by_token_and_user(world: OrgEnv) -> None:
     issued = await make_token(world.agent, may=(Scope.PLAN_WRITE,), scopes=(Scope.PLAN_READ,))
     caller = await authenticate_token(world.dispatcher.services, issued.secret, Channel.REST)
     assert caller.org_id == world.agent.org_id
@@ -235,7 +235,7 @@ async def test_org_audit_records_every_change_and_replays_to_stored_rows(
     ],
     ids=str,
 )
-async def test_audit_verification_names_the_column_changed_by_tampering(
+async def test_audit_verification_names_the_column_that_was_tampered_with(
     shared_place: ServerDatabase, statement: str, said: str
 ) -> None:
     errors: list[str] = []

@@ -172,7 +172,9 @@ async def test_a22_step_targeted_by_pending_condition_cannot_be_removed(
     assert len((await modify(agent, plan, removing))["steps"]) == 2
 
 
-async def test_removing_a_step_deletes_the_conditions(world: OrgEnv, agent: AgentClient) -> None:
+async def test_removing_a_step_deletes_the_conditions_on_that_step(
+    world: OrgEnv, agent: AgentClient
+) -> None:
     condition = {
         "afterStepOrder": 2,
         "conditionExpression": "true",

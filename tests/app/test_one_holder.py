@@ -11,8 +11,8 @@ from org_env import AgentClient, Body, OrgEnv, make_env
 from postgres_servers import ServerDatabase
 from sample_definitions import make_definition, make_recipe_step, make_stage
 
-#: Callers, as pairs of user and session. Different users have sessions of the same name, and one
-#: user also calls without a session.
+#: Callers, as pairs of user and session. Different users use the same session name, and one user
+#: also calls without a session.
 WHO = (("ann", "main"), ("bob", "main"), ("ann", "other"), ("bob", "other"), ("bob", None))
 ID_OF = {"get_next_step": "stepId", "get_next_job": "jobId"}
 
@@ -80,7 +80,7 @@ class Office:
         self.world, self.chance = world, chance
         self.where = {"get_next_step": plan, "get_next_job": run}
         self.holders: dict[tuple[str, int], tuple[str, str | None]] = {}
-        #: Attempts that have not ended, by the step or job that they belong to.
+        #: Attempts in progress, by the id of their step or job.
         self.open: dict[str, Body] = {}
 
     async def ask(self, tool: str) -> None:

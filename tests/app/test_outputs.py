@@ -215,7 +215,7 @@ async def test_completed_plan_lists_latest_version_of_each_output(
 # Tests of the audit entries about outputs.
 
 
-async def test_past_state_of_plan_lacks_output_stored_later(
+async def test_plan_as_of_an_earlier_time_lacks_output_stored_later(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await make_done_plan(agent)

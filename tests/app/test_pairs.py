@@ -1,6 +1,6 @@
 """Any two concurrent calls both get a valid answer and leave no plan stuck (A12).
 
-Both calls are held at the plan's lock until both are there, then released.
+The test holds the plan's lock until both calls wait for it, then releases the lock.
 """
 
 import asyncio
@@ -229,7 +229,7 @@ async def both(world: OrgEnv, scene: Scene, left: Party, right: Party) -> list[A
 
 
 async def until_held_up(world: OrgEnv, holder: int, tasks: list[Any]) -> None:
-    """Wait until each of these tasks is done, or waits for the lock that the holder has."""
+    """Wait until each task is done, or waits for the lock that the `holder` process holds."""
     counting = (
         f"select count(*) from pg_stat_activity where {holder} = any (pg_blocking_pids(pid))"  # noqa: S608 - a number
         f" or cardinality(pg_blocking_pids(pid)) > 0 and datname = current_database()"

@@ -1,4 +1,4 @@
-"""A plan as a map and as a report: one stage, with the plan's own step statuses."""
+"""A plan shown as a map and as a report: one stage, with the statuses of the plan's steps."""
 
 from itertools import pairwise
 
@@ -82,7 +82,7 @@ def test_plan_report_of_any_plan_is_valid_and_contains_every_step(
 
 
 @pytest.mark.parametrize("status", StepStatus)
-def test_report_of_plan_has_no_warnings(status: StepStatus) -> None:
+def test_plan_report_has_no_warnings_for_any_step_status(status: StepStatus) -> None:
     progress_report = checked_report(status)
     assert progress_report["warnings"] == progress_report["stages"][0]["warnings"] == []
     assert progress_report["stages"][0]["modelCount"] is None

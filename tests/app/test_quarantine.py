@@ -17,8 +17,8 @@ from waybook.background import index_all_orgs
 from waybook.core.decision_context import Channel
 from waybook.errors import Unavailable
 
-#: SQL that makes the server end the connection when a vector is stored, as an extension does that
-#: the processor cannot run.
+#: SQL that makes the server end the connection when a vector is stored. An extension that uses
+#: processor instructions the machine lacks has the same effect.
 DEADLY = """
 create function die() returns trigger language plpgsql security definer as $$
 begin

@@ -21,7 +21,7 @@ RESULT = WIDE * 40_000
 
 
 async def make_full_plan(agent: AgentClient) -> Body:
-    """Create a plan with the maximum number of steps, dependencies, results and questions."""
+    """Create a plan with as many steps, dependencies, results and questions as the limits allow."""
     steps: list[Body] = [
         {
             "stepType": "search",

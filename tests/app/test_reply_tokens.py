@@ -43,7 +43,7 @@ class CountingAgent:
 
 
 @pytest.mark.parametrize(("steps", "calls", "tokens"), [(5, 7, 1_000), (13, 17, 5_000)])
-async def test_plan_that_follows_suggested_calls_stays_within_token_budget(
+async def test_agent_that_follows_suggested_calls_stays_within_token_budget(
     world: OrgEnv, capsys: pytest.CaptureFixture[str], steps: int, calls: int, tokens: int
 ) -> None:
     agent = CountingAgent(world.agent)

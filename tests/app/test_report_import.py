@@ -10,8 +10,8 @@ from waybook.importers.formats import read_plan
 from waybook.plan.model import NewStep, StepType
 from waybook.plan.progress import Progress
 
-#: Texts that the report shows unchanged: it collapses blanks in titles, and ends lines without
-#: blanks.
+#: Texts that a report preserves exactly. They contain no blanks, because a report collapses blanks
+#: in titles and strips them from line ends.
 PRINTABLE = st.characters(exclude_categories=["C", "Z"])
 TITLES = st.text(PRINTABLE, min_size=1, max_size=30)
 INSTRUCTIONS = st.lists(st.text(PRINTABLE, max_size=30), min_size=1, max_size=4).map("\n".join)

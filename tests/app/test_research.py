@@ -78,7 +78,7 @@ async def test_store_research_refuses_step_that_belongs_to_other_plan(agent: Age
     assert (await agent.refused("store_research", **NOTE, **where))["code"] == "NOT_FOUND"
 
 
-async def test_storing_research_for_a_step_prevents_the_stall(world: OrgEnv) -> None:
+async def test_storing_research_for_a_step_prevents_stall_of_that_step(world: OrgEnv) -> None:
     agent = world.agent
     taken = await agent.take(await agent.plan())
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Default advice in errors: retry the same call, with a hint about what to change."""
+"""Default advice in error replies: repeat the same call, with a hint about what to change in it."""
 
 import pytest
 

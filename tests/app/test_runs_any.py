@@ -1,7 +1,7 @@
 """Random workflows with unreliable agents complete with the expected number of jobs.
 
-Definitions, models and failures are drawn; every report on the way is checked, and at the end the
-audit is compared with the rows, as always.
+Definitions, models and failures are random. Every report is checked during the run, and the audit
+is compared with the rows at the end.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from waybook.dag.definitions.definition import write_definition
 from waybook.dag.model import Dag
 from waybook.dag.progress.invariants import check
 
-#: Run these tests on PostgreSQL 15 too, so that every run tool is called once with a serving role
-#: that is assumed in each transaction.
+#: Run these tests on PostgreSQL 15 too: there, each transaction switches to the serving role with
+#: `set local role`, and every run tool must work in that mode.
 pytestmark = pytest.mark.every_server
 
 
 class Crew:
-    """Agents that usually complete jobs, but may fail them, submit parts, or stop working."""
+    """Agents that usually complete jobs, but may fail them, submit partial results, or stop."""
 
     def __init__(self, world: OrgEnv, run: Body, chance: Random) -> None:
         self.agent: AgentClient = world.agent

@@ -219,7 +219,7 @@ def _start(slug: str) -> Body:
 
 
 async def test_workflow_slugs_and_step_keys_may_contain_any_characters(agent: AgentClient) -> None:
-    """Some names are equal when joined by a slash: `a` and `b/c`, `a/b` and `c`."""
+    """Some pairs of names are equal when joined by a slash: (`a`, `b/c`) and (`a/b`, `c`)."""
     names = [("a", "b/c"), ("a/b", "c"), ("~1", "'; drop table job; --"), ("☃ %s", "{{ x }}")]
     stages = [make_stage(slug, make_recipe_step(key)) for slug, key in names]
     await agent.call("add_dag", definition=make_definition("names / 100%", *stages))
@@ -258,7 +258,9 @@ async def test_run_completes_without_jobs_for_the_skipped_step(agent: AgentClien
     assert [step["jobs"]["done"] for step in stage["steps"]] == [3, 0, 1]
 
 
-async def test_joining_stage_waits_for_feedback_on_all_forked_stages(agent: AgentClient) -> None:
+async def test_stage_after_parallel_stages_waits_for_feedback_on_every_stage(
+    agent: AgentClient,
+) -> None:
     """The forked stages run in parallel; the last stage waits for the feedback on both of them."""
     stages = [make_stage(slug, make_recipe_step(f"{slug}-step")) for slug in ("a", "b", "c", "d")]
     ways = [{"from": x, "to": y} for x, y in ("ab", "ac", "bd", "cd")]

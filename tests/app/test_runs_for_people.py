@@ -44,7 +44,7 @@ async def test_runs_are_sorted_by_activity_and_can_be_filtered_by_name_or_id(
     assert by_id.id == full_id(older["runId"])
 
 
-async def test_state_of_run_is_derived_from_the_stages(agent: AgentClient) -> None:
+async def test_state_of_run_is_derived_from_states_of_the_stages(agent: AgentClient) -> None:
     run = await agent.run()
 
     async def state() -> tuple[RunState, str | None, str | None]:

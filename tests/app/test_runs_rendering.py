@@ -119,7 +119,7 @@ async def hasty(shared_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
         yield world
 
 
-async def test_rendering_includes_documents_of_every_org(
+async def test_background_rendering_renders_documents_of_every_org(
     world: OrgEnv, agent: AgentClient, other_org: AgentClient
 ) -> None:
     world.other_org_may_change = True

@@ -205,7 +205,7 @@ async def test_get_next_job_cuts_long_previous_version_and_offers_the_rest(
     assert job["previousVersion"] + rest == "ö" * 90_000
 
 
-async def test_get_next_job_returns_feedback_of_each_stage_separately(
+async def test_get_next_job_returns_feedback_on_each_stage_separately(
     agent: AgentClient,
 ) -> None:
     """One step reads the feedback on two stages; each text is truncated, then fetched."""

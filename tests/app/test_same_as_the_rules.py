@@ -1,7 +1,8 @@
-"""After calls in any order, the tool dispatcher has stored the results of the plan rules.
+"""After calls in any order, the dispatcher has stored exactly the plan that the rules compute.
 
-The same calls go through the dispatcher and through the pure rules, at the same time and with the
-same fresh ids; after each the answers agree and the rows equal the plan the rules made.
+Each call is made through the dispatcher and applied to the pure rules, with the same time and the
+same new ids. After each call, both replies must be equal, and the rows must equal the plan of the
+rules.
 """
 
 import asyncio
@@ -65,8 +66,8 @@ from waybook.store.driver import queries
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
 
-#: Run these tests on PostgreSQL 15 too, so that every plan tool is called once with a serving role
-#: that is assumed in each transaction.
+#: Run these tests on PostgreSQL 15 too: there, each transaction switches to the serving role with
+#: `set local role`, and every plan tool must work in that mode.
 pytestmark = pytest.mark.every_server
 
 T = TypeVar("T")
@@ -75,7 +76,8 @@ SESSIONS = st.sampled_from([None, "a", "b"])
 USERS = st.sampled_from(["ann", "bob"])
 PLACES = st.integers(0, 5)
 LOOK = "Look it up."
-#: Kinds of modifications. A canceled plan ends a test early, so the others are more frequent.
+#: Kinds of modifications. The others are listed twice, because canceling the plan ends a test
+#: early.
 MODIFICATIONS = (
     *("add", "remove", "reverse", "rewrite", "fail", "again", "retry") * 2,
     *("add_repeat", "conditions", "no_conditions") * 2,
@@ -152,7 +154,7 @@ class SameAsTheRules(RuleBasedStateMachine):
         return answer.body, decision.reply if decision and not code else None
 
     def keep(self, decision: Decision[Any]) -> None:
-        """Store the plan of a decision as the database would load it, with heartbeat times."""
+        """Keep the decision's plan as the expected plan, with the new heartbeat times."""
         now = self.world.clock.now
         seen = set(decision.touched)
         self.plan = decision.plan._replace(
@@ -429,7 +431,7 @@ class SameAsTheRules(RuleBasedStateMachine):
 
 
 def make_branch(action: BranchAction, *, target: int) -> tuple[Body, NewCondition]:
-    """Return a condition as a tool argument, without its step, and as the plan rules take it."""
+    """Return a condition in two forms: as a tool argument, and as an argument of the rules."""
     params: Body = {}
     steps: tuple[NewStep, ...] = ()
     if action is BranchAction.SKIP_TO:

@@ -23,7 +23,9 @@ async def test_a10_get_next_step_in_same_session_resumes_step(agent: AgentClient
     assert again == {**taken, "resumed": True}
 
 
-async def test_a10_session_gets_a_second_step_with_another_set_to_true(agent: AgentClient) -> None:
+async def test_a10_session_gets_a_second_step_if_argument_another_is_true(
+    agent: AgentClient,
+) -> None:
     plan = await agent.plan()
     first = await agent.take(plan, sessionId="mine")
     second = await agent.take(plan, sessionId="mine", another=True)
@@ -45,7 +47,7 @@ async def test_a10_get_next_step_with_same_key_returns_same_step(agent: AgentCli
     assert (await agent.take(plan))["stepOrder"] == 2
 
 
-async def test_a10_other_user_with_same_session_name_gets_other_step(
+async def test_a10_users_with_same_session_name_get_different_steps(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan()

@@ -44,13 +44,13 @@ def places_with_short_ids() -> list[tuple[str, tuple[str, ...]]]:
 
 
 @pytest.mark.parametrize("tool", PREPARE)
-async def test_reply_of_tool_contains_no_full_id(world: OrgEnv, tool: str) -> None:
+async def test_reply_of_any_tool_contains_no_full_id(world: OrgEnv, tool: str) -> None:
     reply = await world.agent.call(tool, **await valid_call(world.agent, tool))
     assert {*UUID.findall(reply_text(reply))} & await stored_ids(world) == set()
 
 
 def reply_text(reply: Mapping[str, object]) -> str:
-    """Return a reply as JSON, without a drawing, whose elements are named with full ids."""
+    """Return a reply as JSON, without its drawing, which names its elements by full ids."""
     return json.dumps({name: value for name, value in reply.items() if name != "svg"})
 
 
@@ -69,7 +69,7 @@ async def test_replies_and_errors_about_plans_and_runs_contain_no_full_id(world:
 
 
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_call_repeated_with_full_ids_is_the_same_call(agent: AgentClient, tool: str) -> None:
+async def test_call_repeated_with_full_ids_is_replayed(agent: AgentClient, tool: str) -> None:
     args = {**await valid_call(agent, tool), "idempotencyKey": "once"}
     first = await agent.call(tool, **args)
     again = await agent.call(tool, **with_full_ids(args))
@@ -77,14 +77,16 @@ async def test_call_repeated_with_full_ids_is_the_same_call(agent: AgentClient, 
 
 
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_call_repeated_with_short_ids_is_the_same_call(agent: AgentClient, tool: str) -> None:
+async def test_call_repeated_with_short_ids_is_replayed(agent: AgentClient, tool: str) -> None:
     args = {**await valid_call(agent, tool), "idempotencyKey": "once"}
     first = await agent.call(tool, **with_full_ids(args))
     again = await agent.elsewhere().call(tool, **args)
     assert again == {**first, "replayed": True}
 
 
-async def test_other_process_looks_up_short_id_in_every_argument(agent: AgentClient) -> None:
+async def test_short_id_created_by_another_process_is_accepted_in_every_argument(
+    agent: AgentClient,
+) -> None:
     for tool, path in places_with_short_ids():
         args = await valid_call(agent, tool, using=path[0])
         answer = await agent.elsewhere().ask(tool, args)
@@ -118,7 +120,7 @@ async def test_short_id_of_other_kind_is_not_found(agent: AgentClient) -> None:
     assert error["code"] == "NOT_FOUND"
 
 
-async def test_json_that_agents_wrote_is_returned_as_written(agent: AgentClient) -> None:
+async def test_ids_in_json_written_by_agents_are_returned_unchanged(agent: AgentClient) -> None:
     """Ids of other systems may have the same field names as ours."""
     own = {"planId": new_id(), "items": [{"jobId": new_id(), "reviewUrl": f"/runs/{new_id()}"}]}
     schema = {"type": "object", "properties": {"planId": {"type": "string"}}, "stepId": new_id()}
@@ -140,8 +142,8 @@ async def test_json_that_agents_wrote_is_returned_as_written(agent: AgentClient)
     assert extracted["data"] == own
 
 
-async def test_repeated_removal_of_step_in_other_process_is_replayed(agent: AgentClient) -> None:
-    """The short id of a removed step cannot be looked up, but its call was carried out."""
+async def test_step_removal_repeated_in_another_process_is_replayed(agent: AgentClient) -> None:
+    """A removed step cannot be looked up, but a repeated call must get its stored answer."""
     plan = await agent.plan()
     removal = {"action": "remove_step", "stepId": plan["stepIds"][2]}
     args = {"planId": plan["planId"], "modifications": [removal]}
@@ -160,10 +162,10 @@ async def test_reordered_steps_keep_short_ids(agent: AgentClient) -> None:
     assert [step["stepId"] for step in reply["steps"]] == order
 
 
-async def test_new_plan_with_taken_short_id_gets_other_id(
+async def test_new_plan_gets_another_id_if_the_short_id_is_taken(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Equal keys cannot be produced at will, so the index here compares one bit of them."""
+    """Equal short keys cannot be made on purpose, so the test's index compares only one bit."""
     agent = own_world.agent
     with psycopg.connect(own_world.place.owner_dsn) as owner:
         owner.execute("create unique index plan_bit on plan (org_id, (short_key % 2))")
@@ -194,10 +196,10 @@ async def test_call_log_has_full_step_id(world: OrgEnv) -> None:
     assert {row[0] for row in rows} == {full_id(taken["stepId"])}
 
 
-def test_parts_with_ids_are_those_of_context_packets() -> None:
+def test_parts_with_convertible_ids_equal_id_parts_of_context_packets() -> None:
     assert PART_KINDS.keys() == {*STEP_PARTS, *PARTS_BY_ID} - {"artifact"}
 
 
-def test_shorten_ids_reply_without_ids_is_not_copied() -> None:
+def test_shorten_ids_returns_same_object_for_reply_without_ids() -> None:
     body = {"plans": [{"name": "x"}], "total": 1, "next": {"tool": "t", "args": {}}}
     assert shorten_ids(body, lambda _, full: short_id(full)) is body

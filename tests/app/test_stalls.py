@@ -170,7 +170,7 @@ async def test_a7_time_spent_in_review_does_not_count_as_stall(
     assert (await agent.status(plan))["status"] == "stalled"
 
 
-async def test_stalled_plan_is_active_and_a_modification_resumes_the_plan(
+async def test_stalled_plan_is_listed_as_active_and_resumed_by_a_modification(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan()
@@ -259,7 +259,7 @@ async def test_stall_sweep_continues_after_database_errors(
         await task
 
 
-def test_background_sweep_acts_without_a_session(world: OrgEnv) -> None:
+def test_background_stall_sweep_has_no_session_in_audit(world: OrgEnv) -> None:
     caller = Caller(org_id=world.agent.org_id, user="waybook", channel=Channel.SWEEP)
     assert RequestContext(services=world.dispatcher.services, caller=caller).actor().session is None
 
@@ -282,7 +282,9 @@ async def test_get_run_progress_of_plan_lists_stalled_steps_with_minutes(
     assert (progress["stalled"], progress["stalledSteps"]) == (False, [])
 
 
-async def test_sweep_counts_stalled_plans_and_steps_for_the_metrics(own_world: OrgEnv) -> None:
+async def test_stall_sweep_counts_stalled_plans_and_steps_for_the_metrics(
+    own_world: OrgEnv,
+) -> None:
     services, agent = own_world.dispatcher.services, own_world.agent
     assert not any("stalled" in m.name for m in collect_metrics(own_world.dispatcher))
     plan = await agent.plan()

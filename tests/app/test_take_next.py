@@ -39,7 +39,9 @@ async def test_repeated_submit_with_take_next_takes_one_step(agent: AgentClient)
     assert [step["stepOrder"] for step in status["activeSteps"]] == [2]
 
 
-async def test_take_next_returns_a_step_that_a_branch_added(agent: AgentClient) -> None:
+async def test_submit_with_take_next_returns_a_step_that_a_condition_added(
+    agent: AgentClient,
+) -> None:
     condition = {
         "afterStepOrder": 1,
         "conditionExpression": "true",
@@ -51,7 +53,9 @@ async def test_take_next_returns_a_step_that_a_branch_added(agent: AgentClient) 
     assert (reply["instructions"], reply["stepOrder"]) == ("Added.", 2)
 
 
-async def test_repeat_copies_texts_that_the_call_did_not_load(agent: AgentClient) -> None:
+async def test_repeat_condition_copies_instructions_that_are_not_in_the_cache(
+    agent: AgentClient,
+) -> None:
     condition = {
         "afterStepOrder": 2,
         "conditionExpression": "result == 'again'",
@@ -68,7 +72,7 @@ async def test_repeat_copies_texts_that_the_call_did_not_load(agent: AgentClient
     assert (last["instructions"], last["stepOrder"]) == ("Look up 2.", 4)
 
 
-async def test_checkpoint_needs_an_approved_review_if_a_person_must_decide(world: OrgEnv) -> None:
+async def test_checkpoint_step_requires_approved_review_under_human_policy(world: OrgEnv) -> None:
     agent, person = world.agent, world.agent.acting_as("pat", Channel.DASHBOARD)
     plan = await agent.plan([make_step(stepType="checkpoint"), make_step()])
     taken = await agent.take(plan)
@@ -104,7 +108,7 @@ async def test_silent_step_comes_with_artifacts_of_the_earlier_attempt(
     assert error["code"] == "STALE_ATTEMPT"
 
 
-async def test_heartbeat_in_another_process_prevents_a_takeover(
+async def test_heartbeat_in_another_process_prevents_takeover_of_the_step(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan(1)

@@ -259,7 +259,7 @@ async def test_vector_cache_returns_no_vectors_of_other_model(library: SearchCor
 # Housekeeping
 
 
-async def test_retention_removes_records_of_deleted_passages_after_two_days(
+async def test_retention_deletes_deletion_records_of_passages_after_two_days(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     for age in (timedelta(hours=47), timedelta(hours=49)):

@@ -1,4 +1,4 @@
-"""Queues of waiting calls: whose turn it is, pauses, and timers."""
+"""Queues of waiting calls: the order in which calls are woken, pauses, and timers."""
 
 import asyncio
 from collections.abc import Callable
@@ -82,20 +82,24 @@ def nothing(free_in: float | None = None) -> Nothing:
 
 
 def try_in_vain(queue: WaitQueue, waiter: Waiter, free_in: float | None = None) -> None:
-    """Make the attempt of a woken call, which finds nothing."""
+    """Simulate the attempt of a woken call that finds no work."""
     waiter.woken.clear()
     queue.start_trying()
     queue.note_nothing(nothing(free_in), {})
     queue.stop_trying()
 
 
-def test_wake_lets_only_the_first_call_try(queue: WaitQueue, waiters: list[Waiter]) -> None:
+def test_wake_of_wait_queue_wakes_only_the_first_call(
+    queue: WaitQueue, waiters: list[Waiter]
+) -> None:
     queue.wake()
     queue.wake()
     assert woken(waiters) == [True, False, False]
 
 
-def test_answered_call_lets_the_next_call_try(queue: WaitQueue, waiters: list[Waiter]) -> None:
+def test_next_call_in_wait_queue_tries_after_previous_call_is_answered(
+    queue: WaitQueue, waiters: list[Waiter]
+) -> None:
     queue.wake()
     queue.leave(waiters[0])
     assert woken(waiters[1:]) == [True, False]
@@ -110,7 +114,7 @@ def test_call_that_leaves_without_turn_wakes_none(queue: WaitQueue, waiters: lis
     assert woken(waiters[1:]) == [True, False]
 
 
-def test_call_that_finds_nothing_stays_first(
+def test_call_that_finds_no_work_stays_first_in_wait_queue(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()
@@ -133,7 +137,7 @@ def test_changes_after_attempt_in_vain_wait_for_the_pause(
     assert woken(waiters) == [True, False, False]
 
 
-def test_change_during_attempt_leads_to_another_attempt(
+def test_change_during_attempt_of_waiting_call_leads_to_another_attempt(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()
@@ -147,7 +151,7 @@ def test_change_during_attempt_leads_to_another_attempt(
     assert woken(waiters) == [True, False, False]
 
 
-def test_first_call_tries_when_work_becomes_free_by_time(
+def test_first_call_in_wait_queue_is_woken_at_the_time_work_becomes_free(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.note_nothing(nothing(30), {})
@@ -159,7 +163,7 @@ def test_first_call_tries_when_work_becomes_free_by_time(
     assert woken(waiters[1:]) == [True, False]
 
 
-def test_overdue_work_is_tried_after_a_second(
+def test_wait_queue_retries_after_a_second_if_work_is_overdue(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()
@@ -167,14 +171,18 @@ def test_overdue_work_is_tried_after_a_second(
     assert loop.due() == [OVERDUE_SECONDS]
 
 
-def test_empty_queue_has_no_timer(loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]) -> None:
+def test_empty_wait_queue_has_no_timer(
+    loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
+) -> None:
     queue.note_nothing(nothing(30), {})
     for waiter in waiters:
         queue.leave(waiter)
     assert loop.due() == []
 
 
-async def test_closed_queue_wakes_every_call(queue: WaitQueue, waiters: list[Waiter]) -> None:
+async def test_closing_the_wait_queue_wakes_every_waiting_call(
+    queue: WaitQueue, waiters: list[Waiter]
+) -> None:
     queue.close()
     async with asyncio.timeout(5):
         for waiter in waiters:

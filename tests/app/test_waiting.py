@@ -70,7 +70,7 @@ async def test_get_next_step_with_free_step_answers_without_waiting(env: Waiting
     ("decision", "status"),
     [("approve", "step_ready"), ("modify", "step_ready"), ("reject", "plan_failed")],
 )
-async def test_decision_on_review_ends_the_wait(
+async def test_review_decision_ends_wait_of_get_next_step(
     env: WaitingEnv, decision: str, status: str
 ) -> None:
     plan = await env.agent.plan(2)
@@ -82,7 +82,7 @@ async def test_decision_on_review_ends_the_wait(
     assert (await answered(waiting))["status"] == status
 
 
-async def test_end_of_plan_answers_every_waiting_call(env: WaitingEnv) -> None:
+async def test_all_waiting_calls_are_answered_when_the_plan_ends(env: WaitingEnv) -> None:
     plan = await env.agent.plan(1)
     taken = await env.agent.take(plan)
     waiting = [
@@ -108,7 +108,7 @@ async def test_each_freed_step_goes_to_the_call_that_waited_longest(env: Waiting
         assert [later.done() for later in waiting].count(True) == order - 1
 
 
-async def test_change_lets_one_of_many_waiting_calls_try_again(env: WaitingEnv) -> None:
+async def test_change_makes_only_one_of_many_waiting_calls_try_again(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     await env.agent.take(plan)
     tasks = [await env.started("get_next_step", planId=plan["planId"]) for _ in range(20)]
@@ -129,7 +129,9 @@ async def test_change_lets_one_of_many_waiting_calls_try_again(env: WaitingEnv) 
         await canceled(task)
 
 
-async def test_expired_wait_returns_retry_after_seconds(env: WaitingEnv) -> None:
+async def test_waiting_call_gets_retry_after_seconds_when_the_wait_times_out(
+    env: WaitingEnv,
+) -> None:
     plan = await env.agent.plan(1)
     await env.agent.take(plan)
     waiting = await env.started("get_next_step", wait=3, planId=plan["planId"])
@@ -141,7 +143,9 @@ async def test_expired_wait_returns_retry_after_seconds(env: WaitingEnv) -> None
     assert (reply["status"], reply["retryAfterSeconds"]) == ("no_pending_steps", 1)
 
 
-async def test_call_without_wait_returns_retry_after_seconds(env: WaitingEnv) -> None:
+async def test_get_next_step_without_wait_seconds_returns_retry_after_seconds(
+    env: WaitingEnv,
+) -> None:
     plan = await env.agent.plan(1, stallMinutes=0.05)
     taken = await env.agent.take(plan)
     reply = await env.agent.call("get_next_step", planId=plan["planId"])
@@ -152,7 +156,9 @@ async def test_call_without_wait_returns_retry_after_seconds(env: WaitingEnv) ->
 
 
 @pytest.mark.parametrize("seconds", [-1, 56, 1.5, True])
-async def test_wait_seconds_beyond_limits_is_refused(env: WaitingEnv, seconds: object) -> None:
+async def test_wait_seconds_outside_the_allowed_range_is_refused(
+    env: WaitingEnv, seconds: object
+) -> None:
     plan = await env.agent.plan(1)
     args = {"planId": plan["planId"], "waitSeconds": seconds}
     error = await env.agent.refused("get_next_step", **args)
@@ -170,7 +176,9 @@ async def test_waiting_get_next_job_gets_job_that_becomes_free(env: WaitingEnv) 
     assert (await answered(waiting))["stepKey"] == "do"
 
 
-async def test_waiting_call_for_one_model_does_not_delay_another_model(env: WaitingEnv) -> None:
+async def test_waiting_call_for_one_model_does_not_delay_call_for_another_model(
+    env: WaitingEnv,
+) -> None:
     run = await two_models(env.agent)
     job = await env.agent.job(run)
     other = await env.started("get_next_job", runId=run["runId"], modelId="unknown")
@@ -180,13 +188,13 @@ async def test_waiting_call_for_one_model_does_not_delay_another_model(env: Wait
     await canceled(other)
 
 
-async def test_get_next_job_without_run_waits_for_any_run(env: WaitingEnv) -> None:
+async def test_get_next_job_without_run_id_waits_for_a_job_of_any_run(env: WaitingEnv) -> None:
     waiting = await env.started("get_next_job")
     run = await two_models(env.agent)
     assert (await answered(waiting))["runId"] == run["runId"]
 
 
-async def test_feedback_on_stage_ends_the_wait(env: WaitingEnv) -> None:
+async def test_stage_feedback_ends_wait_of_get_next_job(env: WaitingEnv) -> None:
     run = await env.agent.run()
     reply = await env.agent.work_off(run)
     assert (reply["status"], reply["retryAfterSeconds"]) == ("awaiting_feedback", 30)
@@ -199,7 +207,9 @@ async def test_feedback_on_stage_ends_the_wait(env: WaitingEnv) -> None:
 
 
 @pytest.mark.parametrize("run_id", [True, False])
-async def test_waiting_call_gets_job_when_lease_ends(env: WaitingEnv, *, run_id: bool) -> None:
+async def test_waiting_call_gets_job_when_lease_of_former_holder_ends(
+    env: WaitingEnv, *, run_id: bool
+) -> None:
     run = await two_models(env.agent)
     job = await env.agent.job(run)
     env.world.clock.advance(seconds=890)
@@ -211,7 +221,7 @@ async def test_waiting_call_gets_job_when_lease_ends(env: WaitingEnv, *, run_id:
     assert (taken["jobId"], taken["attempt"]) == (job["jobId"], 2)
 
 
-async def test_waiting_call_gets_job_when_delay_ends(env: WaitingEnv) -> None:
+async def test_waiting_call_gets_failed_job_when_retry_delay_ends(env: WaitingEnv) -> None:
     run = await two_models(env.agent)
     job = await env.agent.job(run)
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
@@ -227,7 +237,7 @@ async def test_waiting_call_gets_job_when_delay_ends(env: WaitingEnv) -> None:
 # Ends of waiting calls
 
 
-async def test_canceled_call_leaves_the_queue_and_takes_no_step(env: WaitingEnv) -> None:
+async def test_canceled_waiting_call_leaves_the_queue_and_takes_no_step(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     taken = await env.agent.take(plan)
     first = await env.started("get_next_step", planId=plan["planId"], sessionId="a")
@@ -238,7 +248,7 @@ async def test_canceled_call_leaves_the_queue_and_takes_no_step(env: WaitingEnv)
     assert (await answered(second))["stepOrder"] == 2
 
 
-async def test_call_canceled_when_woken_passes_the_change_on(env: WaitingEnv) -> None:
+async def test_waiting_call_canceled_when_woken_lets_the_next_call_try(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     taken = await env.agent.take(plan)
     first = await env.started("get_next_step", planId=plan["planId"], sessionId="a")
@@ -249,7 +259,7 @@ async def test_call_canceled_when_woken_passes_the_change_on(env: WaitingEnv) ->
 
 
 class _Canceling:
-    """Subscriber that cancels a call at the moment at which a change event wakes it."""
+    """Subscriber that cancels a call at the moment when a change event wakes the call."""
 
     def __init__(self, task: asyncio.Task[Body]) -> None:
         self._task = task
@@ -264,7 +274,9 @@ class _Canceling:
         raise AssertionError
 
 
-async def test_shutdown_answers_all_waiting_calls_without_database(own_world: OrgEnv) -> None:
+async def test_shutdown_answers_all_waiting_calls_without_database_queries(
+    own_world: OrgEnv,
+) -> None:
     env = WaitingEnv(own_world)
     plan = await env.agent.plan(1)
     await env.agent.take(plan)
@@ -280,7 +292,7 @@ async def test_shutdown_answers_all_waiting_calls_without_database(own_world: Or
     assert late["status"] == "no_pending_steps"
 
 
-async def test_call_with_revoked_credential_gets_no_step(env: WaitingEnv) -> None:
+async def test_waiting_call_with_revoked_credential_gets_no_step(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     taken = await env.agent.take(plan)
 
@@ -299,7 +311,7 @@ async def test_call_with_revoked_credential_gets_no_step(env: WaitingEnv) -> Non
 
 
 @pytest.mark.parametrize(("most", "most_of_org"), [(1, 100), (100, 1)])
-async def test_call_beyond_limit_is_answered_at_once(
+async def test_call_beyond_limit_of_waiting_calls_is_answered_at_once(
     world: OrgEnv, most: int, most_of_org: int
 ) -> None:
     env = WaitingEnv(world, most, most_of_org)
@@ -334,7 +346,7 @@ async def test_error_of_waiting_call_lets_the_next_call_try(env: WaitingEnv) -> 
 # Answers of repeated calls
 
 
-async def test_repeated_waiting_call_gets_the_final_answer_again(env: WaitingEnv) -> None:
+async def test_repeated_waiting_call_gets_the_same_step_as_the_first_call(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     taken = await env.agent.take(plan)
     args = {"planId": plan["planId"], "sessionId": "a", "idempotencyKey": "k"}
@@ -348,7 +360,7 @@ async def test_repeated_waiting_call_gets_the_final_answer_again(env: WaitingEnv
     assert {**third, "replayed": None} == {**second, "replayed": None}
 
 
-async def test_repeated_call_after_wait_without_result_waits_again(env: WaitingEnv) -> None:
+async def test_call_repeated_after_a_wait_without_result_is_not_replayed(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     taken = await env.agent.take(plan)
     args = {"planId": plan["planId"], "sessionId": "a", "idempotencyKey": "k"}
@@ -379,7 +391,7 @@ async def test_expired_wait_returns_current_reply_without_database(own_world: Or
 
 
 def has_seen(env: WaitingEnv, status: str) -> bool:
-    """Return whether the last attempt of the only queue returned this status."""
+    """Return whether the last attempt in the only wait queue returned this status."""
     ((queues, _),) = env.calls._orgs.values()
     (queue,) = queues._all()
     return queue.reply["status"] == status
@@ -392,7 +404,7 @@ async def unreachable(org: int | None) -> object:
 # Connections and processes
 
 
-async def test_change_before_entry_into_queue_is_not_lost(env: WaitingEnv) -> None:
+async def test_change_just_before_call_enters_wait_queue_is_not_missed(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     services = replace(env.agent.dispatcher.services, bus=Bus())
     other = AgentClient(Dispatcher(services, env.agent.dispatcher.calls), env.agent.caller)
@@ -437,7 +449,7 @@ async def test_waiting_call_holds_no_connection_and_no_lock(own_world: OrgEnv) -
         await canceled(task)
 
 
-async def test_change_of_another_process_ends_the_wait(env: WaitingEnv) -> None:
+async def test_change_by_another_process_ends_wait_of_get_next_step(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     services = replace(env.agent.dispatcher.services, bus=Bus())
     other = AgentClient(Dispatcher(services, env.agent.dispatcher.calls), env.agent.caller)
@@ -451,7 +463,7 @@ async def test_change_of_another_process_ends_the_wait(env: WaitingEnv) -> None:
     assert (await answered(waiting))["stepOrder"] == 2
 
 
-async def test_missed_events_end_the_wait(env: WaitingEnv) -> None:
+async def test_waiting_call_tries_again_after_events_were_missed(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     services = replace(env.agent.dispatcher.services, bus=Bus())
     other = AgentClient(Dispatcher(services, env.agent.dispatcher.calls), env.agent.caller)

@@ -94,14 +94,14 @@ async def test_web_session_expires_after_seven_days_despite_activity(
     assert not await counts(world, secret)
 
 
-async def test_revoking_a_token_ends_the_web_sessions_at_once(
+async def test_revoking_a_token_immediately_ends_the_web_sessions_of_that_token(
     world: OrgEnv, given: IssuedToken, secret: str
 ) -> None:
     await revoke_token(at(world.agent), given.token.id)
     assert not await counts(world, secret)
 
 
-async def test_expiry_of_a_token_ends_the_web_sessions(world: OrgEnv) -> None:
+async def test_expiry_of_a_token_ends_the_web_sessions_of_that_token(world: OrgEnv) -> None:
     short = await make_token(world.agent, "dan", days=1)
     started = await start_by_token(world.dispatcher.services, short.secret)
     for _ in range(4):

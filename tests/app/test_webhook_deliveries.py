@@ -77,7 +77,7 @@ async def test_failed_webhook_delivery_is_retried_with_same_webhook_id(
     assert stamps[1] - stamps[0] == 6
 
 
-async def test_webhook_delivery_keeps_waiting_while_endpoint_is_unreachable(world: OrgEnv) -> None:
+async def test_webhook_delivery_stays_pending_while_endpoint_is_unreachable(world: OrgEnv) -> None:
     async with make_webhook_env(world, await unused_url()) as teller:
         await make_review(teller.agent)
         await teller.deliver()

@@ -144,7 +144,7 @@ async def test_webhook_sends_only_configured_events(world: OrgEnv) -> None:
         assert await events(teller) == ["plan.completed"]
 
 
-async def test_deliveries_are_not_stored_without_configured_webhook(
+async def test_webhook_deliveries_are_stored_only_if_a_webhook_is_configured(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     await make_review(agent)

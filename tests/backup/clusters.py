@@ -1,7 +1,7 @@
 """PostgreSQL 15 clusters for one test: WAL archive, copies, recovery, standby and crash.
 
-Each cluster ends with the test run, even if that crashes: it lives only while the controller holds
-a pipe open.
+Each cluster ends with the test run, even if the run crashes, because it runs only while the test
+controller holds a pipe open.
 """
 
 import os
@@ -102,7 +102,7 @@ class Cluster:
         (self.data / "postmaster.pid").unlink()
 
     def ask(self, question: str, *values: object) -> object:
-        """Return the single value that a query returns when an administrator runs it."""
+        """Run a query as an administrator, and return its single value."""
         with psycopg.connect(self.admin_dsn, autocommit=True) as admin:
             row = admin.execute(question.encode(), values).fetchone()
         assert row is not None

@@ -260,7 +260,7 @@ async def test_canceled_backup_leaves_no_file(own_world: OrgEnv, tmp_path: Path)
 def test_schema_has_only_tables_and_triggers_that_backup_supports(
     shared_place: ServerDatabase,
 ) -> None:
-    """The backup has no code for sequences, triggers, or tables without an org."""
+    """The backup handles no sequences, no triggers, and no tables without an `org_id`."""
     with psycopg.connect(shared_place.admin_dsn) as admin:
         carried = {table.name for table in org_tables(admin)}
         relations = admin.execute(

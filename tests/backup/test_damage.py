@@ -98,7 +98,7 @@ def test_backup_with_flipped_bit_is_rejected_or_has_unchanged_contents(
 def test_restore_is_rolled_back_if_damage_appears_while_loading(
     original: Path, copy: ServerDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The check before loading is disabled, so that the damage is found while loading."""
+    """The check before loading is disabled, so that the damage must be detected during loading."""
     monkeypatch.setattr(Archive, "verify", lambda *_: None)
     file, data = tmp_path / "flipped.zip", bytearray(original.read_bytes())
     with open_archive(original) as archive:

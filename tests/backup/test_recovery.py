@@ -21,7 +21,9 @@ ARCHIVING = {
 }
 
 
-async def test_point_in_time_recovery_passes_check_against_audit_anchor(tmp_path: Path) -> None:
+async def test_database_recovered_to_point_in_time_passes_check_of_audit_anchor(
+    tmp_path: Path,
+) -> None:
     then, later = tmp_path / "then.jsonl", tmp_path / "later.jsonl"
     with own_cluster(**ARCHIVING) as cluster:
         archive = cluster.home / "archive"
@@ -58,7 +60,7 @@ async def test_synchronous_standby_has_every_acknowledged_call(tmp_path: Path) -
         synchronous = "select count(*) > 0 from pg_stat_replication where sync_state = 'sync'"
         eventually(lambda: primary.ask(synchronous), "the standby is synchronous")
         async with make_env(primary.place) as world:
-            world.is_sound = False  # no check of the final state: the test kills the server
+            world.is_sound = False  # final state not checked: the test kills the server
             await write_anchor(judge(world), anchor)
             acknowledged = await killed_at_work(world, primary.kill)
         assert standby.ask("select pg_promote(true, 60)")
@@ -77,7 +79,7 @@ async def test_audit_anchor_check_reports_plan_lost_in_failover(
         standby = primary.base_backup("--write-recovery-conf")
         standby.start()
         async with make_env(primary.place) as world:
-            world.is_sound = False  # no check of the final state: the test kills the server
+            world.is_sound = False  # final state not checked: the test kills the server
             written = primary.ask("select pg_current_wal_lsn()::text")
             received = "select pg_last_wal_replay_lsn() >= %s::pg_lsn"
             eventually(lambda: standby.ask(received, written), "the standby has all so far")
@@ -95,7 +97,7 @@ async def test_audit_anchor_check_reports_plan_lost_in_failover(
 
 
 async def killed_at_work(world: OrgEnv, kill: Callable[[], None]) -> list[str]:
-    """Kill the server while agents create plans; return the plan ids that agents received."""
+    """Kill the server while agents create plans; return the ids of the acknowledged plans."""
     acknowledged: list[str] = []
     enough = asyncio.Event()
 

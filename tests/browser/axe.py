@@ -36,7 +36,7 @@ def axe() -> str:
 
 
 async def accessible(page: Page) -> None:
-    """Check the current page against every axe-core rule, and its colors in both themes."""
+    """Check the page: all axe-core rules in the light theme, color rules in the dark theme."""
     await page.evaluate(axe())
     for theme in THEMES:
         await page.emulate_media(color_scheme=theme)

@@ -27,8 +27,8 @@ from waybook.transport.mcp.tools import published_tools
 
 HERE: Final = Path(__file__).parent / "chat"
 SCRIPTS: Final = {".js", ".mjs"}
-#: Headers of the pages of the chat application. These pages are third-party and do not follow
-#: Waybook's content security policy.
+#: HTTP headers of the chat host's own pages. These pages are third-party code that does not work
+#: under Waybook's content security policy.
 HOST_HEADERS: Final = {
     "content-security-policy": "default-src * 'unsafe-inline' 'unsafe-eval' data: blob:",
     "x-frame-options": "SAMEORIGIN",

@@ -1,7 +1,8 @@
 """Fixtures for tests with a real browser, served pages and a real database.
 
-All tests here run on one event loop, so that each worker starts Chromium once: that takes longer
-than most of the tests. A test has its own browser context, with its own cookies, and its own org.
+All tests here run on one event loop, so that each pytest worker starts Chromium only once; a start
+takes longer than most of the tests. Each test has a separate browser context with separate cookies,
+and a separate org.
 """
 
 import os
@@ -20,8 +21,7 @@ from postgres_servers import Server, ServerDatabase, new_database
 #: The headless shell takes half the CPU time of the whole browser for a page.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
-#: Options with which Chromium makes no outside requests and needs no permissions that the tests
-#: lack.
+#: Chromium options that disable background requests and features that need additional permissions.
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",

@@ -1,7 +1,7 @@
 """Every dashboard page opens, is small and is accessible.
 
-With WAYBOOK_PICTURES=FOLDER screenshots of all pages are kept there for inspection. The clock is
-fixed, so two screenshots differ only if the page does.
+If WAYBOOK_PICTURES names a folder, the tests save screenshots of all pages there. The clock is
+fixed, so that a screenshot changes only if the page changes.
 """
 
 from playwright.async_api import Page
@@ -13,7 +13,7 @@ from browser.sample_org import SampleOrg, create_sample_org
 from browser.served_site import Site
 from waybook.transport.http.dashboard.routes import dashboard_routes
 
-#: Route of each page with placeholders for its parameters, by the name of the page's screenshot.
+#: For each page, by the name of its screenshot: its route, with placeholders for parameters.
 PAGES = {
     "plans": "/",
     "inbox": "/inbox",
@@ -32,8 +32,8 @@ PAGES = {
     "health": "/health",
     "tokens": "/tokens",
 }
-#: Maximum number of requests that loading a page may cause, including the request for the page, and
-#: maximum number of the page's DOM nodes.
+#: Limits for one page: number of requests needed to load it, including the request for the page,
+#: and number of its DOM nodes.
 MAX_REQUESTS = 6
 MAX_NODES = 15_000
 #: Pages that are shown in a sandbox, in which no script can run, not even axe-core.

@@ -13,8 +13,8 @@ from transport.full_app import free_port
 from transport.valid_forms import valid_forms
 from waybook.transport.http.html.forms import COOKIE
 
-#: Value that another site has set for our cookie. Cookies are shared by all ports of a host, so a
-#: server on another port of this host can set our cookie.
+#: Value that a hostile site sets for Waybook's cookie. Cookies are shared by all ports of a host,
+#: so a server on another port of the same host can set it.
 PLANTED = "p" * 43
 
 #: Script of a hostile site that attacks Waybook in the background. Each of its attempts must fail.

@@ -87,8 +87,8 @@ async def test_many_open_tabs_reconnect_after_server_restart(
         await asyncio.gather(*(_shows(tab, "1 of 4") for tab in tabs))
         port = urlsplit(site.address).port
     await asyncio.gather(*(expect(t.locator("#live")).to_have_text("reconnecting") for t in tabs))
-    # No page receives an event for the following change, because all pages are disconnected. The
-    # pages refresh when they reconnect.
+    # All pages are disconnected, so no page receives an event for the following change. The pages
+    # refresh when they reconnect.
     await world.agent.submit(await world.agent.take(plan))
     async with serve_site(world, port or 0):
         await asyncio.gather(*(expect(tab.locator("#live")).to_have_text("live") for tab in tabs))

@@ -9,12 +9,12 @@ from browser.served_site import Site
 from org_env import make_step
 
 MAX_BYTES = 10_000
-#: Polling interval of the page in milliseconds, plus a margin for a busy machine.
+#: Interval in milliseconds at which the page polls, plus a margin for a busy machine.
 SOON = 15_000
 
 
 def no_stream(site: Site) -> None:
-    """Remove 405 errors, caused by older MCP clients that request a missing event stream."""
+    """Remove 405 errors: older MCP clients request an event stream that does not exist."""
     site.faults[:] = [fault for fault in site.faults if "405" not in fault]
 
 

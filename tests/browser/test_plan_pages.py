@@ -85,5 +85,6 @@ async def test_step_can_be_added_on_plan_page_without_javascript(
     assert body
     assert body["width"] <= 390
     await context.close()
-    # The refusal of a form is not an error of the page, although the browser logs the response.
+    # The server refuses the form as expected. The browser logs the error status, but the page
+    # itself has no error.
     assert [fault for fault in site.faults if "409" not in fault] == []

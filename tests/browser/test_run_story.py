@@ -34,7 +34,7 @@ async def test_feedback_on_run_page_starts_next_stage(page: Page, site: Site) ->
     await expect(page.get_by_role("heading", name="Found")).to_be_visible()
 
 
-async def test_feedback_and_regeneration_on_run_page_need_no_javascript(
+async def test_feedback_and_regeneration_on_run_page_work_without_javascript(
     browser: Browser, site: Site
 ) -> None:
     run = await make_waiting_run(site.world.agent)

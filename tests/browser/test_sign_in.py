@@ -15,7 +15,7 @@ from org_env import OrgEnv
 from sign_in_env import Team, serve_team
 from waybook.core.decision_context import ReviewPolicy, Scope
 
-#: Message that the browser logs for an unsuccessful response, at any URL.
+#: Message that the browser logs for a response with an error status, at any URL.
 REFUSED = "Failed to load resource"
 
 
@@ -94,7 +94,7 @@ async def test_back_button_after_sign_out_shows_sign_in_page(tab: Page, door: Do
 async def test_sign_in_with_identity_provider_returns_to_requested_page(
     tab: Page, door: Door
 ) -> None:
-    """The sign-in must succeed although cross-site requests contain no session cookie."""
+    """Sign-in must succeed although the browser sends no session cookie across sites."""
     known = {"email": "ann@example.org", "email_verified": True}
     door.team.there.person |= known
     plan = await door.world.agent.plan(1, name="Rivers of the south")
@@ -102,8 +102,9 @@ async def test_sign_in_with_identity_provider_returns_to_requested_page(
     await tab.get_by_role("link", name="Sign in with your organization").click()
     await expect(tab).to_have_url(f"{door.address}/plans/{plan['planId']}")
     await expect(tab.get_by_text("ann@example.org in org-")).to_be_visible()
-    # After a click on a link on another site, the first request contains no session cookie, but the
-    # request to which the server redirects contains it.
+    # After a click on a link on another site, the browser sends the first request without the
+    # session cookie. The server redirects, and the browser sends the redirected request with the
+    # cookie.
     elsewhere = door.team.there.url.replace("127.0.0.1", "localhost")
     await tab.goto(f"{elsewhere}/link?to={door.address}/inbox")
     await tab.get_by_role("link", name="There").click()

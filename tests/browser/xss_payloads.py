@@ -1,6 +1,7 @@
 """Script injection payloads: each tries to set `window.__pwned`.
 
-Requests to `/__pwned` are attempts as well. All payloads are text, and must stay text.
+A request to `/__pwned` also counts as an executed payload. All payloads are texts, which pages must
+show as text.
 """
 
 from typing import Final

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 MEBIBYTE = 1024 * 1024
-#: Limits on resources in addition to the resources used at startup: memory in bytes at any time,
-#: and CPU time in seconds in total.
+#: Limits on the resources used after startup: memory in bytes at any time, and total CPU time in
+#: seconds.
 MEMORY = 200 * MEBIBYTE
 SECONDS = 100
 PATIENCE = 120.0
@@ -84,8 +84,8 @@ async def limited_session(*words: str) -> AsyncIterator[Session]:
     """Start a stdio server and limit its resources once it is running."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "waybook", "mcp", *words),
-        # Disable background work, because it would load further modules later and these would use
-        # up the memory limit.
+        # Disable background work: it would import further modules later, and these would count
+        # toward the memory limit.
         env={**os.environ, "NO_COLOR": "1", "WAYBOOK_SWEEP_SECONDS": "0"},
         stdin=PIPE,
         stdout=PIPE,

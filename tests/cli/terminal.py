@@ -47,7 +47,7 @@ class Terminal:
         return json.loads(self.say(*words, "--json"))
 
     def inside(self, act: Callable[[AppSession], Awaitable[T]]) -> T:
-        """Open the application on the data directory, and call `act` with it."""
+        """Open the application with the terminal's data directory, and call `act` with it."""
 
         async def acted() -> T:
             settings = read_settings({"data_dir": self.data_dir}, {}).settings

@@ -1,4 +1,4 @@
-"""`waybook mcp`, `waybook serve`, and the Python client of `import waybook`, as real processes."""
+"""`waybook mcp`, `waybook serve` and the Python client, tested with real processes."""
 
 import ast
 import asyncio
@@ -91,7 +91,7 @@ def test_serve_command_answers_http_client_and_exits_on_sigterm(terminal: Termin
         assert process.wait(timeout=20) == 0
 
 
-#: Program that runs the command line, and sends itself SIGTERM with the first text it prints.
+#: Program that runs the command line, and sends itself SIGTERM when it prints its first text.
 SIGNALED_AT_FIRST_OUTPUT = """
 import os, signal, sys
 from waybook.cli.app import main
@@ -116,7 +116,9 @@ main()
 """
 
 
-def test_serve_exits_with_zero_on_sigterm_at_first_line(terminal: Terminal) -> None:
+def test_serve_exits_with_zero_if_sigterm_arrives_at_first_line_of_output(
+    terminal: Terminal,
+) -> None:
     arguments = ["serve", "--port", "0", "--data-dir", str(terminal.data_dir)]
     done = subprocess.run(
         [sys.executable, "-c", SIGNALED_AT_FIRST_OUTPUT, *arguments],

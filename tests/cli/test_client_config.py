@@ -1,4 +1,4 @@
-"""Edits of client configuration texts: other content is kept, and removal is the inverse."""
+"""Edits of client configuration files keep all other content, and can be undone exactly."""
 
 import json
 import tomllib
@@ -72,7 +72,7 @@ def test_adding_then_removing_server_restores_json_config_exactly(
 
 
 @given(DOCUMENTS, STYLES)
-def test_adding_server_inserts_one_contiguous_text_into_json_config(
+def test_adding_server_inserts_one_contiguous_block_into_json_config(
     value: dict[str, Any], style: dict[str, Any]
 ) -> None:
     text = json.dumps(value, ensure_ascii=False, **style)
@@ -149,7 +149,7 @@ def test_error_for_broken_json_config_names_the_line(text: str, message: str) ->
         add(text)
 
 
-def test_comment_in_json_config_is_refused_for_strict_client() -> None:
+def test_json_config_with_comment_is_refused_if_client_allows_no_comments() -> None:
     with pytest.raises(ConfigError, match="line 2"):
         json_edit.add_entry('{\n// note\n"a": 1}', "servers", "w", ENTRY, comments=False)
 

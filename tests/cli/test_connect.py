@@ -1,4 +1,4 @@
-"""`waybook connect`: real files in an empty home, tested by calls to the real server."""
+"""`waybook connect`: writes real files in an empty home, and tests them with real calls."""
 
 import json
 import os
@@ -149,7 +149,7 @@ def served_url(output: IO[str] | None) -> str:
     return next(match[1] for match in served if match)
 
 
-def test_connect_masks_token_and_writes_environment_token_as_reference(
+def test_connect_hides_token_and_refers_to_token_in_environment_by_name(
     terminal: Terminal, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ("connect", "claude-code", "--http", "http://127.0.0.1:9", "--yes")

@@ -200,7 +200,7 @@ async def test_simulated_clock_wakes_one_actor_at_a_time_after_cancellation() ->
         for _ in range(5):
             await clock.sleep(1)
             awake.append(name)
-            for _ in range(20):  # about as many loop iterations as a tool call takes
+            for _ in range(20):  # approximate number of event loop iterations of one tool call
                 await asyncio.sleep(0)
             assert awake == [name]
             awake.clear()
@@ -253,7 +253,7 @@ async def test_simulated_clock_ends_if_actors_wait_forever() -> None:
     await asyncio.gather(waiting, return_exceptions=True)
 
 
-async def test_simulated_clock_skips_screen_updates_except_at_reading_pauses() -> None:
+async def test_simulated_clock_updates_screen_only_at_reading_pauses() -> None:
     clock = make_clock()
     drawn: list[timedelta] = []
 

@@ -20,7 +20,7 @@ from waybook.settings_reading import MAX_FILE_BYTES, read_settings
 ROOM = 700_000
 PATIENCE = 120
 ENDLESS = "/dev/zero"
-#: File that can be opened, but that no user can read.
+#: File that can be opened, but from which every read fails.
 UNREADABLE = "/proc/self/mem"
 NOWHERE = "postgresql://127.0.0.1:1/none"
 ADD = ("dag", "add", "--database-url", NOWHERE)
@@ -68,7 +68,7 @@ def test_report_and_map_commands_refuse_oversized_file_with_json_error(
     assert done.stderr == ""
 
 
-def test_report_command_answers_line_after_a_too_long_line(large: Path) -> None:
+def test_report_command_answers_the_line_that_follows_a_too_long_line(large: Path) -> None:
     limited = f'ulimit -v {ROOM}; exec "$@"'
     words = [sys.executable, "-m", "waybook", "report", str(large), "--lines"]
     done = subprocess.run(["sh", "-c", limited, "sh", *words], capture_output=True, check=True)

@@ -21,8 +21,7 @@ from waybook.core.hidden_characters import count_hidden
 OBEYED = {"control", "bidi"}
 MARKUP = "[red]approved[/red]"
 SHORT = next(piece for piece in samples(180) if MARKUP in piece)
-#: Hostile text without control characters, because names in workflows may not contain control
-#: characters.
+#: Hostile text for names in workflows, which may not contain control characters.
 PLAIN = "".join(letter for letter in SHORT if unicodedata.category(letter) != "Cc")
 
 
@@ -129,7 +128,7 @@ def words_of(command: str, stored: Stored) -> list[str]:
     return words
 
 
-def test_every_command_is_tested_with_hostile_text_or_exempt() -> None:
+def test_every_command_is_tested_with_hostile_text_or_listed_as_exempt() -> None:
     assert {command.split()[0] for command in COMMANDS} | OTHERS == {*ALL_COMMANDS}
 
 

@@ -1,4 +1,4 @@
-"""`waybook import` of files of other tools: detect, show, ask, create."""
+"""`waybook import` with files of other tools: detects, shows, asks, and creates the plan."""
 
 import json
 from pathlib import Path

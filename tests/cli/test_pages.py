@@ -1,4 +1,4 @@
-"""Links in replies over stdio open in a browser, as real processes on the embedded database."""
+"""Links in replies over stdio open in a browser; tested with real processes."""
 
 import os
 import signal
@@ -64,7 +64,7 @@ def test_review_url_from_stdio_process_opens_until_process_ends(data_dir: Path) 
     assert not is_listening(port)
 
 
-def test_other_process_serves_pages_at_same_port_if_server_is_killed(data_dir: Path) -> None:
+def test_another_process_serves_pages_at_same_port_if_server_is_killed(data_dir: Path) -> None:
     port = find_free_port()
     with open_stdio(data_dir, port) as first, open_stdio(data_dir, port) as second:
         url = first.review("Survives")
@@ -80,7 +80,7 @@ def test_other_process_serves_pages_at_same_port_if_server_is_killed(data_dir: P
     assert not is_listening(port)
 
 
-def test_reply_contains_url_that_opens_after_page_server_was_killed(data_dir: Path) -> None:
+def test_reply_contains_working_url_after_page_server_was_killed(data_dir: Path) -> None:
     port = find_free_port()
     with open_stdio(data_dir, port) as first, open_stdio(data_dir, port) as second:
         first.review("Killed")
@@ -178,7 +178,7 @@ def test_tools_answer_calls_if_dashboard_pages_cannot_be_served(data_dir: Path) 
         record.rmdir()
 
 
-def test_commands_print_address_of_running_server_or_start_command(
+def test_commands_print_server_address_or_start_command_if_none_runs(
     data_dir: Path, terminal: Terminal
 ) -> None:
     with open_stdio(data_dir, find_free_port()) as agent:

@@ -1,4 +1,4 @@
-"""Progress bars whose segments add up to the width, and timelines that fit the width."""
+"""Progress bars have segments that add up to their width, and timelines fit the width."""
 
 from datetime import UTC, datetime, timedelta
 

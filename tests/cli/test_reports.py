@@ -75,7 +75,7 @@ def test_report_and_map_commands_print_json_error_for_invalid_input(
     assert json.loads(refused.stdout)["error"]["code"] in {"INVALID_INPUT", "BAD_RECIPE"}
 
 
-def test_report_command_answers_line_after_an_invalid_line() -> None:
+def test_report_command_answers_the_line_that_follows_an_invalid_line() -> None:
     lines = [json.dumps(SNAPSHOT), json.dumps(NO_SNAPSHOT), "", "{", json.dumps(SNAPSHOT)]
     result = run("report", "--lines", "-", typed="\r\n".join(lines))
     assert result.exit_code == 0
@@ -94,7 +94,7 @@ def test_map_command_with_lines_option_answers_each_line_separately() -> None:
     assert [stage["expected"]["total"] for stage in own["stages"]] == [4, 2]
 
 
-def test_report_command_answers_line_before_next_line_is_sent() -> None:
+def test_report_command_answers_each_line_before_the_next_line_is_sent() -> None:
     command = [str(Path(sys.executable).parent / "waybook"), "report", "--lines", "-"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -212,7 +212,7 @@ def test_report_and_map_output_fits_terminal_width(width: int) -> None:
 
 
 @pytest.mark.parametrize("system", ["airflow", "argo", "langgraph"])
-def test_report_and_map_of_export_detect_the_format(system: str) -> None:
+def test_report_and_map_commands_detect_the_format_of_an_export(system: str) -> None:
     path = EXAMPLES / f"{system}.json"
     export = json.loads(path.read_text())
     for command, door in (("report", report_from_snapshot), ("map", map_from_snapshot)):
@@ -224,7 +224,7 @@ def test_report_and_map_of_export_detect_the_format(system: str) -> None:
     assert "in progress" in drawn.stdout
 
 
-def test_report_of_export_with_unknown_state_names_the_place() -> None:
+def test_report_and_map_commands_name_path_of_unknown_state_in_export() -> None:
     export = json.loads((EXAMPLES / "airflow.json").read_text())
     export["task_instances"][3]["state"] = "zombie"
     for command in ("report", "map"):
@@ -234,7 +234,7 @@ def test_report_of_export_with_unknown_state_names_the_place() -> None:
         assert error["message"].startswith("task_instances[3].state: 'zombie' is no known state")
 
 
-def test_report_with_other_format_than_the_file_is_refused() -> None:
+def test_report_command_refuses_file_that_is_not_in_the_requested_format() -> None:
     result = run("report", str(EXAMPLES / "argo.json"), "--format", "langgraph")
     assert result.exit_code == 1
     message = json.loads(result.stdout)["error"]["message"]

@@ -76,7 +76,9 @@ def test_runs_command_shows_which_stage_awaits_feedback(terminal: Terminal) -> N
 # Tests of the view of one run.
 
 
-def test_run_command_prints_address_of_running_server_or_start_command(terminal: Terminal) -> None:
+def test_run_command_prints_server_address_or_start_command_if_none_runs(
+    terminal: Terminal,
+) -> None:
     run_id = run_awaiting_feedback(terminal, "Linked")
     shown = terminal.say("run", run_id, columns=200)
     assert f"http://127.0.0.1:8750/runs/{run_id}" in shown
@@ -125,7 +127,7 @@ async def tools_and_pages(here: AppSession, run_id: str) -> tuple[Body, Body, Bo
     return dags, run_map, report, pages[0], pages[1]
 
 
-def test_run_figures_are_equal_in_tool_reply_page_and_command(
+def test_run_figures_are_equal_in_tool_reply_dashboard_page_and_command(
     terminal: Terminal, half: str
 ) -> None:
     dags, run_map, report, list_page, page = terminal.inside(
@@ -170,7 +172,7 @@ def test_run_figures_are_equal_in_tool_reply_page_and_command(
         assert step["name"] in page
 
 
-def test_run_command_with_watch_prints_run_once_without_terminal(
+def test_run_command_with_watch_prints_run_once_if_stdout_is_no_terminal(
     terminal: Terminal, half: str
 ) -> None:
     assert "1 of 5 stages" in terminal.say("run", half, "--watch")

@@ -35,7 +35,8 @@ def in_a_plan(value: str) -> bytes:
 def stored(attachment: Attachment) -> dict[str, int]:
     """Return the row counts of the tables that a request to create a plan writes to.
 
-    Other tables may grow meanwhile: a session also finishes background work that others left.
+    Other tables may grow at the same time, because a session also finishes background work that
+    earlier sessions left.
     """
     with psycopg.connect(attachment.admin_dsn) as admin:
         count = sql.SQL("select count(*) from {}")

@@ -5,7 +5,7 @@ import pytest
 from cli.terminal import Body, Terminal
 from waybook.store.driver.queries import new_id
 
-#: Names that no other test of this process uses, because all share one database.
+#: Model names that no other test uses, because all tests of a process share one database.
 A_MODEL, B_MODEL = f"a-{new_id()[-6:]}", f"b-{new_id()[-6:]}"
 
 

@@ -1,4 +1,4 @@
-"""Two agents with separate `waybook mcp` processes get change events from each other."""
+"""Two agents with separate `waybook mcp` processes are notified of each other's changes."""
 
 import asyncio
 import os
@@ -35,7 +35,9 @@ async def called(client: Client, tool: str, **arguments: object) -> Body:
     return dict(result.structured_content or {})
 
 
-async def test_old_and_new_mcp_clients_receive_resource_updates(terminal: Terminal) -> None:
+async def test_mcp_clients_of_old_and_new_protocol_receive_resource_updates(
+    terminal: Terminal,
+) -> None:
     updated: asyncio.Queue[str] = asyncio.Queue()
 
     async def hear(message: object) -> None:

@@ -1,4 +1,4 @@
-"""Answers of servers and proxies: which calls are repeated, when, and with which key."""
+"""Answers of servers and proxies: which calls the client repeats, when, and with which key."""
 
 import asyncio
 import json
@@ -82,7 +82,7 @@ async def test_client_does_not_repeat_call_of_unknown_tool_after_unavailable(
     assert len(requests) == 1
 
 
-async def test_client_repeats_call_of_unknown_tool_after_busy_answer() -> None:
+async def test_client_repeats_call_of_unknown_tool_after_busy_error() -> None:
     async with proxy(refusal(Busy(retryAfter=0)), OK) as (client, requests):
         assert await client.call("new_tool") == {"answer": 42}
     assert len(requests) == 2
@@ -120,7 +120,7 @@ async def test_client_sends_idempotency_key_of_caller_unchanged() -> None:
 
 
 @pytest.mark.parametrize("key", [None, "", "  "])
-async def test_call_with_blank_key_gets_new_key(key: str | None) -> None:
+async def test_client_replaces_blank_idempotency_key_with_a_new_key(key: str | None) -> None:
     async with proxy(OK) as (client, requests):
         await client.call("modify_plan", planId="p", idempotencyKey=key)
     assert requests[0]["params"]["arguments"]["idempotencyKey"].strip()

@@ -125,7 +125,7 @@ async def test_job_fail_returns_number_of_attempts_left(client: Client, agent: A
     assert (failed["status"], failed["attemptsLeft"]) == ("retrying", 3)
 
 
-async def test_job_heartbeats_keep_job_beyond_lease(
+async def test_job_heartbeats_keep_the_job_claimed_beyond_the_lease(
     client: Client, world: OrgEnv, agent: AgentClient
 ) -> None:
     run = await agent.run(models="a")
@@ -139,7 +139,7 @@ async def test_job_heartbeats_keep_job_beyond_lease(
 
 
 async def next_heartbeat(world: OrgEnv, job_id: str) -> None:
-    """Wait until the job was seen at the present time."""
+    """Wait until the job's last heartbeat has the current time of the test clock."""
     seen_at = None
     while seen_at != world.clock.now:
         ((row,),) = await world.database.read_org(
@@ -149,7 +149,7 @@ async def next_heartbeat(world: OrgEnv, job_id: str) -> None:
 
 
 async def beat_often(job: Job) -> None:
-    """Restart the heartbeat with a short interval, so that it cannot precede the takeover."""
+    """Restart the heartbeat with a short interval; call this only after the takeover."""
     await job._heartbeat.stop()
     job._heartbeat._interval_seconds = 0.01
     job._heartbeat.start()

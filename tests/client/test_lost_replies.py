@@ -1,4 +1,4 @@
-"""Replies lost on the way and servers killed: every act of the client counts once."""
+"""Lost replies and killed servers: every call of the client takes effect exactly once."""
 
 import asyncio
 import os
@@ -95,7 +95,7 @@ async def test_each_document_is_stored_once_when_replies_of_job_calls_are_lost(
     assert first["status"] == "completed"
 
 
-async def test_submission_can_be_repeated_after_a_lost_reply_without_retry(
+async def test_client_without_retries_can_submit_again_after_a_lost_reply(
     address: str, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -145,7 +145,8 @@ async def test_result_is_stored_once_when_server_is_killed_before_the_reply() ->
             async with client.step(plan["planId"]) as step:
                 link.reset_after_bytes = 0
                 submitting = asyncio.create_task(step.submit("found"))
-                # The link holds the reply, so the submission is committed, but not answered.
+                # The link holds back the reply, so at this point the submission is committed but
+                # not acknowledged.
                 assert await asyncio.to_thread(link.holds_answer.wait, WAIT_SECONDS)
                 process.send_signal(signal.SIGKILL)
                 await asyncio.to_thread(process.wait, WAIT_SECONDS)
@@ -156,6 +157,6 @@ async def test_result_is_stored_once_when_server_is_killed_before_the_reply() ->
                     await asyncio.to_thread(restarted.enter_context, server)
                     done: Body = {**await submitting}
                     status = await client.call("get_plan_status", planId=plan["planId"])
-    assert link.refused > 0  # the client came back while no server was there
+    assert link.refused > 0  # the client reconnected while no server was running
     assert (done["progress"]["done"], done["replayed"]) == (1, True)
     assert status["counts"] == {"done": 1, "total": 2}

@@ -29,7 +29,7 @@ def data_dir() -> Iterator[Path]:
 
 
 def connect(data_dir: Path) -> StdioConnection:
-    """Return a connection to a server with a database of its own."""
+    """Return a connection to a server that has a separate database."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WAYBOOK_")}
     command = (*DEFAULT_COMMAND, "--data-dir", str(data_dir))
     return StdioConnection(*command, timeout=WAIT_SECONDS, env=environment)
@@ -54,7 +54,7 @@ async def test_stdio_client_restarts_killed_server_and_completes_plan(data_dir: 
     assert not is_running(restarted)
 
 
-async def test_stdio_server_with_waiting_calls_cancels_and_stops(data_dir: Path) -> None:
+async def test_closing_stdio_client_with_waiting_calls_stops_the_server(data_dir: Path) -> None:
     connection = connect(data_dir)
     steps: list[NewStep] = [STEPS[0], {**STEPS[1], "dependsOn": [1]}]
     async with asyncio.timeout(2 * WAIT_SECONDS), Client(connection, retry=NO_RETRY) as client:
@@ -79,7 +79,7 @@ async def test_stdio_server_with_waiting_calls_cancels_and_stops(data_dir: Path)
 async def started_wait(
     client: Client, plan_id: str, session_id: str
 ) -> asyncio.Task[dict[str, Any]]:
-    """Start a call that waits; return when the server has made its first attempt."""
+    """Start a call that waits for work; return after the server's first attempt to answer."""
     arguments = {"planId": plan_id, "sessionId": session_id, "waitSeconds": 55}
     task = asyncio.create_task(client.call("get_next_step", **arguments))
     while session_id not in str(

@@ -1,4 +1,4 @@
-"""Steps claimed by the client: loops, errors, lost holds, cancellation."""
+"""Steps claimed by the client: loops, errors, steps lost to other agents, cancellation."""
 # ruff: noqa: PT012 - the blocks that raise are what these tests are about
 
 import asyncio
@@ -41,7 +41,7 @@ async def test_client_steps_yields_every_step_of_a_plan_once(
     assert (await agent.status(plan))["status"] == "completed"
 
 
-async def test_client_steps_loop_completes_plan_without_a_step_block(
+async def test_client_steps_loop_completes_plan_without_using_steps_as_blocks(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -159,7 +159,7 @@ async def test_step_block_is_canceled_with_hold_lost_when_the_step_is_lost(
     assert task.cancelling() == 0
 
 
-async def test_error_of_former_holder_leaves_the_step_with_the_new_holder(
+async def test_error_in_block_of_former_holder_leaves_step_with_the_new_holder(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -276,7 +276,7 @@ async def approve(agent: AgentClient, plan: Body) -> Body:
     return await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
 
 
-async def test_client_steps_loop_until_idle_ends_while_plan_awaits_review(
+async def test_client_steps_loop_with_until_idle_ends_while_plan_awaits_review(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)

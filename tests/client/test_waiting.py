@@ -1,4 +1,4 @@
-"""Loops of the client that wait at the server while no work is free."""
+"""Loops of the Python client that wait at the server while no work is available."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ WAIT_SECONDS = 20.0
 
 
 async def blocked_plan(agent: AgentClient, more: int) -> tuple[Body, Body]:
-    """Create a plan in which these many steps wait for the first, which is claimed."""
+    """Create a plan with this many steps that depend on the first step, which is claimed."""
     steps = [make_step("1."), *(make_step("More.", dependsOn=[1]) for _ in range(more))]
     plan = await agent.plan(steps)
     return plan, await agent.take(plan)
@@ -34,7 +34,9 @@ async def work(client: Client, plan: Body, session_id: str | None = None) -> lis
     return done
 
 
-async def test_steps_wait_at_server_with_two_calls(address: str, agent: AgentClient) -> None:
+async def test_client_steps_loop_waits_for_a_step_with_only_two_calls(
+    address: str, agent: AgentClient
+) -> None:
     plan, taken = await blocked_plan(agent, 1)
     async with asyncio.timeout(WAIT_SECONDS), Client(address) as client:
         working = asyncio.create_task(work(client, plan))
@@ -42,11 +44,11 @@ async def test_steps_wait_at_server_with_two_calls(address: str, agent: AgentCli
         assert agent.dispatcher.counted["get_next_step", "ok"] == 2
         await agent.submit(taken)
         assert await working == plan["stepIds"][1:]
-    # The immediate claim, the waiting one, and the one that finds the plan complete.
+    # Three claims: one that succeeds at once, one that waits, and one that finds the plan complete.
     assert agent.dispatcher.counted["get_next_step", "ok"] == 4
 
 
-async def test_loops_of_one_session_wait_together_for_different_steps(
+async def test_client_loops_of_one_session_wait_concurrently_for_different_steps(
     address: str, agent: AgentClient
 ) -> None:
     plan, taken = await blocked_plan(agent, 3)
@@ -58,7 +60,9 @@ async def test_loops_of_one_session_wait_together_for_different_steps(
     assert sorted(done) == sorted(plan["stepIds"][1:])
 
 
-async def test_canceled_loop_leaves_queue_of_server(address: str, agent: AgentClient) -> None:
+async def test_canceled_client_steps_loop_leaves_the_wait_queue_of_the_server(
+    address: str, agent: AgentClient
+) -> None:
     plan, taken = await blocked_plan(agent, 1)
     async with asyncio.timeout(WAIT_SECONDS), Client(address) as client:
         working = asyncio.create_task(work(client, plan))
@@ -71,7 +75,7 @@ async def test_canceled_loop_leaves_queue_of_server(address: str, agent: AgentCl
     assert (await agent.take(plan))["attempt"] == 1
 
 
-async def test_call_time_limit_is_extended_by_wait_seconds() -> None:
+async def test_client_timeout_of_a_call_is_extended_by_wait_seconds() -> None:
     async with proxy(OK) as (client, _), Client(client.url, timeout=0, retry=NO_RETRY) as hasty:
         with pytest.raises(Unreachable):
             await hasty.call("get_next_step", planId="p")

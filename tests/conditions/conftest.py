@@ -6,8 +6,7 @@ from typing import TypeAlias
 
 import pytest
 
-# Ignore the type checker's error, because the imported package ships its type stubs without a
-# `py.typed` marker.
+# Ignore the type checker's error: the package contains type stubs, but no `py.typed` marker.
 from cel_expr_python import cel  # type: ignore[import-untyped]
 
 from waybook.conditions.budget import Budget
@@ -17,8 +16,8 @@ from waybook.conditions.evaluator import start
 from waybook.conditions.values import ConditionError, Json
 from waybook.errors import BadExpression
 
-#: Function that evaluates a condition. It returns the value as text in which 1, 1.0 and true
-#: differ, or "error" if the evaluation fails, or "refused" if the compilation fails.
+#: Function that evaluates a condition. It returns the value as text that distinguishes 1, 1.0 and
+#: true, or "error" if the evaluation fails, or "refused" if the condition does not compile.
 Reading: TypeAlias = Callable[[str, Mapping[str, Json]], str]
 
 
@@ -27,9 +26,10 @@ def _written(value: object) -> str:
 
 
 def _read_back(result: cel.Value) -> object:
-    """Convert a CEL result to a Python value, item by item to avoid a reference-counting bug.
+    """Convert a CEL result to a Python value without triggering a reference-counting bug.
 
-    The binding does not count that reference, and some thousand nulls later Python aborts.
+    The Python binding of CEL does not count references to `None`, and Python aborts after some
+    thousands of nulls.
     """
     if result.type() == cel.Type.NULL:
         return None

@@ -1,9 +1,9 @@
-"""The condition language is a subset of CEL: its results equal those of a CEL implementation.
+"""The condition language is a subset of CEL: its results equal those of a CEL library.
 
-Expressions are written from a grammar of templates: mostly well typed, sometimes not, with
-brackets left out at random so that precedence and refusals are compared as well.
+Expressions are generated from templates. Most are well typed, and brackets are omitted at random,
+so that precedence and refusals are compared as well.
 
-Left out of the comparison, each for a reason:
+Excluded from the comparison:
 
 - CEL's static types: the real one runs unchecked, for the types of JSON are known only at run time;
 - integers of JSON beyond 64 bits: the real one takes none; ours reads them as doubles;

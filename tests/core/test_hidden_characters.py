@@ -63,7 +63,7 @@ LIKELY = st.text(
 
 
 @pytest.mark.parametrize("text", HONEST.values(), ids=HONEST.keys())
-def test_count_of_hidden_characters_is_empty_for_ordinary_text_and_emoji(text: str) -> None:
+def test_hidden_character_count_is_empty_for_ordinary_text_and_emoji(text: str) -> None:
     assert count_hidden(text) == {}
     assert escape_hidden(text) == text
 
@@ -100,7 +100,7 @@ def test_escaping_leaves_text_without_hidden_characters_unchanged(text: str) -> 
         assert escape_hidden(text) == text
 
 
-def test_every_kind_of_hidden_character_is_counted_under_the_own_name() -> None:
+def test_each_kind_of_hidden_character_is_counted_under_a_separate_name() -> None:
     for name, marks in KINDS:
         assert count_hidden(f"a{marks[-1]}") == {name: 1}
 

@@ -31,8 +31,7 @@ ACTORS = st.builds(
     user=st.sampled_from(["ann", "bob"]),
     channel=st.just(Channel.MCP),
     session=st.sampled_from([None, "main", "main", "other"]),
-    # Use several credentials, because different credentials of one user must still identify the
-    # same user.
+    # Use several credentials, because all credentials of a user must identify the same user.
     principal=st.sampled_from(["token:1", "token:2"]),
 )
 CALLS = st.sampled_from(["ask", "ask", "ask", "another", "submit", "take_back", "wait", "review"])
@@ -48,7 +47,7 @@ class Holdings:
     def check(
         self, claimed: Attempt, actor: Actor, held_before: list[Attempt], *, another: bool
     ) -> None:
-        """Check that this attempt is new or already belonged to the caller's conversation."""
+        """Check that this attempt is new, or that the caller's conversation already held it."""
         before = self.holders.setdefault(claimed, actor.holder)
         assert before == actor.holder
         mine = [
@@ -165,7 +164,7 @@ def test_each_attempt_of_a_job_has_a_single_holder_after_any_calls(
     check_moves(RunDesk(), moves)
 
 
-def test_next_job_returns_a_free_job_when_the_held_job_is_of_another_user() -> None:
+def test_next_job_returns_a_free_job_if_another_user_holds_the_given_job() -> None:
     """The rule checks the job's holder, in case the store returns the job of another user."""
     ann, bob = (Actor(user, Channel.MCP, "main") for user in ("ann", "bob"))
     world = RunDesk().world

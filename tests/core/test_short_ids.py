@@ -28,7 +28,7 @@ def test_parse_short_id_returns_encoded_key(key: int) -> None:
 
 
 @given(keys)
-def test_parse_short_id_one_wrong_character_returns_none(key: int) -> None:
+def test_parse_short_id_returns_none_if_one_character_is_wrong(key: int) -> None:
     text = encode_key(key)
     wrong = [
         f"{text[:place]}{other}{text[place + 1 :]}"
@@ -41,7 +41,7 @@ def test_parse_short_id_one_wrong_character_returns_none(key: int) -> None:
 
 
 @given(keys)
-def test_parse_short_id_two_swapped_characters_returns_none(key: int) -> None:
+def test_parse_short_id_returns_none_if_two_characters_are_swapped(key: int) -> None:
     text = encode_key(key)
     for first, second in combinations(range(LENGTH), 2):
         swapped = list(text)
@@ -50,7 +50,7 @@ def test_parse_short_id_two_swapped_characters_returns_none(key: int) -> None:
 
 
 @given(st.uuids())
-def test_short_id_of_uuid_does_not_depend_on_spelling(uuid: object) -> None:
+def test_short_id_of_uuid_does_not_depend_on_letter_case(uuid: object) -> None:
     text = str(uuid)
     assert short_id(text) == short_id(text.upper()) == encode_key(short_key(text))
 
@@ -59,7 +59,7 @@ def test_short_id_of_uuid_does_not_depend_on_spelling(uuid: object) -> None:
     "text",
     ["", "9y79wg3e8", "9y79wg3e8xx", "0y79wg3e8x", "9y79wg3e8é", "9y79wg3e-x", "9y7 wg3e8x"],
 )
-def test_parse_short_id_other_text_returns_none(text: str) -> None:
+def test_parse_short_id_returns_none_for_text_that_is_no_short_id(text: str) -> None:
     assert parse_short_id(text) is None
 
 
@@ -68,5 +68,5 @@ def test_short_id_of_known_uuid_never_changes() -> None:
     assert short_id("0199e5c4-7f2a-7c11-9d3b-5a1f0e2d4c6b") == KNOWN
 
 
-#: Short id as the first version with short ids computed it.
+#: Expected short id, as computed by the first version that had short ids.
 KNOWN = "s2gnbvhvg5"

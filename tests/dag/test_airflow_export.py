@@ -59,7 +59,7 @@ def test_airflow_mapped_task_with_waiting_instances_is_in_progress() -> None:
     assert stage["warnings"] == ["1 step skipped, counted as completed: 'load_preview'"]
 
 
-def test_airflow_states_without_tasks_are_reported_without_dependencies() -> None:
+def test_airflow_export_without_tasks_is_reported_without_dependencies() -> None:
     rows = [
         {"dag_id": "d", "task_id": "a", "state": "success", "map_index": "", "start_date": ""},
         {"dag_id": "d", "task_id": "b", "state": "running", "map_index": "0"},
@@ -72,7 +72,7 @@ def test_airflow_states_without_tasks_are_reported_without_dependencies() -> Non
     assert warning == "the file has no tasks, so the dependencies between the steps are unknown"
 
 
-def test_airflow_tasks_alone_give_a_map_and_no_progress() -> None:
+def test_airflow_export_without_task_instances_has_a_map_but_no_progress() -> None:
     export = {"tasks": make_airflow(CHAIN)["tasks"]}
     report = report_from_snapshot(export)
     assert stage_of(report)["status"] == "not_started"
@@ -128,7 +128,9 @@ def test_airflow_incomplete_pages_and_unknown_tasks_give_warnings() -> None:
         ),
     ],
 )
-def test_airflow_bad_value_is_refused_with_place(export: Body, message: str) -> None:
+def test_error_for_invalid_value_in_airflow_export_names_the_path(
+    export: Body, message: str
+) -> None:
     with pytest.raises(InvalidInput) as refused:
         report_from_snapshot(export)
     assert str(refused.value).startswith(message)

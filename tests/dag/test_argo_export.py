@@ -1,4 +1,4 @@
-"""Adapter for Argo Workflows: groups, loops, retries, steps to come, and refused values."""
+"""Adapter for Argo Workflows: groups, loops, retries, unstarted steps, and refused values."""
 
 from typing import Any
 
@@ -70,7 +70,7 @@ def test_argo_tasks_without_a_node_are_shown_as_not_started() -> None:
     }
 
 
-def test_argo_dependencies_lead_through_groups() -> None:
+def test_argo_step_depends_on_steps_of_the_preceding_group() -> None:
     export = make_argo(
         make_node("wf", "Steps", "Running", "wf[0]"),
         make_child("wf[0]", "StepGroup", "Succeeded", "wf[0].a(0:x)", "wf[0].a(1:y)"),
@@ -84,7 +84,7 @@ def test_argo_dependencies_lead_through_groups() -> None:
     assert edges_of(export) == {("[0].a", "[1].sub.b")}
 
 
-def test_argo_later_step_groups_of_a_template_are_not_started() -> None:
+def test_later_step_groups_of_an_argo_template_are_shown_as_not_started() -> None:
     steps = [[{"name": "a"}], [{"name": "b"}, {"name": "c"}]]
     export = make_argo(
         make_node("wf", "Steps", "Running", "wf[0]", templateName="main"),
@@ -100,7 +100,7 @@ def test_argo_later_step_groups_of_a_template_are_not_started() -> None:
     assert edges_of(export) == {("[0].a", "[1].b"), ("[0].a", "[1].c")}
 
 
-def test_argo_workflow_without_nodes_shows_the_entrypoint() -> None:
+def test_argo_workflow_without_nodes_shows_the_steps_of_the_entrypoint() -> None:
     tasks = [{"name": "a"}, {"name": "b", "depends": "a.Succeeded || a.Skipped"}]
     spec = {
         "entrypoint": "main",
@@ -112,7 +112,7 @@ def test_argo_workflow_without_nodes_shows_the_entrypoint() -> None:
     assert edges_of(export) == {("a", "b"), ("b", "onExit")}
 
 
-def test_argo_stored_template_of_another_resource_is_used() -> None:
+def test_argo_step_uses_stored_template_that_refers_to_another_resource() -> None:
     export = make_argo(
         make_node("wf", "DAG", "Running", "wf.a", templateRef={"name": "lib", "template": "main"}),
         make_child("wf.a", "Pod", "Succeeded"),
@@ -122,7 +122,7 @@ def test_argo_stored_template_of_another_resource_is_used() -> None:
     assert statuses(export) == {"a": "completed", "b": "not_started"}
 
 
-def test_argo_missing_template_and_children_give_warnings() -> None:
+def test_argo_export_with_missing_template_or_child_node_causes_warnings() -> None:
     export = make_argo(
         make_node("wf", "DAG", "Running", "wf.a", "wf.gone", templateName="lost"),
         make_child("wf.a", "Pod", "Succeeded"),
@@ -141,7 +141,7 @@ def test_argo_failed_workflow_without_failed_step_names_the_message() -> None:
     assert warning.endswith("although no step in the file failed: 'exceeded its deadline'")
 
 
-def test_argo_retry_of_a_group_shows_the_steps_inside() -> None:
+def test_retried_argo_group_is_shown_as_the_steps_inside_the_group() -> None:
     export = make_argo(
         make_node("wf", "Retry", "Running", "wf(0)"),
         make_node("wf(0)", "DAG", "Running", "wf(0).a"),
@@ -150,7 +150,7 @@ def test_argo_retry_of_a_group_shows_the_steps_inside() -> None:
     assert statuses(export) == {"(0).a": "in_progress"}
 
 
-def test_argo_hook_of_an_item_is_a_separate_step() -> None:
+def test_hook_of_an_argo_item_is_a_separate_step() -> None:
     export = make_argo(
         make_node("wf", "DAG", "Succeeded", "wf.a(0:x.y)"),
         make_child("wf.a(0:x.y)", "Pod", "Succeeded", "wf.a(0:x.y).hooks.done"),
@@ -160,7 +160,7 @@ def test_argo_hook_of_an_item_is_a_separate_step() -> None:
     assert list(statuses(export)) == ["a", "a(0:x.y).hooks.done"]
 
 
-def test_argo_many_edges_between_step_groups_are_refused() -> None:
+def test_argo_export_with_too_many_edges_between_step_groups_is_refused() -> None:
     names = [f"wf[0].s{number}" for number in range(400)]
     after = [f"wf[1].s{number}" for number in range(400)]
     export = make_argo(
@@ -199,7 +199,7 @@ CYCLE = make_argo(make_node("a", "Pod", "Running", "b"), make_node("b", "Pod", "
         (CYCLE, "status.nodes: the steps wait for each other: b → a → b"),
     ],
 )
-def test_argo_bad_value_is_refused_with_place(export: Body, message: str) -> None:
+def test_error_for_invalid_value_in_argo_export_names_the_path(export: Body, message: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         report_from_snapshot(export)
     assert str(refused.value).startswith(message)

@@ -176,7 +176,7 @@ def test_built_in_prompt_states_format_length_and_quality_criteria(
 
 
 @each_step
-def test_prompts_of_definitions_can_be_rendered_for_a_single_model(
+def test_prompt_of_every_builtin_step_can_be_rendered_for_a_single_model(
     dag: Dag, stage: Stage, step: RecipeStep
 ) -> None:
     context = prompt_context(dag, stage, step, models=MODELS[:1], feedback=None)

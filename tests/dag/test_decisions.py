@@ -1,4 +1,4 @@
-"""Every design decision about runs that rule tests can prove has a test marked with it."""
+"""Every design decision about runs has a marked test, except those that need a database."""
 
 import re
 from pathlib import Path
@@ -8,8 +8,8 @@ from decision_proofs import RUN_DECISIONS
 TESTS = Path(__file__).parents[1]
 NAMED = re.compile(r"^@decision\(([^)]*)\)", re.MULTILINE)
 
-#: Decisions whose tests need a database: B17 about jobs that end at the same time, and X3 about
-#: started stages.
+#: Decisions whose tests need a database: B17 (jobs that end at the same time) and X3 (started
+#: stages).
 STORED = {"B17", "X3"}
 
 

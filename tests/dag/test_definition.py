@@ -153,7 +153,7 @@ def test_definition_round_trip_preserves_conditions_and_description() -> None:
 
 
 @given(dag=dags())
-def test_graphs_of_a_dag_contain_a_graph_for_every_stage(dag: Dag) -> None:
+def test_graphs_of_returns_one_graph_for_every_stage_of_a_dag(dag: Dag) -> None:
     expected = {stage.slug: graph_of(stage.recipe) for stage in dag.stages}
     assert graphs_of(dag) == expected
 

@@ -243,7 +243,7 @@ def _with(*steps: RecipeStep) -> Callable[[Recipe], Recipe]:
 
 
 def _with_edges(make: Callable[[str], Edges]) -> Callable[[Recipe], Recipe]:
-    """Return a function that adds edges to a recipe: `make` of the recipe's first step key."""
+    """Return a function that adds the edges that `make` returns for the first step's key."""
     return lambda recipe: replace(recipe, edges=(*recipe.edges, *make(recipe.steps[0].key)))
 
 

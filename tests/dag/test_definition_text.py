@@ -157,7 +157,7 @@ def test_definition_parser_returns_any_json_value_unchanged(value: object) -> No
 
 
 @given(value=JSON)
-def test_definition_parser_returns_any_json_value_unchanged_from_yaml(value: object) -> None:
+def test_definition_parser_reads_any_json_value_written_as_yaml_unchanged(value: object) -> None:
     assert parse_definition(yaml.safe_dump([value])) == [value]
 
 

@@ -44,7 +44,7 @@ def test_hidden_dependency_error_names_producer_and_missing_edge() -> None:
     )
 
 
-def test_step_that_alone_produces_the_required_input_is_refused() -> None:
+def test_step_that_requires_a_document_only_that_step_produces_is_refused() -> None:
     step = make_step("a", inputs=["x"], outputs=["x"])
     assert error_message(step) == "'a' needs 'x', which it alone makes"
 

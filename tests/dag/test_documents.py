@@ -1,4 +1,4 @@
-"""Readable documents, and the warning if a render job or its document is missing."""
+"""Readable documents, and the warning about a missing render job or rendered document."""
 
 from random import Random
 

@@ -24,7 +24,9 @@ from waybook.errors import InvalidInput
 @pytest.mark.parametrize("system", SYSTEMS)
 @settings(max_examples=80)
 @given(chance=CHANCE)
-def test_random_export_report_satisfies_the_invariants(system: str, chance: Random) -> None:
+def test_report_of_a_random_export_satisfies_the_report_invariants(
+    system: str, chance: Random
+) -> None:
     export = RANDOM_EXPORTS[system](chance)
     assert detect_format(export) == system
     report = report_from_snapshot(export)
@@ -38,7 +40,9 @@ def test_random_export_report_satisfies_the_invariants(system: str, chance: Rand
 @pytest.mark.parametrize("system", SYSTEMS)
 @settings(max_examples=200)
 @given(data=st.data())
-def test_damaged_export_is_refused_with_place_or_reported(system: str, data: st.DataObject) -> None:
+def test_damaged_export_gives_a_valid_report_or_an_error_with_the_path(
+    system: str, data: st.DataObject
+) -> None:
     export = load_example(system)
     container, key = data.draw(st.sampled_from(list(places_in(export))))
     container[key] = data.draw(JSON_VALUE)
@@ -57,7 +61,9 @@ def test_damaged_export_is_refused_with_place_or_reported(system: str, data: st.
 
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("form", SnapshotFormat)
-def test_export_read_in_another_format_is_refused(system: str, form: SnapshotFormat) -> None:
+def test_export_is_refused_if_read_in_the_format_of_another_system(
+    system: str, form: SnapshotFormat
+) -> None:
     export = load_example(system)
     if form == system:
         assert report_from_snapshot(export, form) == report_from_snapshot(export)

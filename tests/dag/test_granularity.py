@@ -19,8 +19,7 @@ from waybook.dag.expansion.lineage import ProducedDocument, entry_origins
 from waybook.dag.model import RecipeStep, Strategy
 
 S = Strategy
-#: Origins that earlier documents pass on: five lineages, which are lines of documents, by two
-#: authors.
+#: Origins that earlier documents pass on: five lineages of documents, by two authors.
 PRIOR = origins_of(
     [*[ProducedDocument("x", f"l/{number}") for number in range(4)], ProducedDocument("y", "l/4")]
 )
@@ -69,7 +68,7 @@ def test_step_fans_out_only_as_plan_step_before_a_per_document_step(
 
 
 @decision("B13")
-def test_step_does_not_fan_out_because_of_indirect_successors() -> None:
+def test_plan_step_does_not_fan_out_because_of_indirect_successors() -> None:
     steps = [make_plan_step("p"), make_step("c"), make_step("d", S.PER_SOURCE_DOCUMENT)]
     run = make_stage_run(make_stage("s", *steps, edges=[("p", "c"), ("c", "d")]))
     assert not fans_out(steps[0], run.graph)
@@ -86,9 +85,7 @@ def test_documents_of_an_absent_author_go_to_current_models_in_turn() -> None:
 
 
 @given(models(), models())
-def test_every_line_of_documents_is_assigned_to_a_current_model(
-    now: list[str], before: list[str]
-) -> None:
+def test_every_lineage_is_assigned_to_a_current_model(now: list[str], before: list[str]) -> None:
     prior = entry_origins(before)
     owners = lineage_owners(now, prior)
     assert tuple(owners) == prior.lineages
@@ -97,6 +94,6 @@ def test_every_line_of_documents_is_assigned_to_a_current_model(
     assert stayed.items() <= owners.items()
 
 
-def test_lines_of_documents_have_no_model_if_a_stage_has_no_models() -> None:
+def test_lineages_have_no_model_if_the_stage_has_no_models() -> None:
     assert first_of([]) == NO_MODEL
     assert set(lineage_owners([], PRIOR).values()) == {NO_MODEL}

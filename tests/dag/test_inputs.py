@@ -21,7 +21,7 @@ MODELS = ["a", "b"]
 
 
 class ResolvedDag:
-    """DAG with all documents that its runs produce, and the inputs of each unit of work."""
+    """DAG together with all documents that its runs produce and the inputs of each unit of work."""
 
     def __init__(self, dag: Dag, models_of: Mapping[str, Sequence[str]] | None = None) -> None:
         """Create the DAG with these models for each stage, by default two models."""
@@ -178,7 +178,7 @@ def test_per_document_job_without_declared_inputs_receives_the_source_only() -> 
         ]
 
 
-def test_dialectic_review_and_merge_jobs_receive_own_line_of_documents() -> None:
+def test_dialectic_review_and_merge_jobs_receive_documents_of_own_lineage() -> None:
     here = ResolvedDag(dialectic())
     for unit in here.units("review", "critique"):
         header, *proposals = here.inputs_of("review", unit)

@@ -105,7 +105,7 @@ def test_report_check_reports_only_a_decrease_of_the_completed_count(
     assert check(after, before) == (["completed_never_decreases"] if falls else [])
 
 
-def test_check_report_ignores_stage_with_unknown_status() -> None:
+def test_report_check_ignores_stage_with_unknown_status() -> None:
     dark = make_report(a=DONE)
     dark["stages"][0] |= {"status": None, "progress": None, "steps": None}
     assert check(dark) == []

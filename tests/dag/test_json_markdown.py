@@ -57,7 +57,7 @@ def test_headings_in_markdown_of_json_start_at_requested_level_up_to_six() -> No
     )
 
 
-def test_long_text_in_json_gets_the_own_markdown_heading() -> None:
+def test_long_text_in_json_gets_a_separate_markdown_heading() -> None:
     assert json_to_markdown({"a": "x" * MAX_INLINE_LENGTH}).startswith("- **A:**")
     assert json_to_markdown({"a": "x" * (MAX_INLINE_LENGTH + 1)}).startswith("## A\n")
 

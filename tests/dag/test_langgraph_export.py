@@ -31,12 +31,12 @@ def warnings(*history: Body) -> list[str]:
     return [warning for warning in found if warning != loop]
 
 
-def test_langgraph_loop_keeps_the_edges_that_lead_forward() -> None:
+def test_langgraph_loop_is_read_as_only_the_edges_that_lead_forward() -> None:
     (stage,) = read_snapshot(load_example("langgraph")).structure.dag.stages
     assert stage.recipe.edges == (("agent", "tools"), ("agent", "approve"), ("approve", "send"))
 
 
-def test_langgraph_each_execution_of_a_node_is_a_job() -> None:
+def test_each_execution_of_a_langgraph_node_is_counted_as_a_job() -> None:
     stage = stage_of(load_example("langgraph"))
     steps = {step["stepKey"]: step for step in stage["steps"] or ()}
     assert stage["stageSlug"] == "mail-17"
@@ -56,7 +56,7 @@ def test_langgraph_each_execution_of_a_node_is_a_job() -> None:
         ({"result": {"n": 1}}, "completed"),
     ],
 )
-def test_langgraph_last_task_determines_node_status(more: Body, status: str) -> None:
+def test_status_of_langgraph_node_is_determined_by_the_last_task(more: Body, status: str) -> None:
     last = make_checkpoint(2, "loop", make_task("a", **more))
     assert statuses(INPUT, last) == {"a": status, "b": "not_started", "c": "not_started"}
 
@@ -67,7 +67,7 @@ def test_langgraph_task_with_error_and_later_checkpoint_is_completed() -> None:
     assert statuses(INPUT, retried, last)["a"] == "completed"
 
 
-def test_langgraph_ended_run_counts_other_nodes_as_skipped() -> None:
+def test_unexecuted_nodes_of_an_ended_langgraph_run_count_as_skipped() -> None:
     history = [
         INPUT,
         make_checkpoint(2, "loop", make_task("a")),
@@ -78,7 +78,7 @@ def test_langgraph_ended_run_counts_other_nodes_as_skipped() -> None:
     assert warnings(*history) == ["1 step skipped, counted as completed: 'b'"]
 
 
-def test_langgraph_report_is_about_the_last_input() -> None:
+def test_langgraph_report_covers_only_tasks_since_the_last_input() -> None:
     history = [
         INPUT,
         make_checkpoint(2, "loop", make_task("a")),
@@ -107,7 +107,7 @@ def test_langgraph_history_without_input_gives_a_warning() -> None:
     assert warning.startswith("the history does not reach back to the input of the run")
 
 
-def test_langgraph_graph_alone_and_empty_history_show_no_progress() -> None:
+def test_langgraph_export_without_history_shows_no_progress() -> None:
     alone = report_from_snapshot({"graph": make_langgraph(EDGES)["graph"]})
     assert "the file has no history, so the progress is unknown" in alone["warnings"]
     assert set(statuses().values()) == {"not_started"}
@@ -119,7 +119,7 @@ def test_langgraph_tasks_of_unknown_nodes_give_a_warning() -> None:
     assert warning == "tasks of nodes that are not in the graph, not counted: 'zz'"
 
 
-def test_langgraph_history_of_library_and_api_give_equal_reports() -> None:
+def test_langgraph_histories_from_library_and_from_api_give_equal_reports() -> None:
     export = load_example("langgraph")
     expected = report_from_snapshot(export)
     for state in export["history"]:
@@ -169,7 +169,9 @@ def spoil(place: list[Any], value: object) -> Body:
         ),
     ],
 )
-def test_langgraph_bad_value_is_refused_with_place(export: Body, message: str) -> None:
+def test_error_for_invalid_value_in_langgraph_export_names_the_path(
+    export: Body, message: str
+) -> None:
     with pytest.raises(InvalidInput) as refused:
         report_from_snapshot(export)
     assert str(refused.value).startswith(message)

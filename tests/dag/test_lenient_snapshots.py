@@ -1,4 +1,4 @@
-"""Workflow definitions of other systems: a report omits only the parts that are invalid."""
+"""Workflow definitions of other systems: a report omits the invalid parts and shows the rest."""
 
 import pytest
 from hypothesis import given, settings
@@ -94,7 +94,7 @@ def test_lenient_reader_returns_no_graph_for_a_stage_without_valid_recipe(recipe
     assert result.warnings["antithesis"]
 
 
-def test_lenient_reader_returns_order_and_skip_flag_of_minimal_steps() -> None:
+def test_lenient_reader_returns_order_and_skip_flag_of_incomplete_steps() -> None:
     definition = make_definition()
     definition["stages"][1]["recipe"] = {
         "steps": [
@@ -108,7 +108,7 @@ def test_lenient_reader_returns_order_and_skip_flag_of_minimal_steps() -> None:
 
 
 @pytest.mark.parametrize("slug", [None, "", 7, "thesis"])
-def test_lenient_reader_names_a_stage_without_unique_slug_by_position(slug: object) -> None:
+def test_lenient_reader_names_a_stage_by_position_if_slug_is_not_unique(slug: object) -> None:
     definition = make_definition()
     definition["stages"][1]["slug"] = slug
     del definition["transitions"]
@@ -168,6 +168,6 @@ def test_lenient_reader_builds_every_graph_of_more_stages_than_allowed() -> None
 
 
 @pytest.mark.parametrize("data", [None, [], {}, {"stages": []}, {"stages": "x"}])
-def test_read_leniently_without_stages_raises_bad_recipe(data: object) -> None:
+def test_lenient_reader_raises_bad_recipe_for_definition_without_stages(data: object) -> None:
     with pytest.raises(BadRecipe):
         read_leniently(data)

@@ -14,7 +14,7 @@ NAMES = st.sampled_from("abcd")
 MADE = st.lists(st.builds(ProducedDocument, NAMES, st.sampled_from(["l/1", "l/2", "l/3"])))
 
 
-def test_first_stage_starts_a_line_of_documents_for_each_distinct_model() -> None:
+def test_first_stage_starts_a_lineage_for_each_distinct_model() -> None:
     assert entry_origins(["b", "a", "b"]) == Origins(
         lineages=("entry/b", "entry/a"),
         authors=("b", "a"),
@@ -22,7 +22,7 @@ def test_first_stage_starts_a_line_of_documents_for_each_distinct_model() -> Non
     )
 
 
-def test_first_author_of_a_line_of_documents_is_recorded() -> None:
+def test_first_author_of_a_lineage_is_recorded() -> None:
     left = origins_of(
         [ProducedDocument("a", "x"), ProducedDocument("b", "x"), ProducedDocument("b", "y")]
     )

@@ -1,4 +1,4 @@
-"""Progress status of each step, for every rule and for random graphs."""
+"""Progress status of each step, tested for every rule and on random graphs."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -86,7 +86,7 @@ def test_last_step_is_completed_when_closed_or_all_jobs_are_done() -> None:
 
 @decision("B4")
 @pytest.mark.parametrize("reached", [CLOSED, DONE, RUNNING, FAILED])
-def test_step_is_completed_when_an_indirect_successor_has_begun(reached: Evidence) -> None:
+def test_step_is_completed_when_an_indirect_successor_has_started(reached: Evidence) -> None:
     assert standings(last=reached)[:3] == [S.COMPLETED] * 3
     assert overlay(ROW, {"last": reached})["side"] is S.NOT_STARTED
 

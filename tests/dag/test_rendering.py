@@ -159,7 +159,7 @@ def test_rendering_without_document_content_returns_an_error_text() -> None:
 
 
 class Impossible(dict[str, Json]):
-    """Data that cannot be serialized: it raises an error when it is read."""
+    """Data that cannot be serialized, because reading its values raises an error."""
 
     def values(self) -> None:  # type: ignore[override] # that is the point
         raise LookupError

@@ -209,14 +209,14 @@ def test_report_uses_models_of_earlier_stage_for_stage_without_models() -> None:
     assert make_report(dag, **seen)["stages"][2]["documentsExpected"] == 27
 
 
-def test_report_lists_warnings_without_a_stage_once_and_sorted() -> None:
+def test_report_lists_general_warnings_sorted_and_without_duplicates() -> None:
     result = report(valid_structure(CHAIN, graphs_of(CHAIN)), {}, {None: ["b", "a", "b"]})
     assert result["warnings"] == ["a", "b"]
     assert all(stage["warnings"] == [] for stage in result["stages"])
 
 
-def test_report_leaves_known_step_status_unchanged_by_later_steps() -> None:
-    """The evidence contains a plan's step statuses, so none is inferred from later steps."""
+def test_report_keeps_known_step_status_regardless_of_later_steps() -> None:
+    """The evidence contains the status of each step, so none is inferred from later steps."""
     standings = {"first": ProgressStatus.NOT_STARTED, "second": ProgressStatus.COMPLETED}
     dag = make_dag(make_stage("plan", *map(make_step, standings), edges=make_chain(*standings)))
     (stage,) = make_report(dag, plan=StageEvidence(standings=standings))["stages"]

@@ -149,7 +149,7 @@ JSON = st.recursive(
     ),
     max_leaves=8,
 )
-#: Random values that are likely to be valid at one position of the input and invalid at another.
+#: Values that are valid at some positions of a definition and invalid at others.
 NEAR: st.SearchStrategy[object] = st.sampled_from(
     [None, True, 0, -1, 7.0, 2**31, "", "a", "PLAN", "per_model", "\x1f", "\0", [], {}, ["a", "b"]]
 )

@@ -53,7 +53,7 @@ def test_report_from_regular_snapshot_has_no_warnings() -> None:
     assert statuses(report["stages"][0]) == ["completed", "not_started"]
 
 
-def test_closed_steps_in_a_snapshot_are_completed_without_jobs() -> None:
+def test_closed_steps_in_a_snapshot_without_jobs_are_shown_as_completed() -> None:
     runs = [{"stageSlug": "thesis", "models": MODELS, "closed": ["plan", "write"]}]
     assert thesis(stageRuns=runs)["status"] == "completed"
 

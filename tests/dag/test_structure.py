@@ -53,7 +53,7 @@ def test_job_counts_end_before_the_first_invalid_stage() -> None:
     assert list(structure_counts(structure, {"a": MODELS})) == ["a"]
 
 
-def test_job_counts_omit_stages_after_too_many_lines_of_documents(
+def test_job_counts_omit_stages_after_too_many_lineages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MAX_LINEAGES", 10)

@@ -170,7 +170,7 @@ def test_template_field_never_resolves_to_python_attribute(path: str) -> None:
     assert rendered(f"[{{{{ text.{path} }}}}]", text="abc") == "[]"
 
 
-def test_template_field_named_like_method_returns_data() -> None:
+def test_template_field_with_the_name_of_a_python_method_returns_the_data() -> None:
     assert rendered("{{ content.items }}", content={"items": 3}) == "3"
 
 

@@ -66,7 +66,7 @@ def test_jobs_of_a_step_produce_distinct_documents(run: StageRun) -> None:
 
 
 @given(any_stage_run())
-def test_job_adds_the_document_to_the_line_of_the_source_document(run: StageRun) -> None:
+def test_job_adds_the_new_document_to_the_lineage_of_the_source_document(run: StageRun) -> None:
     for key in run.graph.order:
         for unit in run.units(key):
             if unit.lineage is not None:
@@ -76,17 +76,17 @@ def test_job_adds_the_document_to_the_line_of_the_source_document(run: StageRun)
 
 
 @given(any_stage_run())
-def test_jobs_are_identical_if_models_are_listed_twice(run: StageRun) -> None:
+def test_jobs_do_not_change_if_models_are_listed_twice(run: StageRun) -> None:
     again = make_stage_run(run.stage, [*run.models, *run.models], run.prior)
     assert all(run.units(key) == again.units(key) for key in run.graph.order)
 
 
-def test_all_to_one_job_goes_to_first_model_and_starts_line_of_documents() -> None:
+def test_all_to_one_job_goes_to_first_model_and_starts_a_lineage() -> None:
     [unit] = make_stage_run(make_stage("s", make_step("a", S.ALL_TO_ONE))).units("a")
     assert unit == Unit(step_key="a", number=1, model="a", makes=(ProducedDocument("a", "s/a"),))
 
 
-def test_each_job_of_a_per_model_step_starts_the_own_line_of_documents() -> None:
+def test_each_job_of_a_per_model_step_starts_a_separate_lineage() -> None:
     units = make_stage_run(make_stage("s", make_step("x")), ["b", "a"]).units("x")
     assert [unit.model for unit in units] == ["b", "a"]
     assert outputs_of(units) == [ProducedDocument("b", "s/x/b"), ProducedDocument("a", "s/x/a")]
@@ -105,7 +105,7 @@ def test_plan_step_that_fans_out_has_a_single_job_with_an_output_per_model() -> 
     ]
 
 
-def test_pairwise_step_has_a_job_per_line_of_documents_reviewer_and_model() -> None:
+def test_pairwise_step_has_a_job_per_lineage_reviewer_and_model() -> None:
     prior = origins_of([ProducedDocument("r", "l/1"), ProducedDocument("q", "l/2")])
     units = make_stage_run(
         make_stage("s", make_step("x", S.PAIRWISE_BY_ORIGIN)), ["m"], prior
@@ -118,7 +118,7 @@ def test_pairwise_step_has_a_job_per_line_of_documents_reviewer_and_model() -> N
     ]
 
 
-def test_job_after_a_pairwise_step_has_the_reviewer_of_the_source() -> None:
+def test_job_after_a_pairwise_step_has_the_reviewer_of_the_source_document() -> None:
     steps = [make_step("x", S.PAIRWISE_BY_ORIGIN), make_step("y", S.PER_SOURCE_DOCUMENT)]
     run = make_stage_run(make_stage("s", *steps, edges=[("x", "y")]))
     pairs = outputs_of(run.units("x"))
@@ -145,7 +145,7 @@ def test_job_goes_to_the_author_of_the_earlier_document_if_still_present(
     ]
 
 
-def test_chain_of_10000_steps_continues_the_first_lines_of_documents() -> None:
+def test_chain_of_10000_steps_continues_the_lineages_of_the_first_step() -> None:
     keys = [f"s{number}" for number in range(10_000)]
     steps = [make_step(key, S.PER_SOURCE_DOCUMENT) for key in keys]
     run = make_stage_run(make_stage("s", *steps, edges=make_chain(*keys)))

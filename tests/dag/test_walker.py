@@ -20,7 +20,7 @@ CLOSED = replace(DONE, closed=True)
 
 
 class Event(StrEnum):
-    """Possible events of a job or a stage."""
+    """Events that can happen to a job or a stage."""
 
     FINISH = "its unit is done"
     CONTINUE = "it ends, and another goes on with its unit"
@@ -47,7 +47,7 @@ class Workshop:
     run: StageRun
     jobs: dict[str, list[Job]] = field(default_factory=dict)
     closed: list[str] = field(default_factory=list)
-    #: Jobs that can be worked on, and jobs that have finally failed.
+    #: Jobs that can be worked on, and jobs that have failed permanently.
     open: list[Job] = field(default_factory=list)
     failed: list[Job] = field(default_factory=list)
     made: dict[str, list[ProducedDocument]] = field(default_factory=dict)
@@ -192,7 +192,7 @@ def test_step_without_jobs_closes_at_once_and_opens_the_successor() -> None:
     assert start(chain, counts.__getitem__) == Walk(("a", "b"), ("a", "b", "c"))
 
 
-def test_skipped_step_closes_without_counting_the_jobs() -> None:
+def test_skipped_step_closes_without_a_count_of_the_jobs_in_the_step() -> None:
     steps = [make_step("a", skip=True), make_step("b")]
     skipping = graph_of(make_stage("s", *steps, edges=[("a", "b")]).recipe)
     assert start(skipping, {"b": 2}.__getitem__) == Walk(("a",), ("a", "b"))
@@ -212,12 +212,12 @@ def test_closed_step_stays_closed_when_number_of_done_jobs_decreases() -> None:
     assert walk(graph(("a", "b")), {"a": reopened, "b": RUNNING}, two) == Walk((), ())
 
 
-def test_step_with_unfinished_jobs_blocks_only_the_successors() -> None:
+def test_step_with_unfinished_jobs_blocks_only_successors_of_that_step() -> None:
     assert walk(graph(("a", "b"), keys="c"), {"a": RUNNING, "c": DONE}, two) == Walk(("c",), ())
 
 
 @given(recipes())
-def test_starting_a_stage_counts_jobs_of_each_unskipped_step_at_most_once(recipe: Recipe) -> None:
+def test_starting_a_stage_counts_jobs_once_for_each_step_not_skipped(recipe: Recipe) -> None:
     calls: Counter[str] = Counter()
 
     def count_of(key: str) -> int:

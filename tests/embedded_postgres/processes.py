@@ -117,7 +117,7 @@ def eventually(condition: Callable[[], T], what: str) -> T:
 def postmasters(cluster: Path) -> list[int]:
     """Return the process ids of the cluster's PostgreSQL servers, without their children.
 
-    A child that exits during the scan has no parent any more; it is not a server.
+    A process whose parent cannot be read has exited during the scan, and is omitted.
     """
     parents = {pid: _parent(pid) for pid in _processes() if _directory(pid) == cluster}
     return [pid for pid, parent in parents.items() if parent and parent not in parents]

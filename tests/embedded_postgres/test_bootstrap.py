@@ -93,7 +93,7 @@ def test_database_refuses_a_wrong_password_for_every_role(
         ("password_encryption", "scram-sha-256"),
     ],
 )
-def test_database_server_has_durable_and_local_settings(
+def test_database_server_runs_with_the_required_settings(
     attachment: Attachment, setting: str, value: str
 ) -> None:
     assert ask(attachment.app_dsn, f"show {setting}") == [(value,)]

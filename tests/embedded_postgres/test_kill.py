@@ -81,12 +81,12 @@ def test_supervisor_runs_in_own_session_and_survives_sigint_and_sighup(used: Pat
         for number in (signal.SIGINT, signal.SIGHUP):
             os.kill(keeper, number)
         before = postmasters(server_home(used).cluster)
-        kill(*before)  # only a live supervisor restarts the server so soon
+        kill(*before)  # the server is restarted this soon only if the supervisor is alive
         eventually(lambda: reached(dsn), "the server is back")
         assert keepers(used) == [keeper]
 
 
-def test_clients_restart_supervisor_and_server_after_sigterm(used: Path) -> None:
+def test_client_restarts_supervisor_and_server_after_sigterm_to_supervisor(used: Path) -> None:
     with open_client(used) as client:
         dsn = client.complete()["app_dsn"]
         (keeper,) = keepers(used)
@@ -121,7 +121,7 @@ def test_orphaned_database_server_is_reused_by_the_next_client(used: Path) -> No
     eventually(lambda: not postmasters(cluster), "the orphan has stopped")
 
 
-def test_client_closing_after_supervisor_was_killed_stops_server(used: Path) -> None:
+def test_server_stops_when_client_closes_after_supervisor_was_killed(used: Path) -> None:
     cluster = server_home(used).cluster
     with attach(used, durable=False, grace_seconds=0):
         kill_keeper(used)
@@ -152,7 +152,8 @@ def test_orphaned_server_without_socket_is_replaced(used: Path) -> None:
         assert len(postmasters(home.cluster)) == 1
 
 
-# Points in time during the first start, each with a function that detects it by its visible effect.
+# Moments during the first start, each with a function that detects the moment by its visible
+# effect.
 MOMENTS: dict[str, Callable[[Path], object]] = {
     "the keeper has begun": lambda d: (
         ControlDirectory(d).supervisor_lock.exists()
@@ -184,7 +185,7 @@ def check_complete(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("moment", list(MOMENTS)[1:])
-def test_next_start_completes_first_start_after_all_processes_were_killed(
+def test_second_start_succeeds_if_first_start_is_killed_with_all_processes(
     data_dir: Path, moment: str
 ) -> None:
     client = begin(data_dir, moment)
@@ -196,7 +197,7 @@ def test_next_start_completes_first_start_after_all_processes_were_killed(
 
 
 @pytest.mark.parametrize("moment", ["initdb is at work", "the database is there"])
-def test_next_start_completes_first_start_after_supervisor_was_killed(
+def test_second_start_succeeds_if_supervisor_is_killed_during_first_start(
     data_dir: Path, moment: str
 ) -> None:
     client = begin(data_dir, moment)

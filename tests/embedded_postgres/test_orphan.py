@@ -1,4 +1,4 @@
-"""A stale pid file with the pid of an unrelated process: the process survives."""
+"""A stale pid file that contains the pid of an unrelated process: this process is not killed."""
 
 import os
 import subprocess

@@ -20,7 +20,7 @@ from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
 from waybook.embedded_postgres.leftovers import ORPHAN_SECONDS, claim, remove_orphans
 
 LATER = ORPHAN_SECONDS + 60
-#: Id of a user who has no processes.
+#: User id under which no process runs.
 UNUSED_USER = 64_321
 
 pytestmark = pytest.mark.skipif(
@@ -58,7 +58,7 @@ def make_cluster(base: Path, name: str) -> tuple[ControlDirectory, ServerDirecto
 
 
 def removed_after_a_month(base: Path) -> list[Path]:
-    """Return the clusters that two cleanup scans remove, the second one much later."""
+    """Run two cleanup scans, the second one much later; return the clusters that they remove."""
     return [*remove_orphans([base]), *remove_orphans([base], time.time() + LATER)]
 
 
@@ -78,7 +78,7 @@ def test_supervisor_exits_when_data_directory_is_deleted(hidden: Path) -> None:
     assert not record_of(home).exists()
 
 
-def test_database_files_without_data_directory_are_marked_and_then_removed(hidden: Path) -> None:
+def test_cleanup_first_marks_and_later_removes_orphaned_database_files(hidden: Path) -> None:
     with open_client(hidden, grace=60) as client:
         assert "app_dsn" in client.complete()
         home = server_home(hidden)

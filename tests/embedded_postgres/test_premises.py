@@ -53,7 +53,7 @@ def test_data_directory_with_long_path_uses_short_private_socket_directory(
         assert status.st_uid == server_account().uid
 
 
-def test_socket_directory_for_path_with_comma_contains_no_comma() -> None:
+def test_socket_directory_has_no_comma_even_if_data_directory_has_a_comma() -> None:
     assert "," not in str(socket_directory(ServerDirectory(Path("/data/one, two/server"))))
 
 
@@ -92,7 +92,7 @@ def test_a_symbolic_link_in_place_of_the_socket_directory_is_refused(
 
 
 @root_only
-def test_server_of_root_uses_shared_directory_if_data_directory_is_private() -> None:
+def test_server_started_by_root_uses_shared_folder_for_private_data_folder() -> None:
     with make_data_directory(0o700) as home:
         data_dir = home / ".local" / "share" / "waybook"
         data_dir.mkdir(parents=True, mode=0o700)
@@ -123,7 +123,7 @@ def test_starting_server_as_root_leaves_parent_permissions_unchanged(data_dir: P
 
 
 @root_only
-def test_missing_external_database_files_raise_misconfigured() -> None:
+def test_start_raises_misconfigured_if_external_database_files_are_missing() -> None:
     with make_data_directory(0o700) as home:
         data_dir = home / "waybook"
         with open_client(data_dir) as client:

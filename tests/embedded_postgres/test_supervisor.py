@@ -66,7 +66,7 @@ def test_attachment_reports_data_directory_and_server_version(used: Path) -> Non
             assert connection.info.parameter_status("server_version") == attachment.version
 
 
-def test_a_durable_client_refuses_a_server_without_durability(used: Path) -> None:
+def test_client_that_needs_durability_refuses_a_server_without_durability(used: Path) -> None:
     with (
         attach(used, durable=False, grace_seconds=0),
         pytest.raises(Misconfigured, match="without durability"),
@@ -92,7 +92,7 @@ def test_client_can_connect_after_the_connection_file_was_deleted(used: Path) ->
         assert connection.execute("select current_user").fetchone() == ("waybook_app",)
 
 
-def test_database_files_of_another_major_version_are_refused_unchanged(used: Path) -> None:
+def test_database_files_of_another_major_version_are_refused_and_unchanged(used: Path) -> None:
     version = server_home(used).cluster / "PG_VERSION"
     version.write_text("17\n")
     with pytest.raises(Misconfigured, match=r"PostgreSQL 17.*PostgreSQL 18.*pg_dump"):

@@ -1,4 +1,4 @@
-"""Simulated agents that work, crash and return; each is an asyncio task."""
+"""Simulated agents that work, crash and resume; each agent is an asyncio task."""
 
 import asyncio
 import itertools
@@ -44,8 +44,7 @@ class Workload:
     #: While this flag is True, agents sometimes die, pause during their work, or abandon calls.
     misbehaves: bool = True
     is_over: bool = False
-    #: Seconds for which a step may have an inactive holder before another agent takes the step
-    #: back.
+    #: Seconds for which the holder of a step may be inactive before another agent retries the step.
     patience_seconds: float = 2.5
     #: Pause between two turns of an agent in seconds, which limits the load.
     pause_seconds: float = 0.0
@@ -56,7 +55,7 @@ class Workload:
         return f"k-{next(self.keys):07d}"
 
     def chance(self, share: float) -> bool:
-        """Return true with this probability, but always false if agents must not misbehave."""
+        """Return True with this probability; always False while agents must not misbehave."""
         return self.misbehaves and self.rng.random() < share
 
 
@@ -75,7 +74,7 @@ class Agent:
         self.body: Body = {}
 
     async def call(self, tool: str, args: Body, key: str | None = None) -> Call:
-        """Send a tool call, again with the same key until it is answered, and record it."""
+        """Send a tool call, repeat it with the same key until it is answered, and record it."""
         arguments = {**args, "sessionId": self.session}
         if key is not None:
             arguments["idempotencyKey"] = key

@@ -24,7 +24,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Data that a test run leaves for the checkers: call history, rows and logs."""
+    """Data of a test run that the checkers examine: call history, rows and logs."""
 
     history: History
     rows: Rows
@@ -32,9 +32,10 @@ class Evidence:
     before: dict[str, tuple[str, ...]]
     #: Lines of the servers' logs that report an internal error.
     internal_errors: tuple[str, ...] = ()
-    #: Rows that a transaction through the pooler can see although it sets no org.
+    #: Rows that were visible, through the pooler, to a transaction that set no org.
     unnamed_sees: tuple[str, ...] = ()
-    #: True if all faults were ended and the agents had time to finish their work.
+    #: True if all faults ended before the end of the test run and the agents had time to finish
+    #: their work.
     was_drained: bool = True
 
 
@@ -76,7 +77,7 @@ MARKED_TOOLS: Final = frozenset(
 
 
 def single_effect_per_key(evidence: Evidence) -> Violations:
-    """Check that a key takes effect at most once, and that acknowledged answers are stored."""
+    """Check that each key takes effect at most once, and that acknowledged answers are stored."""
     rows = evidence.rows
     for call in evidence.history.calls:
         if call.key is None:
@@ -91,7 +92,7 @@ def single_effect_per_key(evidence: Evidence) -> Violations:
 
 
 def single_holder(evidence: Evidence) -> Violations:
-    """Check that an attempt has one holder, and a conversation one step or job at a time."""
+    """Check that an attempt has one holder, and a conversation holds one step or job at a time."""
     holders: dict[tuple[str, int], Call] = {}
     for call in _claims(evidence.history):
         first = holders.setdefault(_work_of(call), call)
@@ -127,7 +128,7 @@ def _early_takeovers(history: History) -> Violations:
 
 
 def no_stale_result(evidence: Evidence) -> Violations:
-    """Check that results were accepted only for the attempt that produced them."""
+    """Check that a result was accepted only if it came from the step's or job's current attempt."""
     completed = {
         (entry.details.get("stepId") or entry.details.get("jobId")): entry.details.get("attempt")
         for entry in evidence.rows.audit
@@ -241,7 +242,7 @@ def tenants_apart(evidence: Evidence) -> Violations:
 
 
 def nothing_stuck(evidence: Evidence) -> Violations:
-    """Check that every plan and every run ends after all faults are healed."""
+    """Check that every plan and every run ends once all faults have ended."""
     rows = evidence.rows
     if not evidence.was_drained:
         yield "the agents could not finish within their bounds after the faults had been healed"
@@ -254,7 +255,7 @@ def nothing_stuck(evidence: Evidence) -> Violations:
 
 
 def no_hung_call(evidence: Evidence) -> Violations:
-    """Check that no request outlives its deadline."""
+    """Check that every request is answered or closed before its deadline."""
     for hung in evidence.history.hung:
         yield f"{hung.tool} on {hung.server}, sent at {hung.sent:.3f}: {hung.seconds:.1f} s"
 

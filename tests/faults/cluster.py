@@ -50,8 +50,8 @@ class Options:
     #: Folder of the Waybook package that the servers run.
     source: Path = SOURCE
     lease_seconds: int = LEASE_SECONDS
-    #: Size in megabytes of the separate file system for the data, which a fault can fill. The value
-    #: None keeps the data in the directory for temporary files.
+    #: Size in megabytes of the separate file system for the data, which a fault can fill. If None,
+    #: the data is in the directory for temporary files.
     disk_megabytes: int | None = DISK_MEGABYTES
 
 
@@ -94,17 +94,17 @@ class Cluster:
 
     @property
     def admin_dsn(self) -> str:
-        """Return the superuser's DSN, which bypasses every proxy."""
+        """Return the superuser's DSN, which connects directly, without a proxy."""
         return f"host={HOST} port={self.ports['postgres']} user=postgres dbname={DBNAME}"
 
     @property
     def owner_url(self) -> str:
-        """Return the URL for the database owner, which bypasses every proxy."""
+        """Return the database owner's URL, which connects directly, without a proxy."""
         return f"postgresql://{OWNER}@{HOST}:{self.ports['postgres']}/{DBNAME}"
 
     @property
     def pooled_dsn(self) -> str:
-        """Return the DSN for the serving user, which goes through pgbouncer."""
+        """Return the serving user's DSN, which connects through pgbouncer."""
         return f"host={HOST} port={self.ports['pgbouncer']} user={OWNER} dbname={DBNAME}"
 
     def addresses(self) -> dict[str, Address]:
@@ -159,7 +159,7 @@ class Cluster:
     # Methods that cause network faults.
 
     async def network(self, hop: str, server: str, do: str, **more: object) -> None:
-        """Send the proxy a command for one connection of a server; wait until it is carried out."""
+        """Send the proxy a command for one link of a server, and wait for its confirmation."""
         assert self.proxy is not None
         assert self.proxy.stdin is not None
         assert self.proxy.stdout is not None
@@ -204,7 +204,7 @@ async def until(condition: Callable[[], Any], what: str, seconds: float = START_
     """Wait until a condition is true, checking it repeatedly.
 
     Raises:
-        TimeoutError: it did not come about.
+        TimeoutError: the condition did not become true in time.
     """
     end = time.monotonic() + seconds
     while not await condition():

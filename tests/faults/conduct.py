@@ -1,4 +1,4 @@
-"""One complete test run: start the system, inject faults, heal them, finish all work, read data."""
+"""One complete test run: start the system, inject and end faults, finish work, read data."""
 
 import asyncio
 import contextlib
@@ -45,11 +45,10 @@ class Assignment:
     counts: Mapping[Kind, int]
     options: Options = field(default_factory=Options)
     pause_seconds: float = 0.5
-    #: Seconds after which no more faults are caused, even if some scheduled faults have not been
-    #: caused yet.
+    #: Seconds after which no more faults are injected, even if scheduled faults remain.
     max_seconds: float = 170.0
-    #: Number of acknowledged calls that the load must reach. The load continues after the faults
-    #: until this number is reached.
+    #: Minimum number of acknowledged calls. After the faults, agents continue to work until this
+    #: number is reached.
     min_acknowledged: int = 0
     #: True if all open plans and runs are completed after the faults.
     drains: bool = True
@@ -184,7 +183,7 @@ async def _drain(cluster: Cluster, work: Workload) -> float:
 
 
 async def _adopt(cluster: Cluster, tenants: list[Tenant]) -> None:
-    """Give the agents all open plans and runs, including those whose creation was not answered."""
+    """Give the agents all open plans and runs, even if their creation was not acknowledged."""
     for tenant in tenants:
         for statement, known in ((OPEN_PLANS, tenant.plans), (OPEN_RUNS, tenant.runs)):
             rows = await cluster.sql(statement, tenant.org_id)
@@ -193,7 +192,7 @@ async def _adopt(cluster: Cluster, tenants: list[Tenant]) -> None:
 
 
 async def verify(cluster: Cluster, rows: Rows) -> None:
-    """Verify the audit with the original Waybook code, not the code of the tested servers."""
+    """Verify the audit with unmodified code, because tested servers may have planted bugs."""
     await until(cluster.postgres_is_ready, "PostgreSQL accepts connections")
     async with inside(cluster) as here:
         for org_id, verdict in await verify_all(AppSession(here).call, bar=False):

@@ -53,7 +53,7 @@ def fill(disk: Path) -> None:
             room = shutil.disk_usage(disk).free - ROOM_BYTES
             if room <= 0:
                 return
-            with suppress(OSError):  # PostgreSQL used some of the space first
+            with suppress(OSError):  # PostgreSQL took some of the free space in the meantime
                 os.posix_fallocate(ballast.fileno(), ballast.seek(0, os.SEEK_END), room)
 
 

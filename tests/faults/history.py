@@ -73,7 +73,7 @@ class Call:
 
     @property
     def holder(self) -> tuple[str, str]:
-        """Return the user and session that hold the step or job of this call."""
+        """Return the user and session that made this call, as the holder of its step or job."""
         return self.user, self.session
 
     @property
@@ -88,7 +88,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Hung:
-    """A request that was neither answered nor closed before its deadline."""
+    """A request that got no answer, and whose connection stayed open, until its deadline."""
 
     tool: str
     server: str

@@ -1,4 +1,4 @@
-"""Injector that causes and ends faults, and measures how soon the system serves again."""
+"""Injector that causes and ends faults, and measures how soon calls succeed again."""
 
 import asyncio
 import contextlib
@@ -20,8 +20,8 @@ PROBE_SECONDS: Final = 0.1
 MAX_RECOVERY_SECONDS: Final = 60.0
 MAX_PROBES: Final = 40
 LOST_ANSWERS: Final = 6
-#: Texts by which the proxy recognizes the last message of a writing transaction to the database, in
-#: order to lose the answer to this message.
+#: Texts that all occur in a message to the database that commits a writing transaction. The proxy
+#: drops the answers to such messages.
 COMMIT: Final = ("insert", "commit")
 NO_DISK: Final = "disk full: SKIPPED, a small file system cannot be mounted here (root can)"
 NO_CLOCK: Final = "server clock: SKIPPED, libfaketime is not installed"
@@ -43,7 +43,7 @@ class Injector:
     skipped: set[str] = field(default_factory=set)
 
     async def inject(self, error: Fault) -> None:
-        """Cause a fault, end it, and wait for the first successful call after it."""
+        """Cause a fault, end it, and wait for the first successful call after its end."""
         action = self._actions()[error.kind]
         healed = await action(error)
         if healed is None:

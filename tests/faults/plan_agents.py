@@ -8,8 +8,8 @@ from faults.history import Body, Call
 
 OVER: Final = frozenset({"plan_complete", "plan_failed"})
 CLOSED_CODES: Final = frozenset({"PLAN_TERMINAL", "NOT_FOUND"})
-#: Seconds for which an agent pauses. The pause is longer than the patience of the other agents, so
-#: another agent takes the step back and the result of the pausing agent is late.
+#: Seconds for which an agent pauses. This is longer than other agents wait for an inactive holder,
+#: so another agent retries the step and the result of the pausing agent is late.
 DOZE_SECONDS: Final = 4.0
 
 

@@ -170,7 +170,7 @@ def edited(bug: Bug, package: Path) -> dict[str, str]:
     """Return the source files that a bug changes, with the bug applied.
 
     Raises:
-        ValueError: a text is not there exactly once; update the bug to the current source.
+        ValueError: a text does not occur exactly once; update the bug to match the current source.
     """
     texts: dict[str, str] = {}
     for edit in bug.edits:

@@ -16,9 +16,10 @@ from typing import Any, Final, cast
 import uvloop
 
 HOST: Final = "127.0.0.1"
-#: Value of a socket option with which closing the socket sends a reset instead of an orderly end.
+#: Value of the socket option SO_LINGER with which closing the socket sends a TCP reset instead of a
+#: normal close.
 RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
-#: Minimum time in seconds between two delayed writes, which keeps the writes in order.
+#: Minimum delay in seconds between two delayed writes, so that the event loop keeps them in order.
 ORDER_SECONDS: Final = 1e-6
 
 
@@ -35,7 +36,7 @@ class Link:
     #: Number of requests whose answers the proxy loses: it forwards such a request, drops the
     #: response, and then resets the connection.
     answers_to_lose: int = 0
-    #: Texts that a request must contain so that its answer is lost; all of them are required.
+    #: Texts that a request must contain for its answer to be lost; all of them must occur.
     markers: tuple[bytes, ...] = ()
     pairs: set["Pair"] = field(default_factory=set)
 
@@ -124,7 +125,7 @@ class Side(asyncio.Protocol):
         self.is_client = is_client
 
     def connection_made(self, made: asyncio.BaseTransport) -> None:
-        """Prepare the socket; for a client's connection, also open the connection to the target."""
+        """Prepare the socket. If it is a client's connection, also connect to the target."""
         transport = cast("asyncio.Transport", made)
         sock = transport.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
@@ -132,7 +133,7 @@ class Side(asyncio.Protocol):
         pair = self.pair
         if not self.is_client:
             pair.target = transport
-            if pair.is_over:  # both connections were reset while this one was being opened
+            if pair.is_over:  # the pair was reset while this connection was being opened
                 transport.abort()
                 return
             if not pair.link.is_black_hole:

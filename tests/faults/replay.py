@@ -1,4 +1,4 @@
-"""Replay of the audit that finds steps and jobs started when the rules forbid it."""
+"""Replay of the audit that detects steps and jobs started although the rules forbid it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

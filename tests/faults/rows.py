@@ -30,7 +30,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Database row of a job, with the times that the database wrote."""
+    """Database row of a job, with timestamps set by the database."""
 
     run_id: str
     step_key: str
@@ -41,7 +41,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStep:
-    """Database row of a run's step, which ends when all its jobs have ended."""
+    """Database row of a step of a run. The step ends when all its jobs have ended."""
 
     total: int
     done: int
@@ -74,8 +74,8 @@ class Rows:
     stage_steps: dict[tuple[str, str], StageStep] = field(default_factory=dict)
     #: Audit entries, sorted by audit chain and by their order within the chain.
     audit: list[Entry] = field(default_factory=list)
-    #: Number of effects of each call that are stored in the database, by the tool and the mark of
-    #: the call.
+    #: Number of stored effects of each call, by the tool and the mark (idempotency key) of the
+    #: call.
     effects: Counter[tuple[str, str]] = field(default_factory=Counter)
     #: Pairs of a tool and an idempotency key for which an answer is stored.
     answers: set[tuple[str, str]] = field(default_factory=set)
@@ -84,8 +84,8 @@ class Rows:
     replay_differences: list[str] = field(default_factory=list)
 
 
-#: For each tool, the SQL query that returns the stored texts in which the marks of the tool's calls
-#: appear.
+#: For each tool, the SQL query for the stored texts that contain the marks (idempotency keys) of
+#: its calls.
 MARKED: Final = {
     "create_research_plan": "select name from plan",
     "start_run": "select name from run",

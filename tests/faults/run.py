@@ -26,7 +26,7 @@ LONG_DISK_MEGABYTES: Final = 3_072
 #: Minimum number of faults of each kind that a long run must have caused.
 LONG_FAULTS: Final = {Kind.SERVER_KILL: 200, Kind.DATABASE_KILL: 50}
 PLANTED_SECONDS: Final = 25.0
-#: Number of attempts to detect a planted bug, each with another random seed.
+#: Maximum number of attempts to detect a planted bug, each with a different random seed.
 PLANTED_ROUNDS: Final = 3
 
 
@@ -121,7 +121,7 @@ def _say_of_bug(name: str, result: Result, *, caught: bool) -> None:
 
 
 async def recovery(seed: int, source: Path) -> int:
-    """Measure how soon the system serves again after faults."""
+    """Measure how soon calls succeed again after faults."""
     measured = await measure(seed, source)
     say(f"{'first success after healing, s':<34}{'server':<8}{'p50':>7}{'max':>7}{'n':>5}")
     for (kind, server), seconds in measured.injector.recoveries.items():

@@ -18,8 +18,8 @@ from faults.tenants import make_tenants
 SAMPLE_SECONDS: Final = 5.0
 LOAD_PAUSE_SECONDS: Final = 0.2
 MEGABYTE: Final = 1024 * 1024
-#: Allowed increase of each measurement from the second to the last quarter of the run: a share of
-#: the earlier value, plus an absolute amount.
+#: Allowed increase of each measurement from the second to the last quarter of the run: a fraction
+#: of the earlier value, plus an absolute amount.
 ALLOWED: Final = {"memory": (0.05, 4 * MEGABYTE), "descriptors": (0.1, 5), "connections": (0.1, 3)}
 CONNECTIONS: Final = """select count(*) from pg_stat_activity
                          where backend_type = 'client backend' and pid <> pg_backend_pid()"""

@@ -40,14 +40,14 @@ class Tenant:
 
     slug: str
     org_id: str
-    #: Text that identifies data of this org, because it occurs in no data of another org.
+    #: Text that occurs in the data of this org and in no data of another org.
     canary: str
     tokens: dict[str, str]
-    #: Ids of the org's plans and runs that are not known to be closed.
+    #: Ids of the org's plans and runs, except those known to be closed.
     plans: set[str] = field(default_factory=set)
     runs: set[str] = field(default_factory=set)
-    #: For each attempt at a step, the time in monotonic seconds at which it was first found with a
-    #: holder.
+    #: For each attempt at a step: the time, in monotonic seconds, at which an agent first saw it in
+    #: progress or failed.
     held_since: dict[tuple[str, int], float] = field(default_factory=dict)
 
 

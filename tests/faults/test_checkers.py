@@ -95,7 +95,7 @@ def test_checker_reports_idempotency_key_with_two_effects() -> None:
     }
 
 
-def test_checker_accepts_a_single_effect_if_the_outcome_is_unknown() -> None:
+def test_checker_accepts_a_single_effect_of_a_call_with_unknown_outcome() -> None:
     rows = Rows()
     rows.effects["create_research_plan", KEY] = 1
     unknown = make_call("create_research_plan", outcome=Outcome.UNKNOWN)
@@ -194,11 +194,11 @@ def test_checker_reports_a_decreasing_number_of_done_steps() -> None:
     assert caught(run_evidence) == {"counts_never_fall"}
 
 
-def test_checker_accepts_different_done_counts_of_overlapping_calls() -> None:
+def test_checker_accepts_lower_count_of_done_steps_from_overlapping_call() -> None:
     assert caught(evidence(make_look(3, 0.0, 2.0), make_look(2, 1.0, 3.0))) == set()
 
 
-def test_checker_accepts_older_done_count_in_replayed_answer() -> None:
+def test_checker_accepts_lower_count_of_done_steps_in_replayed_answer() -> None:
     replayed = make_look(2, 2.0, 3.0, replayed=True)
     assert caught(evidence(make_look(3, 0.0, 1.0), replayed)) == set()
 
@@ -218,7 +218,7 @@ def make_run(*ended: int | None, closed: int | None, join_opened: int | None) ->
     return rows
 
 
-def test_checker_accepts_a_step_opened_after_the_last_earlier_job() -> None:
+def test_checker_accepts_step_opened_after_last_job_of_predecessor_steps() -> None:
     assert caught(evidence(rows=make_run(1, 3, 2, closed=3, join_opened=3))) == set()
 
 
@@ -255,7 +255,7 @@ def test_checker_reports_a_text_of_another_org_in_a_reply() -> None:
     assert caught(run_evidence) == {"tenants_apart"}
 
 
-def test_checker_reports_id_of_other_org_in_reply() -> None:
+def test_checker_reports_an_id_of_another_org_in_a_reply() -> None:
     run_evidence, known = evidence(), "01a1e2e2-c18b-751b-a970-74bef0bbdbca"
     run_evidence.history.inspect("alder", known)
     run_evidence.history.inspect("alder", known)

@@ -1,7 +1,7 @@
 """Fuzzing targets, and the properties that must hold for any input.
 
-Each target takes bytes and returns; any exception it raises is a finding. `make fuzz` looks for
-such bytes, and `test_corpus` repeats the inputs worth keeping.
+Each target takes bytes; any exception that it raises is a finding. `make fuzz` searches for bytes
+that raise an exception, and `test_corpus` runs the saved inputs again.
 """
 
 from collections.abc import Callable, Mapping

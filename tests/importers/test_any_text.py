@@ -1,4 +1,4 @@
-"""Property of all importers: a text is read, or refused with a line."""
+"""Property of all importers: a text is imported, or refused with the number of a line."""
 
 import re
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from waybook.errors import InvalidInput
 from waybook.importers.formats import PlanFormat, decode, read_plan
 from waybook.plan.model import MAX_STEPS
 
-#: Pieces of every format, so that random texts reach deep into the parsers.
+#: Fragments of every format, so that random texts reach deep into the parsers.
 PIECES = st.sampled_from(
     [
         *("# T\n", "## A\n", "- [ ] a", "- [x] b", "1. c", "\n", " (after 1)", " depends on #2"),
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def outcome(act: Callable[[], T]) -> T | InvalidInput:
-    """Return the result, or the refusal."""
+    """Return the result of the import, or the error that refuses the text."""
     try:
         return act()
     except InvalidInput as error:

@@ -90,7 +90,7 @@ def test_issue_list_of_gh_becomes_one_step_for_each_open_issue() -> None:
     assert plan.steps[1].instructions == f"#9 Print\n\nNicely.\nIn color.\n\n{SITE}/issues/9"
 
 
-def test_parent_issue_waits_for_its_listed_sub_issues() -> None:
+def test_parent_issue_waits_for_the_listed_sub_issues() -> None:
     issues = [
         gh_issue(1, "Epic", subIssues=nodes(node(2), node(50))),
         gh_issue(2, "First", parent=node(1)),
@@ -147,7 +147,7 @@ def test_issue_list_in_each_known_form_gives_the_same_plan(text: str) -> None:
     ],
     ids=["issue", "event", "context", "graphql"],
 )
-def test_single_issue_in_each_known_form_gives_its_task_list(wrapped: Any) -> None:  # noqa: ANN401
+def test_single_issue_in_each_known_form_gives_the_task_list(wrapped: Any) -> None:  # noqa: ANN401
     plan = read(wrapped(rest_issue(5, "Ship", "- [ ] build\r\n- [ ] send (after 1)")))
     assert edges(plan) == {"build": (), "send": (1,)}
     assert plan.question == f"Ship\n\n{SITE}/issues/5"

@@ -1,4 +1,4 @@
-"""Plans in Markdown: check lists, numbered lists, headings, reports."""
+"""Import of plans in Markdown: check lists, numbered lists, headings, and reports."""
 
 import pytest
 
@@ -38,13 +38,13 @@ def test_importer_includes_done_items_on_request() -> None:
     assert plan.steps[1].depends_on == (1,)
 
 
-def test_importer_uses_numbers_of_a_numbered_list_for_dependencies() -> None:
+def test_importer_resolves_dependencies_by_the_item_numbers_of_the_list() -> None:
     plan = read("10. Dig\n20. Plant (after 10)\n30. Water, after 10, 20\n")
     assert names(plan) == ["Dig", "Plant", "Water"]
     assert [step.depends_on for step in plan.steps] == [(), (1,), (1, 2)]
 
 
-def test_importer_counts_items_through_lists_that_restart_numbering() -> None:
+def test_importer_numbers_items_consecutively_across_numbered_lists() -> None:
     plan = read("# A\n## X\n1. a\n2. b\n## Y\n1. c (after 2)\n")
     assert names(plan) == ["a", "b", "c"]
     assert plan.steps[2].depends_on == (2,)
@@ -110,7 +110,7 @@ def test_html_comments_contain_no_tasks() -> None:
     assert step.instructions == "this"
 
 
-def test_html_comment_without_end_or_in_code_is_text() -> None:
+def test_importer_reads_unclosed_html_comment_or_comment_in_code_as_text() -> None:
     code = "- [ ] one\n```html\n<!--\n```\n- [ ] two\n```\n-->\n```\n"
     for text in ("<!-- open\n- [ ] one\n- [ ] two\n", code):
         steps = read_plan(text, PlanFormat.MARKDOWN).steps

@@ -55,7 +55,7 @@ def test_importer_reads_every_kind_of_mermaid_arrow_as_a_dependency(link: str) -
 
 
 @pytest.mark.parametrize("link", ["---", "-.-", "===", "~~~", "-- t ---", "--o", "--x"])
-def test_importer_reads_mermaid_links_without_arrow_as_no_dependency(link: str) -> None:
+def test_importer_creates_no_dependency_for_a_mermaid_link_without_arrow(link: str) -> None:
     plan = read_plan(f"graph TD\n  a {link} b\n")
     assert [step.depends_on for step in plan.steps] == [(), ()]
 
@@ -106,7 +106,7 @@ def test_import_of_an_unusable_flowchart_is_refused_with_a_line_number(
     assert words in refusal.value.message
 
 
-def test_quoted_texts_and_descriptions_may_have_several_lines() -> None:
+def test_importer_accepts_mermaid_labels_and_descriptions_of_several_lines() -> None:
     text = (
         "graph LR\n  accDescr {\n    The way --> of it\n  }\n"
         '  a["\n\n  Ask\n  twice\n  "];\n  b[Done]\n'
@@ -117,7 +117,7 @@ def test_quoted_texts_and_descriptions_may_have_several_lines() -> None:
     assert plan.steps[1].depends_on == (1,)
 
 
-def test_quote_without_end_is_refused_with_line() -> None:
+def test_mermaid_text_with_unclosed_quote_is_refused_with_the_line_number() -> None:
     lines = "\n".join(f"  n{number} --> m" for number in range(40))
     with pytest.raises(InvalidInput) as refused:
         read_plan(f'graph LR\n  a["open\n{lines}\n', PlanFormat.MERMAID)

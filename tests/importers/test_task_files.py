@@ -1,4 +1,4 @@
-"""Files of Task Master, beads and GitHub."""
+"""Import of files of Task Master, beads and GitHub."""
 
 import json
 
@@ -37,7 +37,7 @@ def names(plan: ImportedPlan) -> list[str]:
     return [step.title or step.instructions for step in plan.steps]
 
 
-def test_importer_places_task_master_subtasks_before_the_task() -> None:
+def test_importer_places_task_master_subtasks_before_the_parent_task() -> None:
     text = json.dumps(TASKS, indent=2)
     assert detect_format(text) is PlanFormat.TASK_MASTER
     plan = read_plan(text)
@@ -47,13 +47,13 @@ def test_importer_places_task_master_subtasks_before_the_task() -> None:
     assert plan.steps[3].instructions == "Serve it.\n\nOver HTTP.\n\nTest strategy:\nCall it."
 
 
-def test_importer_can_leave_task_master_subtasks_in_the_instructions() -> None:
+def test_importer_can_list_task_master_subtasks_in_parent_instructions() -> None:
     plan = read_plan(json.dumps(TASKS), subtasks=False)
     assert names(plan) == ["Sign in", "Serve"]
     assert plan.steps[1].instructions.endswith("Subtasks:\n- [ ] Routes\n- [ ] Errors")
 
 
-def test_importer_counts_references_to_tasks_outside_the_file() -> None:
+def test_importer_ignores_and_counts_dependencies_on_tasks_not_in_the_file() -> None:
     text = '{"tasks": [{"id": 1, "title": "a", "dependencies": [8, "9.1"]}]}'
     plan = read_plan(text)
     assert (plan.steps[0].depends_on, plan.ignored) == ((), 2)
@@ -85,7 +85,7 @@ BEADS = [
 ]
 
 
-def test_importer_reads_beads_blocks_and_children_as_dependencies() -> None:
+def test_importer_turns_blocking_and_child_beads_issues_into_dependencies() -> None:
     text = "\n".join(map(json.dumps, BEADS)) + "\n"
     assert detect_format(text) is PlanFormat.BEADS
     plan = read_plan(text)

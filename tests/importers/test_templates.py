@@ -1,4 +1,4 @@
-"""Plan templates: reading, filling, writing, and those built in."""
+"""Plan templates: reading, filling in, writing, and the built-in templates."""
 
 import pytest
 from hypothesis import given
@@ -28,7 +28,7 @@ steps:
 """
 
 
-def test_plan_template_replaces_placeholders_once_and_literally() -> None:
+def test_placeholders_inside_plan_template_values_are_not_replaced() -> None:
     arguments = fill_template(read_template(TEXT), {"topic": "{{ length }} \\1"})
     assert arguments["name"] == "On {{ length }} \\1"
     assert arguments["researchQuestion"] == "{{ length }} \\1, short"
@@ -94,7 +94,7 @@ def test_error_for_an_unknown_plan_template_lists_the_existing_names() -> None:
     st.lists(st.text(st.characters(exclude_categories=["C"]), min_size=1), min_size=1, max_size=4),
     st.sampled_from(["Nile", "the Nile delta", "ile"]),
 )
-def test_saved_plan_template_with_the_same_values_gives_the_same_plan(
+def test_template_saved_from_a_plan_recreates_the_plan_with_same_values(
     texts: list[str], value: str
 ) -> None:
     steps = [{"stepType": "custom", "instructions": f"{text} {value}"} for text in texts]

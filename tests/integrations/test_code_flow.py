@@ -1,4 +1,4 @@
-"""Sign-in state in a browser cookie during an external sign-in: unchanged or rejected."""
+"""Sign-in state in a cookie during an external sign-in: accepted only if unchanged."""
 
 from base64 import urlsafe_b64encode
 

@@ -1,4 +1,4 @@
-"""Clients for external endpoints are created only if configured."""
+"""Clients for external endpoints are created only if the endpoint is configured."""
 
 import subprocess
 import sys
@@ -39,6 +39,6 @@ async def test_model_with_anthropic_api_sends_requests_in_messages_format() -> N
     assert "x-api-key" not in request.headers
 
 
-def test_bootstrap_import_does_not_load_http_client() -> None:
+def test_importing_the_bootstrap_module_does_not_load_the_http_client() -> None:
     code = "import sys, waybook.bootstrap; sys.exit('httpx2' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""An HTTP exchange ends, regardless of how the other side behaves."""
+"""An HTTP exchange always ends, regardless of how the other side behaves."""
 
 import asyncio
 import logging
@@ -25,8 +25,8 @@ from waybook.integrations.http_client import MAX_BYTES, MAX_RETRIES, BoundedHttp
 
 KEY = "sk-of-the-operator"
 SECONDS = 20.0
-#: Timeout of HTTP exchanges that must time out. It is long enough for a request on loopback to
-#: arrive.
+#: Timeout for HTTP exchanges that are expected to time out. It is long enough for a request on
+#: loopback to arrive.
 SHORT = 0.2
 
 
@@ -71,7 +71,7 @@ async def test_http_client_completes_40_concurrent_posts() -> None:
 
 
 @pytest.mark.parametrize("play", [never_respond, slow_body])
-async def test_http_client_fails_after_the_timeout_without_a_complete_answer(play: Play) -> None:
+async def test_http_client_fails_if_response_is_incomplete_at_the_timeout(play: Play) -> None:
     failed, _ = await failure(play, seconds=SHORT)
     assert failed.message == "it gave no whole answer within 0.2 s"
 
@@ -146,7 +146,7 @@ async def test_http_client_error_contains_the_error_message_of_the_response(body
 
 
 @pytest.mark.parametrize("body", ["", "<html>", [], {}, {"error": {"message": [1]}}, {"error": 3}])
-async def test_http_client_error_shows_only_the_status_without_an_error_message(
+async def test_http_client_error_shows_only_status_if_response_has_no_message(
     body: object,
 ) -> None:
     failed, request_count = await failure(answer(body, 500))

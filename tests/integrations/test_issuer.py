@@ -1,4 +1,4 @@
-"""Tokens of an OpenID Connect issuer: acceptance, and requests for the issuer's keys."""
+"""Tokens of an OpenID Connect issuer: which are accepted, and when its keys are fetched."""
 
 import asyncio
 import json
@@ -184,7 +184,7 @@ def test_token_with_an_unsupported_algorithm_raises_unauthenticated(algorithm: o
 
 
 @pytest.mark.parametrize("algorithm", KEYS)
-def test_public_key_without_algorithm_allows_algorithms_of_the_key_type(algorithm: str) -> None:
+def test_public_key_without_algorithm_allows_every_algorithm_of_key_type(algorithm: str) -> None:
     published = make_key(algorithm).published()
     del published["alg"]
     key = parse_key(published)
@@ -238,7 +238,7 @@ async def test_many_unknown_key_ids_cause_only_a_single_request_for_keys(
     assert there.request_counts["jwks"] == 2
 
 
-async def test_concurrent_first_tokens_cause_a_single_request_for_keys(
+async def test_concurrent_checks_of_the_first_tokens_request_issuer_keys_once(
     there: FakeIssuer, issuer: Issuer
 ) -> None:
     await asyncio.gather(*(believed(issuer, there.token()) for _ in range(20)))
@@ -256,7 +256,7 @@ async def test_tokens_with_known_keys_are_accepted_while_issuer_is_unreachable(
     await believed(issuer, there.token())
 
 
-async def test_issuer_unreachable_at_first_is_retried_after_min_interval(
+async def test_unreachable_issuer_is_contacted_again_only_after_minimum_interval(
     there: FakeIssuer, issuer: Issuer, watch: Watch
 ) -> None:
     there.down = True
@@ -303,7 +303,7 @@ async def test_token_is_rejected_if_the_published_keys_are_invalid(
         await believed(issuer, there.token())
 
 
-async def test_issuer_with_another_name_in_the_metadata_raises_unavailable(
+async def test_issuer_with_metadata_of_another_issuer_raises_unavailable(
     there: FakeIssuer,
 ) -> None:
     elsewhere = Issuer(settings(there.url.replace("127.0.0.1", "localhost")))

@@ -1,4 +1,4 @@
-"""Endpoints in an issuer's metadata: accepted only if an attacker cannot redirect them."""
+"""Endpoint URLs in an issuer's metadata: URLs that may lead to another server are refused."""
 
 from collections.abc import AsyncIterator
 
@@ -32,7 +32,7 @@ async def issuer(there: FakeIssuer) -> AsyncIterator[Issuer]:
 
 
 def unsafe(there: FakeIssuer, path: str) -> list[str]:
-    """Return variants of an endpoint's URL that another server might answer."""
+    """Return invalid endpoint URLs: empty, relative, on another host, or with unsafe parts."""
     return [
         "",
         path,

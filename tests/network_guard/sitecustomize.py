@@ -1,8 +1,8 @@
 """Network guard for every Python process of a test run: refuses and records outside connections.
 
-Python imports a module of this name automatically if its folder is on the path, so programs that
-tests start are guarded too. Code that bypasses Python's sockets, such as libuv, is covered by `make
-test-offline` instead.
+Python imports a module named `sitecustomize` automatically if its folder is on the path, so
+programs that tests start are guarded too. Code that bypasses Python's sockets, such as libuv, is
+covered by `make test-offline` instead.
 """
 
 import errno

@@ -41,7 +41,7 @@ from waybook.plan.states import PlanStatus, StepStatus
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "webhook.schema.json"
 TEXTS = load_templates({})
-#: Maximum size of a message in bytes that the Standard Webhooks specification recommends.
+#: Maximum size of a message in bytes, as recommended by the Standard Webhooks specification.
 MAX_BYTES = 20_000
 
 chances = st.floats(0, 1)
@@ -139,7 +139,7 @@ def odd_in_all(value: Json) -> Json:
 
 
 @pytest.mark.parametrize("occasion", NotificationKind)
-def test_webhook_reports_hidden_characters_in_json_and_escapes_in_text(
+def test_hidden_characters_are_listed_in_json_and_escaped_in_text_webhooks(
     occasion: NotificationKind,
 ) -> None:
     plain = make_message(occasion)

@@ -47,7 +47,7 @@ EXPRESSIONS = (
     "step.attempt > 1 && confidence == null",
     "plan.done * 2 > plan.total",
 )
-#: Conditions of every step that a branch adds.
+#: Conditions of the steps that a branch adds to a plan.
 ADDED_CONDITIONS = (
     NewCondition(expression="result == 1", action=BranchAction.REPEAT, max_repeats=2),
     NewCondition(expression="result == 2", action=BranchAction.SKIP_TO, target_step_order=1),
@@ -140,7 +140,7 @@ moves = st.lists(st.tuples(st.sampled_from(CALLS), st.integers(0, 2**12)), max_s
 
 
 def play(story: Story, move: Move) -> None:
-    """Make one call: it must be answered, or refused with a defined error and without changes."""
+    """Make one call. It must succeed, or be refused with a documented error and without changes."""
     name, number = move
     if name == "wait":
         story.minutes += number % 45

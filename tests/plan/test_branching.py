@@ -77,7 +77,7 @@ def test_skip_to_condition_does_not_skip_a_step_in_progress() -> None:
 
 
 @decision("A22")
-def test_skip_to_branch_with_earlier_target_skips_no_step() -> None:
+def test_skip_to_condition_with_an_earlier_target_skips_no_step() -> None:
     done = submitted(make_running_plan(skip_to(1)))
     assert statuses(done.plan) == ["completed", "pending", "pending", "pending"]
     assert done.reply.branches[0].outcome is BranchOutcome.FIRED
@@ -92,7 +92,7 @@ def test_skip_to_condition_with_a_missing_target_skips_no_step() -> None:
 
 
 @decision("A22")
-def test_skip_to_branch_after_reordering_still_skips_to_same_step() -> None:
+def test_skip_to_condition_still_skips_to_the_same_step_after_reordering() -> None:
     plan = modify(
         make_running_plan(skip_to(2)), (ReorderSteps(ids(1, 3, 2, 4)),), make_context()
     ).plan
@@ -111,7 +111,7 @@ def test_add_steps_condition_inserts_steps_after_the_completed_step() -> None:
     assert done.plan.revision == plan.revision + 1
 
 
-def test_add_steps_branch_beyond_max_steps_has_outcome_error() -> None:
+def test_add_steps_condition_beyond_the_step_limit_has_outcome_error() -> None:
     more = make_condition(1, "true", BranchAction.ADD_STEPS, steps=(make_new_step(),))
     done = submitted(make_running_plan(more, others=MAX_STEPS - 1))
     assert done.reply.branches[0].outcome is BranchOutcome.ERROR
@@ -119,7 +119,7 @@ def test_add_steps_branch_beyond_max_steps_has_outcome_error() -> None:
 
 
 @decision("A25")
-def test_fail_branch_fails_plan_and_writes_single_audit_entry() -> None:
+def test_fail_condition_fails_plan_within_the_step_completed_audit_entry() -> None:
     done = submitted(
         make_running_plan(make_condition(1, "true", BranchAction.FAIL, reason="Enough."))
     )

@@ -21,7 +21,7 @@ def test_budget_json_contains_usage_limit_and_percent_for_tokens_and_cost() -> N
     }
 
 
-def test_budget_json_contains_only_tokens_or_cost_with_a_limit() -> None:
+def test_budget_json_omits_tokens_or_cost_without_a_limit() -> None:
     assert set(budget_json(TOKENS, Totals())) == {"tokens"}
     assert set(budget_json(Budget(cost_micros=1), Totals())) == {"costUsd"}
 

@@ -1,4 +1,4 @@
-"""Copies of plans: definitions with fresh ids, carried-over results, and what is pending again."""
+"""Copies of plans: new ids, results of the original plan, and steps that are pending again."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ from waybook.plan.submit import Submission, submit
 
 
 class History:
-    """Plan with all its changes so far, by audit entry."""
+    """Plan, and the changes of each of its audit entries."""
 
     def __init__(self) -> None:
         """Create a plan of four steps in which the second one may add a step."""
@@ -53,7 +53,7 @@ class History:
         self.keep(submit(self.plan, step.id, result, make_context(ANN)))
 
     def rows(self, seq: int | None = None) -> Rows:
-        """Return the rows after an audit entry, or now."""
+        """Return the rows as of audit entry number `seq`, by default the current rows."""
         return replay(change for entry in self.entries[:seq] for change in entry)
 
     def copied(
@@ -75,7 +75,7 @@ def by_order(rows: Mapping[str, Row]) -> list[Row]:
     return sorted(rows.values(), key=lambda row: int(str(row["order"])))
 
 
-def test_copy_plan_without_limit_carries_over_completed_results() -> None:
+def test_plan_copied_without_a_last_step_contains_all_completed_results() -> None:
     history = History()
     history.work(1)
     made = history.copied()
@@ -93,7 +93,7 @@ def test_copy_plan_without_limit_carries_over_completed_results() -> None:
     assert results == ["result 1", None, None, None]
 
 
-def test_copy_plan_gives_fresh_ids_to_steps_and_conditions() -> None:
+def test_steps_and_conditions_of_a_copied_plan_have_new_ids() -> None:
     history = History()
     made = history.copied(up_to=0)
     old, new = history.rows(), rows_of(made)
@@ -109,7 +109,9 @@ def test_copy_plan_gives_fresh_ids_to_steps_and_conditions() -> None:
 
 
 @pytest.mark.parametrize(("up_to", "carried"), [(0, 0), (1, 1), (2, 2), (None, 3)])
-def test_copy_plan_up_to_step_makes_later_steps_pending(up_to: int | None, carried: int) -> None:
+def test_steps_after_the_requested_last_step_are_pending_in_a_copied_plan(
+    up_to: int | None, carried: int
+) -> None:
     history = History()
     for order in (1, 2, 3):
         history.work(order)
@@ -121,7 +123,7 @@ def test_copy_plan_up_to_step_makes_later_steps_pending(up_to: int | None, carri
     assert plan.status is (PlanStatus.EXECUTING if carried else PlanStatus.PLANNING)
 
 
-def test_copy_plan_before_fired_branch_leaves_out_condition() -> None:
+def test_plan_copied_up_to_an_earlier_step_omits_a_condition_fired_later() -> None:
     history = History()
     history.work(1)
     history.work(2, confidence=0.1)
@@ -132,7 +134,7 @@ def test_copy_plan_before_fired_branch_leaves_out_condition() -> None:
     assert [(row["action"], row["outcome"]) for row in again.values()] == [("skip_to", "not_fired")]
 
 
-def test_copy_plan_at_audit_entry_has_plan_of_that_moment() -> None:
+def test_plan_copied_at_an_audit_entry_equals_the_plan_at_that_entry() -> None:
     history = History()
     history.work(1)
     before = len(history.entries)
@@ -144,7 +146,7 @@ def test_copy_plan_at_audit_entry_has_plan_of_that_moment() -> None:
     assert outcomes == {"add_steps": None, "skip_to": "not_fired"}
 
 
-def test_copy_plan_at_every_entry_is_valid_and_equals_audit() -> None:
+def test_plan_copied_at_any_audit_entry_is_valid_and_equals_own_audit() -> None:
     history = History()
     for order, confidence in ((1, 0.9), (2, 0.1), (3, 0.9), (4, 0.9)):
         history.work(order, confidence)
@@ -160,7 +162,7 @@ def test_copy_plan_at_every_entry_is_valid_and_equals_audit() -> None:
         assert next_step(made.plan, make_context(BOB)).plan.seq > made.plan.seq
 
 
-def test_copy_plan_makes_step_in_progress_pending_without_holder() -> None:
+def test_step_in_progress_is_pending_without_a_holder_in_a_copied_plan() -> None:
     history = History()
     history.keep(next_step(history.plan, make_context(ANN)))
     first = history.copied().plan.steps[0]
@@ -171,7 +173,7 @@ def test_copy_plan_makes_step_in_progress_pending_without_holder() -> None:
     )
 
 
-def test_copy_plan_options_replace_properties_of_the_copied_plan() -> None:
+def test_copy_options_replace_name_question_and_limits_in_the_copied_plan() -> None:
     options = CopyOptions(
         name="Lakes",
         research_question="Which lake?",
@@ -190,7 +192,7 @@ def test_copy_plan_options_replace_properties_of_the_copied_plan() -> None:
     assert made.plan.created_at != NOON
 
 
-def test_copy_plan_with_nothing_left_to_do_raises_invalid_input() -> None:
+def test_copying_a_plan_with_nothing_left_to_do_raises_invalid_input() -> None:
     history = History()
     for order in (1, 2, 3, 4):
         history.work(order)
@@ -199,6 +201,6 @@ def test_copy_plan_with_nothing_left_to_do_raises_invalid_input() -> None:
     assert len(history.copied(up_to=3).plan.steps) == 4
 
 
-def test_copy_plan_up_to_unknown_step_raises_invalid_input() -> None:
+def test_copying_a_plan_up_to_an_unknown_step_raises_invalid_input() -> None:
     with pytest.raises(InvalidInput, match="step orders 1 to 4"):
         History().copied(up_to=5)

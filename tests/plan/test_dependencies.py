@@ -48,7 +48,7 @@ def test_step_can_be_claimed_only_after_all_the_dependencies_are_done() -> None:
     assert first == 1
 
 
-def test_reply_without_a_pending_step_lists_the_waiting_steps() -> None:
+def test_next_step_lists_steps_that_wait_for_dependencies_if_none_is_free() -> None:
     plan, _ = taken(make_plan_of(waiting_for(), waiting_for(1)))
     reply = next_step(plan, make_context(), another=True).reply
     assert isinstance(reply, NothingPending)

@@ -18,7 +18,7 @@ TERMINAL = {"completed", "skipped", "failed"}
         ("pending pending", "executing"),
     ],
 )
-def test_documented_examples_of_plan_status_are_true(steps: str, status: str) -> None:
+def test_derived_plan_status_matches_the_documented_examples(steps: str, status: str) -> None:
     assert derive_plan_status([StepStatus(step) for step in steps.split()]) == status
 
 

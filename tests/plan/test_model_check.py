@@ -1,6 +1,6 @@
 """Model check of the plan rules: every call in every reachable state within the bounds.
 
-`WAYBOOK_WALK=wide` explores further, which takes some minutes more.
+With `WAYBOOK_WALK=wide`, the bounds are wider and the test takes some minutes more.
 """
 
 import os
@@ -28,9 +28,9 @@ MET = {
 }
 MET_BY_SHAPE = {
     DEPENDING.name: MET | {"FORBIDDEN"},
-    MODIFYING.name: MET | {"INVALID_INPUT"},  # a modification after cancel_plan
+    MODIFYING.name: MET | {"INVALID_INPUT"},  # a modification after cancel_plan in one call
 }
-#: Minimum numbers of states, so that a walk that ends too early is noticed.
+#: Minimum numbers of visited states, so that a walk that ends too early fails the test.
 MIN_STATES = {
     BRANCHING.name: 10_000,
     MODIFYING.name: 1_500,
@@ -61,5 +61,5 @@ def test_every_reachable_plan_state_is_valid_and_can_be_closed(
 
 
 def is_emptied(state: State) -> bool:
-    """Return whether all steps were removed before the plan began, so that no agent has work."""
+    """Return whether all steps were removed before any was started, so that no work is left."""
     return state.status is PlanStatus.PLANNING and not state.steps

@@ -55,7 +55,7 @@ def modified(plan: Plan, *modifications: Modification) -> Decision[Plan]:
 # Timing
 
 
-def test_modify_plan_awaiting_review_raises_not_modifiable() -> None:
+def test_modifying_a_plan_that_awaits_review_raises_not_modifiable() -> None:
     status = PlanStatus.AWAITING_REVIEW
     plan = make_plan(make_step(S.IN_PROGRESS), status=status, review=make_review(1))
     with pytest.raises(NotModifiable) as refusal:
@@ -66,7 +66,7 @@ def test_modify_plan_awaiting_review_raises_not_modifiable() -> None:
     assert "waitSeconds" in refusal.value.next_call.args
 
 
-def test_modify_stalled_plan_resumes_the_plan_first() -> None:
+def test_modification_of_a_stalled_plan_first_resumes_the_plan() -> None:
     plan = make_plan(make_step(S.IN_PROGRESS), status=PlanStatus.STALLED)
     done = modified(plan, RetryStep(step_id(1)))
     assert [entry.details["action"] for entry in done.entries] == ["resumed", "retry_step"]
@@ -85,7 +85,7 @@ def test_modification_with_an_outdated_plan_revision_raises_stale_plan() -> None
     )
 
 
-def test_modification_without_changes_or_steps_is_refused() -> None:
+def test_empty_modification_list_or_empty_list_of_added_steps_is_refused() -> None:
     with pytest.raises(InvalidInput, match="at least one"):
         modify(make_created_plan(), (), make_context(BOB))
     with pytest.raises(InvalidInput, match="at least one"):
@@ -254,7 +254,7 @@ def test_failing_the_last_open_step_completes_the_plan() -> None:
 
 
 @decision("A14")
-def test_failing_a_step_with_retry_makes_the_step_pending_again() -> None:
+def test_failing_a_step_with_the_retry_option_makes_the_step_pending_again() -> None:
     plan = make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS))
     done = modified(plan, FailStep(step_id(2), "Lost.", retry=True))
     step = done.plan.steps[1]
@@ -314,7 +314,7 @@ def test_set_conditions_replaces_all_conditions_of_a_pending_step() -> None:
     assert none.plan.conditions == ()
 
 
-def test_set_conditions_of_a_started_step_raises_invalid_transition() -> None:
+def test_setting_conditions_of_a_started_step_raises_invalid_transition() -> None:
     plan = make_plan(make_step(S.IN_PROGRESS))
     with pytest.raises(InvalidTransition, match="pending"):
         modified(plan, SetConditions(step_id(1), ()))

@@ -9,7 +9,7 @@ from waybook.plan.ordering import insertion_point, renumber, validate_order
 PLAN = make_plan(make_step(), make_step(), make_step())
 
 
-def test_renumber_moves_only_later_steps() -> None:
+def test_renumbering_changes_only_the_numbers_of_later_steps() -> None:
     assert [step.order for step in renumber(PLAN.steps, 1, 2)] == [1, 4, 5]
 
 
@@ -21,7 +21,7 @@ def test_new_steps_are_inserted_after_the_requested_step_or_at_the_end(
 
 
 @pytest.mark.parametrize("after", [-1, 4])
-def test_inserting_steps_outside_the_plan_raises_invalid_step_reference(after: int) -> None:
+def test_inserting_after_a_nonexistent_step_raises_invalid_step_reference(after: int) -> None:
     with pytest.raises(InvalidStepReference) as refusal:
         insertion_point(PLAN, after)
     assert refusal.value.details == {"insertAfterOrder": after, "totalSteps": 3}

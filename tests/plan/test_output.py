@@ -1,4 +1,4 @@
-"""Outputs: versions of a deliverable, also of completed plans."""
+"""Outputs of plans: several versions of a deliverable, also after the plan is completed."""
 
 from dataclasses import replace
 
@@ -72,7 +72,7 @@ def test_storing_an_identical_output_again_writes_nothing() -> None:
     assert not again.reply.is_new
 
 
-def test_output_with_earlier_content_again_becomes_a_new_version() -> None:
+def test_output_with_the_content_of_an_older_version_becomes_a_new_version() -> None:
     there = stored(REPORT, replace(REPORT, content="# More"), REPORT)
     assert [output.version for output in there] == [1, 2, 3]
 

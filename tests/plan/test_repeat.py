@@ -46,7 +46,7 @@ def submitted(plan: Plan, order: int, result: Json) -> tuple[Plan, StepDone]:
     return done.plan, done.reply
 
 
-def test_repeat_inserts_fresh_copies_of_the_range_after_the_step() -> None:
+def test_repeat_condition_inserts_copies_of_the_step_range_after_the_range() -> None:
     plan = plan_with(
         make_new_step("Search."),
         replace(make_new_step("Check."), title="Check", required_sources=None, max_attempts=7),
@@ -63,7 +63,7 @@ def test_repeat_inserts_fresh_copies_of_the_range_after_the_step() -> None:
     assert done.branches[0].added == (plan.steps[2].id, plan.steps[3].id)
 
 
-def test_repeat_stops_when_the_condition_is_false() -> None:
+def test_repeat_condition_adds_no_copies_once_the_expression_is_false() -> None:
     plan = plan_with(make_new_step(), conditions=(repeat(1, None),))
     plan, _ = submitted(plan, 1, "again")
     plan, done = submitted(plan, 2, "good")
@@ -73,7 +73,7 @@ def test_repeat_stops_when_the_condition_is_false() -> None:
 
 
 @given(st.integers(1, 8))
-def test_repeat_adds_at_most_the_maximum_number_of_copies(most: int) -> None:
+def test_repeat_condition_adds_at_most_the_maximum_number_of_copies(most: int) -> None:
     plan = plan_with(make_new_step(), conditions=(repeat(1, None, most),))
     for order in range(1, most + 1):
         plan, _ = submitted(plan, order, "again")
@@ -83,7 +83,7 @@ def test_repeat_adds_at_most_the_maximum_number_of_copies(most: int) -> None:
     assert "already" in (done.branches[0].note or "")
 
 
-def test_repeat_copies_the_other_conditions_and_dependencies_of_the_range() -> None:
+def test_repeat_condition_copies_dependencies_and_conditions_of_the_range() -> None:
     stop = NewCondition(after_step_order=1, expression="result == 'stop'", action=BranchAction.FAIL)
     plan = plan_with(
         make_new_step("First."),
@@ -101,7 +101,7 @@ def test_repeat_copies_the_other_conditions_and_dependencies_of_the_range() -> N
     assert plan.status is PlanStatus.FAILED
 
 
-def test_repeat_beyond_the_step_limit_is_a_condition_error() -> None:
+def test_repeat_condition_beyond_the_step_limit_has_outcome_error() -> None:
     steps = (make_new_step(),) * (MAX_STEPS - 1)
     plan = plan_with(*steps, conditions=(repeat(2, 1),))
     plan, _ = submitted(plan, 1, "ok")
@@ -110,7 +110,7 @@ def test_repeat_beyond_the_step_limit_is_a_condition_error() -> None:
     assert len(plan.steps) == MAX_STEPS - 1
 
 
-def test_repeat_from_a_step_behind_the_completed_step_adds_nothing() -> None:
+def test_repeat_condition_starting_after_the_completed_step_adds_no_step() -> None:
     plan = plan_with(make_new_step(), make_new_step(), conditions=(repeat(1, 2),))
     plan, done = submitted(plan, 1, "again")
     assert len(plan.steps) == 2
@@ -118,17 +118,17 @@ def test_repeat_from_a_step_behind_the_completed_step_adds_nothing() -> None:
 
 
 @pytest.mark.parametrize("most", [None, 0, 101])
-def test_repeat_without_a_valid_maximum_is_refused(most: int | None) -> None:
+def test_repeat_condition_without_a_valid_maximum_is_refused(most: int | None) -> None:
     with pytest.raises(InvalidInput, match="max"):
         plan_with(make_new_step(), conditions=(replace(repeat(1, None), max_repeats=most),))
 
 
-def test_repeat_from_an_unknown_step_is_refused() -> None:
+def test_repeat_condition_that_starts_at_an_unknown_step_is_refused() -> None:
     with pytest.raises(InvalidStepReference, match="fromStepOrder"):
         plan_with(make_new_step(), conditions=(repeat(1, 2),))
 
 
-def test_texts_to_repeat_are_those_of_the_range() -> None:
+def test_texts_to_repeat_are_the_texts_of_the_steps_in_the_repeated_range() -> None:
     plan = plan_with(*(make_new_step(),) * 4, conditions=(repeat(3, 2),))
     ids = [step.id for step in plan.steps]
     assert texts_to_repeat(plan, ids[2]) == {ids[1], ids[2]}
@@ -152,7 +152,7 @@ def test_condition_of_a_step_that_a_branch_added_is_evaluated() -> None:
     assert statuses(plan) == [S.COMPLETED, S.COMPLETED, S.SKIPPED, S.PENDING]
 
 
-def test_steps_added_by_a_branch_come_before_dependents_of_the_step() -> None:
+def test_steps_added_by_a_condition_precede_dependents_of_completed_step() -> None:
     more = NewCondition(
         after_step_order=1,
         expression="true",

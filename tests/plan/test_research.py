@@ -53,7 +53,7 @@ def test_existing_source_is_linked_to_research_but_not_stored_again() -> None:
     assert sum(entity is Entity.ARTIFACT_SOURCE for entity, _ in changes) == 2
 
 
-def test_storing_unchanged_research_writes_nothing_but_updates_last_seen() -> None:
+def test_storing_unchanged_research_only_updates_the_last_seen_time() -> None:
     plan = make_created_plan()
     before = ExistingResearch("there", 3, NOTE.content_hash)
     decision = store_research(plan, plan.steps[0].id, NOTE, before, MOMENT)
@@ -90,7 +90,7 @@ def test_content_hash_is_independent_of_key_order(content: dict[str, Json], chan
 
 
 @pytest.mark.parametrize("status", [PlanStatus.COMPLETED, PlanStatus.FAILED])
-def test_error_for_research_in_a_closed_plan_suggests_a_call_without_plan(
+def test_error_for_research_in_closed_plan_suggests_storing_without_plan(
     status: PlanStatus,
 ) -> None:
     with pytest.raises(PlanTerminal) as refused:

@@ -103,7 +103,7 @@ def test_plan_with_pending_steps_continues_after_approve_or_skip(kind: DecisionK
 
 
 @decision("A38")
-def test_approve_stores_result_submitted_with_review() -> None:
+def test_approval_stores_the_result_submitted_with_the_review_request() -> None:
     plan = make_plan(make_step(S.IN_PROGRESS), make_step())
     paused_plan = request_review(plan, step_id(1), REVIEW_REQUEST, make_context()).plan
     done = decide(paused_plan, K.APPROVE, make_context(PAT))

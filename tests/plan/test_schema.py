@@ -54,8 +54,8 @@ def test_invalid_result_schema_is_refused_with_the_path() -> None:
     assert refusal.value.details["at"] == "$.properties.a.type"
 
 
-#: JSON Schema keywords whose cost is unknown. They are listed here independently of the code under
-#: test. The first four keywords refer to other schemas.
+#: JSON Schema keywords whose evaluation cost has no known bound. The list is written independently
+#: of the code under test.
 OF_UNKNOWN_COST = {
     *("$ref", "$dynamicRef", "$recursiveRef", "$id", "$schema", "pattern", "patternProperties"),
     *("unevaluatedItems", "unevaluatedProperties", "uniqueItems"),
@@ -97,7 +97,7 @@ def test_result_schema_may_use_keywords_as_property_names_or_values(schema: Json
     check_schema(schema)
 
 
-def test_result_schema_with_properties_that_are_no_object_is_refused() -> None:
+def test_result_schema_is_refused_if_properties_is_not_an_object() -> None:
     with pytest.raises(InvalidInput):
         check_schema({"properties": ["a"]})
 

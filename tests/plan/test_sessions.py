@@ -28,7 +28,7 @@ def test_resuming_a_plan_records_a_new_session_only_once() -> None:
 
 
 @decision("A27")
-def test_next_step_records_a_new_session_before_the_started_step() -> None:
+def test_next_step_audits_a_new_session_before_the_start_of_the_step() -> None:
     started = next_step(make_created_plan(), make_context(ANN)).plan
     assert events_of(next_step(started, make_context(BOB))) == ["session_resumed", "step_started"]
 
@@ -47,7 +47,7 @@ def test_session_of_the_creator_is_recorded_in_a_new_plan() -> None:
     assert make_created_plan(actor=ANN).sessions == {"a"}
 
 
-def test_session_is_not_recorded_for_a_closed_plan_or_without_a_name() -> None:
+def test_session_is_not_recorded_if_unnamed_or_if_the_plan_is_closed() -> None:
     assert not is_new_session(make_plan(make_step()), None)
     assert not is_new_session(make_plan(status=PlanStatus.FAILED, sessions=frozenset[str]()), "new")
     draft = Draft(make_plan(make_step()), make_context(PAT))

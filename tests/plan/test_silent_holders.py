@@ -1,4 +1,4 @@
-"""Steps of silent holders: the next agent that asks gets the step, a limited number of times."""
+"""Steps of silent holders: another agent gets the step, at most a limited number of times."""
 
 from datetime import timedelta
 
@@ -33,7 +33,7 @@ S = StepStatus
 
 
 def held_by_ann(**values: object) -> Plan:
-    """Return a plan whose only step Ann took at noon."""
+    """Return a plan whose only step was claimed by Ann at noon."""
     step = make_step(S.IN_PROGRESS, held_by=ANN.user, held_session=ANN.session)
     return make_plan(step._replace(**values))  # type: ignore[arg-type]  # names are Step's own
 
@@ -42,7 +42,7 @@ def asked(plan: Plan, actor: Actor, minutes: float) -> object:
     return next_step(plan, make_context(actor, minutes=minutes)).reply
 
 
-def test_silent_step_goes_to_the_next_caller_as_the_next_attempt() -> None:
+def test_step_of_a_silent_holder_goes_to_the_next_caller_as_a_new_attempt() -> None:
     taken = next_step(held_by_ann(), make_context(BOB, minutes=31))
     assert isinstance(taken.reply, StepReady)
     assert taken.reply.replaced == ReplacedHolder(ANN.user, ANN.session, attempt=1, minutes=31)
@@ -68,12 +68,12 @@ def test_silent_holder_that_calls_again_has_the_same_step_and_attempt() -> None:
     assert same.plan.step(step_id(1)).attempt == 1
 
 
-def test_request_for_another_step_does_not_replace_the_caller() -> None:
+def test_silent_holder_requesting_another_step_does_not_get_the_held_step() -> None:
     reply = next_step(held_by_ann(), make_context(ANN, minutes=45), another=True).reply
     assert isinstance(reply, NothingPending)
 
 
-def test_pending_steps_are_assigned_before_silent_steps() -> None:
+def test_pending_steps_are_assigned_before_steps_of_silent_holders() -> None:
     silent = make_step(S.IN_PROGRESS, held_by=ANN.user, held_session=ANN.session)
     plan = make_plan(silent, make_step())
     taken = next_step(plan, make_context(BOB, minutes=45))
@@ -122,7 +122,7 @@ def test_retry_by_a_person_resets_the_count_of_silent_holders() -> None:
     assert back.step(step_id(1)).silent_holders is None
 
 
-def test_silent_step_of_a_stalled_plan_resumes_the_plan() -> None:
+def test_claiming_a_step_of_a_silent_holder_resumes_a_stalled_plan() -> None:
     stalled = held_by_ann()._replace(status=PlanStatus.STALLED)
     taken = next_step(stalled, make_context(BOB, minutes=60))
     assert isinstance(taken.reply, StepReady)

@@ -34,12 +34,12 @@ from waybook.plan.states import PlanStatus, StepStatus
 from waybook.plan.submit import Submission, submit
 
 S = StepStatus
-#: A server threshold so long that no holder is silent.
+#: Stall threshold of the server, so long that no holder in these tests counts as silent.
 HOURS = timedelta(hours=8)
 
 
 def make_stalled_plan() -> Plan:
-    """Return a plan whose last step became inactive at noon."""
+    """Return a stalled plan whose last step had its last heartbeat at noon."""
     return make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS), status=PlanStatus.STALLED)
 
 
@@ -66,7 +66,7 @@ def test_recent_heartbeat_prevents_a_step_from_stalling() -> None:
     assert last_heartbeat(make_step(S.IN_PROGRESS, in_progress_since=None)) is None
 
 
-def test_time_until_stall_is_that_of_the_next_step_to_stall() -> None:
+def test_time_until_a_plan_stalls_is_the_time_until_the_next_step_stalls() -> None:
     seen = make_step(S.IN_PROGRESS, last_seen_at=NOON + timedelta(minutes=20))
     short = make_step(S.IN_PROGRESS, stall_seconds=60)
     plan = make_plan(seen, short, make_step())
@@ -106,14 +106,14 @@ def test_next_step_sets_a_stalled_plan_without_pending_steps_to_executing() -> N
 
 
 @decision("A5")
-def test_submit_on_stalled_plan_sets_executing_before_completed() -> None:
+def test_submitting_to_a_stalled_plan_sets_executing_before_completed() -> None:
     late = make_context(minutes=60)
     done = submit(make_stalled_plan(), step_id(2), Submission(result_summary=1), late)
     assert moves_of(done, "p") == [("stalled", "executing"), ("executing", "completed")]
 
 
 @decision("A5")
-def test_request_review_on_stalled_plan_sets_executing_before_review() -> None:
+def test_review_request_sets_a_stalled_plan_to_executing_before_review() -> None:
     late = make_context(minutes=60)
     requested = request_review(make_stalled_plan(), step_id(2), ReviewRequest(summary="?"), late)
     assert moves_of(requested, "p") == [("stalled", "executing"), ("executing", "awaiting_review")]
@@ -147,7 +147,7 @@ def test_resuming_a_plan_that_is_not_stalled_writes_nothing() -> None:
 
 
 @decision("A36")
-def test_submit_on_stalled_plan_never_moves_from_stalled_to_failed() -> None:
+def test_submitting_a_result_never_changes_a_plan_from_stalled_to_failed() -> None:
     """A failing condition moves a stalled plan from stalled to executing, and then to failed."""
     plan = make_stalled_plan()
     done = submit(plan, step_id(2), Submission(result_summary=1), make_context(minutes=60))

@@ -15,9 +15,9 @@ COMPACTION: Final = "create a detailed summary of"
 
 @dataclass
 class ScriptedModel:
-    """Model of a client; it records the calls it makes and the requests it gets.
+    """Scripted model for a client; it records its own tool calls and the client's requests.
 
-    `before_answer` is called with each call before it is sent, and may end the client instead.
+    `before_answer` gets each answer before it is sent, and may kill the client instead.
     """
 
     before_answer: Callable[[list[str], Call | str], None] = lambda _texts, _answer: None
@@ -40,7 +40,7 @@ class ScriptedModel:
             return self.act(texts, names)
 
     def act(self, texts: list[str], names: list[str]) -> dict[str, Any]:
-        """Return the content block with the next call of the agent, or with its last words."""
+        """Return the content block with the agent's next tool call, or with its final text."""
         decision = decide(texts)
         self.before_answer(texts, decision)
         if isinstance(decision, str):

@@ -1,6 +1,7 @@
-"""Thirteen steps in Claude Code: compacted after each third step, killed after the seventh.
+"""Scenario in Claude Code: compacted after every third step, killed after the seventh.
 
-The real client and the real plugin, with a scripted model on loopback. `make plugins` runs it.
+A plan of thirteen steps is completed with the real client, the real plugin and a scripted model on
+loopback. `make plugins` runs it.
 """
 
 import json
@@ -25,7 +26,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PLUGIN: Final = ROOT / "src" / "waybook" / "plugins" / "claude-code"
 STEPS: Final = 13
 KILLED_AFTER: Final = 7
-#: Maximum number of prompts; a conversation that needs more is stuck.
+#: Maximum number of prompts. A scenario that needs more prompts is stuck.
 MAX_PROMPTS: Final = 8
 PATIENCE: Final = 300.0
 MAX_TOKENS: Final = 400
@@ -36,7 +37,7 @@ NOTICE: Final = re.compile(
 
 @dataclass
 class Client:
-    """Claude Code in a directory of its own, with the plugin and no other settings."""
+    """Claude Code with a separate home directory, the plugin, and no other settings."""
 
     program: str
     home: Path
@@ -105,7 +106,7 @@ class Client:
         os.killpg(self.process.pid, signal.SIGKILL)
 
     def has_ended(self) -> bool:
-        """Return whether every process that wrote a state has ended."""
+        """Return whether every process that wrote a conversation state file has ended."""
         states = (self.data_dir / "conversations").glob("*.json")
         pids = [json.loads(path.read_text("utf-8"))["process"] for path in states]
         return not any(Path(f"/proc/{pid}").exists() for pid in pids)
@@ -113,14 +114,14 @@ class Client:
 
 @dataclass
 class Interruption:
-    """Kill of the client when it holds the step after the seventh."""
+    """Interruption: the client is killed while it holds the step after the seventh."""
 
     client: Client
     submitted: int = 0
     is_done: bool = False
 
     def before_answer(self, texts: list[str], decision: Call | str) -> None:
-        """Kill the client once, instead of letting it submit the eighth step."""
+        """Kill the client once, when it is about to submit the eighth step."""
         reply = last_reply(texts)
         if self.is_done or not isinstance(decision, Call) or reply is None:
             return
@@ -140,7 +141,7 @@ def work_through(client: Client, plan_id: str) -> list[str]:
         if status["status"] == "completed":
             return events
         if session is None:
-            # A new conversation: nothing but the hook knows the plan and the step.
+            # In a new conversation, only the plugin's hook knows the plan and the step.
             events.append("new conversation")
             eventually(client.has_ended, "the MCP server of the ended client has ended")
         else:
@@ -164,7 +165,7 @@ def check(client: Client, calls: list[Call], plan_id: str) -> None:
 
 
 def longest_notice(contexts: list[list[str]]) -> int:
-    """Return the number of tokens of the longest notice of a hook in these requests."""
+    """Return the number of tokens of the longest hook notice in these requests."""
     texts = [text for context in contexts for text in context]
     notices = {notice for text in texts for notice in NOTICE.findall(text)}
     encoder = openai.o200k_base()

@@ -1,6 +1,7 @@
-"""Thirteen steps in Gemini CLI: every prompt is a new conversation, and one client is killed.
+"""Scenario in Gemini CLI: each prompt is a new conversation, and the client is killed once.
 
-The real client and the real extension, with a scripted model on loopback. `make plugins` runs it.
+A plan of thirteen steps is completed with the real client, the real extension and a scripted model
+on loopback. `make plugins` runs it.
 """
 
 import json
@@ -34,7 +35,7 @@ SETTINGS: Final = {
 
 
 class GeminiClient(Client):
-    """Gemini CLI in a directory of its own, with the extension and no other settings."""
+    """Gemini CLI with a separate home directory, the extension, and no other settings."""
 
     def environment(self) -> dict[str, str]:
         return {
@@ -52,12 +53,12 @@ class GeminiClient(Client):
         return [node, self.program, "--model", "gemini-2.5-flash", "-p", text]
 
     def conversation(self, output: str) -> str | None:
-        """Return None: a new prompt does not know this conversation."""
+        """Return None, because a prompt cannot continue an earlier conversation."""
         del output
         return None
 
     def install(self) -> None:
-        """Install the extension for this client alone."""
+        """Install the extension in this client's home directory."""
         settings = self.home / ".gemini"
         shutil.copytree(EXTENSION, settings / "extensions" / "waybook")
         (settings / "settings.json").write_text(json.dumps(SETTINGS), "utf-8")

@@ -13,7 +13,7 @@ from plugins.scripted_agent import Call, decide
 
 @dataclass
 class GeminiModel:
-    """Model of Gemini CLI; it records its calls and the texts of each request."""
+    """Scripted model for Gemini CLI; it records its tool calls and the texts of each request."""
 
     before_answer: Callable[[list[str], Call | str], None] = lambda _texts, _answer: None
     calls: list[Call] = field(default_factory=list)
@@ -47,7 +47,7 @@ OPENED, CLOSED = "<untrusted_context>\n", "\n</untrusted_context>"
 
 
 def texts_of(content: dict[str, Any]) -> Iterator[str]:
-    """Yield every text in a content of a request; a tool result is a text too."""
+    """Yield every text in one content object of a request, including the texts of tool results."""
     for part in content.get("parts", []):
         if "text" in part:
             yield part["text"]

@@ -10,7 +10,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 HOOK: Final = ROOT / "src" / "waybook" / "plugins" / "waybook_hook.py"
 #: Timeout in seconds, enough for a busy machine.
 PATIENCE: Final = 60.0
-#: Largest process id on Linux is lower, so no process has this id.
+#: Process id that no process has, because it exceeds the largest process id on Linux.
 NO_PROCESS: Final = 2**30
 
 PLAN: Final = "0199aaaa-0000-7000-8000-000000000001"
@@ -19,7 +19,7 @@ STEP: Final = "0199aaaa-0000-7000-8000-000000000002"
 
 @dataclass(frozen=True)
 class HookFolder:
-    """Data directory of a test, with its state files."""
+    """Data directory for one test, with the state files that the hook reads."""
 
     path: Path
 
@@ -35,7 +35,7 @@ class HookFolder:
         return state
 
     def run(self, event: object, **environment: str) -> str:
-        """Run the hook with an event, and return its output; it always exits with code 0."""
+        """Run the hook with an event, check that it exits with code 0, and return its output."""
         text = event if isinstance(event, bytes) else json.dumps(event).encode()
         done = subprocess.run(
             ["python3", "-I", "-S", str(HOOK)],

@@ -1,4 +1,4 @@
-"""Checks of the plugins with the real programs: `make plugins` installs and runs them."""
+"""Checks of the plugins with real client programs, installed and run by `make plugins`."""
 
 import subprocess
 from pathlib import Path
@@ -13,7 +13,7 @@ MANIFEST: Final = ROOT / "src" / "waybook" / "plugins" / "mcpb" / "manifest.json
 
 
 def main() -> None:
-    """Validate the bundle manifest and the plugin, then run the scenario in each client."""
+    """Validate the bundle manifest and the plugin, then run the scenario of each client."""
     packages = install(WANTED, "plugin-clients") / "node_modules"
     validate = packages / "@anthropic-ai" / "mcpb" / "dist" / "cli" / "cli.js"
     command = [str(NODE / "bin" / "node"), str(validate), "validate", str(MANIFEST)]

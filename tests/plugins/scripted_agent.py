@@ -1,7 +1,8 @@
-"""Agent without a memory: it decides the next call from the texts of one request alone.
+"""Agent without memory: it decides the next call only from the texts of the current request.
 
-The agent replaces the model of a real client. If the client loses its context by compaction or a
-kill, the agent loses it too, unless a hook puts it back into the conversation.
+The agent replaces the model of a real client. If the client loses its context, because it is
+compacted or killed, the agent loses the context too, unless a hook adds it to the conversation
+again.
 """
 
 import json
@@ -10,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-#: Steps that the agent submits for one prompt; then it stops while it holds the next step.
+#: Number of steps that the agent submits per prompt. After that, it stops while it holds the next
+#: step.
 STEPS_PER_PROMPT: Final = 3
 PROMPT: Final = "Go on with the plan"
 SUMMARY: Final = "<summary>Some work was done.</summary>"
@@ -31,7 +33,7 @@ class Call:
 
 @dataclass
 class Knowledge:
-    """Facts in the texts of one request, in their order."""
+    """Facts that the agent learns from the texts of one request, read in order."""
 
     plan: dict[str, Any] = field(default_factory=dict)
     held: dict[str, Any] | None = None
@@ -39,7 +41,7 @@ class Knowledge:
     is_complete: bool = False
 
     def read(self, text: str) -> None:
-        """Take the facts of a text: a prompt, a notice of a hook, or a tool result."""
+        """Record the facts in a text: a prompt, a hook notice, or a tool result."""
         reply = parse_reply(text)
         if reply is not None:
             self.read_reply(reply)
@@ -55,7 +57,7 @@ class Knowledge:
             self.held, self.plan = None, json.loads(suggested[1])
 
     def read_reply(self, reply: dict[str, Any]) -> None:
-        """Take the facts of a tool result."""
+        """Record the facts in a tool result."""
         if reply.get("status") == "step_ready":
             named = {name: reply[name] for name in ("stepId", "attempt")}
             self.held = {**named, "sessionId": SESSION}
@@ -66,7 +68,7 @@ class Knowledge:
 
 
 def parse_reply(text: str) -> dict[str, Any] | None:
-    """Return the reply of a Waybook tool, or None if the text is something else."""
+    """Return the Waybook tool reply in the text, or None if the text is not a tool reply."""
     try:
         body = json.loads(text)
     except ValueError:
@@ -75,7 +77,7 @@ def parse_reply(text: str) -> dict[str, Any] | None:
 
 
 def decide(texts: Iterable[str]) -> Call | str:
-    """Return the next call of the agent, or its last words for this prompt."""
+    """Return the agent's next tool call, or its final text for this prompt."""
     known = Knowledge()
     for text in texts:
         known.read(text)

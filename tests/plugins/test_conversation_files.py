@@ -1,4 +1,4 @@
-"""Files with the state of conversations: atomic, private, apart, and never in the way of a call."""
+"""Conversation state files: atomic, private, separate, and unable to make a call fail."""
 
 import json
 import os
@@ -80,7 +80,7 @@ def test_state_file_is_named_after_the_thread_of_the_call(tmp_path: Path) -> Non
     assert names == {"thread-1", OWN_KEY}
 
 
-def test_refused_call_removes_the_step_from_the_conversation_state(tmp_path: Path) -> None:
+def test_stale_attempt_error_removes_the_step_from_the_conversation_state(tmp_path: Path) -> None:
     files = make_files(tmp_path)
     record(files, READY)
     record(files, {"error": {"code": "STALE_ATTEMPT"}}, arguments={"stepId": "s"})
@@ -124,7 +124,7 @@ def test_number_of_state_files_of_conversations_is_limited(tmp_path: Path) -> No
     assert len([*(tmp_path / "states").iterdir()]) <= MAX_FILES + 1
 
 
-def test_unwritable_folder_for_conversation_states_is_only_logged(
+def test_unwritable_conversation_state_folder_is_logged_without_an_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "states").write_text("not a folder", "utf-8")
@@ -138,7 +138,7 @@ def test_conversation_id_is_read_from_the_environment() -> None:
     assert ClientProcess.of({}).directory == str(Path.cwd())
 
 
-def test_conversation_states_in_memory_are_limited(tmp_path: Path) -> None:
+def test_number_of_conversation_states_in_memory_is_limited(tmp_path: Path) -> None:
     files = make_files(tmp_path)
     for number in range(2 * MAX_FILES):
         record(files, READY, thread=f"thread-{number}")

@@ -101,7 +101,7 @@ ACTIONS = st.lists(st.tuples(st.sampled_from(["claim", "submit", "review", "fail
 
 
 @given(ACTIONS)
-def test_conversation_state_contains_exactly_claimed_steps_without_result(
+def test_conversation_state_contains_claimed_steps_until_result_submission(
     actions: list[tuple[str, str]],
 ) -> None:
     state, held = EMPTY, list[str]()
@@ -121,7 +121,7 @@ def test_conversation_state_contains_exactly_claimed_steps_without_result(
         assert [s.step_id for s in state.steps] == held
 
 
-def test_conversation_state_contains_name_and_size_of_a_created_plan() -> None:
+def test_conversation_state_contains_name_and_step_count_of_a_created_plan() -> None:
     reply = {"planId": "p", "name": "Rivers", "status": "planning", "stepIds": ["a", "b"]}
     state = observe(EMPTY, "create_research_plan", {"sessionId": "main"}, reply)
     assert state.plan == OpenPlan("p", "Rivers", "planning", 0, 2)
@@ -158,7 +158,7 @@ def test_failed_plan_leaves_steps_of_other_plans_in_conversation_state() -> None
     assert [step.step_id for step in after.steps] == ["o"]
 
 
-def test_status_of_a_plan_removes_inactive_steps_from_conversation_state() -> None:
+def test_plan_status_reply_removes_inactive_steps_from_conversation_state() -> None:
     state = claim(claim(EMPTY, "p", "a"), "p", "b", attempt=2)
     active = [{"stepId": "b", "attempt": 2, "status": "in_progress"}]
     reply = {
@@ -175,13 +175,13 @@ def test_status_of_a_plan_removes_inactive_steps_from_conversation_state() -> No
     assert shortened.steps == state.steps
 
 
-def test_status_of_another_plan_leaves_the_conversation_state_unchanged() -> None:
+def test_status_reply_for_another_plan_does_not_change_conversation_state() -> None:
     state = claim(EMPTY, "p", "s")
     reply = {"planId": "q", "status": "executing", "activeSteps": []}
     assert observe(state, "get_plan_status", {}, reply) == state
 
 
-def test_modify_plan_removes_a_returned_step_from_state_except_in_dry_run() -> None:
+def test_modify_plan_removes_a_step_made_pending_from_state_unless_dry_run() -> None:
     state = claim(EMPTY, "p", "s")
     steps = [{"stepId": "s", "attempt": 2, "status": "pending"}]
     reply = {"planId": "p", "planStatus": "executing", "steps": steps}

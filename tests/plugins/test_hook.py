@@ -1,4 +1,4 @@
-"""The hook script: every event, garbage, bounds, and that it never stops an agent by mistake."""
+"""The hook script: every event, invalid input, size limits, and no agent stopped by mistake."""
 
 import ast
 import json
@@ -80,7 +80,7 @@ def test_hook_lets_an_agent_without_a_claimed_step_stop(folder: HookFolder) -> N
     assert folder.event("Stop") == ""
 
 
-def test_hook_at_end_of_subagent_is_silent(folder: HookFolder) -> None:
+def test_hook_prints_nothing_at_the_end_of_a_subagent(folder: HookFolder) -> None:
     folder.write("one")
     assert folder.event("SubagentStop") == ""
 
@@ -105,7 +105,7 @@ def test_hook_offers_plan_of_an_ended_conversation_to_a_new_conversation(
     text = folder.injected(session="two")
     assert text.startswith("An earlier conversation in this directory ended")
     assert STEP in text
-    # It holds the step of another conversation only after it claims the step itself.
+    # The new conversation holds the step of the earlier one only after it claims the step.
     assert folder.event("Stop", "two") == ""
     assert folder.event("PreCompact", "two") == ""
 
@@ -118,14 +118,15 @@ def test_hook_separates_conversations_of_same_directory(folder: HookFolder) -> N
     assert PLAN in folder.injected(session="one")
 
 
-def test_hook_ignores_ended_conversation_of_other_directory(folder: HookFolder) -> None:
+def test_hook_ignores_an_ended_conversation_in_another_directory(folder: HookFolder) -> None:
     folder.write("one", directory="/elsewhere")
     assert folder.injected(session="two") == ""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there the process cannot be checked")
 def test_hook_recognizes_conversation_by_client_process(folder: HookFolder) -> None:
-    # The session id changes when the conversation is cleared; some clients have none.
+    # The hook cannot rely on the session id: it changes when the conversation is cleared, and some
+    # clients send none.
     folder.write("process-1", client=os.getpid(), process=os.getpid())
     assert folder.injected(session="cleared").startswith("Waybook: you work on")
     assert json.loads(folder.run({"hook_event_name": "AfterAgent"}))["decision"] == "deny"
@@ -147,7 +148,7 @@ def test_hook_recognizes_conversation_by_client_process(folder: HookFolder) -> N
         b'{"hook_event_name": "Unknown", "session_id": "one"}',
     ],
 )
-def test_hook_with_invalid_event_is_silent(folder: HookFolder, text: bytes) -> None:
+def test_hook_prints_nothing_for_an_invalid_event(folder: HookFolder, text: bytes) -> None:
     folder.write("one", directory="/elsewhere")
     assert folder.run(text) == ""
 
@@ -168,7 +169,7 @@ def test_hook_prints_nothing_for_an_invalid_conversation_state(
     assert folder.event("SessionStart") == folder.event("Stop") == ""
 
 
-def test_hook_with_open_stdin_ends_at_timeout(folder: HookFolder) -> None:
+def test_hook_ends_at_the_timeout_if_stdin_is_never_closed(folder: HookFolder) -> None:
     folder.write("one")
     process = subprocess.Popen(
         ["python3", "-I", "-S", str(HOOK)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -182,7 +183,7 @@ def test_hook_with_open_stdin_ends_at_timeout(folder: HookFolder) -> None:
         assert process.stdout.read() == b""
 
 
-def test_hook_reads_data_directory_of_configuration_file(
+def test_hook_uses_the_data_directory_named_in_the_configuration_file(
     folder: HookFolder, tmp_path: Path
 ) -> None:
     folder.write("one")
@@ -202,7 +203,7 @@ def test_hook_imports_only_standard_library() -> None:
         for alias in node.names
     }
     assert names <= sys.stdlib_module_names
-    # Each further module costs milliseconds of every event.
+    # Each additional import delays every event by milliseconds.
     assert names == {"json", "os", "signal", "sys"}
 
 
@@ -230,6 +231,6 @@ def test_hook_output_has_limited_length_for_any_text(
         assert text.count("\n") <= 5
 
 
-def test_process_id_used_for_an_ended_process_is_unused() -> None:
+def test_process_id_that_tests_use_for_an_ended_process_is_not_in_use() -> None:
     with pytest.raises(ProcessLookupError):
         os.kill(NO_PROCESS, 0)

@@ -17,7 +17,8 @@ from waybook.transport.mcp.tools import published_tools
 PLUGINS = HOOK.parent
 CLAUDE = PLUGINS / "claude-code"
 GEMINI = PLUGINS / "gemini-cli"
-#: Events at which a hook must be silent: a compaction ends a subagent.
+#: Events that a plugin's hook must not handle. `SubagentStop` is one of them, because a compaction
+#: also ends a subagent.
 NEVER = {"SubagentStop"}
 
 
@@ -50,7 +51,8 @@ def test_claude_code_and_gemini_plugins_together_handle_every_hook_event() -> No
 
 
 def test_gemini_hook_never_exits_with_error() -> None:
-    # Any exit code except 0 and 1 denies, also that of a missing program.
+    # Gemini CLI treats every exit code except 0 and 1 as a denial, including the exit code for a
+    # missing program.
     hooks = [hook for hooks in commands_of(GEMINI).values() for hook in hooks]
     assert all(hook["command"].endswith(" || true") for hook in hooks)
 
@@ -71,7 +73,7 @@ def test_manifest_has_name_and_version_of_package(path: Path) -> None:
     assert manifest["name"].split("/")[-1] == project["name"]
     assert manifest["version"] == project["version"]
     assert all(package["version"] == project["version"] for package in manifest.get("packages", []))
-    # The registry refuses longer descriptions.
+    # The registry refuses descriptions of more than 100 characters.
     assert len(manifest["description"]) <= 100
 
 
@@ -112,7 +114,7 @@ def test_plugin_command_for_codex_prints_configuration_and_trust_notice() -> Non
     assert "Codex skips hooks that you have not trusted, without a message." in text
 
 
-def test_plugin_command_of_unknown_client_lists_clients() -> None:
+def test_plugin_command_for_an_unknown_client_lists_the_known_clients() -> None:
     done = CliRunner().invoke(app, ["plugin", "other"])
     assert done.exit_code == 2
     assert "'claude-code', 'codex', 'gemini-cli'" in done.output

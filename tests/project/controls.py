@@ -33,8 +33,8 @@ class Control:
     #: Threat that the control counters, as worded in its row of the table in
     #: docs/concepts/trust.md.
     threat: str
-    #: Mutations of the source that remove the control. If each of several protections is sufficient
-    #: alone, the mutations remove all of them together.
+    #: Source edits that remove the control. If several protections are each sufficient, the edits
+    #: remove all of them.
     breaks: tuple[Mutation, ...]
     #: Test files or single tests, at least one of which must fail without the control.
     tests: tuple[str, ...]

@@ -61,7 +61,7 @@ def read(*parts: str) -> str:
 
 
 def headings(text: str, level: int | None = None) -> list[str]:
-    """Return the headings of a page, without backticks and without those in code blocks."""
+    """Return the headings of a page without backticks; lines in code blocks do not count."""
     matches = (_HEADING.match(line) for line in prose_lines(text))
     return [
         matched[2].replace("`", "")

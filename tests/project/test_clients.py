@@ -1,4 +1,4 @@
-"""The matrix of clients: its page, its lock files and its drivers agree."""
+"""The matrix of tested clients: its page, its lock files and its drivers agree."""
 
 import re
 from dataclasses import replace
@@ -15,7 +15,7 @@ ROW = re.compile(r"^\| (.+?) \| (\S+) \| (\w[\w ]*) \| (\w[\w ]*) \|", re.MULTIL
 
 
 def table() -> str:
-    """Return the table of the page."""
+    """Return the table of clients on the page."""
     text = read("clients.md")
     return text[text.index(BEGIN) + len(BEGIN) : text.index(END)]
 
@@ -25,7 +25,7 @@ def test_client_page_lists_every_client_with_locked_version() -> None:
     assert rows == [(client.label, client.version) for client in CLIENTS]
 
 
-def test_client_page_has_no_failure_without_a_known_reason() -> None:
+def test_failures_on_the_client_page_are_exactly_the_known_failures() -> None:
     for label, _, stdio, http in ROW.findall(table().split(HEADER[1])[1]):
         (client,) = [client for client in CLIENTS if client.label == label]
         failed = {name for name, cell in (("stdio", stdio), ("http", http)) if cell != "passes"}
@@ -61,12 +61,12 @@ def test_clients_tested_in_ci_are_in_the_catalog() -> None:
 
 
 def changes(*facts: tuple[str, str, str]) -> list[dict[str, str]]:
-    """Return audit changes with these entities, fields and new values."""
+    """Return audit changes, each with an entity, a field and a new value."""
     return [{"entity": entity, "field": name, "to": value} for entity, name, value in facts]
 
 
 @pytest.mark.parametrize("reason", FACTS)
-def test_client_test_names_the_fact_that_is_missing_from_the_audit(reason: str) -> None:
+def test_client_test_reports_an_expected_fact_missing_from_the_audit(reason: str) -> None:
     others = [fact for name, fact in FACTS.items() if name != reason]
     audit = {"codex-http": changes(*others)}
     assert missing_facts(audit, "codex-http") == [reason]
@@ -78,7 +78,7 @@ def test_client_test_reports_no_missing_facts_for_a_complete_scenario() -> None:
 
 
 def outcome(failure: str | None) -> Outcome:
-    """Return the outcome of a trial over HTTP."""
+    """Return the outcome of a client test over HTTP, with this failure."""
     return Outcome(
         client="codex",
         version="1",
@@ -90,7 +90,7 @@ def outcome(failure: str | None) -> Outcome:
     )
 
 
-def test_client_test_reports_new_failures_and_failures_that_have_ended() -> None:
+def test_client_test_reports_new_failures_and_known_failures_that_now_pass() -> None:
     (codex,) = select(["codex"])
     known = replace(codex, known_failures={"http": "a bug of the client"})
     assert unexpected(codex, {"http": outcome(None)}) == []

@@ -21,8 +21,8 @@ from waybook.cli.app import app
 from waybook.settings import Settings
 
 COMMAND = re.compile(r"^\$ (?:\S*/)?waybook (.+)$", re.MULTILINE)
-#: Command in a shell block. Shell blocks contain no prompt, and a command may follow variable
-#: assignments or another command.
+#: Pattern for a command in a shell block, which may follow variable assignments or another command.
+#: Shell blocks contain no prompt.
 SHELL_COMMAND = re.compile(
     r"(?:^|&& )(?:WAYBOOK_\w+=\S+ )*waybook ([^&\n]+?) *(?=&&|$)", re.MULTILINE
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 from project.repository import ROOT, SOURCE
 
 TESTS = ROOT / "tests"
-#: Folders with importable modules, each with the folder from which its modules are imported.
+#: Folders with importable modules, each with the folder that is on the import path.
 FOLDERS = {SOURCE: SOURCE.parent, TESTS: TESTS}
 PROMPT = "    >>> "
 MIN_DOCSTRINGS = 150

@@ -1,4 +1,4 @@
-"""Examples: each runs against a real server with its own database."""
+"""Example programs: each runs against a real server with a separate database."""
 
 import os
 import re

@@ -11,15 +11,15 @@ from project.repository import ROOT, tracked
 #: are not included.
 MACHINE = re.compile(r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/[\w.]")
 
-#: URLs of package indexes, which are not allowed, because a lock file pins packages by content and
-#: the installer chooses the index.
+#: URLs of package indexes, which are not allowed: lock files pin packages by hash, and the user's
+#: installer chooses the index.
 INDEXES = re.compile(
     r"(?:files\.pythonhosted|pypi\.org/simple|test\.pypi|registry\.npmjs|registry\.yarnpkg)",
     re.IGNORECASE,
 )
 
-#: Texts about how the project was written, which are not allowed, because texts describe only the
-#: project.
+#: Texts about how the project was written. They are not allowed, because texts must describe the
+#: project itself.
 MAKING = re.compile(
     r"\b(?:assistant session|ai assistant|as an ai|language model wrote|co-authored-by)\b",
     re.IGNORECASE,

@@ -38,7 +38,7 @@ def test_writing_style_exception_is_still_needed(entry: Allowed) -> None:
         ("foundation", {"foundation"}),
     ],
 )
-def test_words_of_splits_an_identifier_into_words(name: str, words: set[str]) -> None:
+def test_identifier_is_split_into_words(name: str, words: set[str]) -> None:
     assert words_of(name) == words
 
 

@@ -15,7 +15,7 @@ from project.repository import ROOT
 HEAVY = ("psycopg", "mcp", "starlette", "waybook.app.dispatcher")
 
 
-def test_layers_table_lists_existing_paths_and_known_markers() -> None:
+def test_table_of_test_layers_lists_only_existing_paths_and_known_markers() -> None:
     assert [name for name in LAYERS if not (TESTS / name).exists()] == []
     assert set(LAYERS.values()) <= set(MARKERS)
 
@@ -24,7 +24,7 @@ def test_every_test_file_belongs_to_a_test_layer() -> None:
     assert {layer_of(path) for path in TESTS.rglob("test_*.py")} == set(LAYERS.values())
 
 
-def test_file_in_an_unknown_folder_raises_lookup_error() -> None:
+def test_test_file_in_a_folder_without_a_layer_raises_lookup_error() -> None:
     with pytest.raises(LookupError, match=r"add its folder to tests/layers\.py"):
         layer_of(TESTS / "nowhere" / "test_x.py")
 
@@ -50,7 +50,7 @@ print([name for name in {HEAVY} if name in sys.modules])
 
 
 def test_unit_test_with_a_database_fixture_is_refused(tmp_path: Path) -> None:
-    """Run a copy of the root conftest on a unit test that requests a database fixture."""
+    """The test runs a copy of the root conftest on a unit test that requests a database fixture."""
     for name in ("plan", "store"):
         (tmp_path / name).mkdir()
         test = "def test_x(shared_place): pass\n"

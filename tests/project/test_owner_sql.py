@@ -1,4 +1,4 @@
-"""SQL of the database owner filters by org, as policies may not apply to it: decision 0045."""
+"""SQL of the database owner filters by org, because RLS may not apply to it: decision 0045."""
 
 import re
 from collections.abc import Iterator
@@ -25,8 +25,8 @@ LOADED = re.compile(r'\bload\(\s*"([\w/]+)"')
 RUN_UNCHECKED = re.compile(r'\bowner\.(?:execute|fetch)\(\s*SQL\["(\w+)"\]')
 TABLE = re.compile(r"^create table (\w+) \((.*?)^\)", re.MULTILINE | re.DOTALL)
 NAMED_TABLE = re.compile(r"\b(?:from|join|update|into)\s+(\{table\}|\w+)")
-#: Org condition of a table in a query: a comparison with the org itself, or with the org of another
-#: table that has an org condition.
+#: Org condition of a table in a query: its `org_id` is compared with the org parameter, or with the
+#: `org_id` of another table.
 CONDITION = re.compile(r"\b(?:\w+\.)?org_id = (?:%\(org_id\)s|\w+\.org_id)|\(org_id, ")
 EXPLICIT = "%(org_id)s"
 RETURNING = re.compile(r"\breturning (?:\w+\.)?org_id$")
@@ -82,7 +82,7 @@ def test_every_query_of_the_database_owner_filters_by_org() -> None:
     assert errors == {}
 
 
-def test_unchecked_queries_of_the_database_owner_never_update_or_delete() -> None:
+def test_owner_queries_run_without_an_org_check_never_update_or_delete() -> None:
     for module in owner_modules():
         queries = dict(pair for file in LOADED.findall(module.text) for pair in load(file).items())
         run = {name for name in RUN_UNCHECKED.findall(module.text) if name in queries}

@@ -35,7 +35,7 @@ def test_package_description_has_only_absolute_links_if_repository_is_set() -> N
     assert "https://forge.example/waybook/blob/main/docs/concepts/trust.md" in links
 
 
-def test_package_description_has_no_relative_links_without_a_repository() -> None:
+def test_package_description_has_no_relative_links_if_no_repository_is_set() -> None:
     text = HOOK["long_description"](README, None)
     assert [target for target in targets(text) if not target.startswith("http")] == []
     assert "Add Waybook to your client describes" in text
@@ -51,7 +51,7 @@ def test_links_in_the_package_description_lead_to_existing_files() -> None:
 
 @pytest.mark.parametrize("url", [None, URL])
 def test_long_description_has_server_name_of_mcp_registry(url: str | None) -> None:
-    """The MCP registry looks for this line in the description of a package that claims a name."""
+    """The MCP registry accepts a package only if its description contains this line."""
     name = json.loads((ROOT / "server.json").read_text("utf-8"))["name"]
     lines = HOOK["long_description"](README, url).splitlines()
     assert lines.count(f"<!-- mcp-name: {name} -->") == 1

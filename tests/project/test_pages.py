@@ -18,13 +18,13 @@ TWO_SENTENCES = re.compile(r"(?<![\d.…])[.!?] +[A-Z][a-z]+ \w+ \w+ \w+")
 
 
 def test_generated_files_are_current() -> None:
-    """Run in a new process, because click caches help options of commands called in other tests."""
+    """The help is generated in a new process, because click caches the help of commands."""
     command = [sys.executable, "-m", "tools.generate", "--check", "--keep-schema"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"run `make generate`\n{done.stdout}{done.stderr}"
 
 
-def test_generated_readme_table_gains_new_tools_and_loses_removed_ones() -> None:
+def test_generated_readme_table_adds_new_tools_and_omits_removed_tools() -> None:
     page = README.read_text("utf-8")
     tools = {name: tool for name, tool in TOOLS.items() if name not in {"ping", "start_run"}}
     shorter = readme.render(page, tools)

@@ -1,4 +1,4 @@
-"""The checks with which `make start-test` runs the quickstart page notice what they should."""
+"""The checks of `make start-test`, which runs the quickstart page, detect errors."""
 
 import shlex
 from typing import Any
@@ -24,7 +24,7 @@ def audit_entries(*, channel: str = "mcp", steps: int = STEPS) -> list[dict[str,
     return [{**origin, "changes": [{**done, "id": str(number)}]} for number in range(steps)]
 
 
-def test_plan_problems_of_completed_plan_is_empty() -> None:
+def test_quickstart_check_reports_no_problem_for_a_completed_plan() -> None:
     assert plan_problems(plan_rows(), audit_entries()) == []
 
 
@@ -39,14 +39,14 @@ def test_plan_problems_of_completed_plan_is_empty() -> None:
         (plan_rows(), audit_entries(channel="cli"), "['cli: Name the library']"),
     ],
 )
-def test_plan_problems_of_other_plan_names_the_difference(
+def test_quickstart_check_reports_the_difference_from_the_expected_plan(
     plans: list[Any], audit: list[Any], problem: str
 ) -> None:
     (reported,) = plan_problems(plans, audit)
     assert problem in reported
 
 
-def test_commands_of_page_include_lines_of_output() -> None:
+def test_commands_read_from_a_docs_page_include_the_shown_output_lines() -> None:
     first = "```console\n$ one\n$ two 2\n✓ done\n```\n"
     page = f"{first}\n```json\n$ no\n```\n\n```console\n$ three\n```\n"
     shown = [ShownCommand("one"), ShownCommand("two 2", ["✓ done"]), ShownCommand("three")]
@@ -63,7 +63,10 @@ def test_commands_of_page_include_lines_of_output() -> None:
         ("", True),
     ],
 )
-def test_missing_output_matches_whole_lines(output: str, is_missing: bool) -> None:  # noqa: FBT001
+def test_quickstart_check_compares_shown_output_with_complete_lines(
+    output: str,
+    is_missing: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
     shown = ShownCommand("waybook plans", ["…  Plan  completed  …"])
     assert bool(shown.missing_output(output)) is is_missing
 

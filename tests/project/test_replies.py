@@ -40,7 +40,7 @@ class Listening(AgentClient):
 
 
 def documented() -> dict[str, set[str]]:
-    """Return the reply fields of each tool that are documented in backticks before a colon."""
+    """Return the documented reply fields of each tool: the names in backticks before a colon."""
     page = sections(read("reference", "tools.md"), 2)
     return {name: fields_in(sections(page[name], 3)["Reply"]) for name in TOOLS}
 
@@ -111,7 +111,7 @@ async def make_plan_that_ends_well(agent: AgentClient) -> None:
 
 
 async def make_run_that_is_canceled(agent: AgentClient) -> None:
-    """Cancel a run and read its end."""
+    """Cancel a run, then ask for a job and for the run's progress."""
     run = await agent.run()
     await agent.call("cancel_run", runId=run["runId"], reason="The question has changed.")
     await agent.call("get_next_job", runId=run["runId"])
@@ -218,7 +218,7 @@ async def make_step_with_a_past(agent: AgentClient) -> None:
 
 
 async def make_step_of_a_silent_holder(world: OrgEnv, agent: AgentClient) -> None:
-    """Take over a step from a holder that was silent, after it had stored an artifact."""
+    """Take over a step from a silent holder that had stored an artifact."""
     plan = await agent.plan(1)
     taken = await agent.take(plan, sessionId="silent")
     named = {"planId": plan["planId"], "stepId": taken["stepId"], "kind": "note"}

@@ -71,7 +71,7 @@ def test_embedding_of_a_text_without_words_is_the_neutral_vector(text: str) -> N
     assert embed(text) == neutral_vector(DIMENSIONS)
 
 
-def test_words_in_an_unknown_script_have_different_embeddings() -> None:
+def test_different_words_in_an_unknown_script_have_different_embeddings() -> None:
     word, other = "\u1c5a\u1c5b", "\u1c5c\u1c5d"
     assert embed(word) == embed(f"{word}!")
     assert embed(word) != embed(other)
@@ -103,8 +103,8 @@ def test_cosine_similarity_is_higher_for_related_than_unrelated_texts(
     )
 
 
-def test_embedding_sums_are_equal_when_computed_packed_or_separately() -> None:
-    """Sums computed in packed integers equal sums computed one by one, even for many words."""
+def test_word_vector_sum_is_equal_with_packed_and_separate_integers() -> None:
+    """Sums in packed integers equal sums computed per dimension, even for many words."""
     table = builtin_word_vectors()
     names = [name for name in table.numbers if name.isalpha()][:3_000]
     text = " ".join(names + names[:40] * 9)

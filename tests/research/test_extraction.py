@@ -28,7 +28,7 @@ def test_source_text_that_contains_a_delimiter_gets_another_delimiter() -> None:
 
 
 @given(text=st.text(), title=st.text(), author=st.text())
-def test_label_of_a_source_text_puts_metadata_on_a_single_first_line(
+def test_label_of_a_source_text_has_all_metadata_on_the_first_line(
     text: str, title: str, author: str
 ) -> None:
     labeled = label_text(text, {"title": title, "storedBy": author})

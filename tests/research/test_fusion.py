@@ -26,7 +26,9 @@ def test_rank_fusion_returns_every_hit_once_by_descending_score(
 
 
 @given(lists)
-def test_fused_hit_contains_the_rank_in_every_source_list(rankings: dict[str, list[str]]) -> None:
+def test_fused_hit_contains_the_rank_of_the_hit_in_every_ranked_list(
+    rankings: dict[str, list[str]],
+) -> None:
     for hit in fuse({by: ranked(*names) for by, names in rankings.items()}):
         assert {why.by for why in hit.why} == {
             b for b, names in rankings.items() if hit.subject_id in names

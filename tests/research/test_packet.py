@@ -1,4 +1,4 @@
-"""Context packets: fairly divided within the size limit, ordered, with exact omitted sizes."""
+"""Context packets: budget divided fairly, parts in order, and exact sizes of omitted text."""
 
 from dataclasses import replace
 from random import Random
@@ -36,8 +36,8 @@ ID = "01980000-0000-7000-8000-000000000000"
 FRAME: Body = {"planId": ID, "stepId": ID, "stepOrder": 200, "status": "awaiting_input"}
 ENDING: Body = {"next": {"tool": "submit_step_result", "args": {"stepId": ID}, "why": "when done"}}
 AGAIN = FetchCall("get_step_context", {"stepId": ID, "budgetTokens": 12_000})
-#: Allowed inaccuracy in bytes: the bytes by which the length of a note is overestimated, plus the
-#: bytes that stay unused if a character is cut.
+#: Allowed difference in bytes: the overestimated length of a note, plus the bytes left unused where
+#: a text is cut before a multi-byte character.
 SLACK = 40
 
 
@@ -269,7 +269,7 @@ def test_context_packet_of_a_single_list_shows_at_least_the_first_entry(thousand
     st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 300), st.integers(1, 6)), max_size=20),
     st.integers(0, 40_000),
 )
-def test_allocated_shares_of_space_are_fair_and_fit_the_total(
+def test_space_for_parts_of_a_packet_is_divided_fairly_within_the_total(
     requests: list[tuple[int, int, int]], spare: int
 ) -> None:
     claims = [(max(most, floor), floor, counts) for most, floor, counts in requests]

@@ -1,4 +1,4 @@
-"""Exact ranking of quantized vectors, compared with a ranking by floats, after any change."""
+"""Exact ranking of quantized vectors equals a ranking with floats, after any change."""
 
 from collections.abc import Sequence
 from threading import Thread

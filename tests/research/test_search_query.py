@@ -44,10 +44,10 @@ def test_search_terms_contain_no_search_operators_or_stop_words(text: str) -> No
 
 @many
 @given(queries, st.floats(0.01, 1))
-def test_search_terms_not_required_weigh_less_than_the_minimum_for_a_hit(
+def test_optional_search_terms_sum_to_less_than_the_minimum_for_a_hit(
     text: str, least: float
 ) -> None:
-    """Together, the terms that are not required weigh less than the minimum for a hit."""
+    """The terms that are not required have, in total, less weight than a hit needs."""
     question = parse_query(text)
     needed = question.required_terms(least)
     left_out = sum(term.weight for term in question.terms if term not in needed)
@@ -93,7 +93,7 @@ def test_long_search_query_is_truncated() -> None:
         ("r2d2x", None),
     ],
 )
-def test_spelling_correction_corrects_a_single_edit_of_a_known_word(
+def test_spelling_correction_corrects_a_known_word_with_a_single_typo(
     written: str, known: str | None
 ) -> None:
     assert correct_word(written, builtin_word_vectors()) == known

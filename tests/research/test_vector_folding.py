@@ -33,7 +33,7 @@ def angle(vector: list[float], other: list[float]) -> float:
 
 
 @pytest.mark.parametrize("width", [1, 64, DIMENSIONS])
-def test_resizing_a_vector_up_to_the_fixed_width_preserves_angles(width: int) -> None:
+def test_resizing_vectors_no_wider_than_the_fixed_width_preserves_angles(width: int) -> None:
     vector, other = by_chance(width, 1), by_chance(width, 2)
     assert cosine_similarity(resize_vector(vector), resize_vector(other)) == pytest.approx(
         angle(vector, other)

@@ -1,7 +1,7 @@
-"""Any run ends after any sequence of events, and satisfies every invariant on the way.
+"""Any run ends after any sequence of events, and satisfies every invariant in between.
 
-The invariants are checked after every single decision: see `run_invariants`. `WAYBOOK_WALK=wide`
-walks many more of them.
+The invariants in `run_invariants` are checked after every decision. With `WAYBOOK_WALK=wide`, many
+more runs are tested.
 """
 
 import os

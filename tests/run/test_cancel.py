@@ -1,4 +1,4 @@
-"""Cancellation of runs: what it ends, what it keeps, and what it refuses afterwards."""
+"""Cancellation of runs: ended jobs, kept documents, and calls refused afterwards."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def cancel(world: RunEnv) -> None:
     world.keep(cancel_run(world.run, world.chart, REASON, world.moment(PAT)))
 
 
-def test_cancel_run_records_user_time_and_reason_in_one_entry(world: RunEnv) -> None:
+def test_canceling_a_run_audits_user_time_and_reason_in_a_single_entry(world: RunEnv) -> None:
     cancel(world)
     run = world.run
     assert (run.canceled_by, run.canceled_at, run.cancel_reason) == (
@@ -45,7 +45,7 @@ def test_cancel_run_records_user_time_and_reason_in_one_entry(world: RunEnv) -> 
     assert differences(replay(world.changes), world.records.rows()) == []
 
 
-def test_cancel_run_changes_no_job(world: RunEnv) -> None:
+def test_canceling_a_run_changes_no_job(world: RunEnv) -> None:
     before = dict(world.records.jobs)
     cancel(world)
     assert world.records.jobs == before
@@ -53,14 +53,14 @@ def test_cancel_run_changes_no_job(world: RunEnv) -> None:
     assert awaiting_feedback(world.run, world.chart) is None
 
 
-def test_next_job_of_canceled_run_returns_cancellation_even_to_holder(world: RunEnv) -> None:
+def test_get_next_job_reports_a_canceled_run_even_to_the_holder_of_a_job(world: RunEnv) -> None:
     world.claim()
     cancel(world)
     reply = world.ask()
     assert reply == CanceledRun(PAT.user, world.records.now, REASON)
 
 
-def test_submit_job_of_canceled_run_is_kept_as_late_result(world: RunEnv) -> None:
+def test_result_for_a_canceled_run_is_refused_but_stored_as_late_result(world: RunEnv) -> None:
     held = world.claim()
     cancel(world)
     with pytest.raises(RunCanceled, match="pat canceled this run") as refused:
@@ -88,13 +88,13 @@ def test_every_change_of_canceled_run_raises_run_canceled(world: RunEnv) -> None
             call()
 
 
-def test_cancel_run_of_completed_run_raises_invalid_transition(world: RunEnv) -> None:
+def test_canceling_a_completed_run_raises_invalid_transition(world: RunEnv) -> None:
     world.work()
     with pytest.raises(InvalidTransition, match="nothing left to cancel"):
         cancel(world)
 
 
-def test_cancel_run_sends_one_notification_with_the_reason(world: RunEnv) -> None:
+def test_canceling_a_run_sends_a_single_notification_with_the_reason(world: RunEnv) -> None:
     before = world.run
     cancel(world)
     (notice,) = run_notifications(before, world.run, world.chart)

@@ -1,4 +1,4 @@
-"""Copies of runs: carried-over stages with fresh ids, and the stage that starts again."""
+"""Copies of runs: stages copied with new ids, and the stage that starts again."""
 
 import pytest
 
@@ -60,7 +60,9 @@ def stored(world: RunEnv, decision: RunDecision[StartedStages]) -> RunRowStore:
 
 
 @pytest.mark.parametrize("stage", ["first", "left", "right"])
-def test_copy_run_from_open_stage_is_valid_and_equals_audit(world: RunEnv, stage: str) -> None:
+def test_run_copied_from_an_open_stage_is_valid_and_equals_own_audit(
+    world: RunEnv, stage: str
+) -> None:
     decision = copied(world, stage)
     records = stored(world, decision)
     check_state(records)
@@ -72,7 +74,7 @@ def test_copy_run_from_open_stage_is_valid_and_equals_audit(world: RunEnv, stage
     assert records.run.name == "Rivers (copy)"
 
 
-def test_copy_run_documents_name_the_originals(world: RunEnv) -> None:
+def test_documents_of_a_copied_run_refer_to_the_original_documents(world: RunEnv) -> None:
     decision = copied(world, "left")
     originals = {d.id for d in world.records.documents.values() if d.stage == "first"}
     assert {document.copied_from for document in decision.documents} == originals
@@ -80,13 +82,13 @@ def test_copy_run_documents_name_the_originals(world: RunEnv) -> None:
     assert originals.isdisjoint(document.id for document in decision.documents)
 
 
-def test_copy_run_without_feedback_before_stage_raises_invalid_transition(world: RunEnv) -> None:
+def test_copying_a_run_is_refused_if_an_earlier_stage_has_no_feedback(world: RunEnv) -> None:
     with pytest.raises(InvalidTransition, match="'right' comes before it"):
         copied(world, "last")
     world.feedback("right")
     assert [stage.slug for stage in copied(world, "last").reply.stages] == ["last"]
 
 
-def test_copy_run_from_unknown_stage_raises_invalid_input(world: RunEnv) -> None:
+def test_copying_a_run_from_an_unknown_stage_raises_invalid_input(world: RunEnv) -> None:
     with pytest.raises(InvalidInput, match="no stage"):
         copied(world, "middle")

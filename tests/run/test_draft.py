@@ -51,7 +51,7 @@ def test_setting_the_same_value_in_a_run_draft_records_no_change() -> None:
     ]
 
 
-def test_run_draft_changes_use_column_names_and_json_values() -> None:
+def test_changes_recorded_by_a_run_draft_use_column_names_and_json_values() -> None:
     world = make_world()
     draft = RunDraft(world.run, world.chart, world.moment(ANN))
     job = world.jobs("a")[0]
@@ -69,7 +69,7 @@ def test_run_draft_changes_use_column_names_and_json_values() -> None:
     assert decision.jobs[job.id].ready_at == NOON + timedelta(seconds=1)
 
 
-def test_decision_of_a_run_draft_leaves_the_original_run_unchanged() -> None:
+def test_changes_in_a_run_draft_leave_the_original_run_unchanged() -> None:
     world = make_world()
     before = world.run
     draft = RunDraft(before, world.chart, world.moment(ANN))

@@ -21,7 +21,7 @@ def test_run_progress_data_omits_stages_that_have_not_started() -> None:
     }
 
 
-def test_run_progress_data_has_counts_only_for_opened_steps() -> None:
+def test_run_progress_data_has_job_counts_only_for_opened_steps() -> None:
     steps = [make_step("a"), make_step("b"), make_step("c"), make_step("d")]
     world = make_run(make_dag(make_stage("one", *steps, edges=[("a", "c"), ("c", "d")])))
     world.work("a")

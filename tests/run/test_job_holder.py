@@ -52,7 +52,7 @@ def test_stale_attempt_error_shows_status_and_holder_for_unknown_attempts(attemp
     assert refusal.next_call.why == "get your job again; its reply has the attempt"
 
 
-def test_attempt_of_a_job_is_checked_before_the_status() -> None:
+def test_attempt_number_of_a_job_is_checked_before_the_status_of_the_job() -> None:
     (job,) = single_job().jobs("a")
     with pytest.raises(StaleAttempt):
         require_holder(job, 1)

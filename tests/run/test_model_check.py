@@ -1,6 +1,6 @@
-"""Model check of the run rules: every call in every state of a small stage.
+"""Model check of the run rules: makes every call in every state of a small stage.
 
-`WAYBOOK_WALK=wide` gives every job all its tries, which takes some minutes more.
+With `WAYBOOK_WALK=wide`, every job may use all its attempts, and the test takes some minutes more.
 """
 
 import os
@@ -22,20 +22,20 @@ CANCELED = {"RUN_CANCELED"}
 
 
 def sequential_stages() -> Stage:
-    """Return a stage of two steps in sequence, with one job per model in each."""
+    """Return a stage of two steps in sequence; each step has one job per model."""
     steps = [make_plan_step(key, Strategy.PER_MODEL) for key in ("a", "b")]
     return make_stage_run(*steps, edges=make_chain("a", "b"))
 
 
 def joining_stages() -> Stage:
-    """Return a stage: a step depends on one with a job per model and on one with one job."""
+    """Return a stage: a step depends on two steps, one with a job per model, one with one job."""
     steps = [make_plan_step("b", Strategy.PER_MODEL), make_plan_step("a"), make_plan_step("c")]
     return make_stage_run(*steps, edges=[("a", "c"), ("b", "c")])
 
 
 @pytest.fixture(autouse=True)
 def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limit jobs to two attempts, which cover the same cases as four with far fewer states."""
+    """Limit jobs to two attempts: the same cases as with four, with far fewer states."""
     if not WIDE:
         monkeypatch.setattr(failure, "MAX_ATTEMPTS", 2)
         monkeypatch.setattr(next_job, "MAX_ATTEMPTS", 2)

@@ -68,7 +68,7 @@ def test_pending_render_jobs_do_not_delay_the_completion_of_stages() -> None:
     assert world.step("x").done == world.step("x").total == 2
 
 
-def test_document_regenerated_before_rendering_has_both_versions_rendered() -> None:
+def test_old_and_new_version_of_an_unrendered_document_are_both_rendered() -> None:
     world = two_documents()
     world.regenerate(world.documents("a")[0].id)
     world.work()

@@ -49,7 +49,7 @@ def test_retry_resets_every_failed_job_of_a_stage_to_pending() -> None:
     assert world.run.completed_at is not None
 
 
-def test_retried_job_has_all_the_tries_again_and_higher_attempt_numbers() -> None:
+def test_retried_job_gets_all_tries_again_with_higher_attempt_numbers() -> None:
     world = make_run(make_stage_run(make_step("a", S.ALL_TO_ONE)))
     for _ in range(MAX_ATTEMPTS):
         world.fail(world.claim())
@@ -186,7 +186,7 @@ def test_regenerating_a_document_rewrites_all_documents_of_the_same_job() -> Non
     assert [document.version for document in world.documents("plan")] == [1, 1, 1, 1, 2, 2, 2, 2]
 
 
-def test_regenerated_document_in_parts_contains_no_old_text() -> None:
+def test_document_regenerated_in_parts_contains_no_text_of_the_old_version() -> None:
     world = two_steps()
     world.submit(world.claim(), "Old, ", continues=True)
     world.work("a", text="older.")

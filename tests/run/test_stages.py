@@ -34,7 +34,7 @@ def test_stage_start_opens_all_jobs_of_steps_without_predecessors() -> None:
     assert world.step("a").opened_at == NOON
 
 
-def test_job_of_opened_step_has_stage_step_type_and_model() -> None:
+def test_job_of_an_opened_step_has_the_stage_step_job_type_and_model() -> None:
     world = make_run(make_fork())
     (job,) = world.jobs("plan")
     assert (job.stage, job.step_key, job.job_type, job.model) == ("only", "plan", "PLAN", "alpha")
@@ -107,7 +107,7 @@ def test_last_step_completes_stage_and_last_stage_completes_run() -> None:
     assert world.stage("two").completed_at == world.run.completed_at == NOON
 
 
-def test_run_completes_after_the_final_stage_in_any_order_of_definition() -> None:
+def test_run_completes_after_the_final_stage_even_if_defined_first() -> None:
     world = make_run(
         make_dag(make_stage("late"), make_stage("early"), transitions=[("early", "late")])
     )

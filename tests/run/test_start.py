@@ -57,7 +57,7 @@ def test_audit_of_a_started_run_contains_the_workflow_and_the_input() -> None:
     }
 
 
-def test_run_starts_with_the_first_stage_even_if_listed_last() -> None:
+def test_run_starts_with_the_first_stage_even_if_that_is_defined_last() -> None:
     turned = make_dag(make_stage("late"), make_stage("early"), transitions=[("early", "late")])
     assert list(make_run(turned).run.stages) == ["early"]
 

@@ -21,7 +21,7 @@ S = Strategy
 
 
 def single_job(*outputs: str | Output) -> RunEnv:
-    """Return a run of one job with these documents, by default one named like the step."""
+    """Return a run of one job with these documents, by default one with the step's key."""
     return make_run(make_stage_run(make_step("a", S.ALL_TO_ONE, outputs=outputs)))
 
 
@@ -215,7 +215,7 @@ def test_continuation_job_refuses_two_texts_at_once(*, continues: bool) -> None:
 # Documents
 
 
-def test_single_unnamed_text_is_stored_as_every_document_of_the_job() -> None:
+def test_text_submitted_without_a_document_name_becomes_every_job_document() -> None:
     world = make_plan_for_all()
     world.submit(world.claim(), "For all.")
     assert places(world, "plan") == [

@@ -16,8 +16,7 @@ from waybook.app.accounts.members import add_user
 from waybook.app.operations.audit_verification import audited_subjects
 from waybook.core.decision_context import Scope
 
-#: Maximum time in milliseconds by which the clock of one server lags behind the clock of another
-#: server.
+#: Maximum difference in milliseconds between the clocks of two servers.
 APART_MS = 2_000
 
 
@@ -73,7 +72,7 @@ def test_audit_times_of_a_chain_never_decrease(
 
 
 @pytest.mark.parametrize("gap_ms", [4, 900])
-async def test_step_completed_after_the_clock_moved_back_ends_at_the_start_time(
+async def test_step_completion_time_equals_start_time_if_the_clock_moved_back(
     world: OrgEnv, gap_ms: int
 ) -> None:
     plan = await world.agent.plan(1)

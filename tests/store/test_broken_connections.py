@@ -22,7 +22,7 @@ LONG = Query("long", "select repeat('x', %(length)s::integer)")
 LENGTH = Query("length", "select length(%(text)s::text)")
 CALLS = 16
 SIZE = 4
-#: Maximum seconds that a call may take. This time is enough, because each deadline within a call is
+#: Maximum seconds that a call may take. This is enough, because every timeout within a call is only
 #: a few seconds.
 DEADLINE_SECONDS = 20.0
 
@@ -38,8 +38,8 @@ async def linked(place: ServerDatabase) -> AsyncIterator[tuple[FaultLink, Databa
     """Yield a database, and the proxy through which a test can break its connections."""
     with fault_link(place.app_dsn) as (link, dsn):
         pool = ConnectionPool(dsn, size=SIZE)
-        # Use a message timeout that is longer than the deadline of the tests, because resets must
-        # be noticed without the timeout.
+        # The message timeout is longer than the deadline of the tests, so a test passes only if
+        # resets are noticed without the timeout.
         pool.wire.message_seconds = 2 * DEADLINE_SECONDS
         with closing(Database(pool, role=place.server.role)) as database:
             yield link, database
@@ -84,7 +84,7 @@ async def test_connection_pool_recovers_after_a_reset_during_or_after_an_answer(
         async with asyncio.timeout(5):
             while not link.holds_answer.is_set():  # noqa: ASYNC110 - set by a thread
                 await asyncio.sleep(0)
-        link.answer_and_reset()  # this blocks the loop, so data and reset arrive together
+        link.answer_and_reset()  # blocks the event loop, which then sees data and reset together
         await calling
         await call(database)
     assert await succeed(database, CALLS) == [True] * CALLS
@@ -202,7 +202,7 @@ async def test_call_to_an_unreachable_database_succeeds_after_reconnecting(
             assert await calling
 
 
-async def test_connection_pool_shares_open_connections_at_the_server_limit(
+async def test_calls_share_open_connections_if_server_refuses_new_connections(
     linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, database = linked
@@ -218,10 +218,10 @@ async def test_connection_pool_shares_open_connections_at_the_server_limit(
     assert await waiting == [True] * CALLS
 
 
-async def test_connection_pool_at_the_server_limit_uses_a_returned_connection(
+async def test_call_refused_at_server_limit_uses_connection_returned_meanwhile(
     linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A connection that is returned while another call is connecting can be used at once."""
+    """A waiting call uses a connection that is returned while it tries to open another."""
     _, database = linked
     connecting, refused = asyncio.Event(), asyncio.Event()
 

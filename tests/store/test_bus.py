@@ -101,7 +101,7 @@ def test_resubscribing_to_the_event_bus_replays_missed_events_of_the_org(bus: Bu
         assert feed.take() == ()
 
 
-def test_resubscribing_from_a_stale_or_invalid_position_gets_all_topics(bus: Bus) -> None:
+def test_resubscriber_at_an_unknown_position_gets_the_all_topics_event(bus: Bus) -> None:
     seen = bus.position(OURS)
     for number in range(MAX_REPLAYED + 1):
         bus.publish(OURS, change_event(number))
@@ -121,7 +121,7 @@ def test_resubscribing_from_a_stale_or_invalid_position_gets_all_topics(bus: Bus
         assert feed.take() == (ALL_TOPICS,)
 
 
-def test_outgoing_events_are_limited_in_number_and_merged_per_plan(bus: Bus) -> None:
+def test_event_bus_limits_outgoing_events_and_merges_events_of_a_plan(bus: Bus) -> None:
     bus.publish(OURS, change_event(1, 1, list_changed=True))
     bus.publish(OURS, change_event(1, 2))
     bus.publish(THEIRS, change_event(1, 1))
@@ -163,7 +163,7 @@ def test_event_bus_position_of_an_org_ignores_events_of_other_orgs(bus: Bus) -> 
     assert bus.position(OURS) != seen
 
 
-def test_resubscribing_to_an_org_no_longer_tracked_gets_all_topics(
+def test_resubscriber_to_an_untracked_org_gets_the_all_topics_event(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = bus.position(OURS)

@@ -1,4 +1,4 @@
-"""Columns that the serving role may change, in the rows of its own org only."""
+"""Columns that the serving role may update, and only in the rows of its own org."""
 
 import psycopg
 from psycopg import sql

@@ -1,4 +1,4 @@
-"""Erasure of an org: all its data is deleted, no other row changes, and it is recorded."""
+"""Erasure of an org: its data is deleted, other rows stay, and the erasure is recorded."""
 
 import json
 import signal
@@ -50,7 +50,7 @@ async def filled(world: OrgEnv, canary: str) -> None:
             await agent.call("store_research", kind="note", title="Twice", content=text)
 
 
-#: SQL that records every passage as a passage whose indexing failed.
+#: SQL that quarantines every passage, as if its indexing had failed.
 LEFT_OUT = """insert into passage_quarantine
               select org_id, subject_id, part, 'm', 'pgvector', now() from passage"""
 
@@ -74,7 +74,7 @@ def plant(admin: psycopg.Connection, org_id: UUID, canary: str) -> None:
             with admin.transaction():
                 admin.execute(change.encode())
         except (psycopg.errors.CheckViolation, psycopg.errors.ForeignKeyViolation):
-            pass  # a column with enumerated values, or a name that other rows reference
+            pass  # the column has only certain allowed values, or other rows reference it
     ((planted,),) = admin.execute(
         "select count(*) from plan where strpos(name, %s) > 0", (canary,)
     ).fetchall()
@@ -100,7 +100,7 @@ async def test_erasing_an_org_removes_all_the_rows_and_no_row_of_other_orgs(
 ) -> None:
     world, place = own_world, own_world.place
     ours, theirs = world.agent.org_id, world.other_org.org_id
-    world.is_sound = False  # the audit cannot match: the canary is written directly into rows
+    world.is_sound = False  # rows and audit differ: the test writes the canary into rows
     await filled(world, canary)
     before, local = rows_of(place, theirs), rows_of(place, LOCAL_ORG)
     had = rows_of(place, ours)
@@ -142,7 +142,7 @@ async def test_erasure_record_of_an_org_contains_time_operator_and_counts(
     assert agent.org_id not in await own_world.database.list_org_ids()
 
 
-async def test_erased_org_calls_fail_and_create_no_rows(
+async def test_calls_of_an_erased_org_fail_and_create_no_rows(
     own_world: OrgEnv,
 ) -> None:
     agent = own_world.agent
@@ -175,8 +175,8 @@ async def test_local_org_remains_usable_after_the_data_is_erased(own_world: OrgE
     await local.plan()
 
 
-async def test_erasing_the_local_org_starts_a_new_user_audit_chain(own_world: OrgEnv) -> None:
-    """The old audit chain leaves two tombstones; the new chain is not compared with them."""
+async def test_erasing_the_local_org_starts_a_new_audit_chain_for_users(own_world: OrgEnv) -> None:
+    """The old audit chain is now two tombstones, with which the new chain is not compared."""
     place = own_world.place
     local = AgentClient(
         own_world.dispatcher, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP)

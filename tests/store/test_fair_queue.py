@@ -83,7 +83,7 @@ def test_fair_queue_serves_the_waiting_org_with_the_fewest_slots_first(
             assert content == [], "nobody waits for what is free"
 
 
-def test_fair_queue_serves_the_org_with_fewer_slots_of_two_orgs_first() -> None:
+def test_fair_queue_with_two_orgs_first_serves_the_org_with_fewer_slots() -> None:
     room = Room(8)
     for org in "aaaaabbbab":
         room.come(org)

@@ -1,4 +1,4 @@
-"""Connection pool: one connection per transaction, reused later; broken ones are discarded."""
+"""Connection pool: transactions reuse connections, and broken connections are discarded."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -19,7 +19,7 @@ ECHO = Query("echo", "select %(text)s::text")
 
 
 async def backend(tx: Transaction) -> int:
-    """Return the process id of the database backend that runs a transaction."""
+    """Return the process id of the database backend of this transaction."""
     ((row,),) = await tx.send("select pg_backend_pid()")
     return int(row[0])
 
@@ -140,7 +140,7 @@ async def test_many_database_calls_of_a_single_org_do_not_delay_other_orgs(
         assert sorted(served[:3]) == ["flood", "other", "other"]
 
 
-async def test_org_with_hanging_calls_leaves_connections_to_other_orgs(
+async def test_org_with_hanging_calls_leaves_connections_free_for_other_orgs(
     own_place: ServerDatabase,
 ) -> None:
     async with open_test_database(own_place, pool_size=4) as database:

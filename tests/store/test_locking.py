@@ -1,4 +1,4 @@
-"""Locking a row: after a wait, the updated row is returned, with any query plan."""
+"""Locking a row: after a wait, the caller gets the updated row, with any query plan."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ from waybook.accounts.model import LOCAL_ORG
 from waybook.store.plans import load
 from waybook.store.plans.load import PlanRequest
 
-#: SQL that inserts so many plans and steps that the server reads them through their indexes.
+#: SQL that inserts enough plans and steps that PostgreSQL uses their indexes.
 FILL = """
 insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at)
 select org_id, gen_random_uuid(), 'Plan', 'executing', 1, 1, '\\x00', now()
@@ -37,7 +37,9 @@ def open_transaction(place: ServerDatabase) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def test_locking_a_plan_returns_the_updated_row_after_a_wait(own_place: ServerDatabase) -> None:
+def test_locking_a_plan_after_a_wait_returns_the_row_updated_by_the_holder(
+    own_place: ServerDatabase,
+) -> None:
     with psycopg.connect(own_place.admin_dsn, autocommit=True) as admin:
         admin.execute(FILL.encode())
         row = admin.execute("select plan_id::text, id::text from plan_step limit 1").fetchone()

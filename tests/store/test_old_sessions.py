@@ -1,4 +1,4 @@
-"""Web sessions are deleted some days after they ended, for any reason, and not before."""
+"""Web sessions that ended for any reason are deleted some days later, and not before."""
 
 import psycopg
 import pytest
@@ -10,8 +10,8 @@ from waybook.app.accounts.authentication import authenticate_session, end_sessio
 from waybook.store.maintenance import retention
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 
-#: Changes to a session, after which it is signed out, expired or idle, and True if a retention of
-#: ten days deletes the session.
+#: Changes that make a session signed out, expired or idle, each with whether a retention of ten
+#: days deletes the session.
 FATES = (
     ("ended_at = now() - interval '9 days 23 hours'", False),
     ("ended_at = now() - interval '10 days 1 hour'", True),

@@ -1,4 +1,4 @@
-"""Every kind of transaction runs with the serving role."""
+"""Every kind of transaction runs as the serving role."""
 
 from collections.abc import Awaitable, Callable
 
@@ -19,7 +19,9 @@ LOOKS: dict[str, Callable[[Database], Awaitable[Results]]] = {
 }
 
 
-async def test_org_transaction_and_org_read_use_serving_role_and_set_org(world: OrgEnv) -> None:
+async def test_transaction_or_read_of_an_org_uses_serving_role_and_sets_the_org(
+    world: OrgEnv,
+) -> None:
     database, org_id = world.database, world.agent.org_id
     async with database.org_transaction(org_id) as tx:
         ((row,),) = await tx.commit(WHO)
@@ -29,8 +31,10 @@ async def test_org_transaction_and_org_read_use_serving_role_and_set_org(world: 
 
 
 @pytest.mark.parametrize("look", LOOKS)
-async def test_read_outside_org_uses_serving_role_and_sets_no_org(world: OrgEnv, look: str) -> None:
-    # Read within an org first, so that the connection was already used within an org.
+async def test_read_without_an_org_uses_serving_role_and_sets_no_org(
+    world: OrgEnv, look: str
+) -> None:
+    # Read within an org first, so that the test reuses a connection on which an org was set.
     await world.database.read_org(world.agent.org_id, WHO)
     ((row,),) = await LOOKS[look](world.database)
     assert (row[0], row[1] or None) == (APP_ROLE, None)

@@ -1,6 +1,7 @@
-"""Database owners that bypass row-level security change the rows of one org only.
+"""A database owner that bypasses row-level security changes only the rows of one org.
 
-A twin org has every id of the first, so a statement without its org condition is detected anywhere.
+A second org has rows with the same ids, so that the tests detect any statement without an org
+condition.
 """
 
 import os
@@ -76,7 +77,7 @@ async def rename_ours(world: OrgEnv, name: str = NAME) -> None:
 
 async def test_erasing_an_org_does_not_change_another_org_with_the_same_ids(filled: OrgEnv) -> None:
     place = filled.place
-    await rename_ours(filled, LEAVING)  # creates tombstones, which are checked too
+    await rename_ours(filled, LEAVING)  # creates tombstones, so that the test covers them too
     twin = clone(place, filled.agent)
     before = rows_of(place, twin)
     assert set(before) >= set(tables(place)) - {"passage_vector"}
@@ -122,7 +123,7 @@ def exempt(request: pytest.FixtureRequest) -> str:
 
 @contextmanager
 def without_policies() -> Iterator[None]:
-    """Disable the code that confines database owners who bypass row-level security."""
+    """Disable the code that applies row-level security to database owners who bypass it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(owners, "confine", lambda _: None)
         yield
@@ -210,13 +211,13 @@ def test_owner_query_that_needs_an_org_raises_value_error_without_an_org(
         owner.fetch(Query("of_one", "select 1 where %(org_id)s is null"))
 
 
-# Tests of database owners that cannot give up their exemption from row-level security.
+# Tests of database owners that bypass row-level security and cannot switch to another role.
 
 
 ADVICE = re.compile(r"As an administrator run: (.+); and then: waybook migrate$")
 
 
-async def test_owner_that_bypasses_rls_is_refused_if_unable_to_switch_the_role(
+async def test_owner_that_bypasses_rls_and_cannot_switch_the_role_is_refused(
     server: Server,
 ) -> None:
     with open_role(server, "bypassrls") as dsn, new_database(server) as made:
@@ -233,7 +234,7 @@ async def test_owner_that_bypasses_rls_is_refused_if_unable_to_switch_the_role(
             with pytest.raises(Misconfigured, match="nothing was changed"):
                 apply_retention(place.owner_dsn, KEEP)
             assert rows_of(place, world.agent.org_id) == before
-            assert has_weekly_partitions(place)  # creating partitions does not access any org
+            assert has_weekly_partitions(place)  # creating partitions reads no data of any org
             follow(place)
             await change_ours_in_every_way(world)
 

@@ -82,7 +82,7 @@ async def test_change_event_reaches_other_processes_but_not_other_orgs(
 
 
 async def test_change_poller_detects_change_without_published_event(own_world: OrgEnv) -> None:
-    """No event was sent for the change, as if the process had been killed or used a pooler."""
+    """The poller finds the change without an event, which a killed process does not send."""
     there, feed = another_process(own_world), ChangeFeed()
     plan = await own_world.agent.plan(2)
     run = await own_world.agent.run()

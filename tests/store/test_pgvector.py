@@ -98,7 +98,9 @@ def test_vector_queries_can_be_prepared_with_pgvector_installed(
             connection.execute(f"prepare fits_{name} as {prepared('vectors', name)}".encode())
 
 
-def test_migrate_option_creates_leaves_or_drops_the_vector_table(pgvector_server: Server) -> None:
+def test_migrate_creates_leaves_or_drops_the_vector_table_as_requested(
+    pgvector_server: Server,
+) -> None:
     with new_database(pgvector_server, "template1") as place:
         migrate(place.owner_dsn)
         assert not has_vectors(place)

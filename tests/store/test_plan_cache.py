@@ -35,7 +35,7 @@ def make_cache(plan: Plan, *, all_sessions: bool = False) -> PlanCache:
 
 
 def recalled(memory: PlanCache, plan: Plan, session: str | None = None) -> LoadedPlan | None:
-    """Return the cached plan, as the only call that currently uses the plan gets it."""
+    """Return the plan from the cache, as for a call while no other call uses the plan."""
     memory.begin_use(which(plan))
     try:
         return memory.get(which(plan), session)
@@ -70,7 +70,7 @@ def test_plan_cache_does_not_return_a_plan_in_use_by_another_call() -> None:
     assert recalled(memory, plan) is not None
 
 
-def test_unknown_session_gets_a_cached_plan_only_if_all_are_cached() -> None:
+def test_plan_cache_serves_unknown_session_only_if_all_sessions_are_cached() -> None:
     plan = make_plan(make_step())._replace(sessions=frozenset({"mine"}))
     assert recalled(make_cache(plan), plan, "mine") is not None
     assert recalled(make_cache(plan), plan, "yours") is None
@@ -92,7 +92,7 @@ def test_plan_cache_drops_a_plan_when_the_plan_is_closed() -> None:
     assert recalled(memory, plan) is None
 
 
-def test_plan_cache_does_not_return_a_contended_plan_for_several_reloads() -> None:
+def test_plan_cache_returns_a_contended_plan_only_after_several_reloads() -> None:
     plan = make_plan(make_step())
     memory = make_cache(plan)
     memory.mark_contended(which(plan))

@@ -1,4 +1,4 @@
-"""A real pgbouncer with four server connections, on which no transaction leaves any state."""
+"""Transactions through a real pgbouncer leave no state on its four server connections."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -43,7 +43,7 @@ def pooled_place(own_place: ServerDatabase) -> Iterator[ServerDatabase]:
 
 @pytest.fixture
 async def pooled(pooled_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    """Yield two orgs with more client connections than pgbouncer has server connections."""
+    """Yield two orgs that use more connections than pgbouncer has to the server."""
     async with make_env(pooled_place, pool_size=2 * WORKERS) as world:
         world.other_org_may_change = True
         yield world
@@ -53,7 +53,7 @@ async def pooled(pooled_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
 
 
 async def hammer(agent: AgentClient, mark: str, others: list[str], name: str) -> None:
-    """Work on plans and runs, and search; check that only the org's own data is visible."""
+    """Work on plans and runs, and search; check that only data of the agent's org is visible."""
     for number in range(ROUNDS):
         plan = await agent.plan(2, name=f"{mark} {name} {number}", idempotencyKey=f"{name}{number}")
         content = f"The {mark} river {name} {number} is long."
@@ -97,7 +97,7 @@ async def test_concurrent_orgs_behind_a_pooler_get_no_errors_and_stay_isolated(
 
 
 async def retitled(agent: AgentClient, plan: Body) -> None:
-    """Complete the org's first plan, because its name does not contain the org's marker."""
+    """Complete the org's first plan, so that it is not listed; its name lacks the marker."""
     await agent.work_through(plan)
 
 
@@ -124,7 +124,7 @@ async def left_behind(place: ServerDatabase) -> list[tuple[Any, ...]]:
     """Return the settings that remain on each server connection of pgbouncer."""
     async with AsyncExitStack() as stack:
         rows = []
-        for _ in range(POOL):  # uses every connection, because a transaction holds each one
+        for _ in range(POOL):  # each open transaction occupies one connection, so all are used
             other = await AsyncConnection.connect(place.app_dsn, prepare_threshold=None)
             await stack.enter_async_context(other)
             cursor = await other.execute(

@@ -1,4 +1,4 @@
-"""Every named SQL query matches the migrated schema, and is run in one place."""
+"""Every named SQL query matches the migrated schema, and is used in exactly one place."""
 
 import re
 from collections import Counter
@@ -17,8 +17,8 @@ from postgres_servers import ServerDatabase
 from waybook.store.driver.queries import Query, Rows, expand_parts, load
 
 SOURCE = Path(str(files("waybook")))
-#: Files of queries that the database owner executes. The migrations' own tests execute these
-#: queries.
+#: Files of queries that the database owner executes. Tests of each maintenance operation execute
+#: these queries.
 OPERATOR = frozenset(
     f"maintenance/{name}"
     for name in (
@@ -40,7 +40,8 @@ OPERATOR_QUERIES = frozenset(
 PGVECTOR_QUERIES = frozenset(
     {"insert_vectors", "nearest_vectors", "nearest_vectors_in_plan", "without_vectors"}
 )
-#: Files whose queries the code looks up by a name that is in a variable.
+#: Files whose queries the code looks up by a name in a variable, so that a text search does not
+#: find the use.
 BY_NAME = frozenset(
     f"maintenance/{name}" for name in ("archived_plans", "archived_runs", "import_rows", "migrate")
 )
@@ -62,7 +63,7 @@ _PLACE = re.compile(r"%\((\w+)\)s")
 
 
 def prepared(file: str, name: str) -> str:
-    """Return the SQL query with numbered parameters, and with one row for a row list."""
+    """Return the SQL query with numbered parameters; a list of rows is replaced by a single row."""
     text = load(file)[name].text
     columns = _COLUMNS.search(text)
     numbers = count(1)
@@ -153,7 +154,7 @@ def test_query_values_resembling_placeholders_are_not_substituted() -> None:
     assert statement.parameters == [b"%(b)s", b"100%"]
 
 
-def test_query_has_a_separate_sql_statement_for_every_number_of_rows() -> None:
+def test_query_inserting_a_list_of_rows_has_a_statement_per_number_of_rows() -> None:
     query = Query("q", "insert into t (a, b) values %(rows)s")
     one, two, many = (query(rows=Rows([(1, None)] * n)) for n in (1, 2, 5))
     assert str(two) == "insert into t (a, b) values ($1, $2), ($3, $4)"

@@ -104,7 +104,7 @@ def test_log_partition_is_dropped_when_all_the_rows_are_expired(
 async def test_retention_deletes_only_expired_calls_in_default_partition(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
-    """The week of these logged calls has no partition, as if no server ran at its start."""
+    """No server was running to create the partition for the week of these logged calls."""
     for agent in (own_world.agent, own_world.other_org):
         await agent.status(await agent.plan())
     await own_world.dispatcher.calls.flush()
@@ -132,7 +132,7 @@ select o.org_id, now() + n * interval '1 hour', gen_random_uuid(), 'ping', 'ann'
 def test_retention_moves_logged_calls_from_default_to_weekly_partitions(
     own_world: OrgEnv, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The calls were logged before their week's partition existed."""
+    """The calls were logged before the partition of their week existed."""
     monkeypatch.setattr(retention, "MAX_ROWS", 50)
     admin.execute(CALLS)
     query = "select org_id, id, at from mcp_tool_call_log order by id"

@@ -198,7 +198,7 @@ def test_run_queries_use_no_sequential_scan(
 async def test_most_updates_of_runs_and_stage_steps_change_no_index(
     own_place: ServerDatabase,
 ) -> None:
-    """In a complete run, 90 % of the updates of the run and its steps change no index."""
+    """At least 90 % of the updates of a run and its steps change no index, over complete runs."""
     async with make_env(own_place) as world:
         for _ in range(3):
             run = await world.agent.run("dialectic")

@@ -1,4 +1,4 @@
-"""Sampled decisions of the walk through the plan rules give the same rows in PostgreSQL."""
+"""Decisions sampled from the model check of the plan rules produce the same rows in PostgreSQL."""
 
 import os
 import random
@@ -12,13 +12,13 @@ from plan_walk_on_database import execute_sample
 
 #: Number of decisions to execute, of all shapes together. `make model-db` executes 10,000.
 DECISIONS = int(os.environ.get("WAYBOOK_SAMPLED_DECISIONS", "500"))
-#: Number of states of each shape at which the walk ends. It is many times the number of states that
-#: are sampled, and the sampled calls lead to states further away.
+#: Number of states of each shape after which the walk ends. It is many times the number of sampled
+#: states.
 MAX_STATES = max(600, DECISIONS * 3 // 10)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
-async def test_sampled_decisions_on_postgresql_match_rules_and_audit(
+async def test_sampled_decisions_stored_in_postgresql_match_plan_and_audit(
     world: OrgEnv, shape: Shape, capsys: pytest.CaptureFixture[str]
 ) -> None:
     walked = walk(shape, most=MAX_STATES, is_checked=False)

@@ -1,4 +1,4 @@
-"""System catalog: permissions, and keys that start with the org id."""
+"""System catalog: permissions of the serving role, and keys that start with the org id."""
 
 import re
 from collections.abc import Iterator
@@ -17,12 +17,13 @@ from waybook.store.maintenance.migrate import APP_ROLE
 #: Table of applied migrations, which belongs to no org and which the serving role cannot access.
 OUTSIDE = {"schema_migration"}
 
-#: Unique key across all orgs, because a slug identifies an org before the org is resolved. Only the
-#: database owner can write slugs, so callers cannot use the key to find out which slugs exist.
+#: Unique keys that span all orgs. A slug must be unique, because it identifies an org before the
+#: org is known. Only the database owner can write slugs, so callers cannot use the key to find out
+#: which slugs exist.
 ACROSS_ORGS = {"org_slug_key"}
 
-#: Tables of credentials. A credential does not contain its owner, so it is looked up by its hash
-#: alone. The lookup makes only that one row visible.
+#: Tables of credentials. A credential does not name its owner, so it is looked up only by its hash,
+#: and the lookup makes only that row visible.
 BY_HASH = {"api_token", "web_session"}
 
 

@@ -13,7 +13,7 @@ SCOPES = st.lists(st.sampled_from([*Scope]), max_size=5)
 
 
 @given(token=SCOPES, user=SCOPES)
-def test_token_scopes_are_intersection_of_token_and_user(
+def test_token_grants_only_scopes_that_both_token_and_user_have(
     token: list[Scope], user: list[Scope]
 ) -> None:
     scopes = [*map(str, token)], [*map(str, user)]
@@ -22,7 +22,7 @@ def test_token_scopes_are_intersection_of_token_and_user(
 
 
 @given(user=SCOPES, token=st.none() | SCOPES)
-def test_session_scopes_are_intersection_of_user_and_token(
+def test_web_session_grants_only_scopes_that_both_user_and_token_have(
     user: list[Scope], token: list[Scope] | None
 ) -> None:
     scopes = [*map(str, user)], None if token is None else [*map(str, token)]

@@ -128,7 +128,7 @@ async def test_search_by_synonyms_finds_the_matching_note(
     assert (await library.search("insects pointing to blossoms"))[0] == "bees"
 
 
-async def test_search_never_returns_other_org_passages(library: SearchCorpus) -> None:
+async def test_search_never_returns_passages_of_another_org(library: SearchCorpus) -> None:
     for query in (*NOTES.values(), "glacial lake", "their flood"):
         assert set(await library.search(query)) <= set(NOTES)
 
@@ -293,7 +293,7 @@ async def test_search_without_index_scans_only_newest_documents(
 
 
 def test_full_text_search_with_row_level_security_uses_index(own_place: ServerDatabase) -> None:
-    """PostgreSQL must treat the search operator as leakproof, or it reads all org rows."""
+    """The search operator must be leakproof, or PostgreSQL reads all rows of the org."""
     if not own_place.server.is_embedded:
         pytest.skip("nobody could tell this server that comparing words leaks nothing")
     fill = """

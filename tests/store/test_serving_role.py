@@ -1,4 +1,4 @@
-"""Start-up check that the serving user can take the serving role, with advice if not."""
+"""Startup check that the serving user can switch to the serving role, with advice if not."""
 
 import re
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def open_stranger(place: ServerDatabase, name: str) -> Iterator[str]:
 
 
 async def serve(place: ServerDatabase, dsn: str) -> None:
-    """Open the pool with separate URLs for server and owner, as a server does; run a query."""
+    """Open the pool as a server does, with separate URLs for user and owner; run a query."""
     server = DatabaseServer(app_dsn=dsn, owner_dsn=place.owner_dsn, role=APP_ROLE)
     async with open_database(server, Settings()) as database:
         await database.list_org_ids()

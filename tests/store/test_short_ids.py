@@ -1,4 +1,4 @@
-"""Keys of short ids: equal in Python and SQL, unique in an org, and found through their index."""
+"""Keys of short ids: equal in Python and SQL, unique in an org, looked up by an index."""
 
 from uuid import UUID
 
@@ -19,7 +19,7 @@ ORG = UUID(int=1)
 
 @settings(max_examples=20)
 @given(uuids=st.lists(st.uuids(), min_size=50, max_size=50))
-def test_app_short_key_equals_python_function(
+def test_short_key_computed_in_sql_equals_short_key_computed_in_python(
     module_place: ServerDatabase, uuids: list[UUID]
 ) -> None:
     with psycopg.connect(module_place.admin_dsn) as admin:
@@ -30,7 +30,7 @@ def test_app_short_key_equals_python_function(
     assert [row[0] for row in rows] == [short_key(str(uuid)) for uuid in uuids]
 
 
-async def test_lookup_statement_finds_row_of_own_org_only(world: OrgEnv) -> None:
+async def test_short_id_lookup_finds_only_rows_of_the_own_org(world: OrgEnv) -> None:
     plan = await world.agent.plan()
     key = parse_short_id(plan["planId"])
     assert key is not None
@@ -42,8 +42,8 @@ async def test_lookup_statement_finds_row_of_own_org_only(world: OrgEnv) -> None
 
 
 @pytest.mark.parametrize("kind", IdKind)
-async def test_lookup_statement_uses_index_on_key(world: OrgEnv, kind: IdKind) -> None:
-    """Under row-level security a function of a column would be filtered row by row."""
+async def test_short_id_lookup_uses_the_index_on_the_short_key(world: OrgEnv, kind: IdKind) -> None:
+    """Under row-level security, an index on a function of a column would not be used."""
     text = str(lookup_statement(kind, [1])).replace("$1", "'{1,2}'")
     table = TABLES[kind]
     async with world.database.org_transaction(world.agent.org_id) as tx:
@@ -55,13 +55,13 @@ async def test_lookup_statement_uses_index_on_key(world: OrgEnv, kind: IdKind) -
     assert "short_key" in condition, explained
 
 
-def test_short_id_cache_full_drops_oldest_entry() -> None:
+def test_full_short_id_cache_drops_the_oldest_entry() -> None:
     cache, ids = ShortIdCache(most=2), [new_id() for _ in range(3)]
     shorts = [cache.add(ORG, IdKind.STEP, full) for full in ids]
     assert [cache.get(ORG, IdKind.STEP, short) for short in shorts] == [None, *ids[1:]]
 
 
-def test_short_id_cache_entry_of_other_org_or_kind_is_not_returned() -> None:
+def test_short_id_cache_does_not_return_an_id_of_another_org_or_kind() -> None:
     cache, full = ShortIdCache(), new_id()
     short = cache.add(ORG, IdKind.STEP, full.upper())
     assert cache.get(ORG, IdKind.STEP, short) == full
@@ -69,5 +69,5 @@ def test_short_id_cache_entry_of_other_org_or_kind_is_not_returned() -> None:
     assert cache.get(ORG, IdKind.PLAN, short) is None
 
 
-def test_encode_key_largest_key_has_nine_digits() -> None:
+def test_largest_short_key_is_encoded_in_nine_digits() -> None:
     assert encode_key(31**9 - 1)[:9] == 9 * "z"

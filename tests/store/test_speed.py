@@ -207,7 +207,7 @@ def test_waiting_reviews_query_does_not_scan_all_reviews(full: ServerDatabase) -
 async def test_most_updates_of_plans_and_steps_change_no_index(
     own_place: ServerDatabase,
 ) -> None:
-    """Claim and submit three hundred steps: 90 % of the updates change no index."""
+    """Claim and submit three hundred steps; at least 90 % of the updates must change no index."""
     async with make_env(own_place) as world:
         for _ in range(15):
             await world.agent.work_through(await world.agent.plan(20))

@@ -46,7 +46,7 @@ def connection(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
 
 
 def returned(connection: psycopg.Connection, value: Value, kind: str) -> object:
-    """Return the value as the server returns it when sent between two other parameters."""
+    """Send the value between two other parameters; return it as the server returns it."""
     query = Query("q", f"select %(before)s, %(value)s::{kind}, %(after)s")
     return answered(connection, query(before="before", value=value, after="after"))[0][1]
 

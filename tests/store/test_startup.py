@@ -12,7 +12,7 @@ from waybook.store.driver.startup import wait_until_reachable
 
 
 class Reports(list[str]):
-    """Callable list that records the reasons reported while waiting for the database."""
+    """Callable list that records the reasons why the server still waits for the database."""
 
     def __call__(self, obstacle: str, waited: float, limit: float) -> None:
         assert 0 <= waited <= limit

@@ -1,6 +1,6 @@
 """The audit reveals tampering by the database owner.
 
-No other role can tamper: the serving role may add to the audit and read it, and nothing more.
+No other role can tamper: the serving role can only append to the audit and read it.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -260,7 +260,7 @@ async def test_audit_verification_reports_an_added_entry_with_a_computed_seal(
 async def test_audit_verification_reports_a_duplicate_entry(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
-    """The partitioned table allows a duplicate entry number if the times differ."""
+    """The table is partitioned by time, so entry numbers may repeat at different times."""
     owner.does(COPY, at=1, new=1)
     assert await reported_damage(world, chain) == (
         1,

@@ -1,7 +1,7 @@
 """Isolation of orgs, checked in the system catalog: row-level security has no loophole.
 
-`test_schema.py` checks the properties of every table; this file checks what must not exist, and
-tries it.
+`test_schema.py` checks the properties of every table. This file checks that certain objects do not
+exist, and tries to access rows of another org.
 """
 
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ from waybook.store.driver.queries import AsJson, Query, Statement, new_id
 from waybook.store.maintenance.migrate import APP_ROLE
 
 ORG = "(org_id = app_org())"
-#: Row-level security policies that make rows of another org visible, each with its reason. The test
-#: fails if there is any other such policy.
+#: Row-level security policies that make rows of other orgs visible, each with its reason. The test
+#: fails if any other policy does so.
 EXCEPTIONS = {
     # A sweep sees the ids of all orgs, so that it can visit each org. This policy makes no other
     # data visible to the sweep.
@@ -88,7 +88,7 @@ def tables(connection: psycopg.Connection) -> set[str]:
 # Objects
 
 
-def test_rls_policies_allow_only_rows_of_the_own_org_except_if_listed(
+def test_rls_policies_allow_only_own_org_rows_apart_from_listed_exceptions(
     catalog: psycopg.Connection,
 ) -> None:
     policies = ask(
@@ -127,7 +127,7 @@ def test_public_schema_contains_only_tables_and_indexes(catalog: psycopg.Connect
     assert kinds == []
 
 
-def test_database_has_no_rules_and_only_passage_deleted_trigger(
+def test_database_has_no_rules_and_passage_deleted_as_the_only_trigger(
     catalog: psycopg.Connection,
 ) -> None:
     assert ask(catalog, "select evtname from pg_event_trigger") == []
@@ -199,8 +199,8 @@ def test_serving_role_can_log_in_only_if_server_connects_as_that_role(
     catalog: psycopg.Connection, shared_place: ServerDatabase
 ) -> None:
     ((may_log_in,),) = ask(catalog, "select rolcanlogin from pg_roles where rolname = '$app'")
-    # If the server has a single URL, the user of this URL assumes the serving role, and no user
-    # logs in as the serving role.
+    # With a single database URL, its user switches to the serving role, so the serving role itself
+    # cannot log in.
     assert may_log_in is (shared_place.server.role is None)
 
 

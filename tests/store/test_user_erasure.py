@@ -89,7 +89,7 @@ async def test_database_dump_does_not_contain_the_name_of_an_erased_user(
     assert [line for line in dump(own_world.place).splitlines() if word in line] == []
 
 
-async def test_erasing_a_user_does_not_change_the_name_in_authored_texts(
+async def test_erasing_a_user_leaves_the_name_in_plan_texts_and_results(
     world: OrgEnv, name: str
 ) -> None:
     agent = world.agent.acting_as(name)

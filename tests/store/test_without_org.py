@@ -1,8 +1,8 @@
 """Row-level security alone isolates orgs, even if no query filters by org.
 
-These tests show that the switch removes something, and leaves no condition behind. The remaining
-isolation is tested with the switch on: in `usecases/test_foreign_ids.py` always, and everywhere
-else with `make test-rls`.
+A switch removes the org conditions from all queries. These tests show that the switch removes
+conditions, and that none is left. With the switch on, isolation is tested always in
+`app/test_foreign_ids.py`, and in all other tests by `make test-rls`.
 """
 
 import os
@@ -29,8 +29,8 @@ if SWITCH in os.environ:
 CONDITION = re.compile(
     r"(?:\borg_id|app_org\(\))\s*(?:=|<>|in\b|is\b)|(?:=|<>)\s*(?:\w+\.)?(?:org_id\b|app_org\(\))"
 )
-#: Pattern for comparisons that are not conditions on a row's org, because the org itself is the
-#: subject of an entry or because rows of an archive are read before they belong to an org.
+#: Pattern for comparisons with an org that are not conditions on a row's org. Either the org is the
+#: subject of an audit entry, or rows of an archive are read before they belong to an org.
 ABOUT_ORGS = re.compile(
     r"\bsubject_id\s*(?:=|<>)\s*(?:(?:\w+\.)?org_id\b|app_org\(\))|\borg_id = e\.subject_id"
     r"|\borg_id is distinct from app_org\(\)"
@@ -55,7 +55,7 @@ def test_stripping_org_conditions_leaves_no_org_condition_in_any_query() -> None
     assert left == {}
 
 
-def test_queries_stripped_of_org_conditions_are_restored_at_exit() -> None:
+def test_queries_regain_stripped_org_conditions_at_the_end_of_the_context() -> None:
     claim = deliveries.SQL["claim"]
     before = {query: query.text for query in queries()}
     taken = sum(rls_only(query)[1] for query in before)
@@ -78,7 +78,7 @@ def test_queries_stripped_of_org_conditions_are_restored_at_exit() -> None:
         "x = org_id",
     ],
 )
-def test_org_condition_pattern_matches_conditions_not_stripped(condition: str) -> None:
+def test_org_condition_pattern_detects_a_condition_that_was_not_stripped(condition: str) -> None:
     assert CONDITION.search(strip_org_conditions(condition)[0])
 
 
@@ -101,5 +101,5 @@ def test_stripping_removes_org_conditions_of_every_supported_form(
 
 
 @pytest.mark.parametrize("name", sorted(OF_ALL_ORGS))
-def test_cross_org_query_exists_only_in_retention_file(name: str) -> None:
+def test_queries_allowed_across_orgs_exist_only_in_the_retention_file(name: str) -> None:
     assert [file for file in query_files() if name in load(file)] == ["maintenance/retention"]

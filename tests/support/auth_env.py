@@ -63,7 +63,7 @@ def bearer(issued: IssuedToken) -> dict[str, str]:
     return {"authorization": f"Bearer {issued.secret}"}
 
 
-#: Length of a fragment of a secret that is too long to occur in a text by chance.
+#: Length of a fragment of a secret, long enough that it cannot occur in a text by chance.
 PIECE = 12
 
 
@@ -100,8 +100,7 @@ async def served(world: OrgEnv, **more: object) -> AsyncIterator[str]:
         yield address
 
 
-#: Query that returns the content of a table as one hash, so that any change of the content changes
-#: the hash.
+#: Query that returns a hash of a table's content, which differs after any change.
 DIGEST = "select md5(coalesce(string_agg(t::text, '|' order by t::text), '')) from $table t"
 
 

@@ -1,14 +1,15 @@
 """Small inputs that may be expensive to process: bodies, snapshots, definitions, Markdown.
 
-Each is at most as large as its channel accepts. The reply must be a result or a named error.
+Each input is at most as large as its channel accepts. The reply must be a result or a documented
+error.
 """
 
 import json
 from typing import Final
 
 MEBIBYTE: Final = 1024 * 1024
-#: Size in bytes of a large value: a little less than the maximum body, so that the enclosing JSON
-#: fits too.
+#: Size in bytes of a large value. It is a little smaller than the maximum request body, which also
+#: contains the enclosing JSON.
 ROOM: Final = MEBIBYTE - 4_096
 
 #: Hostile JSON values, as text.
@@ -38,7 +39,7 @@ VALUES: Final = {
     "half of it": '{"a":[1,2,',
     "not a number": "NaN",
 }
-#: Hostile values that could make a file parser fail.
+#: The JSON values that a file parser may fail to read because of their depth or length.
 DEEP: Final = {name: VALUES[name] for name in ("deep lists", "deep objects", "a million digits")}
 
 

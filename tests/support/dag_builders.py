@@ -23,7 +23,7 @@ Edges = Sequence[tuple[str, str]]
 ItemT = TypeVar("ItemT")
 
 EXTERNAL = ("brief", "feedback")
-#: Key of a document that any step may produce, so that the document may have several producers.
+#: Key of a document that every step may produce, so that it may have several producers.
 COMMON = "common"
 #: Random numbers from which the properties of a step are derived.
 NUMBERS = st.integers(0, 2**96)
@@ -75,7 +75,7 @@ def _as_output(value: str | Output) -> Output:
 
 
 def make_recipe(*steps: RecipeStep, edges: Edges = ()) -> Recipe:
-    """Return a recipe of these steps; steps without a number are numbered by position."""
+    """Return a recipe of these steps; a step without a number gets its position as number."""
     placed = (
         step if step.number else replace(step, number=place)
         for place, step in enumerate(steps, start=1)
@@ -138,7 +138,7 @@ class _Draft:
     """A recipe under construction: each step is added after its dependencies."""
 
     stage: str
-    #: Documents that earlier stages produce, by stage.
+    #: For each earlier stage, the documents that it produces.
     earlier: Mapping[str, Sequence[str]]
     steps: list[RecipeStep] = field(default_factory=list)
     edges: list[tuple[str, str]] = field(default_factory=list)

@@ -36,7 +36,7 @@ def make_job(stage: str, step: str | None, status: str, **more: object) -> Body:
 
 
 def make_snapshot(dag: Dag, *jobs: Body, runs: Mapping[str, list[str]] | None = None) -> Body:
-    """Return a snapshot of stage runs with these models and jobs, without rendered documents."""
+    """Return a snapshot with these jobs and stage runs, without rendered documents."""
     stage_runs = [{"stageSlug": slug, "models": models} for slug, models in (runs or {}).items()]
     return {
         "dag": write_definition(dag),
@@ -58,9 +58,9 @@ def shuffled(snapshot: Body, chance: Random) -> Body:
 class History:
     """Simulated history of a run that contains only valid status changes.
 
-    A step opens when all its predecessors are over, with all its jobs at once, or with none. A
-    continuation is created at the moment its parent ends. Failed jobs may be retried. An engine may
-    record what it closes, and then it may repeat work that was done.
+    A step opens when all its predecessors have ended, with either all of its jobs or none. A
+    continuation is created when its parent ends. Failed jobs may be retried. If the simulated
+    engine records closed steps, it may also repeat completed work.
     """
 
     dag: Dag

@@ -21,7 +21,7 @@ from waybook.dag.model import Dag, Stage
 
 
 def origins_of(made: Iterable[ProducedDocument]) -> Origins:
-    """Return each document chain (lineage) and author of these documents once, in order."""
+    """Return the lineages and the authors of these documents, each once and in order."""
     first_author: dict[str, str] = {}
     authors: dict[str, None] = {}
     for output in made:
@@ -68,7 +68,7 @@ class StageRun:
         return units_of(key, self.stage, self.graph, self.models, self.prior)
 
     def leaves(self) -> Origins:
-        """Return document chains (lineages) and authors for the last steps' documents."""
+        """Return the lineages and authors of the documents that the last steps produce."""
         units = (unit for key in self.graph.leaves for unit in self.units(key))
         return origins_of(made for unit in units for made in unit.makes)
 
@@ -100,7 +100,7 @@ def graphs_of(dag: Dag) -> Mapping[str, Graph]:
 
 
 def stage_runs(dag: Dag, models_of: Mapping[str, Sequence[str]]) -> Mapping[str, StageRun]:
-    """Return each stage's run, with the document chains and authors from earlier stages."""
+    """Return the run of each stage, with the lineages and authors from earlier stages."""
     runs: dict[str, StageRun] = {}
     stages = {stage.slug: stage for stage in dag.stages}
     for slug in TopologicalSorter({s: dag.before(s) for s in stages}).static_order():

@@ -21,7 +21,7 @@ from waybook.store.maintenance.migrate import migrate
 
 
 def pytest_configure() -> None:
-    """Remove the org filter from every SQL query, if an environment variable asks for it."""
+    """Remove the org filter from every SQL query, if the environment variable for this is set."""
     if rls_only_queries.SWITCH in os.environ:
         assert rls_only_queries.strip() > 0
 
@@ -65,8 +65,8 @@ def shared_place(shared_databases: "SharedDatabases") -> ServerDatabase:
 class SharedDatabases:
     """A migrated database shared by test files, replaced once it contains many orgs.
 
-    Background work visits every org: in a database with the orgs of all tests so far, one round of
-    it takes seconds.
+    Background work visits every org, so one round would take seconds in a database with the
+    orgs of all earlier tests.
     """
 
     MAX_ORGS = 40
@@ -112,7 +112,7 @@ def module_place(eighteen: Server) -> Iterator[ServerDatabase]:
 
 @pytest.fixture(scope="session")
 def pgvector_server(request: pytest.FixtureRequest) -> Server:
-    """Return a PostgreSQL server on which pgvector works on this CPU."""
+    """Return a server whose pgvector works on this CPU; skip the test if no server has one."""
     name, why = usable_server()
     if name is None:
         pytest.skip(why)

@@ -1,4 +1,4 @@
-"""Row hashes of a test database, and a switch for its row-level security."""
+"""Hashes of the rows of a test database, and a way to disable its row-level security."""
 
 import psycopg
 from psycopg import sql

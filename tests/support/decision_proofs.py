@@ -1,9 +1,9 @@
 """Decisions on points that the specifications leave open, with the tests that prove them.
 
-A test names the decisions it proves with `@decision("A5")`, or in its name: `test_a05_…`.
-`tests/plan/test_decisions.py` checks that every decision about plans has such a test among the
-rules, and that the parts which rules alone cannot prove are proven in the folder that `ELSEWHERE`
-names.
+A test is marked with the decisions that it proves, by `@decision("A5")` or by its name,
+`test_a05_…`. `tests/plan/test_decisions.py` checks that every decision about plans has such a test
+of the rules. Parts of decisions that tests of the rules cannot prove are proven in the folders that
+`ELSEWHERE` names.
 """
 
 from collections.abc import Callable, Mapping
@@ -54,8 +54,8 @@ DECISIONS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-#: Decisions about runs, about the map and about its progress. Decisions whose number begins with
-#: the letter X concern both plans and runs.
+#: Decisions about runs, maps, and the progress shown on maps. Decisions whose number begins with X
+#: concern both plans and runs.
 RUN_DECISIONS: Mapping[str, str] = MappingProxyType(
     {
         "B1": "A step closes with its last job, and closing is final.",

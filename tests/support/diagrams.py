@@ -37,7 +37,7 @@ def make_chain_of(count: int) -> Diagram:
 
 
 def dense_diagram(count: int, *, per_step: float = 2.5, reach: int = 40) -> Diagram:
-    """Return a plan's diagram with this many steps and short edges, equal in each call."""
+    """Return a plan's diagram with many short edges, always the same for this number of steps."""
     chance = Random(count)  # noqa: S311 - nothing secret about it
     keys = [f"step-{number:04}" for number in range(count)]
     edges: set[tuple[str, str]] = set()

@@ -47,7 +47,7 @@ def make_instance(task: str, state: str | None, index: int = -1, **more: object)
 
 
 def make_airflow(tasks: Mapping[str, list[str]], *instances: Body) -> Body:
-    """Return an export of Airflow; `tasks` has the tasks after each task."""
+    """Return an export of Airflow; `tasks` maps each task to its downstream tasks."""
     listed = [{"task_id": name, "downstream_task_ids": after} for name, after in tasks.items()]
     return {"tasks": listed, "task_instances": [*instances]}
 
@@ -65,7 +65,7 @@ def make_argo(*nodes: Body, phase: str = "Running", **more: object) -> Body:
 
 
 def make_checkpoint(number: int, source: str, *tasks: Body, parent: int | None = None) -> Body:
-    """Return a state snapshot of LangGraph, with its predecessor as parent by default."""
+    """Return a state snapshot of LangGraph; its parent is the preceding snapshot by default."""
     above = number - 1 if parent is None else parent
     return {
         "next": [task["name"] for task in tasks],
@@ -168,7 +168,7 @@ JSON_VALUE = st.recursive(
 
 
 def places_in(value: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401 - any JSON
-    """Yield each container in a JSON value with each of its keys or positions."""
+    """Yield every list and object in a JSON value, once for each of its keys or positions."""
     entries = value.items() if isinstance(value, dict) else enumerate(value)
     for key, inner in entries:
         yield value, key

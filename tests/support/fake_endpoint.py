@@ -29,7 +29,7 @@ class ReceivedRequest:
 
 @dataclass
 class EndpointServer:
-    """HTTP server with one scripted behavior per request; the last one is then repeated."""
+    """HTTP server with one scripted behavior per request; the last behavior repeats."""
 
     url: str = ""
     requests: list[ReceivedRequest] = field(default_factory=list)
@@ -138,8 +138,8 @@ async def fake_endpoint(*plays: Play) -> AsyncIterator[EndpointServer]:
         yield endpoint
     finally:
         server.close()
-        # Wait for some iterations of the event loop, because a connection that was just accepted
-        # reaches `accept` only in one of them.
+        # Wait for some iterations of the event loop, because it needs them to pass on a connection
+        # that the kernel has just accepted.
         for _ in range(ACCEPT_ITERATIONS):
             await asyncio.sleep(0)
         for task in tasks:

@@ -84,7 +84,8 @@ class FakeIssuer:
     now: datetime = NOON
     request_counts: Counter[str] = field(default_factory=Counter)
     down: bool = False
-    #: True if the issuer publishes its metadata only at the URL that RFC 8414 specifies.
+    #: True if the issuer publishes its metadata only at the URL of RFC 8414 (OAuth), not at that of
+    #: OpenID Connect.
     plain_oauth: bool = False
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     redeemed: list[dict[str, str]] = field(default_factory=list)
@@ -151,7 +152,7 @@ class FakeIssuer:
         return RedirectResponse(f"{query['redirect_uri']}?{urlencode(back)}", 302)
 
     async def redeem(self, request: Request) -> Response:
-        """Exchange an authorization code for tokens, once, if the code's verifier is sent."""
+        """Exchange an authorization code for tokens, once, if the code verifier matches."""
         sent = {name: str(value) for name, value in (await request.form()).items()}
         self.redeemed.append({**sent, "authorization": request.headers.get("authorization", "")})
         query = self.codes.pop(sent.get("code", ""), None)
@@ -173,12 +174,12 @@ class FakeIssuer:
         )
 
     async def link(self, request: Request) -> Response:
-        """Return a page of another site with a link to the requested address."""
+        """Return a page that represents another site and links to the requested address."""
         where = escape(request.query_params["to"])
         return HTMLResponse(f'<!doctype html><title>Elsewhere</title><a href="{where}">There</a>')
 
     async def register(self, request: Request) -> Response:
-        """Register every OAuth client that asks."""
+        """Register every OAuth client that requests registration."""
         wanted = await request.json()
         return JSONResponse({**wanted, "client_id": secrets.token_hex(8)}, 201)
 

@@ -19,7 +19,7 @@ CHUNK_BYTES = 65_536
 
 @dataclass(eq=False)
 class Wire:
-    """One connection through the proxy."""
+    """One connection through the proxy: the client's socket and the socket to the server."""
 
     client: socket.socket
     upstream: socket.socket
@@ -80,7 +80,7 @@ class FaultLink:
         self.reset_after_bytes = 0
 
     def answer_and_reset(self) -> None:
-        """Forward the answer, then reset the connection before the caller reads the answer."""
+        """Forward the held answer, and reset the connection before the caller reads it."""
         self.may_answer.set()
         assert self.was_reset.wait(5)
         for event in (self.holds_answer, self.may_answer, self.was_reset):

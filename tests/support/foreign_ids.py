@@ -15,8 +15,8 @@ from waybook.app.request.caller import Answer
 from waybook.core.short_ids import short_id
 from waybook.store.driver.queries import is_id, new_id
 
-#: Path of an id within the arguments of a tool. The argument `part` is included, because it
-#: contains the id of a part of a packet.
+#: Path of an id within the arguments of a tool. The argument `part` is included, because the name
+#: of a packet part may contain an id.
 Place = tuple[str, ...]
 PLACES: list[tuple[str, Place]] = [
     *((tool, path) for tool in TOOLS for path in ids_within(TOOLS[tool].arguments)),
@@ -34,7 +34,7 @@ MODIFICATIONS: list[Body] = [
 
 
 class ForeignCaller(Protocol):
-    """Interface of a caller of tools, through any channel."""
+    """Interface of a test client that calls tools, through any channel."""
 
     async def ask(self, tool: str, arguments: Mapping[str, object]) -> Answer:
         """Call a tool and return the reply or the error."""
@@ -42,7 +42,7 @@ class ForeignCaller(Protocol):
 
 @dataclass(frozen=True)
 class ForeignIdCall:
-    """A tool argument that takes an id, and calls of the tool that are otherwise valid."""
+    """A tool argument that takes an id, and calls that are valid except for this id."""
 
     tool: str
     path: Place
@@ -84,12 +84,12 @@ class ForeignIdCall:
 
 
 def in_both_forms(records: Mapping[str, str]) -> dict[str, str]:
-    """Return the ids of records, and for each short id the full id too."""
+    """Return the short ids of these records, and additionally their full ids."""
     return {**records, **{f"{kind}, full id": full_id(row) for kind, row in records.items()}}
 
 
 async def foreign_id_calls(agent: AgentClient) -> list[ForeignIdCall]:
-    """Return, for each tool argument that takes an id, calls that are otherwise valid."""
+    """Return, for each tool argument that takes an id, calls that are valid except for this id."""
     return [await _asking(agent, tool, path) for tool, path in PLACES]
 
 

@@ -1,4 +1,4 @@
-"""Full ids of the short ids in replies, for tests that compare replies with rows."""
+"""Conversion of the short ids in replies to full ids, for tests that compare replies with rows."""
 
 from typing import TypeVar, cast
 from uuid import UUID

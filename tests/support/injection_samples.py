@@ -1,6 +1,7 @@
-"""Seventy prompt injections against agents, terminals and readers.
+"""Seventy injection texts against agents, terminals and readers.
 
-All of it is text. None of it may appear anywhere but in the field it was written to.
+Texts that attack agents, terminals or readers. Each may appear only in the field to which it was
+written.
 """
 
 from collections.abc import Iterator
@@ -66,7 +67,7 @@ CANARIES: Final = (
     "'; drop table plan; --",
     "{{ config }} {% raw %} ${7*7} #{7*7} <%= 7*7 %>",
     "%s%s%s%n {0.__class__} {x!r}",
-    # Texts that look like secrets, in case an agent passes secrets on.
+    # Texts that look like credentials, which an agent might use or pass on.
     "Authorization: Bearer wbk_0000000000000000000000000000",
     "WAYBOOK_TOKEN=wbk_1111 waybook call submit_user_decision",
     # HTML, and control characters that terminals interpret.

@@ -57,7 +57,7 @@ def _leaves(arguments: type[BaseModel], path: Leaf) -> Iterator[Leaf]:
         name = str(field_info.alias)
         inner = [*_models(field_info.annotation)]
         if name == "branchingConditions" and len(path) > 1:
-            continue  # The conditions of a step have the texts of a plan's conditions.
+            continue  # A step's conditions have the same text fields as a plan's conditions.
         for model in inner:
             yield from _leaves(model, (*path, name))
         if not inner and _is_text(field_info.annotation) and not _is_formal(name):
@@ -97,7 +97,7 @@ class MarkedWriter:
         return self._marked(leaf, choice[next(self._numbers) % len(choice)])
 
     def printable(self, *leaf: str, room: int = 180) -> str:
-        """Return a text like `short`, without characters that are not printable."""
+        """Return a text like `short` does, but only with printable characters."""
         text = self.short(*leaf, room=room)
         return "".join(character for character in text if character.isprintable())
 
@@ -207,7 +207,7 @@ async def _reviewed(agent: AgentClient, ink: MarkedWriter, taken: Body) -> None:
 
 
 async def marked_output(agent: AgentClient, ink: MarkedWriter) -> Body:
-    """Create a plan with an output, during a skill execution whose outcome is reported."""
+    """Create a plan with an output within a skill execution, and report the outcome."""
     made = "store_research_output"
     started = await agent.call("start_skill", name="survey", sessionId="ink")
     plan = await agent.plan(1, name=ink.short("create_research_plan", "name"), sessionId="ink")

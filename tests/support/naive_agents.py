@@ -1,8 +1,8 @@
 """Naive agents: programs that make only the calls that replies suggest, and that die at random.
 
-Eight agents share a plan. Each makes one call at a time, and fills in only what the suggested call
-leaves open: a result, or a summary for a review. Between any two calls an agent may die; a new
-agent with a new session then takes its place. A scripted person decides the reviews. Time is
+Eight agents share a plan. Each makes one call at a time, and fills in only the arguments that the
+suggested call lacks: a result, or a summary for a review. An agent may die between any two calls; a
+new agent with a new session then replaces it. A scripted person decides the reviews. Time is
 simulated: a call that would wait is answered at once, and the clock advances.
 """
 
@@ -14,7 +14,7 @@ from org_env import AgentClient, Body, OrgEnv
 from waybook.core.decision_context import Channel
 
 AGENTS = 8
-#: Maximum number of calls per plan. A plan that is still open then counts as endless.
+#: Maximum number of calls per plan. The test fails if the plan is still open after that many calls.
 MAX_CALLS = 3_000
 STALL_MINUTES = 5
 DEATH_RATE = 0.12
@@ -54,7 +54,7 @@ def random_plan(random: Random) -> Body:
 
 
 def earlier_orders(random: Random, number: int) -> list[int]:
-    """Return up to two positions before this one."""
+    """Return up to two random positions before this position."""
     return random.sample(range(1, number), min(number - 1, random.randint(0, 2)))
 
 
@@ -84,7 +84,7 @@ def random_condition(random: Random, count: int) -> Body:
 
 @dataclass
 class NaiveAgent:
-    """Agent that knows a plan's id, and then only what `next` says."""
+    """Agent that knows only the id of its plan and the calls that replies suggest in `next`."""
 
     client: AgentClient
     plan_id: object
@@ -94,7 +94,7 @@ class NaiveAgent:
     has_ended: bool = False
 
     async def act(self, seen: Counter[str]) -> bool:
-        """Make the suggested call; return whether the call would have waited."""
+        """Make the suggested call without waiting; return whether the suggested call would wait."""
         suggested = self.next_call or {"tool": "get_next_step", "args": {"planId": self.plan_id}}
         tool, args = str(suggested["tool"]), dict(suggested["args"])
         would_wait = args.pop("waitSeconds", 0) > 0

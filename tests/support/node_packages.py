@@ -20,7 +20,7 @@ class Unreachable(Exception):
 
 
 def install(wanted: Path, name: str) -> Path:
-    """Return the folder with a lock file's packages; install them if the file has changed.
+    """Return the folder with a lock file's packages; install them if they are missing.
 
     Raises:
         Unreachable: the package registry does not answer.

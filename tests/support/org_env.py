@@ -192,7 +192,7 @@ class OrgEnv:
     other_org_plan: Body = field(default_factory=dict)
     #: True if a test changes the other org on purpose.
     other_org_may_change: bool = False
-    #: False if the final state proves nothing and is not checked, for example because a test
+    #: False if the rows are not compared with the audit at the end, for example because the test
     #: disables row-level security.
     is_sound: bool = True
 
@@ -212,14 +212,14 @@ class OrgEnv:
         return audit.read_entries((await self.database.read_org(org_id, statement))[0])
 
 
-#: Open connections of database owners, by database. They are reused, because opening a connection
-#: takes longer than adding an org.
+#: Open connections as the database owner, by database name. They are reused, because opening a
+#: connection takes longer than adding an org.
 OWNERS: dict[str, psycopg.Connection] = {}
 
 
 @contextmanager
 def open_owner(place: ServerDatabase) -> Iterator[ServerDatabase]:
-    """Keep a database owner's connection open for the test environments in this database."""
+    """Keep a connection as the database owner open, for all test environments in this database."""
     with psycopg.connect(place.owner_dsn, prepare_threshold=None) as connection:
         OWNERS[place.dbname] = connection
         try:
@@ -278,7 +278,7 @@ async def make_env(
 async def open_test_database(
     place: ServerDatabase, *, pool_size: int = 8, lock_timeout: str = LOCK_TIMEOUT
 ) -> AsyncIterator[Database]:
-    """Yield a database pool of the serving role, with its clock fixed at noon."""
+    """Yield a database pool of the serving role, with the database clock fixed at noon."""
     pool = ConnectionPool(place.app_dsn, size=pool_size, lock_timeout=lock_timeout)
     with closing(Database(pool, role=place.server.role)) as database:
         database.frozen_now = NOON

@@ -1,4 +1,4 @@
-"""Helpers that complete context packets by the calls that fetch each truncated part."""
+"""Helpers that complete context packets: they make the suggested call for each truncated part."""
 
 from collections.abc import Iterable, Sequence
 from random import Random
@@ -14,9 +14,9 @@ from waybook.store.driver.queries import new_id
 from waybook.store.research import artifacts
 from waybook.store.research.artifacts import index_artifact
 
-#: Fields that contain the text of a packet entry that has only one text.
+#: Possible names of the text field in a packet entry that has only one text.
 TEXT_FIELDS = ("content", "resultSummary", "feedback", "reason", "failReason", "details", "summary")
-#: Fields that identify an entry of a list in a packet.
+#: Possible names of the field that identifies an entry of a list in a packet.
 KEYS = ("artifactId", "reviewId", "seq", "stepId")
 
 #: Characters of random texts: letters, characters that JSON escapes, characters of two to four
@@ -110,7 +110,7 @@ async def store_all(
 ) -> list[str]:
     """Store these artifacts of a plan, each with its step, title and content.
 
-    Returns their ids.
+    Return the ids of the artifacts.
     """
     call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     ids, subjects = [], []

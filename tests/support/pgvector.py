@@ -1,7 +1,7 @@
-"""Search for a PostgreSQL server whose pgvector works on this CPU, crashing no shared server.
+"""Search for a PostgreSQL server whose pgvector works on this CPU, without risk to others.
 
-An extension built for another processor crashes the server at its first use. So it is tried in a
-single-user backend with a private data directory, never in a server that tests share.
+An extension built for another processor crashes the server when it is first used. Therefore it is
+tested in a single-user backend with a private data directory, not in a server that tests share.
 """
 
 import os
@@ -39,7 +39,7 @@ vacuum t;
 
 
 def usable_server() -> tuple[str | None, str]:
-    """Return the name of a server with working pgvector, or None; and the other servers' errors."""
+    """Return the name of a server with working pgvector, or None with the error of each server."""
     tried = []
     for name in ("15", "18"):
         error = _fault(name)
@@ -50,7 +50,7 @@ def usable_server() -> tuple[str | None, str]:
 
 
 def _fault(name: str) -> str | None:
-    """Return the error of this server's pgvector, tested once per test run."""
+    """Return the error of this server's pgvector, or None; pgvector is tested once per test run."""
     verdict = Path(os.environ[PLACE]) / f"pgvector-{name}"
     with alone("pgvector.lock"):
         if not verdict.exists():

@@ -133,7 +133,7 @@ def make_new_plan(*steps: NewStep, conditions: tuple[NewCondition, ...] = ()) ->
 
 
 def make_created_plan(steps: int = 3, *, actor: Actor = ANN) -> Plan:
-    """Return a plan as the rule `create` returns it."""
+    """Return a plan as created by the plan rule `create`."""
     return create(make_new_plan(*[make_new_step()] * steps), make_context(actor)).plan
 
 

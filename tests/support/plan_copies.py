@@ -1,4 +1,4 @@
-"""Copies of every state of a plan: each is valid, and its audit entry rebuilds it."""
+"""Copies of a plan in every state: each copy is valid, and its audit entry rebuilds the copy."""
 
 from collections.abc import Iterable, Iterator
 
@@ -12,7 +12,7 @@ from waybook.plan.states import DONE_STEP, StepStatus
 
 
 def check_copies(plans: Iterable[Plan]) -> int:
-    """Copy each plan as it is and without its results; return the number of copies."""
+    """Copy each plan twice, with and without its results; return the number of copies."""
     copies = 0
     for plan in plans:
         for up_to in (None, 0):

@@ -24,7 +24,7 @@ REACH = 40
 
 
 def make_large_plan(steps: int, *, tied: bool = True) -> Plan:
-    """Return a plan more than half done; if `tied`, with about two dependencies per step."""
+    """Return a plan that is more than half done; `tied` adds about two dependencies per step."""
     chance = Random(steps)  # noqa: S311 - nothing secret about it
     ids = [StepId(str(UUID(int=chance.getrandbits(128), version=4))) for _ in range(steps)]
     at = steps * 11 // 20

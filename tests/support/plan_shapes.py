@@ -1,6 +1,6 @@
 """Small plans that the model check of the plan rules explores, and all calls that they allow.
 
-Each plan is about one part of the rules, so that every combination of its states can be explored.
+Each plan covers one part of the rules, and is small enough to explore all its states.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -63,17 +63,17 @@ class Shape:
     policy: ReviewPolicy = ReviewPolicy.RELAYED
     #: Bound of the exploration: plans with more steps are checked, but not explored further.
     max_steps: int = 3
-    #: Bound likewise for the steps that the new plan does not have.
+    #: The same bound for added steps, which the new plan does not have.
     max_added: int = 3
     #: True if the exploration may change the order of the first steps.
     orders: bool = False
-    #: True if agents take several steps at a time.
+    #: True if an agent may claim several steps at a time.
     another: bool = True
     #: True if steps are added, removed and moved.
     changes: bool = True
-    #: Conditions that `set_conditions` gives to a step, one set for each call.
+    #: Sets of conditions; each `set_conditions` call gives one set to a step.
     new_conditions: tuple[tuple[NewCondition, ...], ...] = ()
-    #: True if each pair of modifications of one step is made in one call.
+    #: True if calls also combine any two modifications of one step.
     pairs: bool = False
 
     def new_plan(self) -> NewPlan:
@@ -158,7 +158,8 @@ def _when(
     return replace(condition, **values)  # type: ignore[arg-type]  # names are NewCondition's own
 
 
-#: A condition for each kind of action, in a plan whose steps fail after one or two silent holders.
+#: A condition for each kind of action, in a plan whose steps fail after one or two attempts with
+#: silent holders.
 BRANCHING = Shape(
     name="branching",
     steps=tuple(make_new_step(max_attempts=holders) for holders in (1, 2, 1)),
@@ -180,7 +181,7 @@ BRANCHING = Shape(
     max_added=1,
 )
 
-#: Several modifications of one step in one call, and conditions that are replaced.
+#: Plan for calls with several modifications of one step, and for replaced conditions.
 MODIFYING = Shape(
     name="modifying",
     steps=(make_new_step(max_attempts=2), make_new_step(max_attempts=1)),
@@ -191,7 +192,7 @@ MODIFYING = Shape(
     pairs=True,
 )
 
-#: A range of two steps that is repeated, and a step that is repeated inside the range.
+#: Plan with a repeated range of two steps, and a step within the range that is repeated itself.
 REPEATING = Shape(
     name="repeating",
     steps=(make_new_step(), make_new_step(max_attempts=1)),
@@ -202,7 +203,8 @@ REPEATING = Shape(
     changes=False,
 )
 
-#: Dependencies: a branch adds a step before the dependent one, and a review pauses only that one.
+#: Plan with a dependency: a branch adds a step before the dependent step, and a review of the
+#: checkpoint pauses only the checkpoint.
 DEPENDING = Shape(
     name="depending",
     steps=(
@@ -219,7 +221,7 @@ DEPENDING = Shape(
 )
 
 SHAPES = (BRANCHING, MODIFYING, REPEATING, DEPENDING)
-#: The same plans with bounds that let the walk go on for some minutes more.
+#: The same plans with wider bounds, with which the exploration takes some minutes more.
 WIDE_SHAPES = (
     replace(BRANCHING, orders=True, max_added=3),
     replace(MODIFYING, max_steps=2, max_added=1),

@@ -1,10 +1,10 @@
 """State space of small plans, explored through the plan rules.
 
-A state is a plan in canonical form: fields that no rule reads are normalized. Times are `fresh` or
-`old` (older than the stall threshold), every step is at attempt 1, revision and seq are dropped, an
-added step is named by its place among the added steps, an ended step has no holder, and conditions
-that can neither be evaluated nor copied any more are dropped. From each state every call is made
-that a caller could make, and time may pass.
+A state is a plan in canonical form: fields that no rule reads are normalized. Times are only
+`fresh` or `old` (older than the stall threshold). The attempt of every step is 1. Revision and seq
+are omitted. An added step is named by its position among the added steps. An ended step has no
+holder. Conditions that can no longer be evaluated or copied are omitted. In each state, every
+possible call is made, and time may pass.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,14 +43,15 @@ from waybook.plan.repeat import repeated_range
 from waybook.plan.states import CLOSED_PLAN, DONE_STEP, PlanStatus, StepStatus
 
 FRESH = NOON
-#: Time that passes at once: a holder that made no call meanwhile is silent.
+#: Time that passes in one transition: longer than the stall threshold, so a holder without a call
+#: becomes silent.
 GAP = DEFAULT_STALL_THRESHOLD + timedelta(minutes=1)
 OLD = NOON - GAP
 TEXT = StepText(instructions="Look it up.")
 BOTH = frozenset({"a", "b"})
-#: Name of a step that was removed.
+#: Name that stands for any removed step.
 GONE = "gone"
-#: Number of a transition that is not a call: time passes.
+#: Number of the transition in which time passes, instead of a call.
 LATER = -1
 
 ReviewKey = tuple[str, Json, bool] | None
@@ -70,7 +71,7 @@ class StepKey(NamedTuple):
 
 
 class State(NamedTuple):
-    """Fields of a plan that the plan rules read; conditions by their number."""
+    """Fields of a plan that the plan rules read; conditions are represented by numbers."""
 
     status: PlanStatus
     is_resumed: bool
@@ -80,7 +81,7 @@ class State(NamedTuple):
 
 
 class Conditions:
-    """Numbers of conditions in canonical form, so that states compare and hash quickly."""
+    """Numbering of canonical conditions, so that states compare and hash quickly."""
 
     def __init__(self) -> None:
         self._numbers: dict[Condition, int] = {}
@@ -88,7 +89,7 @@ class Conditions:
         self.all: list[Condition] = []
 
     def number(self, condition: Condition, name: str, place: int, names: Names) -> int:
-        """Return the number of the condition at this place of the step with this name."""
+        """Return the number of this condition, at this position in the step of this name."""
         known = self._known.get(id(condition))
         if known is not None and condition.id == f"{name}.{place}" and names is IDENTITY:
             return known
@@ -100,7 +101,7 @@ class Conditions:
         return number
 
 
-#: Names of steps that are named already.
+#: Empty mapping of names, for plans whose step ids already are the names.
 IDENTITY: Names = {}
 CONDITIONS = Conditions()
 
@@ -113,7 +114,8 @@ class Walk:
     states: list[State] = field(default_factory=list)
     #: For each state, the numbers of the states from which it was reached.
     reached_from: list[list[int]] = field(default_factory=list)
-    #: For each state, the state and the number of the call by which it was first reached.
+    #: For each state, how it was first reached: the number of the previous state, and the number of
+    #: the call.
     first_reached: list[tuple[int, int]] = field(default_factory=list)
     edges: int = 0
     refusals: int = 0
@@ -141,7 +143,7 @@ class Walk:
 
 
 def initial_plan(shape: Shape) -> Plan:
-    """Return the new plan, and check that its audit rebuilds it."""
+    """Return the new plan, after checking that a replay of its audit gives the same rows."""
     ids = chain(["p"], (f"s{n}" for n, _ in enumerate(shape.steps, 1)), (f"c{n}" for n in count(1)))
     made = create(shape.new_plan(), DecisionContext(FRESH, ACTORS[0], lambda: next(ids)))
     changes = [change for entry in made.entries for change in entry.changes]
@@ -160,8 +162,8 @@ def moments_of(shape: Shape, now: datetime = FRESH) -> Moments:
 def walk(shape: Shape, *, most: int | None = None, is_checked: bool = True) -> Walk:
     """Explore, breadth-first from a new plan, every state within the bounds.
 
-    `most` limits the number of states, and `is_checked` is False, for callers that need only some
-    states and check decisions themselves.
+    Callers that need only some states, and check decisions themselves, limit the number of
+    states with `most` and pass `is_checked=False`.
     """
     seen: dict[State, int] = {}
     walked, moments = Walk(shape), moments_of(shape)
@@ -228,7 +230,7 @@ def _next_plans(
 
 
 def names_of(plan: Plan, known: Mapping[StepId, str]) -> dict[StepId, str]:
-    """Return the name of each step: that of the new plan's step, or its place among the added."""
+    """Return the name of each step: from the new plan, or its position among added steps."""
     added = (f"x{n}" for n in count(1))
     return {step.id: known.get(step.id) or next(added) for step in plan.steps}
 
@@ -274,7 +276,7 @@ def _step_key(step: Step, names: Names, now: datetime) -> StepKey:
 
 
 def _condition_numbers(plan: Plan, names: Names) -> tuple[int, ...]:
-    """Return the conditions that may be evaluated or copied, step by step."""
+    """Return the numbers of the conditions that may still be evaluated or copied, step by step."""
     by_step: dict[StepId, list[Condition]] = {}
     for condition in plan.conditions:
         by_step.setdefault(condition.step_id, []).append(condition)

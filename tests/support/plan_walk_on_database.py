@@ -1,8 +1,8 @@
-"""Sampled decisions of the walk through the plan rules, executed on a real PostgreSQL.
+"""Decisions sampled from the model check of the plan rules, executed on a real PostgreSQL.
 
-A state of the walk is reached by the calls that lead to it: the rules decide each call, and the
-store's writer writes each decision. The sampled call then decides on the plan as the store loads
-it. After it the rows must equal the decided plan and the replayed audit.
+To reach a state, its calls are made in order: the rules decide each call, and the store writes the
+decision. The sampled call then decides on the plan as loaded by the store. Afterwards, the rows
+must equal the decided plan and the replayed audit.
 """
 
 import random
@@ -31,16 +31,16 @@ from waybook.store.driver.queries import new_id
 from waybook.store.plans import load, writer
 from waybook.store.plans.load import PlanRequest
 
-#: Sampled calls in each state.
+#: Number of calls that are sampled in each state.
 CALLS_PER_STATE = 8
-#: Number of states in which calls are sampled, one after the other: the state of the walk, and
-#: states that follow from sampled calls, whose history is longer than the shortest path to them.
+#: Number of successive states in which calls are sampled: a state of the walk, then states that
+#: sampled calls lead to. The later states have longer histories than the walk gives them.
 STATES_PER_PATH = 3
 
 
 @dataclass(slots=True)
 class StoredPlan:
-    """Plan in an open transaction, with the history that the plan rules decided for it."""
+    """Plan in an open transaction; its history consists of decisions of the plan rules."""
 
     shape: Shape
     tx: Transaction
@@ -89,20 +89,21 @@ class StoredPlan:
         return loaded.plan
 
     async def decide_and_check(self, number: int) -> None:
-        """Execute the call with this number on the stored plan, and check what is stored then."""
+        """Execute the call with this number on the stored plan, and check the stored rows."""
         who, _ = self.calls()[number]
         actor = _actor(who)
         self.check_loaded(await self.load(actor), actor)
         decision = self.calls()[number][1]()
         check_decision(self.plan, decision, who)
         await self.write(decision, actor)
-        # The order of steps is unique, which the database checks at the end of a transaction.
+        # The positions of steps are unique, but the database checks this only at the end of a
+        # transaction, so force the check here.
         await self.tx.send("set constraints all immediate", "set constraints all deferred")
         self.check_loaded(await self.load(actor), actor)
         await self.check_rows()
 
     def check_loaded(self, loaded: Plan, actor: Actor) -> None:
-        """Check that the loaded plan is the decided one, and use it for the next decision."""
+        """Check that the loaded plan equals the decided plan, and continue with it."""
         check_state(loaded)
         session = actor.session
         assert (session in self.plan.sessions) == (session in loaded.sessions)
@@ -135,7 +136,7 @@ class StoredPlan:
             assert actual.get(entity, {}) == expected.get(entity, {})
 
     def sample_calls(self, most: int) -> list[int]:
-        """Return the numbers of randomly chosen calls that change something now."""
+        """Return the numbers of randomly chosen calls that would change the plan."""
         calls = [call for _, call in self.calls()]
         numbers = self.rng.sample(range(len(calls)), len(calls))
         return [*islice((number for number in numbers if _changes(calls[number])), most)]
@@ -182,7 +183,7 @@ async def execute_sample(
 
 
 def _sampled_states(walked: Walk, rng: random.Random) -> Iterator[int]:
-    """Yield open states in random order, again and again."""
+    """Yield the states with an open plan in random order, repeatedly."""
     numbers = [n for n, state in enumerate(walked.states) if state.status not in CLOSED_PLAN]
     while True:
         rng.shuffle(numbers)

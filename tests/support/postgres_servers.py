@@ -1,8 +1,8 @@
 """PostgreSQL servers for tests: the embedded version 18, and Debian's 15 if installed.
 
-One of each serves all workers of a test run. They run in the run's own directory, whose name the
-controller passes on, and end with the controller, even if that crashes: the 15 runs only while the
-controller holds a pipe open.
+All workers of a test run share one server of each version. The servers run in the directory of the
+test run and end with the controller process. PostgreSQL 15 runs only while the controller holds a
+pipe open, so that it ends even if the controller crashes.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ from waybook.embedded_postgres.supervisor import attach
 from waybook.store.driver.queries import new_id
 from waybook.store.maintenance.migrate import APP_ROLE, migrate
 
-#: Database user in the single URL of the server with PostgreSQL 15. This user may create roles and
+#: Database user of the PostgreSQL 15 server, which has a single URL. This user may create roles and
 #: is not a superuser.
 BUILDER = "builder"
 TEMPLATE = "waybook_template"
@@ -39,7 +39,7 @@ class Server:
     admin_dsn: str
     owner_dsn: str
     app_dsn: str
-    #: Role that each transaction assumes, if the server has a single URL; otherwise None.
+    #: Role to which each transaction switches if the server has a single URL; otherwise None.
     role: str | None
 
     @property
@@ -55,7 +55,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerDatabase:
-    """One database on a PostgreSQL server, with DSNs for it."""
+    """One database on a PostgreSQL server, with the DSNs of this database."""
 
     server: Server
     dbname: str
@@ -100,9 +100,9 @@ def eighteen() -> Iterator[Server]:
 
 @contextmanager
 def fifteen() -> Iterator[Server]:
-    """Start Debian's PostgreSQL server with one user, who is no superuser.
+    """Start Debian's PostgreSQL server with one user, who is not a superuser.
 
-    Its time zone is far from UTC, so that nothing can depend on the server's settings.
+    Its time zone is far from UTC, so that code that depends on the server's time zone fails.
     """
     home = Path(os.environ[PLACE]) / "15"
     with alone("15.lock"):
@@ -178,7 +178,7 @@ def _ensure_builder(server: Server) -> None:
 
 
 def _ensure_cheap_passwords(server: Server) -> None:
-    """Hash each password once instead of 4,096 times, which is half the cost of a connection."""
+    """Store passwords with one hash iteration, because 4,096 double the connection time."""
     hashed_once = "select 1 from pg_authid where rolpassword like 'SCRAM-SHA-256$1:%'"
     with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
         if admin.execute(hashed_once).fetchone() is None:
@@ -209,7 +209,8 @@ def new_database(server: Server, template: str = TEMPLATE) -> Iterator[ServerDat
     """Yield a new database, by default a copy of the migrated template."""
     dbname = f"test_{new_id().replace('-', '')}"
     with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
-        # Copying the files takes half as long as logging every page of the template, the default.
+        # The strategy `file_copy` takes half as long as the default strategy, which logs every page
+        # of the template.
         admin.execute(
             f"create database {dbname} template {template} owner {server.owner} strategy file_copy"
         )

@@ -1,7 +1,7 @@
 """SQL queries without their org filter, so that row-level security alone isolates orgs.
 
-With `WAYBOOK_TEST_WITHOUT_ORG=1` this applies to every query of the whole run (`make test-rls`); a
-test asks for it with the fixture `without_org`.
+If `WAYBOOK_TEST_WITHOUT_ORG=1` is set (`make test-rls`), the filters are removed from all queries
+for the whole test run. A single test removes them with the fixture `without_org`.
 """
 
 import re
@@ -17,11 +17,12 @@ from waybook.store.driver.queries import Query
 
 SWITCH = "WAYBOOK_TEST_WITHOUT_ORG"
 
-#: Files of queries that the owner runs to create the schema and its policies; no call runs these
-#: queries.
+#: Files of queries with which the database owner creates the schema and its policies; tool calls
+#: never run them.
 OPERATORS = frozenset({"maintenance/migrate"})
 
-#: Queries that the owner runs across all orgs: they create a policy, or list erased orgs.
+#: Queries that the database owner runs across all orgs: they create a partition with its policy, or
+#: list erased orgs.
 OF_ALL_ORGS = frozenset({"make_partition", "erased_orgs"})
 
 _ORG = r"(?:\w+\.)?org_id"
@@ -33,8 +34,8 @@ WAYS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(rf"{_OTHER}\s*=\s*{_ORG}\b"), "true"),
     # Joins on columns that have the same name in both tables.
     (re.compile(r"\busing \(org_id, "), "using ("),
-    # Search term for the org in a full-text query. Every passage has the term of its org in the
-    # full-text index.
+    # Full-text search term that selects an org. In the full-text index, every passage contains the
+    # term of its org.
     (re.compile(r"\('''@' \|\| app_org\(\) \|\| ''''\)::tsquery && "), ""),
 )
 

@@ -120,7 +120,7 @@ class RunEnv:
         *,
         another: bool = False,
     ) -> NextJob:
-        """Ask for a job once; the call may also abandon jobs that had too many attempts."""
+        """Ask for a job once; this may also permanently fail jobs that had too many attempts."""
         records = self.records
         held = None if another else records.held(who.holder, model)
         candidate = records.free(model, job_type)
@@ -230,7 +230,7 @@ class RunEnv:
     # Writing
 
     def keep(self, decision: RunDecision[ReplyT]) -> ReplyT:
-        """Store a decision and check all invariants; return the answer or raise the refusal."""
+        """Store a decision and check all invariants; return its reply or raise its error."""
         before = self.records
         self.records = before.copied()
         self.records.write(decision)

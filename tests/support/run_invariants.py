@@ -23,7 +23,7 @@ from waybook.run.status import run_evidence
 J = JobStatus
 
 # fmt: off
-#: Allowed status changes of a job. One that is taken over stays in progress.
+#: Allowed status changes of a job. A job that is taken over stays in progress.
 JOB_MOVES: Mapping[JobStatus, frozenset[JobStatus]] = MappingProxyType({
     J.PENDING:           frozenset({J.PROCESSING}),
     J.RETRYING:          frozenset({J.PROCESSING}),
@@ -56,7 +56,7 @@ def check_decision(before: RunRowStore, after: RunRowStore, decision: RunDecisio
 
 
 def every_change_has_an_entry(before: Run, decision: RunDecision[object]) -> None:
-    """Check that audit entries have no gap in their numbers, and that each contains its changes."""
+    """Check that audit entries have no gaps, and that every change has an entry."""
     assert decision.run.seq == before.seq + len(decision.entries)
     assert all(entry.changes for entry in decision.entries)
     if not decision.entries:
@@ -131,7 +131,7 @@ def what_is_over_stays_over(before: Run, after: Run) -> None:
 
 
 def canceled_run_changes_no_more(before: Run, decision: RunDecision[object]) -> None:
-    """Check that a canceled run takes nothing but late results and what these used."""
+    """Check that a canceled run accepts only late results and their usage."""
     if before.canceled_at is None:
         return
     after = replace(decision.run, seq=before.seq, usage=before.usage)
@@ -154,7 +154,7 @@ def all_jobs_of_a_step_come_at_once(before: RunRowStore, decision: RunDecision[o
 
 
 def _first(job: Job) -> bool:
-    """Return whether this is a new job, and the first job of its unit of work."""
+    """Return whether this is a new job that is the first job of its unit of work."""
     return (job.part, job.document, job.attempt, job.status) == (1, None, 0, J.PENDING) and (
         job.tries == 0 and job.started_at is None and job.unit is not None
     )
@@ -215,7 +215,7 @@ def _ended(jobs: list[Job]) -> tuple[int, int]:
 
 
 def unit_has_single_open_job(records: RunRowStore) -> None:
-    """Check that no two open jobs have the same unit of work."""
+    """Check that no unit of work has two open jobs."""
     units = Counter((j.stage, j.step_key, j.unit.number) for j in records.open() if j.unit)
     assert all(count == 1 for count in units.values())
 
@@ -236,7 +236,7 @@ def _is_closed(step: StepRun) -> bool:
 
 
 def stages_and_the_run_end_with_their_steps(records: RunRowStore) -> None:
-    """Check that a stage ends when its last step closes, and a run with its last stage."""
+    """Check that a stage ends with its last step, and that a run ends with its last stage."""
     compiled_dag, run = records.chart, records.run
     closed = Counter(step.stage for step in run.steps.values() if step.closed_at)
     for slug, stage in run.stages.items():
@@ -260,7 +260,7 @@ def report_of_run(records: RunRowStore) -> Report:
 
 
 def check_report(records: RunRowStore, before: Report | None) -> Report:
-    """Check the report's seven invariants, and that its counters agree with the jobs."""
+    """Check the report's seven invariants, and that its statuses and counts agree with the jobs."""
     run_report = report_of_run(records)
     assert check(run_report, before) == []
     assert run_report["warnings"] == []

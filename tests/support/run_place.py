@@ -1,4 +1,4 @@
-"""Directory of one test run with its database servers, and a list of missing programs."""
+"""Directory of one test run, which contains its database servers and a list of missing programs."""
 
 import os
 import shutil

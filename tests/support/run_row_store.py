@@ -1,6 +1,7 @@
 """In-memory store of a run's rows, with the same queries as the database store.
 
-Each method here is a query of the store: `held` is `held_job`, `free` is `free_job`, and so on.
+Each method replaces one query of the store: `held` replaces `held_job`, `free` replaces `free_job`,
+and so on.
 """
 
 from collections import Counter
@@ -22,7 +23,7 @@ from waybook.run.next_job import OpenJobs
 
 #: Time of inactivity after which a job can be claimed again.
 LEASE = timedelta(minutes=15)
-#: Statuses in which a job waits until its due time.
+#: Statuses of jobs that have no holder and may have to wait until their due time.
 WAITING = frozenset({JobStatus.PENDING, JobStatus.RETRYING, JobStatus.WAITING})
 #: Kinds of rows that contain texts. The audit records only the hash of each text.
 WITH_TEXTS = frozenset({Entity.JOB_PART, Entity.RENDERED_DOCUMENT, Entity.LATE_RESULT})
@@ -73,12 +74,12 @@ class RunRowStore:
     # Jobs
 
     def held(self, holder: Holder, model: str | None = None) -> Job | None:
-        """Return the job that the holder claimed and has not submitted."""
+        """Return the open job that this holder's conversation has claimed, or None."""
         jobs = (job for job in self.open() if holder.is_same_conversation(job.holder))
         return _first(job for job in jobs if _is(job, model))
 
     def free(self, model: str | None = None, job_type: JobType | None = None) -> Job | None:
-        """Return the first claimable job, optionally of this model or job type."""
+        """Return the first claimable job; `model` and `job_type` restrict the search."""
         wanted = (
             job for job in self.open() if _is(job, model) and job_type in {None, job.job_type}
         )

@@ -1,8 +1,8 @@
 """State space of a small stage, explored through the run rules.
 
-A state is a run in canonical form: each job by its position, with its status, its tries and whether
-it is due; attempts only as "taken before", ids and times not at all. From each state every call is
-made that a caller could make, on every job, and time may pass for any of them.
+A state is a run in canonical form. Each job is identified by its position, and has its status, its
+number of tries, whether it is due, and whether it was claimed before; ids and times are omitted. In
+each state, every possible call is made on every job, and time may pass for each job.
 """
 
 from collections import Counter
@@ -33,8 +33,8 @@ TEXT = (SubmittedDocument(content="text"),)
 NEW_IDS = numbered_ids("new")
 
 Call: TypeAlias = Callable[[], RunDecision[object]]
-#: Identity of a job in a state: the job's position, the number of its earlier versions, and every
-#: property that the rules can distinguish.
+#: Canonical form of a job: its position, the number of its earlier versions, and every property
+#: that affects the decisions of the rules.
 JobKey: TypeAlias = tuple[str, int, int, int, str, int, bool, bool, bool]
 StepKey: TypeAlias = tuple[str, int, int, int, bool]
 State: TypeAlias = tuple[tuple[JobKey, ...], tuple[StepKey, ...], bool]
@@ -48,7 +48,7 @@ class Bounds:
     parts: int = 1
     #: Maximum number of document regenerations during the walk.
     regenerations: int = 0
-    #: Whether the run may be canceled in every state.
+    #: True if the run may be canceled, in any state.
     cancellations: bool = False
 
 
@@ -188,7 +188,7 @@ def _work(
 
 
 def _later(records: RunRowStore, job: Job) -> Iterator[RunRowStore]:
-    """Yield the run after enough time for this job to become claimable again."""
+    """Yield the run after the time this job needs to become claimable, unless it already is."""
     if records.is_free(job):
         return
     after = records.copied()

@@ -74,7 +74,7 @@ async def make_team(world: OrgEnv, **more: object) -> AsyncIterator[Team]:
 
 @asynccontextmanager
 async def serve_team(world: OrgEnv, **more: object) -> AsyncIterator[tuple[Team, str]]:
-    """Serve an application with an issuer on its own port; yield the `Team` and address."""
+    """Serve an application and its issuer; yield the `Team` and the address of the application."""
     listening: socket.socket = listen("127.0.0.1", 0)
     where = address(listening)
     async with (

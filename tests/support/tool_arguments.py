@@ -9,7 +9,7 @@ from waybook.app.registry import TOOLS
 
 
 def arguments_of(tool: str) -> dict[str, str]:
-    """Return a tool's argument names: the name in the source by the name used in calls."""
+    """Return a tool's argument names: the name in calls mapped to the name in the source."""
     return {str(f.alias): name for name, f in TOOLS[tool].arguments.model_fields.items()}
 
 
@@ -18,8 +18,8 @@ def ids_within(
 ) -> Iterator[tuple[str, ...]]:
     """Yield the paths of the arguments that take an id, including nested arguments.
 
-    A session and a model are the caller's own names, not ids of Waybook. `outer` are the arguments
-    that contain these: a step may contain conditions that contain steps.
+    Session and model names are chosen by the caller, so they are not ids. `outer` contains the
+    enclosing arguments, to end the recursion: a step may contain conditions that contain steps.
     """
     for name, field in arguments.model_fields.items():
         if name.endswith(("_id", "_ids")) and name not in {"session_id", "model_id"}:

@@ -1,6 +1,6 @@
 """A valid call of every tool, with the required data created first.
 
-A tool that is missing here fails the tests that iterate over all tools, so none can be forgotten.
+Tests that iterate over all tools fail if a tool is missing here.
 """
 
 from collections.abc import Awaitable, Callable
@@ -254,8 +254,8 @@ PREPARE: dict[str, Prepare] = {
     "draw_map": run_calls.drawn,
 }
 
-#: Arguments that can replace other arguments of their tool, each with a function that prepares a
-#: call with the argument.
+#: Optional arguments that a tool's usual call does not use, each with a function that prepares a
+#: call that uses it.
 INSTEAD: dict[tuple[str, str], Prepare] = {
     ("create_research_plan", "copyOf"): _copy,
     ("create_research_plan", "upToStep"): _copy,
@@ -282,6 +282,6 @@ INSTEAD: dict[tuple[str, str], Prepare] = {
 async def valid_call(agent: AgentClient, tool: str, using: str | None = None) -> Body:
     """Return the arguments of a valid call, without idempotency key and session.
 
-    If some exclude one another, `using` selects one of them.
+    If some arguments exclude one another, `using` selects the one to use.
     """
     return await INSTEAD.get((tool, using or ""), PREPARE[tool])(agent)

@@ -1,4 +1,4 @@
-"""Agents whose calls wait, and a clock for these waits that a test can advance."""
+"""Agents that make waiting calls, and a clock for waiting that a test can advance."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -9,7 +9,7 @@ from org_env import AgentClient, Body, OrgEnv
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.wait_queue import WaitingCalls
 
-#: Maximum time in seconds until a call that should be answered is answered.
+#: Maximum time in seconds for a call that is expected to be answered.
 PATIENCE_SECONDS = 20
 
 
@@ -61,7 +61,7 @@ class SkippingLoop:
 
 @dataclass
 class WaitingEnv:
-    """An agent of an org whose waiting calls use an adjustable clock."""
+    """An agent of an org, with a clock for waiting calls that a test can advance."""
 
     world: OrgEnv
     most: int = 100
@@ -78,7 +78,7 @@ class WaitingEnv:
     async def started(
         self, tool: str, *, wait: int = 55, agent: AgentClient | None = None, **arguments: object
     ) -> asyncio.Task[Body]:
-        """Start a call, and return it when it waits."""
+        """Start a call, and return its task once the call waits."""
         before = len(self.calls)
         caller = agent or self.agent
         task = asyncio.create_task(caller.call(tool, waitSeconds=wait, **arguments))
@@ -94,7 +94,7 @@ class WaitingEnv:
 
 
 async def answered(task: asyncio.Task[Body]) -> Body:
-    """Return the answer to a call that must be answered by now."""
+    """Return the answer to a call that is expected to be answered at once."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         return await task
 
@@ -105,5 +105,5 @@ async def canceled(task: asyncio.Task[Any]) -> None:
 
 
 async def together(*calls: Coroutine[Any, Any, Body]) -> list[Body]:
-    """Run calls concurrently; return their replies in this order."""
+    """Run calls concurrently; return their replies in the order of the calls."""
     return [*await asyncio.gather(*calls)]

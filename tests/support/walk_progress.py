@@ -1,8 +1,8 @@
-"""Naive agents: they follow the rules' replies and nothing else, in every state of a walk.
+"""Naive agents that follow only the replies of the plan rules, tested in every state of a walk.
 
-An agent asks for its next step and submits a result for it, or asks a person where the step is a
-checkpoint that only a person completes. While a review is open, a person approves it. While there
-is nothing to do, time passes. All other holders are silent forever.
+An agent asks for its next step and submits a result for it. If the step is a checkpoint that only a
+person may complete, the agent requests a review instead. A person approves every open review. If no
+step is available, time passes. All other agents are silent forever.
 """
 
 from plan_shapes import Shape
@@ -25,14 +25,15 @@ from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.states import CLOSED_PLAN, PlanStatus
 from waybook.plan.submit import Submission, submit_and_take_next
 
-#: More turns than a naive agent needs in any plan of the walk.
+#: Limit on the number of turns, higher than a naive agent needs in any plan of the walk.
 MAX_TURNS = 100
 
 
 def stuck_states(walked: Walk) -> tuple[list[State], int]:
-    """Return the states in which a naive agent never ends the plan, and its most turns.
+    """Return the states from which a naive agent never ends the plan, and its most turns.
 
-    Every open state is tried with each of the two agents as the only live one.
+    Every state with an open plan is tried twice, with each of the two agents as the only active
+    agent.
     """
     stuck: list[State] = []
     most = 0
@@ -76,7 +77,7 @@ def _turn(shape: Shape, plan: Plan, agent: DecisionContext, person: DecisionCont
     match taken.reply:
         case StepReady(step):
             if _needs_review(shape, step) and plan.status is PlanStatus.AWAITING_REVIEW:
-                # One review at a time: the agent waits until the open one is decided.
+                # Only one review can be open at a time, so the open review is decided first.
                 return decide(plan, DecisionKind.APPROVE, person).plan
             return with_heartbeats(_work(shape, plan, agent, step), FRESH)
         case AwaitingReview():
@@ -88,7 +89,7 @@ def _turn(shape: Shape, plan: Plan, agent: DecisionContext, person: DecisionCont
 
 
 def _work(shape: Shape, plan: Plan, agent: DecisionContext, step: Step) -> Decision[object]:
-    """Complete a step with its first result, or ask a person if only a person may complete it."""
+    """Submit the step's first result, or request a review if only a person may complete it."""
     if _needs_review(shape, step):
         return request_review(plan, step.id, ReviewRequest(summary="Is this right?"), agent)
     result = shape.results_of(step.id)[0]

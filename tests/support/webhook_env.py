@@ -28,8 +28,8 @@ KEY = b"twenty-four bytes and more"
 SECRET = f"whsec_{base64.b64encode(KEY).decode()}"
 EVERY_EVENT = frozenset(str(o) for o in NotificationKind if o is not NotificationKind.TEST)
 TAKEN = answer("", 204)
-#: Timeout of webhook requests that must time out. It is long enough for a request on loopback to
-#: arrive.
+#: Timeout for webhook requests that are expected to time out. It is long enough for a request on
+#: loopback to arrive.
 SHORT = 1.0
 PLENTY = 20.0
 

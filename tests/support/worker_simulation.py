@@ -1,6 +1,6 @@
 """Simulated workers on a run that finish jobs, submit parts, fail, stop working, or are late.
 
-Their actions are random; the required result is not.
+Their actions are random, but every run must end with a correct result.
 """
 
 from collections import Counter
@@ -32,8 +32,8 @@ from waybook.run.submit import SubmittedDocument
 
 #: Two workers with a named session, and one worker without a session.
 WORKERS = (ANN, BOB, PAT)
-#: Possible weights of a kind of event: 0 for never, 1 for normal (listed twice), 3 for more often,
-#: and 12 for almost exclusively.
+#: Possible weights for a kind of event: 0 means never, 1 normal (listed twice, so chosen more
+#: often), 3 more often, and 12 almost exclusively.
 MOODS = (0, 1, 1, 3, 12)
 
 
@@ -43,7 +43,7 @@ class WorkerSimulation:
     chance: Random
     #: Models that the simulation can choose from.
     models: Sequence[str]
-    #: Jobs in the state in which they were claimed. A claim may be stale by now.
+    #: Claimed jobs, as they were when they were claimed. A claim may have become stale since then.
     claims: list[Job] = field(default_factory=list)
     #: Text that was submitted so far in parts, by the id of the job that continues the text.
     begun: dict[str, str] = field(default_factory=dict)
@@ -191,7 +191,7 @@ class WorkerSimulation:
             self.world.feedback(slug, models=self._some_models())
 
     def begin(self) -> None:
-        """Start a random stage, and check that this changes nothing or is refused."""
+        """Start a random stage manually; check that the call changes nothing, or is refused."""
         slug = self.chance.choice(self.world.chart.order)
         if slug in self.world.run.stages:
             assert self.world.begin(slug, self._some_models()) == ()

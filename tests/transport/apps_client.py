@@ -1,4 +1,4 @@
-"""The declaration of a client that shows apps."""
+"""Client extension with which an MCP client declares that it shows apps."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from waybook.transport.mcp.resources import MIME_TYPE
 
 
 class Apps(ClientExtension):
-    """Extension that a host of apps declares."""
+    """MCP Apps extension, as declared by a client that shows apps."""
 
     identifier = APPS_EXTENSION
 
     def settings(self) -> dict[str, Any]:
-        """Return the type of apps that the client shows."""
+        """Return the media types of the apps that the client shows."""
         return {"mimeTypes": [MIME_TYPE]}

@@ -1,6 +1,7 @@
 """Costly inputs to every channel, in a process with little memory and CPU time.
 
-It is a separate process, so that the inputs use up its resources only. Prints the results as JSON.
+A separate process is used, so that the inputs exhaust only its own resources. It prints the results
+as JSON.
 """
 
 import asyncio
@@ -39,8 +40,8 @@ from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 
-#: Limits on resources in addition to those that the loaded code uses: memory in bytes at any time,
-#: and CPU time in seconds in total.
+#: Limits on the resources used after the code is loaded: memory in bytes at any time, and total CPU
+#: time in seconds.
 MEMORY = 400 * 1024 * 1024
 SECONDS = 150
 CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_next_step","arguments":'
@@ -115,8 +116,8 @@ async def as_forms() -> list[BombReply]:
     app = Starlette(routes=[Route("/", receive, methods=["POST"])])
     transport = httpx2.ASGITransport(app)
     answers: list[BombReply] = []
-    # Send the cookie of a browser that has loaded a page, because without the cookie the server
-    # does not read the body.
+    # Send the cookie that a browser has after loading a page, because the server reads no form body
+    # without it.
     known = {COOKIE: "t" * 43}
     async with httpx2.AsyncClient(
         transport=transport, base_url="http://localhost", cookies=known

@@ -33,7 +33,7 @@ async def address() -> AsyncIterator[str]:
 
 @pytest.fixture
 def face_world(alone: OrgEnv) -> OrgEnv:
-    """Return a PostgreSQL 18 environment, as transports do not depend on the version."""
+    """Return a PostgreSQL 18 environment, because these tests do not depend on the version."""
     return alone
 
 

@@ -15,7 +15,7 @@ META = {
 
 
 def make_request(method: str, **params: object) -> bytes:
-    """Return a request that every protocol revision accepts with that revision's headers."""
+    """Return a request body that is valid with the headers of any protocol revision."""
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": META, **params}}
     return json.dumps(message).encode()
 

@@ -1,4 +1,4 @@
-"""Dashboard pages without a browser: the user, the forms, and the visible text."""
+"""Dashboard pages fetched without a browser: signed-in user, forms, and visible text."""
 
 import re
 from collections.abc import AsyncIterator

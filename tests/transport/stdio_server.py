@@ -1,4 +1,4 @@
-"""stdio server for tests: prints to stdout first, and has a slow or unresponsive database."""
+"""stdio server for tests: prints to stdout before it serves, with a slow or hanging database."""
 
 import asyncio
 import sys

@@ -1,7 +1,7 @@
-"""Costly inputs on every channel cause no disproportionate cost.
+"""Costly inputs on every channel cause no disproportionate use of resources.
 
-They are sent in a separate process, which has 400 MB and 150 seconds of CPU time for all of them.
-Conditions have their own, in `tests/conditions`; the store is tested in `tests/app`.
+They are sent by a separate process, which has 400 MB of memory and 150 seconds of CPU time for all
+of them. Costly conditions are tested in `tests/conditions`, and the store in `tests/app`.
 """
 
 import json
@@ -15,7 +15,7 @@ import pytest
 import bombs
 
 HERE = Path(__file__).parent
-#: Allowed HTTP statuses of responses to accepted and refused input.
+#: HTTP statuses that a response to a costly input may have.
 ANSWERS = {200, 400, 403, 413, 415, 422}
 
 BombReply = tuple[str, str, object, str]
@@ -111,8 +111,7 @@ def test_costly_templates_are_rejected_except_for_a_missing_attribute(
 ) -> None:
     outcomes = {name: answer for _, name, answer, _ in of(bomb_replies, "template")}
     assert outcomes.keys() == bombs.TEMPLATES.keys()
-    # In a template, a missing attribute of a text has no value, so the template's result is
-    # Python's None.
+    # In a template, a missing attribute has no value, so this template renders as `None`.
     assert [name for name, answer in outcomes.items() if answer == "None"] == ["attributes"]
 
 

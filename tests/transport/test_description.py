@@ -21,7 +21,7 @@ from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.mcp.server import build_server
 
 OPENAPI: dict[str, Any] = json.loads(load_openapi())
-#: Name of each path parameter in the source, with its name in the OpenAPI description.
+#: Path parameters: maps each name in the source to the name in the OpenAPI description.
 GAPS = {
     "run_id": "runId",
     "resource_id": "resourceId",
@@ -128,8 +128,8 @@ async def test_recorded_fuzzer_requests_get_documented_responses(face_world: Org
             body = None if request.body is None else request.body.encode()
             reply = await client.request(request.method, address, content=body)
             conforms(request.path, request.method, reply)
-            # A request that once failed was recorded with the status of its failure. Its status may
-            # differ now, but its response must conform to the description.
+            # If a recorded status is a server error, the bug may be fixed by now. The new status
+            # may differ, but the response must conform to the description.
             assert reply.status_code == request.status or request.status >= BROKEN, request
 
 

@@ -34,7 +34,7 @@ class Person:
     content: dict[str, Any] | None = None
     forms: list[wire.ElicitRequestFormParams] = field(default_factory=list)
 
-    #: Set when the person may answer.
+    #: Event that is set while the user may answer.
     ready: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ async def open_client(
 async def ask_user(
     agent: AgentClient, client: Client, **more: object
 ) -> tuple[Body, wire.CallToolResult]:
-    """Create a plan and request a review as client; return the plan and the tool result."""
+    """Create a plan and request a review through this client; return plan and tool result."""
     plan = await agent.plan(2)
     taken = await agent.take(plan, sessionId="s")
     review = {"stepId": taken["stepId"], "summary": "Right?", "questions": ["Why?"], **more}
@@ -118,7 +118,7 @@ async def test_step_can_be_claimed_again_after_a_change_request_in_a_form(
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_review_form_without_an_answer_leaves_the_review_open(
+async def test_review_stays_open_if_the_review_form_is_not_answered(
     agent: AgentClient, action: Action
 ) -> None:
     async with open_client(agent, Person(action)) as client:
@@ -150,7 +150,7 @@ async def test_review_stays_open_if_the_client_cannot_show_forms(
     assert person is None or person.forms == []
 
 
-async def test_decision_in_a_form_of_an_older_client_is_part_of_the_same_call(
+async def test_review_request_of_an_older_client_returns_the_form_decision(
     agent: AgentClient,
 ) -> None:
     person = Person(content={"decision": "approve", "feedback": ""})
@@ -163,7 +163,7 @@ async def test_decision_in_a_form_of_an_older_client_is_part_of_the_same_call(
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_review_form_of_an_older_client_without_answer_leaves_review_open(
+async def test_review_stays_open_if_the_form_of_an_older_client_is_not_answered(
     agent: AgentClient, action: Action
 ) -> None:
     async with open_client(agent, Person(action), "legacy", one_line=True) as client:
@@ -173,7 +173,7 @@ async def test_review_form_of_an_older_client_without_answer_leaves_review_open(
     assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
-async def test_late_decision_in_a_form_of_an_older_client_is_submitted(
+async def test_form_decision_of_an_older_client_is_stored_even_after_the_call(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(elicitation, "MAX_FORM_WAIT_SECONDS", 0.0)

@@ -1,4 +1,4 @@
-"""HTTP errors: a page for people and JSON for programs, both without the database."""
+"""HTTP errors: an HTML page for people and JSON for programs, both created without the database."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Limit on failed credentials: per client address, without blocking valid credentials."""
+"""Limit on failed credentials: applies per client address, and does not block valid credentials."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -150,7 +150,7 @@ def test_recently_valid_secret_is_accepted_from_a_rate_limited_address(
     assert is_refused(failures, shown="good")
 
 
-def test_exempt_secret_that_fails_repeatedly_is_rate_limited(
+def test_secret_exempt_from_rate_limit_is_limited_after_repeated_failures(
     failures: FailedCredentials,
 ) -> None:
     failures.exempt("revoked")
@@ -180,7 +180,7 @@ def test_caches_of_addresses_and_secrets_are_limited_in_size(
     assert not failures._pending
 
 
-async def test_delay_of_failed_credentials_grows_up_to_a_maximum() -> None:
+async def test_delay_after_failed_credentials_grows_up_to_a_maximum() -> None:
     delays: list[float] = []
     limit: FailedCredentials
 
@@ -276,7 +276,7 @@ class CountingSignIn(SignInPage):
         return await super().browser(request)
 
 
-async def test_sign_in_page_after_too_many_failures_makes_no_session_lookup(world: OrgEnv) -> None:
+async def test_sign_in_page_looks_up_no_session_after_too_many_failures(world: OrgEnv) -> None:
     pages = CountingSignIn(services=world.dispatcher.services, base_url="http://localhost")
     transport = httpx2.ASGITransport(Starlette(routes=pages.routes()), client=(HERE, 1))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor:

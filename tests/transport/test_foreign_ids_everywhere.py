@@ -27,7 +27,7 @@ from waybook.store.driver.queries import is_id, new_id
 from waybook.transport.mcp.completions import PROMPTS, URIS
 from waybook.transport.mcp.resource_uris import KINDS
 
-#: Values of route parameters that are not ids, by parameter.
+#: For each route parameter that is not an id, the values to use.
 ELSE = {
     "ending": ("md", "json", "jsonl", "svg", "mmd", "txt", "html"),
     "form": ("csv", "jsonl"),
@@ -66,8 +66,8 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         for action in ("move_up", "update_step_instructions", "fail_step", "remove_step")
     ),
 }
-#: Routes that are not tested here: the routes for snapshots, whose request body refers to no stored
-#: row, and MCP, which has its own tests.
+#: Routes that are not tested here: routes for snapshots, whose request body refers to no stored
+#: row, and MCP routes, which are tested separately.
 NO_ROWS = {"/api/report", "/api/map", "/mcp", "/mcp/"}
 #: Routes whose response never ends; their events are tested in `test_live.py`.
 STREAMS = {"/live"}
@@ -165,7 +165,7 @@ async def test_http_routes_answer_ids_of_another_org_like_unknown_ids(
     assert rows(world) == before
 
 
-async def test_isolation_check_detects_leak_without_row_level_security(
+async def test_isolation_check_detects_leaks_if_row_level_security_is_turned_off(
     world: OrgEnv, ours: dict[str, str]
 ) -> None:
     theirs = with_full_ids(await create_foreign_records(world))
@@ -205,7 +205,7 @@ SOME = ("plan", "running step", "running job", "artifact")
 
 @dataclass
 class Caller:
-    """MCP client with the same interface as an agent of the dispatcher."""
+    """MCP client with the same interface as the dispatcher's test agents."""
 
     client: Client
 
@@ -236,7 +236,7 @@ async def test_mcp_tools_answer_ids_of_another_org_like_unknown_ids(world: OrgEn
     assert rows(world) == before
 
 
-async def test_resources_prompts_and_completions_expose_nothing_of_other_org(
+async def test_resources_prompts_and_completions_reveal_no_data_of_another_org(
     world: OrgEnv,
 ) -> None:
     theirs, never = in_both_forms(await create_foreign_records(world)), new_id()

@@ -71,7 +71,7 @@ def test_page_with_known_version_has_only_the_changed_fragment(memory: VersionMe
     ],
     ids=["own text", "removed", "moved", "added"],
 )
-def test_part_that_changed_outside_its_fragments_is_complete(
+def test_part_that_changed_outside_of_fragments_is_sent_complete(
     memory: VersionMemory, after: str
 ) -> None:
     shown = version_in(finish(memory, page({"a": "one", "b": "two"})).text)

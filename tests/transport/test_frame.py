@@ -15,7 +15,7 @@ async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
         yield client
 
 
-async def test_home_page_with_part_parameter_returns_only_that_fragment(
+async def test_home_page_returns_only_the_fragment_named_by_the_part_parameter(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     await agent.plan(3, name="Rivers of the north")

@@ -61,7 +61,7 @@ async def address() -> AsyncIterator[str]:
 
 
 def error_of(result: CallToolResult) -> dict[str, object]:
-    """Return the error in a tool result, after checking that it contains nothing else."""
+    """Return the error in a tool result, after checking that the result contains only the error."""
     assert result.is_error
     assert result.structured_content is None
     [block] = result.content
@@ -190,7 +190,7 @@ async def test_readyz_reports_ready_when_database_answers(address: str) -> None:
 
 
 @pytest.mark.parametrize("corpus", [NOT_JSON, STRANGE], ids=["not json", "strange"])
-async def test_mcp_endpoint_garbage_body_never_causes_server_error(
+async def test_garbage_body_sent_to_the_mcp_endpoint_never_causes_a_server_error(
     address: str, corpus: dict[str, bytes]
 ) -> None:
     async with httpx2.AsyncClient(base_url=address, trust_env=False) as client:

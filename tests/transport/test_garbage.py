@@ -107,7 +107,7 @@ async def test_mcp_endpoint_returns_invalid_request_for_an_invalid_message(
 
 @BOTH_ERAS
 @pytest.mark.parametrize("name", STRANGE)
-async def test_mcp_endpoint_gives_a_defined_response_to_malformed_content(
+async def test_mcp_endpoint_returns_200_202_400_or_404_for_malformed_content(
     http: httpx2.AsyncClient, headers: dict[str, str], name: str
 ) -> None:
     reply = await http.post("/mcp", headers=headers, content=STRANGE[name])

@@ -8,12 +8,12 @@ from org_env import OrgEnv
 from transport.page_client import TOKEN, make_browser
 from transport.valid_forms import valid_forms
 
-#: Run these tests with one server only, because they do not depend on the database.
+#: Run these tests on one PostgreSQL version only, because they do not depend on the version.
 pytestmark = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
 
 GARBAGE = ("", "a\0b", "9" * 5_000, "-1", "²", "٣" * 5_000, "é" * 2_000)
-#: Form data with real field names, and with values that contain NUL characters, which PostgreSQL
-#: accepts in no text.
+#: Forms with valid field names and with values that contain NUL characters, which PostgreSQL does
+#: not accept in texts.
 OF_TOKENS = (
     {"act": "disable", "user": "an\0n"},
     {"act": "create", "user": "\0", "label": "x", "scope": "plan:read", "days": "9" * 5_000},

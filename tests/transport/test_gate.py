@@ -92,8 +92,8 @@ BAD: dict[str, Callable[[Tokens], Headers]] = {
     "by another header": lambda t: [(b"x-authorization", f"Bearer {t.good.secret}".encode())],
     "as a cookie": lambda t: [(b"cookie", f"token={t.good.secret}".encode())],
 }
-#: Requests that contain no Waybook token. The server asks for a token, and does not report an
-#: invalid token.
+#: Requests that contain no Waybook token. The server asks for a token, instead of reporting an
+#: invalid one.
 SHOW_NOTHING = {
     *("none", "empty", "no scheme", "another scheme", "a scheme like ours", "a tab for a blank"),
     *("by another header", "as a cookie"),
@@ -217,7 +217,7 @@ async def test_valid_token_does_not_authenticate_dashboard_pages(
     assert answer.status_code == 401
 
 
-async def test_public_routes_without_token_are_accessible(world: OrgEnv) -> None:
+async def test_public_routes_are_accessible_without_a_token(world: OrgEnv) -> None:
     async with open_visitor(world) as visitor:
         alive, ready = await visitor.get("/healthz"), await visitor.get("/readyz")
         unsigned = await visitor.get("/.well-known/oauth-protected-resource")
@@ -252,7 +252,7 @@ async def test_error_for_a_call_without_the_required_scope_names_the_scope(world
     assert (error["code"], error["details"]["needed"]) == ("FORBIDDEN", ["plan:write"])
 
 
-async def test_unauthenticated_large_body_receives_401(world: OrgEnv) -> None:
+async def test_unauthenticated_request_with_a_large_body_receives_401(world: OrgEnv) -> None:
     body = 1_000_000 * b"x"
     async with served(world) as address, httpx2.AsyncClient(trust_env=False) as client:
         for _ in range(3):  # three requests over the same connection

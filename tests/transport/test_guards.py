@@ -105,7 +105,9 @@ async def test_missing_or_duplicate_host_header_returns_421(address: str, route:
         assert reply.startswith(b"HTTP/1.1 421 "), hosts
 
 
-async def test_second_origin_header_from_other_site_returns_403(address: str) -> None:
+async def test_request_with_a_second_origin_header_of_another_site_returns_403(
+    address: str,
+) -> None:
     origins = "Origin: http://localhost\r\nOrigin: http://evil.example\r\n"
     head = f"GET /healthz HTTP/1.1\r\nHost: localhost\r\n{origins}Connection: close\r\n\r\n"
     assert (await exchange(address, head.encode())).startswith(b"HTTP/1.1 403 ")
@@ -189,7 +191,7 @@ async def test_reading_of_an_endless_request_body_stops_at_a_maximum() -> None:
     assert heard == MAX_DRAINED_BYTES + BODY_LIMIT
 
 
-async def test_request_body_is_partial_after_the_client_disconnects() -> None:
+async def test_request_body_read_after_a_disconnect_contains_the_received_part() -> None:
     messages: list[dict[str, object]] = [
         {"type": "http.request", "body": b"half", "more_body": True},
         {"type": "http.disconnect"},

@@ -109,7 +109,7 @@ async def test_link_to_the_next_page_of_the_plan_list_contains_the_filter(
     assert "No matching plans" in (await browser.get("/?q=nothing")).text
 
 
-async def test_plan_list_status_counts_ignore_filter(
+async def test_status_counts_of_the_plan_list_ignore_the_filter(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     for n in range(3):

@@ -149,7 +149,7 @@ async def test_decision_on_already_decided_review_leaves_newer_review_open(
     assert (await agent.status(first["plan"]))["status"] == "awaiting_review"
 
 
-async def test_decision_with_javascript_returns_card_with_outcome(
+async def test_decision_sent_by_javascript_returns_the_card_with_the_outcome(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     browser.headers.update(PIECEWISE)
@@ -162,7 +162,7 @@ async def test_decision_with_javascript_returns_card_with_outcome(
     assert 'data-status="completed"' in reply.text
 
 
-async def test_decision_for_other_org_or_without_form_token_is_rejected(
+async def test_decision_on_a_foreign_review_or_without_form_token_is_rejected(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     world.other_org_may_change = True
@@ -208,7 +208,7 @@ async def test_inbox_shows_waiting_run_and_accepts_stage_feedback_once(
     assert reply.status_code == 404
 
 
-async def test_inbox_over_card_limit_shows_next_card_after_decision(
+async def test_inbox_with_too_many_cards_shows_the_next_card_after_a_decision(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     reviews = []
@@ -238,7 +238,7 @@ def test_texts_of_agents_are_always_rendered_as_inert_html(value: Body) -> None:
     assert " style=" not in re.sub(r">[^<]*<", "><", shown.html)
 
 
-def test_long_rich_text_is_truncated_and_shows_the_omitted_count() -> None:
+def test_long_rich_text_is_truncated_with_a_count_of_omitted_characters() -> None:
     shown = to_rich_text("a " * MAX_LENGTH)
     assert shown is not None
     assert (shown.long, shown.omitted) == (True, MAX_LENGTH)

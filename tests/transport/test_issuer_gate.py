@@ -1,4 +1,4 @@
-"""Access tokens of an OpenID Connect issuer on the API: acceptance, and discovery by clients."""
+"""Access tokens of an issuer on the API: which are accepted, and how clients find an issuer."""
 
 import asyncio
 import json
@@ -109,7 +109,8 @@ async def test_call_with_an_issuer_token_is_audited_under_the_token_subject(worl
         assert 'error="insufficient_scope"' in refused.headers["www-authenticate"]
         team.there.down = True
         new = bearer(team.there.token(header={"kid": "new"}))
-        # The server has just fetched the issuer's keys, so it knows that this key is not published.
+        # The server fetched the issuer's keys just before, so it knows without the issuer that this
+        # key is not published.
         assert (await client.post("/mcp", headers={**LEGACY, **new})).status_code == 401
 
 
@@ -148,8 +149,8 @@ async def test_review_requested_by_an_agent_can_be_decided_only_by_a_user(
         plan = await call("create_research_plan", **PLAN)
         taken = await call("get_next_step", planId=plan["planId"])
         await call("request_user_review", stepId=taken["stepId"], summary="Right?")
-        # A caller with another token is still the same program, so it may not decide its own
-        # review.
+        # A second token identifies the same client program, which still may not decide the review
+        # that it requested.
         agent |= bearer(team.there.token(scope=scopes, jti="another"))
         own = await call("submit_user_decision", planId=plan["planId"], decision="approve")
         assert "the requester of a review cannot decide it" in str(own)

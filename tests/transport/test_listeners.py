@@ -1,4 +1,4 @@
-"""Event subscribers: an org at its limit leaves capacity for other orgs."""
+"""Event subscribers: if one org reaches its limit, other orgs can still subscribe."""
 
 import asyncio
 from collections.abc import AsyncIterator

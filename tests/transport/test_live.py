@@ -18,7 +18,7 @@ PATIENCE = 20.0
 
 @pytest.fixture
 def world(alone: OrgEnv) -> OrgEnv:
-    """Return a PostgreSQL 18 environment, as event streams do not depend on the version."""
+    """Return a PostgreSQL 18 environment, because these tests do not depend on the version."""
     return alone
 
 
@@ -84,7 +84,7 @@ async def test_reconnected_event_stream_sends_missed_topics_or_all_topics(site: 
         assert (await stream.event())[1] == {"hello", "*"}
 
 
-async def test_event_stream_from_page_position_sends_changes_since_page_load(
+async def test_event_stream_sends_changes_made_since_the_page_was_loaded(
     site: Site,
 ) -> None:
     async with httpx2.AsyncClient(base_url=site.address, trust_env=False) as client:

@@ -130,7 +130,7 @@ async def test_missing_output_and_output_of_another_org_return_the_same_404(
 
 @pytest.mark.parametrize(("fault", "status"), [(NotFound, 404), (Unavailable, 503)])
 @pytest.mark.parametrize("path", ["/api/outputs/o-1", "/api/plans/p-1/outputs"])
-async def test_error_of_the_output_api_returns_the_http_status_of_the_error(
+async def test_output_api_returns_the_http_status_that_fits_the_error(
     path: str, fault: type[WaybookError], status: int
 ) -> None:
     async with make_face(ReadApi(make_gateway(RecordingDispatcher(deliverable=fault)))) as client:

@@ -1,4 +1,4 @@
-"""Database cost of a page: independent of the amount of data, and always with an index."""
+"""Database cost of a page: few queries for any amount of data, each with an index."""
 
 from collections.abc import AsyncIterator
 
@@ -89,7 +89,7 @@ async def test_page_query_count_is_independent_of_data_volume(
     for _ in range(5):
         await make_little_more(agent)
     assert await costs() == little
-    # The health page also queries pending notifications, and passages that search leaves out.
+    # The health page has additional queries for pending notifications and for quarantined passages.
     more = {"/health": 4}
     assert {page: len(counts) for page, counts in little.items()} == {
         page: more.get(page, 1 if "export" in page else 2) for page in pages
@@ -154,8 +154,8 @@ async def test_page_query_uses_the_intended_index(
 async def explained(world: OrgEnv, statement: Statement) -> str:
     """Return the query plan of an SQL statement, with sequential scans disabled.
 
-    Sorting is ruled out too if an index has the order: on a few rows it would cost nothing, and the
-    choice there would prove nothing about many.
+    Sorting is disabled too if an index provides the order. With few rows, sorting would cost
+    almost nothing, so PostgreSQL's choice would not show how it reads many rows.
     """
     with psycopg.connect(world.place.app_dsn, autocommit=True) as connection:
         if world.place.server.role:

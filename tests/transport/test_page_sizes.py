@@ -37,7 +37,7 @@ async def test_style_sheet_and_scripts_stay_within_size_limits(site: Site) -> No
 
 
 @pytest.mark.parametrize(("address", "limit"), [("/", 12_000), ("/inbox", 12_000)])
-async def test_full_page_stays_within_size_element_and_asset_limits(
+async def test_page_full_of_data_stays_within_size_element_and_asset_limits(
     site: Site, agent: AgentClient, address: str, limit: int
 ) -> None:
     for n in range(51):

@@ -66,7 +66,7 @@ def test_large_plan_map_shows_the_steps_around_the_current_step() -> None:
     assert f'data-step="{view.map.center}"' in view.map.svg
 
 
-def test_plan_page_opens_at_the_list_page_with_the_current_step() -> None:
+def test_plan_page_first_shows_the_part_of_the_list_with_the_current_step() -> None:
     plan = make_large_plan(500)
     assert plan_view(make_plan_detail(plan)).window.number == 3
     pages = [plan_view(make_plan_detail(plan, number)) for number in range(1, 6)]

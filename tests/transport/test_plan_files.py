@@ -20,7 +20,7 @@ async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 def without_nulls(rows: dict[str, Row]) -> dict[str, Row]:
-    """Return the rows without null fields, since null means "no value"."""
+    """Return the rows without null fields, because a null field equals a missing field."""
     return {i: {k: v for k, v in row.items() if v is not None} for i, row in rows.items()}
 
 

@@ -102,7 +102,7 @@ async def test_request_for_an_unknown_prompt_raises_a_protocol_error(era: Era) -
     )
 
 
-async def test_list_of_prompts_has_only_builtin_prompts_without_skills() -> None:
+async def test_list_of_prompts_has_only_builtin_prompts_if_listing_skills_fails() -> None:
     dispatcher = RecordingDispatcher({"list_skills": make_refusal("UNAVAILABLE")})
     async with make_client(dispatcher) as client:
         listed = await client.list_prompts()
@@ -118,7 +118,7 @@ async def test_list_of_prompts_omits_skills_in_a_profile_without_skills() -> Non
 
 
 @BOTH_ERAS
-async def test_list_of_prompts_includes_work_on_run_in_the_runs_profile(era: Era) -> None:
+async def test_runs_profile_adds_the_work_on_run_prompt_to_the_list_of_prompts(era: Era) -> None:
     async with make_client(RecordingDispatcher(), era, "runs") as client:
         listed = await client.list_prompts()
         text = await text_of(client, "work_on_run", {"runId": "run-1"})
@@ -131,7 +131,7 @@ async def test_list_of_prompts_includes_work_on_run_in_the_runs_profile(era: Era
     assert "{" not in text
 
 
-async def test_work_on_run_prompt_in_plan_profile_is_unknown() -> None:
+async def test_work_on_run_prompt_is_unknown_in_the_plan_profile() -> None:
     async with make_client(RecordingDispatcher(), profile="plan") as client:
         with pytest.raises(MCPError) as refusal:
             await client.get_prompt("work_on_run", {"runId": "run-1"})

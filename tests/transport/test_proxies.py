@@ -1,4 +1,4 @@
-"""Client addresses behind a proxy, which clients cannot forge by sending headers."""
+"""Client addresses behind a proxy: clients cannot forge them by sending headers."""
 
 import re
 from collections.abc import AsyncIterator
@@ -56,12 +56,14 @@ def test_client_address_behind_trusted_proxies_is_the_last_untrusted_hop(
 
 
 @given(PROXIES, MADE_UP)
-def test_client_address_without_trusted_proxies_returns_peer(peer: str, written: str) -> None:
+def test_client_address_without_trusted_proxies_is_the_address_of_the_peer(
+    peer: str, written: str
+) -> None:
     assert same(read_proxies("").client_address(peer, [written]), peer)
 
 
 def same(address: str, other: str) -> bool:
-    """Return whether two strings are the same address, as IPv4 can be written as IPv6."""
+    """Return whether two strings are the same IP address, in IPv4 or IPv6 notation."""
     return read_proxies("").client_address(address, ()) == read_proxies("").client_address(
         other, ()
     )

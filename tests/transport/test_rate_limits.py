@@ -33,7 +33,7 @@ from waybook.transport.http.requests import ReadApi
 from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 
-#: Run these tests with one server only, because they do not depend on the database.
+#: Run these tests on one PostgreSQL version only, because they do not depend on the version.
 pytestmark = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
 
 BURST = 3
@@ -120,7 +120,7 @@ async def test_rate_limited_tool_call_returns_tool_error_to_client(
     flooded: Flooded, era: Literal["legacy", "2026-07-28"]
 ) -> None:
     async with flooded.serving() as address, Client(f"{address}/mcp", mode=era) as client:
-        flooded.later()  # wait, because the handshake used some of the rate limit
+        flooded.later()  # let time pass, because the handshake used up part of the rate limit
         flooded.use_up()
         result = await client.call_tool("list_active_plans", {})
     assert result.is_error
@@ -132,7 +132,7 @@ async def test_rate_limited_tool_call_returns_tool_error_to_client(
 @pytest.mark.parametrize(
     "headers", [LEGACY, modern_headers("tools/call", "list_active_plans")], ids=["old", "new"]
 )
-async def test_early_rate_limit_response_equals_dispatcher_response(
+async def test_rate_limit_response_before_dispatch_equals_dispatcher_response(
     http: httpx2.AsyncClient, flooded: Flooded, headers: dict[str, str]
 ) -> None:
     flooded.use_up()
@@ -245,8 +245,8 @@ async def test_rate_limit_is_enforced_when_authentication_is_required(
         sent = [await client.post("/mcp", headers=LEGACY, content=CALL) for _ in range(BURST + 1)]
     refused = ["RATE_LIMITED" in reply.text for reply in sent]
     assert refused == [False] * BURST + [True]
-    # This refusal has a `retry-after` header, because the server sends it before it calls the
-    # protocol library, which does not know this header.
+    # This refusal has a `retry-after` header, because the server sends it itself. Refusals sent by
+    # the protocol library lack this header.
     assert ["retry-after" in reply.headers for reply in sent] == refused
 
 

@@ -139,7 +139,7 @@ async def test_run_progress_api_calls_get_run_progress_through_gateway() -> None
         ("UNAVAILABLE", 503),
     ],
 )
-async def test_run_progress_api_returns_the_http_status_of_the_error(
+async def test_run_progress_api_returns_the_http_status_that_fits_the_error(
     code: str, status: int
 ) -> None:
     dispatcher = RecordingDispatcher({"get_run_progress": make_refusal(code)})

@@ -39,7 +39,8 @@ class Line:
     async def hear_to_the_end(self) -> None:
         """Wait until the server closes the connection."""
         async with asyncio.timeout(5):
-            # A client that is disconnected while it sends may not receive the reason.
+            # If the server disconnects a client that is still sending, the client may get a
+            # connection error instead of the response.
             with suppress(ConnectionError):
                 await self._reader.read()
 

@@ -141,7 +141,7 @@ async def test_reading_an_unavailable_plan_resource_raises_an_internal_error() -
 
 
 @pytest.mark.parametrize(("code", "number"), [("INVALID_INPUT", -32602), ("BUSY", -32603)])
-async def test_list_of_resources_returns_the_error_code_of_refused_plans(
+async def test_list_of_resources_returns_the_error_code_if_listing_plans_fails(
     code: str, number: int
 ) -> None:
     dispatcher = RecordingDispatcher({"list_active_plans": make_refusal(code)})
@@ -286,7 +286,7 @@ async def test_completion_of_a_run_id_matches_an_id_prefix_or_a_name(
 
 
 @pytest.mark.parametrize(("code", "number"), [("INVALID_INPUT", -32602), ("BUSY", -32603)])
-async def test_list_of_resources_returns_the_error_code_of_refused_runs(
+async def test_list_of_resources_returns_the_error_code_if_listing_runs_fails(
     code: str, number: int
 ) -> None:
     dispatcher = RecordingDispatcher({**ANSWERS, "list_dags": make_refusal(code)})
@@ -310,7 +310,7 @@ async def test_resource_of_a_document_returns_markdown(era: Era) -> None:
 
 
 @pytest.mark.parametrize(("fault", "number"), [(NotFound, -32602), (Unavailable, -32603)])
-async def test_reading_a_document_resource_returns_the_error_code_of_the_fault(
+async def test_failed_read_of_a_document_resource_returns_the_fitting_error_code(
     fault: type[WaybookError], number: int
 ) -> None:
     async with make_client(RecordingDispatcher(readable=fault), profile="runs") as client:
@@ -346,7 +346,7 @@ async def test_resource_of_an_output_has_media_type_content_and_author(era: Era)
 
 
 @pytest.mark.parametrize(("fault", "number"), [(NotFound, -32602), (Unavailable, -32603)])
-async def test_reading_an_output_resource_returns_the_error_code_of_the_fault(
+async def test_failed_read_of_an_output_resource_returns_the_fitting_error_code(
     fault: type[WaybookError], number: int
 ) -> None:
     async with make_client(RecordingDispatcher(deliverable=fault)) as client:

@@ -194,7 +194,7 @@ async def test_task_request_of_a_client_without_the_extension_is_refused(
     assert refused.value.error.data == needed
 
 
-async def test_task_request_with_another_task_in_its_header_is_refused(
+async def test_task_request_with_another_task_in_the_header_is_refused(
     agent: AgentClient,
 ) -> None:
     _, review = await take_step(agent)

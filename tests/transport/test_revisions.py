@@ -1,4 +1,4 @@
-"""Every MCP revision so far, tested with raw messages."""
+"""All MCP revisions up to now, tested with raw messages."""
 
 import json
 

@@ -22,8 +22,8 @@ OUR_HOSTS = [
     *("localhost", "LOCALHOST:8750", "127.0.0.1", "127.0.0.1:8750", "[::1]", "[::1]:8750"),
     *(NAME, "PLANS.example.ORG", f"{NAME}:8443"),
 ]
-#: Host names that do not belong to Waybook: a foreign name that resolves to our address, and names
-#: that may be mistaken for our name.
+#: Host names that do not belong to Waybook: foreign names that may resolve to our address, and
+#: names that look like ours.
 OTHER_HOSTS = [
     *("evil.example", "evil.example:8750", f"{NAME}.evil.example", f"evil.{NAME}", f"{NAME}:1"),
     *("localhost.evil.example", "127.0.0.1.nip.io", "localhost.", "127.0.0.1.", f"{NAME}."),
@@ -50,7 +50,8 @@ OTHER_ORIGINS = [
     *("chrome-extension://abcdef", "vscode-webview://localhost:8750", f"https://{NAME}:1"),
 ]
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
-#: Headers that a browser sends if another page requests our page in the background or embeds it.
+#: Headers that a browser sends if a page of another site requests our page in the background or
+#: embeds it.
 EMBEDDED = [
     {"sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": destination}
     for site, (mode, destination) in product(

@@ -169,7 +169,7 @@ async def test_run_page_shows_an_error_for_an_invalid_action(
         assert "Rivers" in visible_text(page)
 
 
-async def test_run_page_shows_why_a_job_failed_and_can_retry_the_job(
+async def test_run_page_shows_why_a_job_failed_and_lets_the_user_retry(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run, job = await make_failed_run(agent)
@@ -255,7 +255,7 @@ async def test_workflow_page_shows_map_prompts_and_expected_counts(
         ("/audit", "list", "entries"),
     ],
 )
-async def test_page_with_part_parameter_returns_only_that_section(
+async def test_page_returns_only_the_section_named_by_the_part_parameter(
     reader: httpx2.AsyncClient, agent: AgentClient, path: str, part: str, holds: str
 ) -> None:
     run = await make_worked_run(agent)

@@ -1,8 +1,8 @@
 """Secrets never leak, in any tool call and in any failure.
 
-A complete server, started as an operator starts it and logging all it can, is sent secrets in every
-possible way. None of them may appear in its logs, its answers, its metrics, in PostgreSQL's log, or
-anywhere in the database.
+The tests run a complete server with full logging, started as an operator would start it, and send
+it secrets in many ways. No secret may appear in the server's logs, answers or metrics, in
+PostgreSQL's log, or in the database.
 """
 
 import os
@@ -197,7 +197,7 @@ async def ask_elsewhere(sender: Sender) -> None:
 async def break_inside(sender: Sender, place: ServerDatabase) -> None:
     """Make a tool call that fails unexpectedly, with secrets in the values it writes.
 
-    The database's error contains the value it could not accept.
+    The error message of the database contains the rejected value.
     """
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         admin.execute("alter table plan add constraint broken check (name::integer > 0) not valid")
@@ -243,7 +243,7 @@ async def test_secrets_do_not_leak_to_responses_logs_or_database(
     assert sender.leaks_in(server_log()) <= logged_by_postgresql
 
 
-async def test_credentials_do_not_leak_with_authentication_required(
+async def test_credentials_do_not_leak_if_authentication_is_required(
     place: ServerDatabase, tmp_path: Path
 ) -> None:
     sender, log = Sender(), tmp_path / "log"

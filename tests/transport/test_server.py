@@ -36,7 +36,7 @@ async def test_mcp_server_lists_only_the_tools_of_the_profile(era: Era) -> None:
 
 
 @BOTH_ERAS
-async def test_tool_call_passes_the_caller_and_unchanged_arguments(era: Era) -> None:
+async def test_tool_call_passes_caller_and_unchanged_arguments_to_the_dispatcher(era: Era) -> None:
     dispatcher = RecordingDispatcher()
     arguments = {"planId": "1", "steps": '[{"stepType": "search"}]', "colour": "unknown"}
     async with Client(build_server(TOOLS, make_gateway(dispatcher)), mode=era) as client:

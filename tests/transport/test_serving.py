@@ -27,7 +27,7 @@ def test_listening_on_a_port_in_use_raises_misconfigured() -> None:
     assert f"Cannot listen on 127.0.0.1:{port}" in refusal.value.message
 
 
-def test_address_returns_url_of_listening_socket() -> None:
+def test_server_address_is_the_url_of_the_listening_socket() -> None:
     with listen("127.0.0.1", 0) as listening:
         assert address(listening) == f"http://127.0.0.1:{listening.getsockname()[1]}"
 
@@ -76,7 +76,9 @@ def test_server_stops_on_a_signal_without_ending_the_process(number: signal.Sign
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_serve_stops_on_signal_at_announcement(number: signal.Signals) -> None:
+def test_server_stops_on_a_signal_sent_when_the_address_is_announced(
+    number: signal.Signals,
+) -> None:
     events: list[str] = []
 
     @asynccontextmanager

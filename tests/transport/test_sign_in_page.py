@@ -170,7 +170,8 @@ async def test_second_sign_in_creates_a_new_session_and_ends_the_old_session(
         await signs_in(thief, given.secret)
         planted = thief.cookies["waybook"]
         browser.cookies.set("waybook", planted, domain="localhost.local", path="/")
-        # A user with a session is already signed in, but signing in again must still work.
+        # The browser has a session, so it counts as signed in, but the user must be able to sign in
+        # again.
         token = FORM.search((await browser.get("/", headers=PAGE)).text)
         assert token
         done = await browser.post("/sign-in", data={"token": token[1], "key": given.secret})
@@ -230,8 +231,8 @@ async def test_page_opened_by_cross_site_link_reloads_same_local_path(
     assert (
         await browser.get("/inbox", headers={"sec-fetch-site": "same-origin"})
     ).status_code == 303
-    # The path contains a host name. The test requests an absolute URL, because the client would
-    # interpret the path alone as the URL of another host.
+    # The path looks like a URL with another host. The test requests an absolute URL, because the
+    # HTTP client would interpret the path alone that way.
     here = f"http://{browser.base_url.netloc.decode()}"
     tricked = await browser.get(f"{here}//elsewhere.example/", headers=LINK)
     assert 'content="0;url=/"' in tricked.text
@@ -330,10 +331,10 @@ async def test_oidc_sign_in_with_invalid_claims_in_the_id_token_returns_403(
     assert (await browser.get("/inbox")).status_code == 303
 
 
-async def test_oidc_sign_in_continued_in_another_browser_or_altered_returns_403(
+async def test_oidc_sign_in_altered_or_continued_in_another_browser_returns_403(
     team: Team, browser: httpx2.AsyncClient
 ) -> None:
-    """If another browser could finish a sign-in, users could work in an attacker's account."""
+    """If one browser could finish another's sign-in, users could work in an attacker's account."""
     sent = await browser.get("/sign-in/oidc")
     back = await back_from(sent.headers["location"])
     async with team.browser() as victim:
@@ -371,7 +372,9 @@ async def test_oidc_user_of_another_org_sees_only_that_org(
     assert (await browser.get(f"/plans/{ours['planId']}")).status_code == 404
 
 
-async def test_sign_in_without_issuer_has_no_oidc_route(world: OrgEnv, given: IssuedToken) -> None:
+async def test_sign_in_page_has_no_oidc_route_if_no_issuer_is_configured(
+    world: OrgEnv, given: IssuedToken
+) -> None:
     async with make_team(world) as team:
         team.issuer = None
         async with team.browser() as browser:

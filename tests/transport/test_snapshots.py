@@ -32,7 +32,7 @@ async def test_report_api_returns_the_report_of_a_snapshot(http: httpx2.AsyncCli
     assert check(reply.json()) == []
 
 
-async def test_map_api_returns_the_map_of_a_snapshot_or_definition(
+async def test_map_api_returns_the_map_of_a_run_snapshot_or_workflow_definition(
     http: httpx2.AsyncClient,
 ) -> None:
     for body in (SNAPSHOT, write_definition(DAG)):
@@ -87,7 +87,7 @@ async def test_report_and_map_apis_return_405_for_get_requests(
     assert (reply.status_code, reply.json()["error"]["code"]) == (405, "INVALID_INPUT")
 
 
-async def test_other_requests_are_served_while_snapshot_is_processed(
+async def test_server_answers_other_requests_while_processing_a_snapshot(
     http: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = asyncio.get_running_loop()

@@ -18,7 +18,7 @@ ENVIRONMENT = {
     **os.environ,
     "PYTHONPATH": f"{HERE.parent}:{HERE.parent / 'support'}:{HERE.parents[1]}",
 }
-PATIENCE = 120  # seconds; importing the protocol library takes one of them on an idle machine
+PATIENCE = 120  # seconds; on an idle machine, importing the protocol library takes one second
 Era = Literal["legacy", "auto", "2026-07-28"]
 
 
@@ -29,7 +29,7 @@ def make_child(kind: str) -> StdioServerParameters:
 
 
 @pytest.mark.parametrize("era", ["legacy", "auto", "2026-07-28"])
-async def test_stdio_server_printing_to_stdout_still_lists_and_calls_tools(era: Era) -> None:
+async def test_stdio_server_lists_and_calls_tools_even_if_code_prints_to_stdout(era: Era) -> None:
     async with asyncio.timeout(PATIENCE), Client(make_child("chatty"), mode=era) as client:
         listed = await client.list_tools()
         result = await client.call_tool("get_next_step", {"planId": "1"})
@@ -41,7 +41,7 @@ async def test_stdio_server_printing_to_stdout_still_lists_and_calls_tools(era: 
     assert result.structured_content == {"tool": "get_next_step", "arguments": {"planId": "1"}}
 
 
-async def test_stdio_lists_tools_while_database_does_not_respond() -> None:
+async def test_stdio_server_lists_tools_while_the_database_does_not_respond() -> None:
     async with asyncio.timeout(PATIENCE), Client(make_child("silent")) as client:
         assert (await client.list_tools()).tools
 

@@ -1,4 +1,4 @@
-"""Activity of another org does not change our pages: no text, count or figure."""
+"""Activity of another org does not change our pages: no text, count or total changes."""
 
 import re
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ async def indexed(agent: AgentClient) -> None:
         pass
 
 
-async def test_pages_and_lists_do_not_change_with_other_org_activity(face_world: OrgEnv) -> None:
+async def test_activity_of_another_org_does_not_change_pages_or_lists(face_world: OrgEnv) -> None:
     world, agent = face_world, face_world.agent
     world.other_org_may_change = True
     await all_foreign_records(agent)

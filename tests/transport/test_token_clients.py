@@ -1,4 +1,4 @@
-"""Real MCP clients with tokens: limited to their org, and to the lifetime of the token."""
+"""Real MCP clients with tokens: limited to the token's org and the token's lifetime."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -142,7 +142,7 @@ async def test_requesting_agent_may_decide_a_review_under_the_relayed_policy(wor
     assert reply["decision"] == "approve"
 
 
-async def test_subscription_of_disabled_user_ends(
+async def test_subscription_ends_when_the_user_is_disabled(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscriptions, "REAUTH_SECONDS", 0.01)

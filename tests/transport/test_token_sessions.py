@@ -1,4 +1,4 @@
-"""The web session of a token cannot decide reviews that the token requested."""
+"""A web session started with a token cannot decide reviews requested with that token."""
 
 import asyncio
 import re

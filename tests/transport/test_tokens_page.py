@@ -155,7 +155,7 @@ async def test_tokens_and_health_pages_without_admin_scope_return_403(
     await authenticate_token(world.dispatcher.services, issued.secret, Channel.MCP)
 
 
-async def test_dashboard_pages_without_scopes_return_403(world: OrgEnv) -> None:
+async def test_dashboard_pages_return_403_to_a_user_without_scopes(world: OrgEnv) -> None:
     unscoped = AgentClient(world.dispatcher, replace(world.agent.caller, scopes=frozenset()))
     plan = await world.agent.plan()
     async with make_browser(unscoped) as browser:

@@ -1,4 +1,4 @@
-"""The published tool list: schemas, hints and descriptions that clients and model APIs take."""
+"""The published tool list: clients and model APIs accept its schemas and descriptions."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -26,12 +26,14 @@ from waybook.transport.mcp.tools import published_tools, tools_in_profile
 
 Schema = dict[str, Any]
 
-#: Keywords that the function calls of the Anthropic, OpenAI (also strict) and Gemini APIs accept.
+#: JSON Schema keywords that the function calls of the Anthropic, OpenAI (including strict mode) and
+#: Gemini APIs accept.
 ACCEPTED: Final = {"type", "description", "properties", "required", "items", "enum"}
 TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
-#: Maximum number of tokens of a profile that a model reads: names, descriptions, input schemas.
+#: Maximum number of tokens of a profile's tools that a model reads: names, descriptions and input
+#: schemas.
 MAX_TOKENS: Final = {"plan": 2_000, "research": 3_500, "runs": 2_500, "all": 6_000}
-#: Clients cut longer descriptions.
+#: Maximum length of a description; clients truncate longer ones.
 MAX_DESCRIPTION_LENGTH: Final = 1_024
 
 LISTED: Final = {name: tool.listed for name, tool in published_tools().items()}
@@ -76,7 +78,8 @@ def test_tool_schemas_use_only_keywords_that_all_model_apis_accept() -> None:
 
 
 def test_every_object_within_tool_arguments_has_properties() -> None:
-    # Gemini refuses an object without properties; strict calls of OpenAI could not fill it.
+    # Gemini refuses an object without properties, and OpenAI's strict mode could send only an empty
+    # object for it.
     inner = [(path, schema) for path, schema in EVERY_SCHEMA if path not in LISTED]
     assert [path for path, s in inner if s["type"] == "object" and not s.get("properties")] == []
 
@@ -104,7 +107,7 @@ def test_every_tool_has_all_four_hints_in_the_tool_list(name: str) -> None:
     tool = TOOLS[name]
     assert (hints.read_only_hint, hints.destructive_hint) == (tool.reads_only, tool.destructive)
     assert hints.idempotent_hint is (tool.reads_only or tool.idempotent)
-    # Only the extraction of data sends anything to another system.
+    # Only `extract_data` sends data to another system.
     assert hints.open_world_hint is (name == "extract_data")
 
 
@@ -140,8 +143,8 @@ def test_every_tool_description_is_within_the_length_limit_of_clients(name: str)
     assert 0 < len(LISTED[name].description or "") <= MAX_DESCRIPTION_LENGTH
 
 
-# The loop must be clear from the descriptions alone: several frameworks drop the instructions of a
-# server.
+# The descriptions alone must explain in which order to call the tools, because several frameworks
+# drop the instructions of a server.
 
 
 @pytest.mark.parametrize(
@@ -160,7 +163,7 @@ def test_every_tool_description_is_within_the_length_limit_of_clients(name: str)
         ("submit_stage_feedback", {"get_next_job"}),
     ],
 )
-def test_tool_description_names_the_following_call(tool: str, words: set[str]) -> None:
+def test_tool_description_names_the_tool_to_call_next(tool: str, words: set[str]) -> None:
     assert {word for word in words if word in (LISTED[tool].description or "")} == words
 
 

@@ -23,7 +23,7 @@ from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 
-#: Slots of an org that are released only when a request ends or waits.
+#: Number of slots of an org. A slot is released when its request ends or waits.
 SLOTS = 2
 HEADERS = {
     "2025-11-25": LEGACY,
@@ -65,7 +65,7 @@ async def http_client() -> AsyncIterator[httpx2.AsyncClient]:
 
 
 async def blocked_plan(env: WaitingEnv) -> tuple[Body, Body]:
-    """Create a plan whose second step waits for the first, which is claimed."""
+    """Create a plan whose second step depends on the first step, which is claimed."""
     plan = await env.agent.plan([make_step("1."), make_step("2.", dependsOn=[1])])
     return plan, await env.agent.take(plan)
 
@@ -108,7 +108,7 @@ async def test_disconnected_client_leaves_queue_and_gets_no_step(
         assert (await env.agent.take(plan))["attempt"] == 1
 
 
-async def test_waiting_http_calls_keep_no_slot_of_the_org(env: WaitingEnv) -> None:
+async def test_waiting_http_calls_occupy_no_concurrency_slot_of_the_org(env: WaitingEnv) -> None:
     plan, _ = await blocked_plan(env)
     async with served(env) as url, http_client() as http:
         posts = [
@@ -139,7 +139,7 @@ async def test_shutdown_answers_waiting_http_calls(
     assert {reply["status"] for reply in replies} == {"no_pending_steps"}
 
 
-async def test_waiting_call_counts_once_against_the_call_log(env: WaitingEnv) -> None:
+async def test_waiting_call_is_counted_only_once(env: WaitingEnv) -> None:
     plan, taken = await blocked_plan(env)
     async with served(env) as url, Client(url) as client:
         arguments = {"planId": plan["planId"], "waitSeconds": 55}

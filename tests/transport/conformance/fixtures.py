@@ -77,8 +77,8 @@ def sample(words: str) -> Result:
 
 ROOTS: Final[Result] = {"method": "roots/list", "params": {}}
 
-# Requests that each tool sends to its client in each round. The state that the tool returns
-# contains the number of the round.
+# For each tool, the requests that it sends to the client in each round. The request state contains
+# the number of the round.
 ROUNDS: Final[Mapping[str, list[dict[str, Result]]]] = {
     "test_input_required_result_elicitation": [{"user_name": ask("What is your name?", "name")}],
     "test_input_required_result_sampling": [

@@ -131,7 +131,7 @@ def before(
 
 
 def append_items(server: Server[None], method: str, key: str, extra: Sequence[BaseModel]) -> None:
-    """Append these items to the server's own list."""
+    """Append these items to the list that the server returns."""
     own = server.get_request_handler(method)
     assert own is not None
 

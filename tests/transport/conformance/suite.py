@@ -40,9 +40,9 @@ def read_results(results: Path) -> dict[str, bool]:
 
 
 def passed(checks: list[dict[str, str]]) -> bool:
-    """Return whether a scenario has checks, and all of them passed without warnings.
+    """Return whether a scenario passed: a meaningful check succeeded, and none failed or warned.
 
-    Each message is checked against the schema everywhere, which alone proves nothing.
+    The schema check of messages runs in every scenario, so its success alone does not count.
     """
     statuses = {check["status"] for check in checks}
     proven = any(
