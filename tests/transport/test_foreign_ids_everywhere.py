@@ -40,7 +40,7 @@ QUERIES = {"/audit": ("subject",), "/audit.{form}": ("subject",)}
 #: Query parameters that are not ids, but filters or pagination cursors.
 OTHER_WORDS = {
     *("behind", "before", "state", "q", "dag", "version", "page", "docs", "done", "window"),
-    *("event", "actor", "channel", "since", "until", "format", "part", "then"),
+    *("event", "actor", "channel", "since", "until", "format", "part", "then", "seq", "at"),
 }
 #: Form data for every route that accepts a form, with ID as the placeholder for an id.
 FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
