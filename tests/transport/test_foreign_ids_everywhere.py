@@ -89,7 +89,7 @@ class Visit:
         where = self.address.replace("ID", row_id)
         reply = await client.request(self.method, where, data=data, headers=headers)
         reply_headers = {name: v for name, v in reply.headers.items() if name != "content-length"}
-        text = re.sub(r'name="key" value="[^"]+"', "", reply.text.replace(row_id, "ID"))
+        text = re.sub(r'name="(?:key|token)" value="[^"]+"', "", reply.text.replace(row_id, "ID"))
         text = re.sub(r'data-at="[^"]+"', "", text)
         return reply.status_code, str(reply_headers).replace(row_id, "ID"), text
 

@@ -39,7 +39,7 @@ async def pages(
             path = re.sub(r"\{(\w+):\w+\}", r"{\1}", route.path).format(**ELSE, **named)
             reply = await client.get(path, headers={"accept": "text/html"})
             assert reply.status_code == 200, path
-            text = re.sub(r'name="key" value="[^"]+"', "", reply.text)
+            text = re.sub(r'name="(?:key|token)" value="[^"]+"', "", reply.text)
             contents[path] = f"{reply.headers}\n{text}"
     return contents
 
