@@ -1,19 +1,37 @@
+-- Each query looks up one key at a time: on PostgreSQL 15, a condition on a list of keys would read
+-- all rows of the org.
+
 -- name: plan
-select id::text, short_key from plan
- where org_id = app_org() and short_key = any (%(keys)s::bigint[]);
+select r.id::text, r.short_key
+  from unnest(%(keys)s::bigint[]) k (key)
+ cross join lateral (select id, short_key from plan
+                      where org_id = app_org() and short_key = k.key
+                      limit 1) r;
 
 -- name: step
-select id::text, short_key from plan_step
- where org_id = app_org() and short_key = any (%(keys)s::bigint[]);
+select r.id::text, r.short_key
+  from unnest(%(keys)s::bigint[]) k (key)
+ cross join lateral (select id, short_key from plan_step
+                      where org_id = app_org() and short_key = k.key
+                      limit 1) r;
 
 -- name: run
-select id::text, short_key from run
- where org_id = app_org() and short_key = any (%(keys)s::bigint[]);
+select r.id::text, r.short_key
+  from unnest(%(keys)s::bigint[]) k (key)
+ cross join lateral (select id, short_key from run
+                      where org_id = app_org() and short_key = k.key
+                      limit 1) r;
 
 -- name: job
-select id::text, short_key from job
- where org_id = app_org() and short_key = any (%(keys)s::bigint[]);
+select r.id::text, r.short_key
+  from unnest(%(keys)s::bigint[]) k (key)
+ cross join lateral (select id, short_key from job
+                      where org_id = app_org() and short_key = k.key
+                      limit 1) r;
 
 -- name: review
-select id::text, short_key from review
- where org_id = app_org() and short_key = any (%(keys)s::bigint[]);
+select r.id::text, r.short_key
+  from unnest(%(keys)s::bigint[]) k (key)
+ cross join lateral (select id, short_key from review
+                      where org_id = app_org() and short_key = k.key
+                      limit 1) r;
