@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from faults.history import Call, History, Outcome
 from faults.replay import Board, Opening, Started
-from faults.rows import Rows
+from faults.rows import Entry, Rows
+from waybook.core.short_ids import usual_form
 
 MAX_INTERNAL_ERRORS: Final = 5
 OVER: Final = frozenset({"completed", "failed"})
@@ -52,7 +53,7 @@ def acknowledged_effects(evidence: Evidence) -> Violations:
         if call.tool in marked and not rows.effects[call.tool, call.key]:
             yield f"{describe(call)} was acknowledged, and its effect is not there"
     started = {
-        (entry.details.get("stepId") or entry.details.get("jobId"), entry.details.get("attempt"))
+        (_audited_work(entry), entry.details.get("attempt"))
         for entry in rows.audit
         if entry.event == "step_started"
     }
@@ -130,13 +131,12 @@ def _early_takeovers(history: History) -> Violations:
 def no_stale_result(evidence: Evidence) -> Violations:
     """Check that a result was accepted only if it came from the step's or job's current attempt."""
     completed = {
-        (entry.details.get("stepId") or entry.details.get("jobId")): entry.details.get("attempt")
+        _audited_work(entry): entry.details.get("attempt")
         for entry in evidence.rows.audit
         if entry.event == "step_completed"
     }
     for call in evidence.history.of("submit_step_result", "submit_job_result"):
-        work = call.args.get("stepId") or call.args.get("jobId")
-        counted = completed.get(work)
+        counted = completed.get(usual_form(call.args.get("stepId") or call.args["jobId"]))
         if counted is not None and counted != call.args["attempt"]:
             yield f"{describe(call)} of attempt {call.args['attempt']} counted for {counted}"
 
@@ -282,7 +282,13 @@ def _claims(history: History) -> Iterable[Call]:
 
 
 def _work_of(call: Call) -> tuple[str, int]:
-    return call.reply.get("stepId") or call.reply["jobId"], call.reply["attempt"]
+    """Return the step or job that a reply hands out, as a short id, and its attempt."""
+    return usual_form(call.reply.get("stepId") or call.reply["jobId"]), call.reply["attempt"]
+
+
+def _audited_work(entry: Entry) -> str:
+    """Return the step or job that an audit entry names, as a short id like those in replies."""
+    return usual_form(entry.details.get("stepId") or entry.details["jobId"])
 
 
 CHECKERS: Final[tuple[Callable[[Evidence], Violations], ...]] = (
