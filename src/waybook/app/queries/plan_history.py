@@ -1,5 +1,6 @@
 """A plan as it was after one of its audit entries, for the time slider of its page."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,7 +24,7 @@ MAX_REPLAYED_ENTRIES = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepThen:
+class PastStep:
     """Step of a plan as it was at an earlier moment."""
 
     id: str
@@ -39,12 +40,12 @@ class StepThen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanThen:
+class PastPlan:
     """Plan as it was after an audit entry, and that entry."""
 
     name: str
     status: str
-    steps: tuple[StepThen, ...]
+    steps: tuple[PastStep, ...]
     seq: int
     last_seq: int
     at: datetime
@@ -54,8 +55,7 @@ class PlanThen:
     @property
     def counts(self) -> dict[str, int]:
         """Number of steps in each status."""
-        statuses = [str(step.status) for step in self.steps]
-        return {status: statuses.count(status) for status in dict.fromkeys(statuses)}
+        return dict(Counter(str(step.status) for step in self.steps))
 
     @property
     def done(self) -> int:
@@ -64,7 +64,7 @@ class PlanThen:
 
 async def read_plan_history(
     ctx: RequestContext, plan_id: str, *, seq: int | None = None, at: datetime | None = None
-) -> PlanThen:
+) -> PastPlan:
     """Rebuild a plan from its audit, as of an entry, a time, or by default the last entry.
 
     An entry number outside of the audit means the first or the last entry.
@@ -83,15 +83,15 @@ async def read_plan_history(
     if at is None:
         seq = last if seq is None else min(max(1, seq), last)
     then = await subject_as_of(ctx, plan.id, at=at, seq=seq if at is None else None)
-    return _plan_then(then, last, frozenset(step.id for step in plan.steps))
+    return _past_plan(then, last, frozenset(step.id for step in plan.steps))
 
 
-def _plan_then(then: SubjectAsOf, last_seq: int, existing: frozenset[str]) -> PlanThen:
+def _past_plan(then: SubjectAsOf, last_seq: int, existing: frozenset[str]) -> PastPlan:
     plan = next(iter(then.rows["plan"].values()))
     rows: Mapping[str, Row] = then.rows.get("step", {})
-    steps = [_step_then(step_id, row, exists=step_id in existing) for step_id, row in rows.items()]
+    steps = [_past_step(step_id, row, exists=step_id in existing) for step_id, row in rows.items()]
     action = entry_details(then.last).get("action")
-    return PlanThen(
+    return PastPlan(
         name=str(plan["name"]),
         status=str(plan["status"]),
         steps=tuple(sorted(steps, key=lambda step: step.order)),
@@ -103,9 +103,9 @@ def _plan_then(then: SubjectAsOf, last_seq: int, existing: frozenset[str]) -> Pl
     )
 
 
-def _step_then(step_id: str, row: Row, *, exists: bool) -> StepThen:
+def _past_step(step_id: str, row: Row, *, exists: bool) -> PastStep:
     before = row.get("depends_on")
-    return StepThen(
+    return PastStep(
         id=step_id,
         order=int(str(row["order"])),
         name=str(row["title"] or str(row["instructions"]).strip().split("\n", 1)[0])[:200],
@@ -118,7 +118,7 @@ def _step_then(step_id: str, row: Row, *, exists: bool) -> StepThen:
     )
 
 
-def drawing_then(plan: PlanThen) -> Drawing:
+def past_drawing(plan: PastPlan) -> Drawing:
     """Return the diagram of the plan as it was; of a large plan, the part around its position."""
     boxes = tuple(DiagramStep(step.id, step.name, step.type) for step in plan.steps)
     edges = chain_or_dependencies([(step.id, step.depends_on) for step in plan.steps])

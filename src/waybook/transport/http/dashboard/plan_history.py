@@ -7,7 +7,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from waybook.app.queries.plan_history import drawing_then, read_plan_history
+from waybook.app.queries.plan_history import past_drawing, read_plan_history
 from waybook.app.request.layout_worker import DrawingJob
 from waybook.errors import InvalidInput
 from waybook.transport.http.dashboard.page import PageContext
@@ -26,23 +26,23 @@ class PlanHistoryPage:
         """Render the plan as of the entry `seq` or the time `at`, by default the last entry."""
         ctx = await self.page_context.request_context(request)
         plan_id = request.path_params["plan_id"]
-        then = await read_plan_history(
+        past = await read_plan_history(
             ctx,
             plan_id,
             seq=entry_number(query_param(request, "seq")),
             at=entry_time(query_param(request, "at")),
         )
         svg = await self.page_context.picture(
-            request, DrawingJob(drawing_then(then), MAX_MAP_WIDTH)
+            request, DrawingJob(past_drawing(past), MAX_MAP_WIDTH)
         )
         return await self.page_context.render_page(
             request,
             "plan_history",
             plan_id=plan_id,
-            then=then,
+            past=past,
             # The drawing function escapes every text.
             svg=Markup(svg),  # noqa: S704
-            rows=then.steps[:MAX_ROWS],
+            rows=past.steps[:MAX_ROWS],
         )
 
 
