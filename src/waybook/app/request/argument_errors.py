@@ -41,6 +41,7 @@ ERROR_TEXT = {
     "model_type": "must be an object",
     "dict_type": "must be an object",
     "string_type": "must be a text",
+    "string_too_short": "must not be empty",
     "int_type": "must be a whole number",
     "int_parsing": "must be a whole number",
     "int_from_float": "must be a whole number",
@@ -52,7 +53,6 @@ ERROR_TEXT = {
 LIMIT_ERRORS = {
     "too_short": ("needs at least {} in the list", "min_length"),
     "too_long": ("takes at most {} in the list", "max_length"),
-    "string_too_short": ("must have at least {} characters", "min_length"),
     "string_too_long": ("takes at most {} characters", "max_length"),
     "greater_than": ("must be more than {}", "gt"),
     "greater_than_equal": ("must be at least {}", "ge"),
