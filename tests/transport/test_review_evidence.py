@@ -66,7 +66,7 @@ async def test_review_card_compares_structured_results_line_by_line(
 ) -> None:
     await request_twice(agent, {"km": 6650, "name": "Nile"}, {"km": 6695, "name": "Nile"})
     text = (await browser.get("/inbox")).text
-    assert "1 added, 1 removed line<" in text
+    assert "1 line added, 1 removed<" in text
     assert "Removed: </span>  &#34;km&#34;: 6650,</del>" in text
     assert "Result as JSON" in text
 
