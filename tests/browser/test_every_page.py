@@ -15,7 +15,10 @@ from waybook.transport.http.dashboard.routes import dashboard_routes
 
 #: Route of each page with placeholders for its parameters, by the name of the page's screenshot.
 PAGES = {
-    "plans": "/",
+    "overview": "/",
+    "plans": "/plans",
+    "cancel-plan": "/plans/{plan_id}/cancel",
+    "cancel-run": "/runs/{run_id}/cancel",
     "inbox": "/inbox",
     "plan": "/plans/{plan_id}",
     "step": "/plans/{plan_id}/steps/{step_id}",

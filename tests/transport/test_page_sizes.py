@@ -18,11 +18,13 @@ def weight(text: str) -> int:
 
 def test_compressed_style_sheet_and_scripts_stay_within_size_limits() -> None:
     assert weight(read_asset("waybook.css")) <= 6_000
-    assert sum(weight(read_asset(name)) for name in SCRIPTS) <= 20_000
-    assert sum(weight(read_asset(name)) for name in SCRIPTS if "htmx" not in name) <= 3_000
+    assert sum(weight(read_asset(name)) for name in SCRIPTS) <= 21_500
+    assert sum(weight(read_asset(name)) for name in SCRIPTS if "htmx" not in name) <= 4_500
 
 
-@pytest.mark.parametrize(("address", "limit"), [("/", 12_000), ("/inbox", 12_000)])
+@pytest.mark.parametrize(
+    ("address", "limit"), [("/", 12_000), ("/plans", 12_000), ("/inbox", 12_000)]
+)
 async def test_full_page_stays_within_size_element_and_asset_limits(
     agent: AgentClient, address: str, limit: int
 ) -> None:

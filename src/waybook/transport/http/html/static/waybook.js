@@ -20,7 +20,7 @@
   });
 
   // Keyboard shortcuts, ignored while the user types.
-  const GO = {p: "/", i: "/inbox", r: "/runs"};
+  const GO = {o: "/", p: "/plans", i: "/inbox", r: "/runs"};
   let waits = 0;
   const move = way => {
     const items = [...doc.querySelectorAll("[data-item]")], at = items.indexOf(doc.activeElement);
@@ -70,6 +70,7 @@ for (const map of document.querySelectorAll(".map[data-centre]")) {
     const word = data.up ? "live" : "reconnecting";
     if (mark.textContent != word) mark.textContent = mark.dataset.state = word;
     mark.hidden = false;
+    dispatchEvent(new CustomEvent("news", { detail: data.topics }));
     for (const topic of data.topics.split(" ")) changed.add(changed.size > 99 ? "*" : topic);
     later();
   };
