@@ -14,7 +14,7 @@ SHORT = [payload.replace("\n", " ").replace("\t", " ")[:180] for payload in PAYL
 
 async def hostile_pages(agent: AgentClient) -> list[str]:
     """Write hostile texts into every field; return the addresses of the pages that show them."""
-    pages = ["/", "/?state=all", "/inbox", "/runs", "/dags", "/outputs", "/audit", "/calls"]
+    pages = ["/", "/plans?state=all", "/inbox", "/runs", "/dags", "/outputs", "/audit", "/calls"]
     for piece in payloads(180):
         pages += await _plan(agent, piece)
     for media in ("markdown", "html", "plain"):

@@ -15,7 +15,10 @@ from waybook.transport.http.dashboard.routes import dashboard_routes
 
 #: For each page, by the name of its screenshot: its route, with placeholders for parameters.
 PAGES = {
-    "plans": "/",
+    "overview": "/",
+    "plans": "/plans",
+    "cancel-plan": "/plans/{plan_id}/cancel",
+    "cancel-run": "/runs/{run_id}/cancel",
     "inbox": "/inbox",
     "plan": "/plans/{plan_id}",
     "step": "/plans/{plan_id}/steps/{step_id}",
@@ -34,7 +37,7 @@ PAGES = {
 }
 #: Limits for one page: number of requests needed to load it, including the request for the page,
 #: and number of its DOM nodes.
-MAX_REQUESTS = 6
+MAX_REQUESTS = 7
 MAX_NODES = 15_000
 #: Pages that are shown in a sandbox, in which no script can run, not even axe-core.
 SANDBOXED = {"output"}

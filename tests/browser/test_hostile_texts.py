@@ -30,7 +30,7 @@ STRANGE = """() => {
 }"""
 #: Pages that show parts of their own URL.
 REFLECTED = (
-    "/?q={}",
+    "/plans?q={}",
     "/runs?q={}&state={}&dag={}",
     "/audit?actor={}&event={}&channel={}",
     "/calls?window={}",

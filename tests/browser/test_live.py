@@ -17,7 +17,7 @@ FORM = """<details id="more"><summary>More</summary>
 async def test_open_page_shows_changes_live(page: Page, site: Site) -> None:
     agent = site.world.agent
     plan = await agent.plan(3, name="Rivers of the north")
-    await page.goto(site.address)
+    await page.goto(f"{site.address}/plans")
     mark, row = page.locator("#live"), page.get_by_role("row").filter(has_text="Rivers")
     await expect(mark).to_have_text("live")
     step = await agent.take(plan)
@@ -44,8 +44,8 @@ async def test_live_update_keeps_text_typed_into_a_field(page: Page, site: Site)
 
     agent = site.world.agent
     plan = await agent.plan(3, name="Rivers of the north")
-    await page.route(lambda url: urlsplit(url).path == "/", with_form)
-    await page.goto(site.address)
+    await page.route(lambda url: urlsplit(url).path == "/plans", with_form)
+    await page.goto(f"{site.address}/plans")
     await expect(page.locator("#live")).to_have_text("live")
     field, row = page.locator("#said"), page.get_by_role("row").filter(has_text="Rivers")
     await page.locator("#more summary").click()
@@ -81,7 +81,7 @@ async def test_many_open_tabs_reconnect_after_server_restart(
     async with serve_site(world) as site:
         tabs = [await context.new_page() for _ in range(TABS)]
         for tab in tabs:
-            await tab.goto(site.address)
+            await tab.goto(f"{site.address}/plans")
         await asyncio.gather(*(expect(tab.locator("#live")).to_have_text("live") for tab in tabs))
         await world.agent.submit(await world.agent.take(plan))
         await asyncio.gather(*(_shows(tab, "1 of 4") for tab in tabs))
@@ -100,7 +100,7 @@ async def test_many_open_tabs_reconnect_after_server_restart(
 async def test_page_shows_live_updates_without_shared_worker(page: Page, site: Site) -> None:
     plan = await site.world.agent.plan(2, name="Rivers of the north")
     await page.add_init_script("delete self.SharedWorker")
-    await page.goto(site.address)
+    await page.goto(f"{site.address}/plans")
     await expect(page.locator("#live")).to_have_text("live")
     await site.world.agent.submit(await site.world.agent.take(plan))
     await _shows(page, "1 of 2")

@@ -21,7 +21,7 @@ async def some_plans(agent: AgentClient) -> list[Body]:
 async def test_plans_page_shows_progress_and_prompt_for_resuming_a_plan(
     page: Page, site: Site
 ) -> None:
-    await page.goto(site.address)
+    await page.goto(f"{site.address}/plans")
     await expect(page.get_by_text("claude mcp add --transport http waybook")).to_be_visible()
     await accessible(page)
     rivers, _ = await some_plans(site.world.agent)
@@ -37,7 +37,7 @@ async def test_plans_page_shows_progress_and_prompt_for_resuming_a_plan(
     copied = await page.evaluate("navigator.clipboard.readText()")
     assert copied.startswith(f"Go on with the Waybook plan {rivers['planId']}.")
     await page.get_by_role("link", name="completed 1").click()
-    await expect(page).to_have_url(f"{site.address}/?state=completed")
+    await expect(page).to_have_url(f"{site.address}/plans?state=completed")
     await page.wait_for_load_state()
     await expect(page.get_by_role("row").filter(has_text="Seas")).to_be_visible()
     await expect(row).to_have_count(0)
@@ -47,10 +47,8 @@ async def test_keyboard_shortcuts_navigate_lists_but_not_while_typing(
     page: Page, site: Site
 ) -> None:
     await some_plans(site.world.agent)
-    await page.goto(site.address)
+    await page.goto(f"{site.address}/plans")
     focused = page.locator(":focus")
-    await page.keyboard.press("j")
-    await expect(focused).to_have_text("Lakes of the north, step 2")
     await page.keyboard.press("j")
     await expect(focused).to_have_text("Lakes of the north")
     # A live update replaces the list while the user reads it, but the scroll position must stay.
@@ -70,7 +68,7 @@ async def test_keyboard_shortcuts_navigate_lists_but_not_while_typing(
     await page.keyboard.type("jki?g")
     await expect(page.get_by_label("Name or id")).to_have_value("jki?g")
     await page.keyboard.press("Enter")
-    await expect(page).to_have_url(f"{site.address}/?q=jki%3Fg")
+    await expect(page).to_have_url(f"{site.address}/plans?q=jki%3Fg")
     await page.wait_for_load_state()
     await page.keyboard.press("g")
     await page.keyboard.press("i")
@@ -78,6 +76,10 @@ async def test_keyboard_shortcuts_navigate_lists_but_not_while_typing(
     await page.wait_for_load_state()
     await page.keyboard.press("g")
     await page.keyboard.press("p")
+    await expect(page).to_have_url(f"{site.address}/plans")
+    await page.wait_for_load_state()
+    await page.keyboard.press("g")
+    await page.keyboard.press("o")
     await expect(page).to_have_url(f"{site.address}/")
     await page.wait_for_load_state()
     await page.keyboard.press("j")

@@ -72,10 +72,10 @@ async def test_error_page_offers_a_retry_after_an_unavailable_or_internal_error(
     said: str,
 ) -> None:
     monkeypatch.setattr(PageContext, "request_context", fault)
-    page = await browser.get("/?q=x", headers=HTML)
+    page = await browser.get("/plans?q=x", headers=HTML)
     assert page.status_code == status
     assert f"<h1>{said}</h1>" in page.text
-    assert 'href="/?q=x">Try again</a>' in page.text
+    assert 'href="/plans?q=x">Try again</a>' in page.text
     assert "Traceback" not in page.text
     program = await browser.get("/")
     assert (program.status_code, program.json()["error"]["code"]) == (status, "UNAVAILABLE")

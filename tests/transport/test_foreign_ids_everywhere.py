@@ -41,6 +41,7 @@ QUERIES = {"/audit": ("subject",), "/audit.{form}": ("subject",)}
 OTHER_WORDS = {
     *("behind", "before", "state", "q", "dag", "version", "page", "docs", "done", "window"),
     *("event", "actor", "channel", "since", "until", "format", "part", "then", "seq", "at"),
+    *("back", "show"),
 }
 #: Form data for every route that accepts a form, with ID as the placeholder for an id.
 FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
@@ -56,6 +57,12 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         {"act": "revoke", "id": "ID", "confirmed": "yes"},
         {"act": "disable", "user": "ID"},
     ),
+    "/rescue": (
+        {"plan": "ID", "step": "ID", "revision": "1"},
+        {"run": "ID", "stage": "scope", "key": "k"},
+    ),
+    "/plans/{plan_id}/cancel": ({"reason": "x", "revision": "1"},),
+    "/runs/{run_id}/cancel": ({"reason": "x"},),
     "/runs/{run_id}/retry": ({"stage": "scope", "key": "k"},),
     "/runs/{run_id}/regenerate": ({"document": "ID", "key": "k"},),
     "/plans/{plan_id}": (

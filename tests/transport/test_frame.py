@@ -15,13 +15,13 @@ async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
         yield client
 
 
-async def test_home_page_returns_only_the_fragment_named_by_the_part_parameter(
+async def test_plan_list_returns_only_the_fragment_named_by_the_part_parameter(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     await agent.plan(3, name="Rivers of the north")
-    page = (await browser.get("/")).text
-    part = (await browser.get("/?part=list")).text
+    page = (await browser.get("/plans")).text
+    part = (await browser.get("/plans?part=list")).text
     assert part in page
     assert "Rivers of the north" in part
     assert "<html" not in part
-    assert "<html" in (await browser.get("/?part=nonsense")).text
+    assert "<html" in (await browser.get("/plans?part=nonsense")).text

@@ -14,6 +14,8 @@ from waybook.transport.http.html.fragments import VERSION_HEADER
 from waybook.transport.http.html.layout import NAMES, asset_url
 
 SCRIPTS = [name for name in NAMES if name.endswith(".js")]
+#: The other scripts are only on the pages that need them.
+ON_EVERY_PAGE = ("htmx.min.js", "waybook.js", "live.js")
 ASSET = re.compile(r'(?:src|href|data-worker)="(/static/[^"]+)"')
 MAX_CHANGE_BYTES = 6_000
 
@@ -33,11 +35,13 @@ async def site(world: OrgEnv) -> AsyncIterator[Site]:
 async def test_style_sheet_and_scripts_stay_within_size_limits(site: Site) -> None:
     sizes = {name: (await fetch(site.address, asset_url(name))).encoded_bytes for name in NAMES}
     assert sizes["waybook.css"] <= 6_000
-    assert sum(sizes[name] for name in SCRIPTS) <= 20_000, sizes
-    assert sum(sizes[name] for name in SCRIPTS if "htmx" not in name) <= 3_000, sizes
+    assert sum(sizes[name] for name in ON_EVERY_PAGE) <= 20_500, sizes
+    assert sum(sizes[name] for name in SCRIPTS) <= 40_000, sizes
 
 
-@pytest.mark.parametrize(("address", "limit"), [("/", 12_000), ("/inbox", 12_000)])
+@pytest.mark.parametrize(
+    ("address", "limit"), [("/", 12_000), ("/plans", 12_000), ("/inbox", 12_000)]
+)
 async def test_page_full_of_data_stays_within_size_element_and_asset_limits(
     site: Site, agent: AgentClient, address: str, limit: int
 ) -> None:

@@ -17,10 +17,16 @@ async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]
             f"/plans/{other['planId']}/steps/{other['stepIds'][0]}",
             changed,
         ),
+        "/plans/{plan_id}/cancel": await _cancellation(agent),
         "/decisions": ("/decisions", await _decision(agent)),
         **await _of_runs(agent),
         "/tokens": ("/tokens", {"act": "add_user", "name": "zoe", "scope": "plan:read"}),
     }
+
+
+async def _cancellation(agent: AgentClient) -> tuple[str, dict[str, str]]:
+    plan = await agent.plan()
+    return f"/plans/{plan['planId']}/cancel", {"reason": "Not needed.", "revision": "1"}
 
 
 async def _decision(agent: AgentClient) -> dict[str, str]:
@@ -39,8 +45,13 @@ async def _of_runs(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]]]:
     await agent.call("fail_job", **failed)
     again = await agent.run()
     brief = await agent.submit_documents(await agent.job(again), "# A brief")
+    stuck = await agent.job(await agent.run())
+    await agent.call("fail_job", **{**failed, "jobId": stuck["jobId"]})
+    open_run = await agent.run()
     return {
         "/feedback": ("/feedback", form),
+        "/rescue": ("/rescue", {"run": stuck["runId"], "stage": "scope", "key": "k"}),
+        "/runs/{run_id}/cancel": (f"/runs/{open_run['runId']}/cancel", {"reason": "No need."}),
         "/runs/{run_id}/retry": (f"/runs/{job['runId']}/retry", {"stage": "scope", "key": "k"}),
         "/runs/{run_id}/regenerate": (
             f"/runs/{again['runId']}/regenerate",

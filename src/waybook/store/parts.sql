@@ -99,6 +99,74 @@ case when p.status = 'stalled'
             where s.plan_id = p.id and s.status = 'in_progress')
 end as inactive_since;
 
+-- name: last_look
+-- Time since which the overview lists finished work. `looked_at` is the time of the reader's last
+-- request, and `since` the start of the list then; after a pause, a new list begins at the last
+-- request. A reader without these times sees one day, and no reader sees more than two weeks.
+greatest(app_now() - interval '14 days',
+         coalesce(case when %(looked_at)s::timestamptz < app_now() - interval '30 minutes'
+                       then %(looked_at)s::timestamptz
+                       else %(since)s::timestamptz end,
+                  app_now() - interval '1 day'));
+
+-- name: title_of_step
+-- Title of a step, or the beginning of its instructions if it has no title.
+coalesce(s.title, (select left(i.instructions, %(wide)s)
+                     from step_brief i
+                    where i.step_id = s.id));
+
+-- name: plan_is_blocked
+-- True if the plan is open, and is stalled or has a failed step.
+p.completed_at is null
+and (p.status = 'stalled'
+     or exists (select from plan_step s where s.plan_id = p.id and s.status = 'failed'));
+
+-- name: plan_is_running
+-- True if agents can work on the plan, and none of its steps failed.
+p.completed_at is null
+and p.status in ('planning', 'executing')
+and not exists (select from plan_step s where s.plan_id = p.id and s.status = 'failed');
+
+-- name: plans_closed_lately
+-- Plans that ended since the reader's last look or within a day, among a limited number of the newest
+-- plans, with whether a person or agent canceled the plan.
+(select c.*,
+        c.status = 'failed'
+        and exists (select from audit_entry e
+                     where e.subject_id = c.id
+                       and e.event = 'plan_modified'
+                       and e.details ->> 'action' = 'cancel_plan') as canceled
+   from (select p.*
+           from plan p
+          where p.completed_at is not null
+          order by p.id desc
+          limit %(newest)s) c
+  where c.completed_at >= least(:last_look, app_now() - interval '1 day')) p;
+
+-- name: last_change_of_plan
+-- Actor of the latest audit entry that may have ended the plan.
+(select e.actor
+   from audit_entry e
+  where e.subject_id = p.id
+    and e.event in ('step_completed', 'step_failed', 'plan_modified', 'user_reviewed')
+  order by e.seq desc
+  limit 1);
+
+-- name: run_has_failed_jobs
+-- True if the run is open and has a step whose jobs failed permanently.
+r.completed_at is null
+and r.canceled_at is null
+and exists (select from stage_step s
+             where s.run_id = r.id and s.failed > 0 and s.closed_at is null);
+
+-- name: run_is_running
+-- True if the run is open, a stage of it is in progress, and no step of it failed.
+r.completed_at is null
+and r.canceled_at is null
+and exists (select from stage_run g where g.run_id = r.id and g.completed_at is null)
+and not exists (select from stage_step s
+                 where s.run_id = r.id and s.failed > 0 and s.closed_at is null);
+
 -- name: plan_is_less_active
 -- True if the plan comes after the last plan of the previous page, by last activity; on the first
 -- page, always true.

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from waybook.app.queries.runs import RunFilter, RunSummary, list_runs, read_run_summaries
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
+from waybook.store.driver.queries import Statement
 from waybook.store.plans import lists
 from waybook.store.plans.lists import PendingCounts, PendingReview, ReviewRecord
 from waybook.store.runs import load
@@ -59,16 +60,23 @@ class PendingFeedback:
         return stage.name if stage else self.stage_slug
 
 
-async def list_pending_actions(
-    ctx: RequestContext, *, most: int
-) -> list[PendingReview | PendingFeedback]:
-    """Return reviews and stages that wait for a person, longest waiting first, one line each."""
-    statements = (
+def pending_statements(most: int) -> tuple[Statement, Statement]:
+    """Select reviews and stages that wait for a person, one line each."""
+    return (
         lists.SQL["review_lines"](most=most, wide=SUMMARY_LENGTH),
         load.awaiting_statement(most),
     )
-    reviews, rows = await ctx.read(*statements)
-    every: list[PendingReview | PendingFeedback] = [*reviews, *await _awaiting(ctx, rows)]
+
+
+async def pending_actions(
+    ctx: RequestContext,
+    reviews: Sequence[PendingReview],
+    runs: Sequence[RunSummaryRow],
+    *,
+    most: int,
+) -> list[PendingReview | PendingFeedback]:
+    """Return the selected reviews and stages that wait for a person, longest waiting first."""
+    every: list[PendingReview | PendingFeedback] = [*reviews, *await _awaiting(ctx, runs)]
     return sorted(every, key=lambda action: action.since)[:most]
 
 

@@ -1,6 +1,6 @@
 """Lists of plans: pages in a given order, and lookup by id prefix or part of a name."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum, auto
@@ -134,7 +134,7 @@ async def plan_summaries(
     rows, counts = await ctx.read(
         summaries_statement(wanted, limit + 1), lists.SQL["count_plans"](most=counted)
     )
-    plans = _read_summaries(rows[:limit])
+    plans = read_summaries(rows[:limit])
     return PlanPage(
         plans=plans,
         last=plans[-1] if len(rows) > limit else None,
@@ -151,7 +151,8 @@ def _check(wanted: PlanFilter) -> None:
         raise InvalidInput(message, next_call=again)
 
 
-def _read_summaries(rows: list[PlanSummaryRow]) -> tuple[PlanSummary, ...]:
+def read_summaries(rows: Iterable[PlanSummaryRow]) -> tuple[PlanSummary, ...]:
+    """Convert the selected rows to entries of a list of plans."""
     return tuple(
         PlanSummary(
             id=row.id,
@@ -187,7 +188,7 @@ async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:
     named = await find_full_id(ctx, text or "", IdKind.PLAN) or text
     wanted = PlanFilter(order=PlanOrder.ACTIVITY, all=text is not None, text=named or "")
     (rows,) = await ctx.read(summaries_statement(wanted, MAX_CANDIDATES))
-    candidates = _read_summaries(rows)
+    candidates = read_summaries(rows)
     return resolve_one(candidates, named, what="plan", tool="list_active_plans")
 
 

@@ -106,6 +106,7 @@ select (select count(*)
        (select count(*)
           from run r
          where r.completed_at is null
+           and r.canceled_at is null
            and exists (select from stage_run g where g.run_id = r.id and g.feedback is null)
            and not exists (select from stage_run g where g.run_id = r.id and g.completed_at is null))
          as runs,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Final
 
 from starlette.datastructures import FormData
@@ -91,8 +92,14 @@ def form_error(answer: Answer, action: str, fields: FormData) -> FormError:
         code=code,
         message=str(message),
         typed=_typed(fields),
-        status=409 if code == "STALE_PLAN" else http_status(code),
+        status=refusal_status(answer),
     )
+
+
+def refusal_status(answer: Answer) -> int:
+    """Return the HTTP status of a page that shows why a tool refused a form."""
+    code = code_of(answer)
+    return HTTPStatus.CONFLICT if code == "STALE_PLAN" else http_status(code)
 
 
 def step_modification(sheet: StepDetail, action: str, fields: FormData) -> Modification:

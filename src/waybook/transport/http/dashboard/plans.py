@@ -1,14 +1,12 @@
-"""Front page: items that wait for a person, then the list of plans."""
+"""List of plans with its filters."""
 
 from dataclasses import dataclass
-from typing import Final
 from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from waybook.app.queries.inbox import list_pending_actions
 from waybook.app.queries.plans import (
     MAX_COUNTED,
     PlanFilter,
@@ -22,8 +20,6 @@ from waybook.plan.states import PlanStatus
 from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.mcp.prompts import RESUME_PLAN
 
-#: Maximum number of pending items that this page shows. The inbox lists all pending items.
-MAX_LINES: Final = 5
 #: Values of the plan filter that match more than one state.
 OPEN, ALL = "open", "all"
 
@@ -57,7 +53,7 @@ class PlanListQuery:
             **other,
         }
         query = urlencode({name: value for name, value in params.items() if value is not None})
-        return f"/?{query}" if query else "/"
+        return f"/plans?{query}" if query else "/plans"
 
     @property
     def filtered(self) -> bool:
@@ -69,7 +65,7 @@ class PlansPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render pending items, the number of plans by state, and a page of plans."""
+        """Render the number of plans by state, and a page of plans."""
         call, query = (
             await self.page_context.request_context(request),
             query_from_request(request.query_params),
@@ -81,10 +77,10 @@ class PlansPage:
             filters=query,
             results=page,
             choices=state_filters(query, page),
-            needs=await list_pending_actions(call, most=MAX_LINES),
             older=query.address(before=page.last.id) if page.last else None,
             resume=resume_prompt,
-            mcp=f"{request.url.scheme}://{request.headers['host']}/mcp",
+            mcp=mcp_url(request),
+            needs_token=call.caller.credential is not None,
         )
 
 
@@ -133,6 +129,11 @@ def state_filters(query: PlanListQuery, page: PlanPage) -> list[StateFilter]:
         )
         for name, count in counted.items()
     ]
+
+
+def mcp_url(request: Request) -> str:
+    """Return the URL at which agents connect, on the host that the browser uses."""
+    return f"{request.url.scheme}://{request.headers['host']}/mcp"
 
 
 def resume_prompt(plan_id: str) -> str:

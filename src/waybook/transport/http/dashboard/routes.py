@@ -9,9 +9,11 @@ from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Caller
 from waybook.settings import LoadedSettings
 from waybook.transport.http.dashboard.audit import AuditPage
+from waybook.transport.http.dashboard.cancel import CancelPlanPage, CancelRunPage
 from waybook.transport.http.dashboard.inbox import DecisionHandler, FeedbackHandler, InboxPage
 from waybook.transport.http.dashboard.live import LiveUpdates
 from waybook.transport.http.dashboard.operations import CallsPage, HealthPage
+from waybook.transport.http.dashboard.overview import OverviewPage
 from waybook.transport.http.dashboard.page import Endpoint, PageContext, with_error_pages
 from waybook.transport.http.dashboard.plan import OutputsPage, PlanExport, PlanPage, StepPage
 from waybook.transport.http.dashboard.plan_history import PlanHistoryPage
@@ -29,9 +31,10 @@ def dashboard_routes(
 ) -> list[Route]:
     """Return all dashboard routes; `caller` authenticates, `loaded` has the settings."""
     page_context = PageContext(dispatcher, caller)
-    live = LiveUpdates(page_context)
+    live, overview = LiveUpdates(page_context), OverviewPage(page_context)
     pages: dict[str, Endpoint] = {
-        "/": PlansPage(page_context),
+        "/": overview,
+        "/plans": PlansPage(page_context),
         "/inbox": InboxPage(page_context),
         "/plans/{plan_id}/export.{ending}": PlanExport(page_context),
         "/plans/{plan_id}/history": PlanHistoryPage(page_context),
@@ -47,10 +50,13 @@ def dashboard_routes(
     both: dict[str, Endpoint] = {
         "/plans/{plan_id}": PlanPage(page_context),
         "/plans/{plan_id}/steps/{step_id}": StepPage(page_context),
+        "/plans/{plan_id}/cancel": CancelPlanPage(page_context),
+        "/runs/{run_id}/cancel": CancelRunPage(page_context),
         "/tokens": TokensPage(page_context),
     }
     run = RunPage(page_context)
     acts: dict[str, Endpoint] = {
+        "/rescue": overview.rescue,
         "/decisions": DecisionHandler(page_context),
         "/feedback": FeedbackHandler(page_context),
         "/runs/{run_id}/retry": run.retry,

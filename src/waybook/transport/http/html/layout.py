@@ -39,10 +39,14 @@ from waybook.transport.http.html.fragments import (
 )
 
 MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
-NAMES: Final = ("waybook.css", "htmx.min.js", "waybook.js", "live.js")
+NAMES: Final = (
+    *("waybook.css", "htmx.min.js", "waybook.js", "live.js"),
+    # Only on the pages that need them.
+    *("overview.css", "notify.js"),
+)
 #: Scripts that belong to Waybook, in contrast to third-party scripts. They are minified when they
 #: are served.
-OWN_SCRIPTS: Final = ("waybook.js", "live.js")
+OWN_SCRIPTS: Final = ("waybook.js", "live.js", "notify.js")
 MAX_GZIP_LEVEL: Final = 9
 ASSET_HEADERS: Final = {
     "cache-control": "public, max-age=31536000, immutable",
@@ -148,13 +152,25 @@ def status_badge(name: str, note: str = "", *, word: str = "") -> Markup:
 
 
 def time_tag(at: datetime | None, now: datetime) -> Markup:
-    """Return a relative time as HTML, with the exact time on hover."""
-    if at is None:
-        return Markup("")
+    """Return a relative time as HTML, with the exact time on hover.
+
+    The script of the pages advances the age, and shows the exact time in the local time zone.
+    """
+    return _time(at, now, format_age(at, now)) if at else Markup("")
+
+
+def elapsed_tag(at: datetime | None, now: datetime) -> Markup:
+    """Return the duration since a time as HTML, which the script of the pages advances."""
+    attribute = Markup(" data-elapsed")
+    return _time(at, now, format_duration(now - at), attribute) if at else Markup("")
+
+
+def _time(at: datetime, now: datetime, text: str, attribute: Markup | None = None) -> Markup:
     exact = at.astimezone(UTC)
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(
-        exact.isoformat(), f"{exact:%Y-%m-%d %H:%M:%S} UTC", format_age(at, now)
-    )
+    tag = Markup('<time datetime="{}" data-age="{}"{} title="{}">{}</time>')
+    age = round((now - at).total_seconds())
+    title = f"{exact:%Y-%m-%d %H:%M:%S} UTC"
+    return tag.format(f"{exact:%Y-%m-%dT%H:%M:%SZ}", age, attribute or "", title, text)
 
 
 #: Functions that every template can call by the name of the function.
@@ -163,6 +179,7 @@ TEMPLATE_HELPERS: Final = (
     icon,
     status_badge,
     time_tag,
+    elapsed_tag,
     format_duration,
     format_cost,
     fragment,

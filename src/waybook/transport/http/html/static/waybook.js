@@ -20,7 +20,7 @@
   });
 
   // Keyboard shortcuts, ignored while the user types.
-  const GO = {p: "/", i: "/inbox", r: "/runs"};
+  const GO = {o: "/", p: "/plans", i: "/inbox", r: "/runs"};
   let waits = 0;
   const move = way => {
     const items = [...doc.querySelectorAll("[data-item]")], at = items.indexOf(doc.activeElement);
@@ -70,6 +70,7 @@ for (const map of document.querySelectorAll(".map[data-centre]")) {
     const word = data.up ? "live" : "reconnecting";
     if (mark.textContent != word) mark.textContent = mark.dataset.state = word;
     mark.hidden = false;
+    dispatchEvent(new CustomEvent("news", { detail: data.topics }));
     for (const topic of data.topics.split(" ")) changed.add(changed.size > 99 ? "*" : topic);
     later();
   };
@@ -158,4 +159,42 @@ for (const map of document.querySelectorAll(".map[data-centre]")) {
     }
   });
   addEventListener("htmx:afterSettle", restore);
+})();
+
+// Ages that advance, times in the local zone, and the number of waiting items in the tab's title.
+(() => {
+  const MINUTE = 60, HOUR = 3600, DAY = 86400, since = new WeakMap();
+  const whole = (seconds, unit) => Math.floor(seconds / unit);
+  const pair = (seconds, large, small, names) => {
+    const rest = whole(seconds % large, small);
+    return whole(seconds, large) + " " + names[0] + (rest ? " " + rest + " " + names[1] : "");
+  };
+  // Both functions format as the server does.
+  const elapsed = s => s < MINUTE ? s + " s" : s < HOUR ? whole(s, MINUTE) + " min"
+    : s < DAY ? pair(s, HOUR, MINUTE, ["h", "min"]) : pair(s, DAY, HOUR, ["d", "h"]);
+  const age = s => s < 2 ? "just now" : s < MINUTE ? s + "s ago"
+    : s < HOUR ? whole(s, MINUTE) + " min ago" : s < DAY ? whole(s, HOUR) + " h ago"
+    : s < 2 * DAY ? "yesterday" : whole(s, DAY) + " days ago";
+  // The server sends ages, so that a wrong clock of the browser does not matter.
+  const tick = () => {
+    if (document.hidden) return;
+    for (const tag of document.querySelectorAll("time[data-age]")) {
+      if (!since.has(tag)) since.set(tag, Date.now() - 1000 * tag.dataset.age);
+      const seconds = Math.max(0, whole(Date.now() - since.get(tag), 1000));
+      const text = "elapsed" in tag.dataset ? elapsed(seconds) : age(seconds);
+      if (tag.textContent != text) tag.textContent = text;
+    }
+  };
+  tick();
+  setInterval(tick, 1000);
+  addEventListener("htmx:afterSettle", tick);
+  document.addEventListener("visibilitychange", tick);
+  addEventListener("mouseover", ({ target }) => {
+    const tag = target.closest?.("time[datetime]");
+    if (tag) tag.title = new Date(tag.dateTime).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
+  });
+  addEventListener("htmx:afterSettle", () => {
+    const waiting = document.getElementById("waiting")?.textContent.trim();
+    document.title = (waiting ? `(${waiting}) ` : "") + document.title.replace(/^\(\d+\) /, "");
+  });
 })();

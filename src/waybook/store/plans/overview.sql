@@ -1,0 +1,78 @@
+-- name: plan_totals
+-- Return the number of plans in each section of the overview.
+select (select count(*)
+          from plan p
+         where :plan_is_blocked)
+       + (select count(*)
+            from :plans_closed_lately
+           where p.status = 'failed' and not p.canceled) as in_trouble,
+       (select count(*)
+          from plan p
+         where :plan_is_running) as running,
+       (select count(*)
+          from :plans_closed_lately
+         where p.completed_at >= :last_look and (p.status = 'completed' or p.canceled)) as finished,
+       exists (select from plan) or exists (select from run) as has_work,
+       :last_look as since, app_now() as now;
+
+-- name: plans_in_trouble
+-- Return open plans that are stalled or have a failed step, and plans that failed lately, latest
+-- activity first, each with its failed steps and with the step that has been inactive longest.
+select :row_of_plan, p.fail_reason,
+       (select json_agg(json_build_array(s.id, s.step_order, :title_of_step, s.held_by,
+                                         s.fail_reason)
+                        order by s.step_order)
+          from plan_step s
+         where s.plan_id = p.id and s.status = 'failed') as failed_steps,
+       case when p.status = 'stalled'
+            then (select json_build_array(s.id, s.step_order, :title_of_step, s.held_by,
+                                          s.fail_reason)
+                    from plan_step s
+                   where s.plan_id = p.id and s.status = 'in_progress'
+                   order by greatest(s.in_progress_since, s.last_seen_at), s.step_order
+                   limit 1)
+       end as stalled_step,
+       :last_change_of_plan as last_change
+  from (select t.*
+          from ((select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason, p.audit_seq
+                   from plan p
+                  where :plan_is_blocked
+                  order by p.updated_at desc, p.id desc
+                  limit %(most)s)
+                 union all
+                (select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason, p.audit_seq
+                   from :plans_closed_lately
+                  where p.status = 'failed' and not p.canceled
+                  order by p.updated_at desc, p.id desc
+                  limit %(most)s)) t
+         order by t.updated_at desc, t.id desc
+         limit %(most)s) p
+  join plan_brief b on b.plan_id = p.id
+ order by p.updated_at desc, p.id desc;
+
+-- name: plans_running
+-- Return open plans on which agents can work and that have no failed step, latest activity first,
+-- each with the holders of its steps.
+select :row_of_plan,
+       (select json_agg(distinct s.held_by)
+          from plan_step s
+         where s.plan_id = p.id and s.status = 'in_progress' and s.held_by is not null) as holders
+  from (select p.id, p.name, p.status, p.revision, p.updated_at
+          from plan p
+         where :plan_is_running
+         order by p.updated_at desc, p.id desc
+         limit %(most)s) p
+  join plan_brief b on b.plan_id = p.id
+ order by p.updated_at desc, p.id desc;
+
+-- name: plans_finished
+-- Return plans that were completed or canceled since a given time, latest first.
+select p.id::text, p.name, p.status, p.canceled, p.fail_reason, b.created_at, p.completed_at,
+       :steps_of_plan as counts, :last_change_of_plan as last_change
+  from (select p.*
+          from :plans_closed_lately
+         where p.completed_at >= :last_look and (p.status = 'completed' or p.canceled)
+         order by p.completed_at desc, p.id desc
+         limit %(most)s) p
+  join plan_brief b on b.plan_id = p.id
+ order by p.completed_at desc, p.id desc;

@@ -1,0 +1,75 @@
+"""Queries for the runs on the overview page."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from waybook.store.driver.queries import Statement, load
+from waybook.store.runs.rows import RunSummaryRow
+
+
+class RunTotalsRow(NamedTuple):
+    """Number of runs in each section of the overview."""
+
+    in_trouble: int
+    running: int
+    finished: int
+
+
+class RunFailureRow(NamedTuple):
+    """Stage of a run with failed jobs, and the job that failed last."""
+
+    run_id: str
+    stage: str
+    step_key: str
+    model: str
+    attempt: int
+    error: str
+    held_by: str | None
+    at: datetime
+    #: Whether the job failed because it used all its retries.
+    out_of_retries: bool
+    #: Number of failed jobs of the stage.
+    jobs: int
+
+
+class RunHolderRow(NamedTuple):
+    run_id: str
+    held_by: str
+
+
+class FinishedRunRow(NamedTuple):
+    """Run that was completed or canceled."""
+
+    id: str
+    name: str
+    canceled: bool
+    canceled_by: str | None
+    cancel_reason: str | None
+    created_at: datetime
+    ended_at: datetime
+
+
+SQL = load(
+    "runs/overview",
+    run_totals=RunTotalsRow,
+    runs_in_trouble=RunSummaryRow,
+    run_failures=RunFailureRow,
+    runs_running=RunSummaryRow,
+    run_holders=RunHolderRow,
+    runs_finished=FinishedRunRow,
+)
+
+
+def overview_statements(
+    since: datetime | None, looked_at: datetime | None, *, most: int, wide: int
+) -> tuple[Statement, ...]:
+    """Select totals, and runs in trouble, running, and finished since the last look."""
+    times = {"since": since, "looked_at": looked_at}
+    return (
+        SQL["run_totals"](**times),
+        SQL["runs_in_trouble"](most=most),
+        SQL["run_failures"](most=most, wide=wide),
+        SQL["runs_running"](most=most),
+        SQL["run_holders"](most=most),
+        SQL["runs_finished"](**times, most=most),
+    )

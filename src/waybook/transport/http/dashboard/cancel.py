@@ -1,0 +1,147 @@
+"""Pages that ask for the reason before a plan or run is canceled."""
+
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from waybook.app.queries.plans import resolve_plan
+from waybook.app.queries.runs import resolve_run
+from waybook.app.request.caller import Answer
+from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.run.status import RunState
+from waybook.transport.http.dashboard.page import PageContext, SubmittedForm, error_message
+from waybook.transport.http.dashboard.plan_forms import modification_arguments, refusal_status
+from waybook.transport.http.html.forms import read_form, safe_return_path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelView:
+    """Plan or run to cancel, with the submitted reason and the error, if there is one."""
+
+    kind: str
+    id: str
+    name: str
+    status: str
+    is_open: bool
+    #: Revision of the plan that the user sees; None for a run.
+    revision: int | None = None
+    reason: str = ""
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelPage:
+    """Confirmation page of a cancellation; a subclass adds the plan or the run."""
+
+    page_context: PageContext
+
+    async def __call__(self, request: Request) -> Response:
+        """Render the confirmation page, or cancel the plan or run."""
+        if request.method != "POST":
+            return await self._page(request)
+        form = SubmittedForm(await read_form(request))
+        reason = form.text("reason").strip()
+        if not reason:
+            error = "Enter a reason. It is stored in the audit."
+            return await self._page(request, error=error, status=HTTPStatus.BAD_REQUEST)
+        answer = await self.cancel(request, form, reason)
+        if answer.is_error:
+            status, error = refusal_status(answer), error_message(answer)
+            return await self._page(request, reason=reason, error=error, status=status)
+        back = safe_return_path(form.fields.get("back"), self.item_path(request))
+        return RedirectResponse("/?done=cancel" if back == "/" else back, HTTPStatus.SEE_OTHER)
+
+    async def _page(
+        self, request: Request, *, reason: str = "", error: str | None = None, status: int = 200
+    ) -> Response:
+        view = await self.view(
+            await self.page_context.request_context(request), request, reason, error
+        )
+        return await self.page_context.render_page(
+            request,
+            "cancel",
+            status_code=status,
+            view=view,
+            back=safe_return_path(request.query_params.get("back"), self.item_path(request)),
+            item=self.item_path(request),
+        )
+
+    def item_path(self, request: Request) -> str:
+        """Return the path of the page of the plan or run."""
+        return request.url.path.removesuffix("/cancel")
+
+    async def cancel(self, request: Request, form: SubmittedForm, reason: str) -> Answer:
+        """Cancel the plan or run."""
+        raise NotImplementedError
+
+    async def view(
+        self, ctx: RequestContext, request: Request, reason: str, error: str | None
+    ) -> CancelView:
+        """Return the plan or run to show."""
+        raise NotImplementedError
+
+
+class CancelPlanPage(CancelPage):
+    __slots__ = ()
+
+    async def cancel(self, request: Request, form: SubmittedForm, reason: str) -> Answer:
+        """Cancel the plan, if it is still at the revision that the user saw."""
+        modification: dict[str, object] = {"action": "cancel_plan", "reason": reason}
+        plan_id = request.path_params["plan_id"]
+        arguments = modification_arguments(plan_id, form.fields, modification)
+        return await self.page_context.call_tool(request, "modify_plan", arguments)
+
+    async def view(
+        self, ctx: RequestContext, request: Request, reason: str, error: str | None
+    ) -> CancelView:
+        """Return the plan to cancel.
+
+        Raises:
+            NotFound: there is no such plan here.
+        """
+        plan = await resolve_plan(ctx, id_or_nil(request.path_params["plan_id"]))
+        return CancelView(
+            kind="plan",
+            id=plan.id,
+            name=plan.name,
+            status=plan.status,
+            is_open=plan.is_open,
+            revision=plan.revision,
+            reason=reason,
+            error=error,
+        )
+
+
+class CancelRunPage(CancelPage):
+    __slots__ = ()
+
+    async def cancel(
+        self,
+        request: Request,
+        form: SubmittedForm,  # noqa: ARG002 - a run has no revision
+        reason: str,
+    ) -> Answer:
+        """Cancel the run."""
+        arguments = {"runId": request.path_params["run_id"], "reason": reason}
+        return await self.page_context.call_tool(request, "cancel_run", arguments)
+
+    async def view(
+        self, ctx: RequestContext, request: Request, reason: str, error: str | None
+    ) -> CancelView:
+        """Return the run to cancel.
+
+        Raises:
+            NotFound: there is no such run here.
+        """
+        run = await resolve_run(ctx, id_or_nil(request.path_params["run_id"]))
+        return CancelView(
+            kind="run",
+            id=run.id,
+            name=run.name,
+            status=run.state,
+            is_open=run.state not in {RunState.COMPLETED, RunState.CANCELED},
+            reason=reason,
+            error=error,
+        )

@@ -1,0 +1,42 @@
+"""Pages with much unfriendly data: they fit every window, and the header stays small.
+
+With WAYBOOK_PICTURES=FOLDER, screenshots in three widths and both themes are kept there.
+"""
+
+from playwright.async_api import Page
+
+from browser.axe import accessible
+from browser.crowded_org import CrowdedOrg, create_crowded_org
+from browser.pictures import take_picture
+from browser.served_site import Site
+
+WIDTHS = (1440, 1024, 390)
+MAX_HEADER_PIXELS = 64
+
+
+def pages_of(org: CrowdedOrg) -> dict[str, str]:
+    """Return the addresses of the pages, by the name of their screenshot."""
+    return {
+        "overview": "/",
+        "plans": "/plans",
+        "inbox": "/inbox",
+        "runs": "/runs",
+        "plan": f"/plans/{org.failing['planId']}",
+        "cancel": f"/runs/{org.failed_run['runId']}/cancel?back=/",
+    }
+
+
+async def test_pages_of_crowded_org_fit_every_window(page: Page, site: Site) -> None:
+    org = await create_crowded_org(site.world)
+    for name, path in pages_of(org).items():
+        for width in WIDTHS:
+            await page.set_viewport_size({"width": width, "height": 900})
+            await page.goto(site.address + path)
+            wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            assert wide <= 0, f"{path} is {wide} pixels wider than a window of {width}"
+            header = await page.locator("header.top").bounding_box()
+            assert header is not None
+            assert header["height"] <= MAX_HEADER_PIXELS, (path, width)
+            for theme in ("light", "dark"):
+                await take_picture(page, f"crowded-{name}-{width}-{theme}", theme)
+        await accessible(page)

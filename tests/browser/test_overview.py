@@ -1,0 +1,157 @@
+"""Front page in a browser: rescue, retry, cancel, ages, title and notifications."""
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from browser.axe import accessible
+from browser.crowded_org import create_crowded_org
+from browser.served_site import Site
+from org_env import AgentClient, Body, make_step
+
+
+async def make_stalled_plan(site: Site) -> Body:
+    world = site.world
+    steps = [make_step(title=f"Look up {n}") for n in "ab"]
+    plan = await world.agent.plan(steps, name="Rivers of the north")
+    await world.agent.take(plan)
+    world.clock.advance(minutes=40)
+    await world.agent.status(plan)
+    return plan
+
+
+async def make_failed_run(agent: AgentClient) -> Body:
+    run = await agent.run(name="Deep rivers")
+    job = await agent.job(run)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **held, error="The source is gone.", retryable=False)
+    return run
+
+
+@pytest.mark.parametrize("scripted", [True, False])
+async def test_user_rescues_stalled_plan_from_overview(
+    browser: Browser, site: Site, *, scripted: bool
+) -> None:
+    plan = await make_stalled_plan(site)
+    context = await browser.new_context(java_script_enabled=scripted)
+    page = await context.new_page()
+    await page.goto(site.address)
+    trouble = page.locator("#trouble")
+    await expect(trouble).to_contain_text("No heartbeat from ann for 40 min on step 1 (Look up a)")
+    if scripted:
+        await accessible(page)
+    await trouble.get_by_role("button", name="Reassign step 1 of Rivers of the north").click()
+    await expect(page.get_by_role("status").last).to_contain_text("taken from its holder")
+    await expect(trouble).to_contain_text("Nothing is in trouble.")
+    await expect(page.locator("#running")).to_contain_text("Rivers of the north")
+    taken = await site.world.agent.acting_as("bob").take(plan)
+    assert (taken["stepId"], taken["attempt"]) == (plan["stepIds"][0], 2)
+    await context.close()
+
+
+@pytest.mark.parametrize("scripted", [True, False])
+async def test_user_retries_failed_job_and_cancels_run_from_overview(
+    browser: Browser, site: Site, *, scripted: bool
+) -> None:
+    run = await make_failed_run(site.world.agent)
+    context = await browser.new_context(java_script_enabled=scripted)
+    page = await context.new_page()
+    await page.goto(site.address)
+    trouble, running = page.locator("#trouble"), page.locator("#running")
+    await expect(trouble).to_contain_text("The source is gone.")
+    await trouble.get_by_role("button", name="Retry failed jobs of Deep rivers").click()
+    await expect(page.get_by_role("status").last).to_contain_text("can be claimed again")
+    await expect(running).to_contain_text("Deep rivers")
+    assert (await site.world.agent.job(run))["attempt"] == 2
+    await running.get_by_role("link", name="Cancel Deep rivers").click()
+    await expect(page.get_by_role("heading", name="Cancel this run?")).to_be_visible()
+    if scripted:
+        await accessible(page)
+    await page.get_by_label("Reason").fill("The question was answered elsewhere.")
+    await page.get_by_role("button", name="Cancel run").click()
+    finished = page.locator("#finished")
+    await expect(finished).to_contain_text("Canceled by pat: The question was answered elsewhere.")
+    await context.close()
+
+
+async def test_overview_shows_new_trouble_live(page: Page, site: Site) -> None:
+    await site.world.agent.plan(1, name="Lakes")
+    await page.goto(site.address)
+    await expect(page.locator("#live")).to_have_text("live")
+    await make_failed_run(site.world.agent)
+    await expect(page.locator("#trouble")).to_contain_text("Deep rivers")
+
+
+async def test_ages_advance_in_browser_and_show_local_time_zone(
+    browser: Browser, site: Site
+) -> None:
+    await make_stalled_plan(site)
+    context = await browser.new_context(timezone_id="Asia/Tokyo", locale="en-US")
+    page = await context.new_page()
+    site.watch(page)
+    await page.clock.install()
+    await page.goto(site.address)
+    age = page.locator("#trouble time").first
+    await expect(age).to_have_text("just now")
+    await page.clock.run_for(5 * 60_000)
+    await expect(age).to_have_text("5 min ago")
+    await page.clock.fast_forward(49 * 3_600_000)
+    await expect(age).to_have_text("2 days ago")
+    assert (await age.get_attribute("title") or "").endswith("UTC")
+    await age.hover()
+    assert "9:40:00 PM GMT+9" in (await age.get_attribute("title") or "")
+    await context.close()
+    assert site.faults == []
+
+
+async def test_tab_title_and_notification_count_items_that_need_user(
+    browser: Browser, site: Site
+) -> None:
+    agent = site.world.agent
+    context = await browser.new_context(permissions=["notifications"])
+    page = await context.new_page()
+    site.watch(page)
+    # Record notifications, and let the test decide whether the tab is hidden.
+    await page.add_init_script(
+        """self.sent = [];
+        const real = self.Notification;
+        self.Notification = class { constructor(name, { body }) { sent.push(body); } };
+        Notification.permission = "granted";
+        Notification.requestPermission = async () => (self.asked = 1, "granted");
+        Object.defineProperty(document, "hidden", { get: () => !!self.away });"""
+    )
+    plans = [await agent.plan(1, name=f"Plan {n}") for n in range(3)]
+    await page.goto(site.address)
+    await expect(page).to_have_title("Waybook")
+    await expect(page.locator("#live")).to_have_text("live")
+    await _ask(agent, plans[0])
+    await expect(page).to_have_title("(1) Waybook")
+    assert await page.evaluate("[self.asked, sent]") == [None, []]
+    await page.get_by_role("button", name="Notify me in this browser").click()
+    await expect(page.get_by_role("button", name="Stop notifications")).to_be_visible()
+    await page.evaluate("self.away = true")
+    await _ask(agent, plans[1])
+    await expect(page).to_have_title("(2) Waybook", timeout=20_000)
+    assert await page.evaluate("[self.asked, sent]") == [1, ["2 items need you."]]
+    await page.evaluate("self.away = false")
+    await page.get_by_role("button", name="Stop notifications").click()
+    await page.evaluate("self.away = true")
+    await _ask(agent, plans[2])
+    await expect(page).to_have_title("(3) Waybook", timeout=20_000)
+    assert await page.evaluate("sent.length") == 1
+    await context.close()
+    assert site.faults == []
+
+
+async def _ask(agent: AgentClient, plan: Body) -> None:
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+
+
+async def test_all_entries_in_trouble_are_listed_on_request(page: Page, site: Site) -> None:
+    await create_crowded_org(site.world)
+    await page.goto(site.address)
+    await expect(page.locator("#trouble li")).to_have_count(8)
+    await page.get_by_role("link", name="All in trouble").click()
+    await expect(page.locator("#trouble li")).to_have_count(19)
+    await expect(page.locator("#running")).to_have_count(0)
+    await expect(page.locator("#trouble")).to_contain_text("Job failed")

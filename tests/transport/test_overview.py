@@ -1,0 +1,298 @@
+"""Front page without a browser: sections, reasons, actions, and the time of the last look."""
+
+import re
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+
+from full_ids import full_id
+from org_env import AgentClient, Body, OrgEnv, make_step
+from transport.page_client import make_browser, send, visible_text
+from waybook.store import audit
+from waybook.transport.http.html.forms import COOKIE
+
+HTML = {"accept": "text/html"}
+
+
+@pytest.fixture
+async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
+    async with make_browser(world.agent) as client:
+        yield client
+
+
+def section(text: str, name: str) -> str:
+    """Return the visible text of a section of the page."""
+    match = re.search(rf'<section id="{name}".*?</section>', text, re.DOTALL)
+    assert match, text
+    return visible_text(match[0])
+
+
+async def read_section(browser: httpx2.AsyncClient, name: str) -> str:
+    reply = await browser.get("/")
+    assert reply.status_code == 200, reply.text
+    return section(reply.text, name)
+
+
+async def rescue(browser: httpx2.AsyncClient, fields: dict[str, str]) -> httpx2.Response:
+    """Submit the form of the page that makes failed or stalled work available again."""
+    await browser.get("/")
+    return await browser.post("/rescue", data={"token": browser.cookies[COOKIE], **fields})
+
+
+async def fail_step(agent: AgentClient, taken: Body, reason: str) -> None:
+    change = {"action": "fail_step", "stepId": taken["stepId"], "reason": reason}
+    await agent.call("modify_plan", planId=taken["planId"], modifications=[change])
+
+
+async def fail_job(agent: AgentClient, run: Body, error: str = "The source is gone.") -> Body:
+    job = await agent.job(run)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **held, error=error, retryable=False)
+    return job
+
+
+async def make_stalled_plan(world: OrgEnv, name: str) -> Body:
+    plan = await world.agent.plan([make_step(title=f"Look up {n}") for n in "ab"], name=name)
+    await world.agent.take(plan)
+    world.clock.advance(minutes=40)
+    await world.agent.status(plan)
+    return plan
+
+
+async def test_overview_of_an_empty_org_shows_the_connect_command(
+    browser: httpx2.AsyncClient,
+) -> None:
+    text = (await browser.get("/")).text
+    assert "No plans yet" in text
+    assert "claude mcp add --transport http waybook http://localhost/mcp</pre>" in text
+    assert 'id="trouble"' not in text
+
+
+async def test_overview_lists_pending_reviews_and_feedback_oldest_first(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    agent = world.agent
+    run = await agent.run(name="Rivers, twice")
+    await agent.work_off(run)
+    for n in range(9):
+        world.clock.advance(minutes=1)
+        taken = await agent.take(await agent.plan(1, name=f"Plan {n}"))
+        summary = f"**Is {n}** right?\n\n| a | b |\n|---|---|\n| 1 | 2 |"
+        await agent.call("request_user_review", stepId=taken["stepId"], summary=summary)
+    text = (await browser.get("/?part=work")).text
+    lines = re.findall(r'<a data-item id="n-[^>]*>([^<]*)</a>', text)
+    assert lines[0].startswith("Rivers, twice, ")
+    assert lines[1:] == [f"Plan {n}, step 1" for n in range(7)]
+    needs = section(text, "needs")
+    assert "Needs you 10 8 of 10 shown" in needs
+    assert "waiting 9 min" in needs
+    assert "Is 0 right? a b 1 2" in needs
+
+
+async def test_overview_shows_reason_and_agent_of_work_in_trouble(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    agent = world.agent
+    await make_stalled_plan(world, "Stalled rivers")
+    failing = await agent.plan([make_step(title=f"Step {n}") for n in range(3)], name="Lakes")
+    await fail_step(agent, await agent.take(failing), "The archive is closed.")
+    run = await agent.run(name="Deep rivers")
+    await fail_job(agent, run)
+    trouble = await read_section(browser, "trouble")
+    assert "No heartbeat from ann for 40 min on step 1 (Look up a)" in trouble
+    assert "Failed: step 1 (Step 0), held by ann: The archive is closed." in trouble
+    assert "Job failed: " in trouble
+    assert ", held by ann): The source is gone." in trouble
+
+
+async def test_overview_lists_failed_plan_as_trouble_but_not_canceled_plan(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    agent = world.agent
+    condition = {
+        "conditionExpression": "true",
+        "ifTrueAction": "fail",
+        "actionParams": {"reason": "Budget exceeded."},
+    }
+    failing = await agent.plan(
+        [make_step(branchingConditions=[condition]), make_step()], name="Failed rivers"
+    )
+    await agent.submit(await agent.take(failing))
+    canceled = await agent.plan(2, name="Canceled rivers")
+    change = {"action": "cancel_plan", "reason": "Not needed."}
+    await agent.acting_as("pat").call(
+        "modify_plan", planId=canceled["planId"], modifications=[change]
+    )
+    text = (await browser.get("/")).text
+    assert "Plan failed by ann: Budget exceeded." in section(text, "trouble")
+    assert "Canceled rivers Canceled by pat: Not needed." in section(text, "finished")
+    assert "Failed rivers" not in section(text, "finished")
+    world.clock.advance(days=2)
+    browser.cookies.delete("waybook_look")
+    assert "Nothing is in trouble." in await read_section(browser, "trouble")
+
+
+async def test_overview_marks_job_without_retries_left(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    run = await world.agent.run(name="Deep rivers")
+    first = await world.agent.job(run)
+    for _ in range(20):
+        held = {"jobId": first["jobId"], "attempt": first["attempt"]}
+        reply = await world.agent.call("fail_job", **held, error="Timeout.", retryable=True)
+        if reply.get("status") != "retrying" and reply.get("jobStatus") != "retrying":
+            break
+        world.clock.advance(hours=2)
+        first = await world.agent.job(run)
+    assert "out of retries after attempt" in await read_section(browser, "trouble")
+
+
+async def test_overview_lists_running_plan_and_run_once_with_holder(
+    browser: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    plan = await agent.plan([make_step(title=f"Step {n}") for n in range(3)], name="Lakes")
+    await agent.take(plan)
+    run = await agent.run(name="Deep rivers")
+    await agent.job(run)
+    text = (await browser.get("/")).text
+    running = section(text, "running")
+    assert "plan Lakes ann · Step 1, Step 0" in running
+    assert "run Deep rivers ann · Stage Scope" in running
+    assert "Nothing is in trouble." in section(text, "trouble")
+    await fail_step(agent, await agent.take(plan, another=True), "Closed.")
+    text = (await browser.get("/")).text
+    assert "Lakes" not in section(text, "running")
+    assert "Lakes" in section(text, "trouble")
+
+
+async def test_finished_section_begins_at_the_last_look_after_a_pause(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    agent = world.agent
+    await agent.work_through(await agent.plan(1, name="Seas"))
+    first = await read_section(browser, "finished")
+    assert "Finished in the last 24 hours 1" in first
+    world.clock.advance(minutes=10)
+    await agent.work_through(await agent.plan(1, name="Lakes"))
+    assert "Seas" in await read_section(browser, "finished")
+    world.clock.advance(hours=2)
+    run = await agent.run(name="Deep rivers")
+    await agent.call("cancel_run", runId=run["runId"], reason="Enough.")
+    later = await read_section(browser, "finished")
+    assert "You last looked 2 h ago" in later
+    assert "Canceled by ann: Enough." in later
+    assert "Seas" not in later
+    assert "Deep rivers" in await read_section(browser, "finished")
+    world.clock.advance(days=30)
+    away = await read_section(browser, "finished")
+    assert "Finished in the last 14 days" in away
+    assert "Nothing finished." in away
+
+
+@pytest.mark.parametrize(
+    "value", ["", "x", "1.2.3", "9" * 30 + ".1", "-1.5", "0.0", "9999999999.9999999999"]
+)
+async def test_overview_accepts_any_cookie_value(
+    browser: httpx2.AsyncClient, agent: AgentClient, value: str
+) -> None:
+    await agent.work_through(await agent.plan(1, name="Seas"))
+    browser.cookies.set("waybook_look", value, domain="localhost.local", path="/")
+    assert (await browser.get("/")).status_code == 200
+
+
+async def test_old_addresses_of_the_plan_list_redirect_to_the_new_page(
+    browser: httpx2.AsyncClient,
+) -> None:
+    for query in ("state=all", "q=a+b&mine=1", "before=x&part=list"):
+        reply = await browser.get(f"/?{query}")
+        assert (reply.status_code, reply.headers["location"]) == (307, f"/plans?{query}")
+
+
+async def test_overview_reads_everything_with_two_messages(
+    browser: httpx2.AsyncClient, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = 0
+    read = agent.dispatcher.services.database.read_org
+
+    async def counted(*args: object) -> object:
+        nonlocal sent
+        sent += 1
+        return await read(*args)  # type: ignore[arg-type]  # passed on as it came
+
+    monkeypatch.setattr(
+        type(agent.dispatcher.services.database), "read_org", lambda _, *a: counted(*a)
+    )
+    costs = []
+    for number in (0, 1, 20):
+        for n in range(number):
+            await agent.plan(3, name=f"Plan {n}")
+        sent = 0
+        await browser.get("/")
+        costs.append(sent)
+    assert costs == [2, 2, 2]
+
+
+async def test_rescue_form_reassigns_the_stalled_step(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    plan = await make_stalled_plan(world, "Stalled rivers")
+    fields = {"plan": plan["planId"], "step": plan["stepIds"][0], "revision": "1", "reassign": "1"}
+    reply = await rescue(browser, fields)
+    assert (reply.status_code, reply.headers["location"]) == (303, "/?done=reassign")
+    assert "Nothing is in trouble." in await read_section(browser, "trouble")
+    taken = await world.agent.acting_as("bob").take(plan)
+    assert (taken["stepId"], taken["attempt"]) == (plan["stepIds"][0], 2)
+    # The form shows the plan at an older revision, so it must not take the step from bob.
+    reply = await rescue(browser, fields)
+    assert reply.status_code == 409
+    assert "the plan is at revision 2, you expected 1" in visible_text(reply.text)
+
+
+async def test_rescue_form_retries_failed_jobs_only_once(
+    browser: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    run = await agent.run(name="Deep rivers")
+    job = await fail_job(agent, run)
+    fields = {"run": run["runId"], "stage": "scope", "key": "k"}
+    for _ in range(2):
+        reply = await rescue(browser, fields)
+        assert (reply.status_code, reply.headers["location"]) == (303, "/?done=retry")
+    again = await agent.job(run)
+    assert again["stepKey"] == job["stepKey"]
+    statement = audit.SQL["entries"](subject_id=full_id(run["runId"]), since=0, most=1000)
+    rows = await agent.dispatcher.services.database.read_org(agent.org_id, statement)
+    retries = [e for e in audit.read_entries(rows[0]) if "retry_failed" in str(e.details)]
+    assert len(retries) == 1
+
+
+@pytest.mark.parametrize("kind", ["plans", "runs"])
+async def test_cancel_page_asks_for_a_reason_and_cancels(
+    browser: httpx2.AsyncClient, agent: AgentClient, kind: str
+) -> None:
+    made = await (agent.plan(2, name="Rivers") if kind == "plans" else agent.run(name="Rivers"))
+    address = f"/{kind}/{made['planId' if kind == 'plans' else 'runId']}/cancel"
+    page = (await browser.get(f"{address}?back=/")).text
+    assert "This cannot be undone." in page
+    fields = {"revision": "1", "back": "/"}
+    refused = await send(browser, address, reason=" ", **fields)
+    assert refused.status_code == 400
+    assert "Enter a reason. It is stored in the audit." in refused.text
+    assert "Nothing is running." not in await read_section(browser, "running")
+    reply = await send(browser, address, reason="Not needed.", **fields)
+    assert (reply.status_code, reply.headers["location"]) == (303, "/?done=cancel")
+    assert "Canceled by pat: Not needed." in await read_section(browser, "finished")
+    assert "cannot be canceled" in (await browser.get(address)).text
+    late = await browser.post(
+        address, data={"token": browser.cookies[COOKIE], "reason": "Again.", **fields}
+    )
+    assert late.is_client_error
+
+
+async def test_cancel_page_of_an_unknown_plan_or_run_is_not_found(
+    browser: httpx2.AsyncClient, agent: AgentClient, world: OrgEnv
+) -> None:
+    await agent.plan(1, name="Rivers")
+    theirs = full_id(world.other_org_plan["planId"])
+    for path in ("/plans/Rivers", f"/plans/{theirs}", "/runs/x"):
+        assert (await browser.get(f"{path}/cancel", headers=HTML)).status_code == 404
