@@ -42,6 +42,24 @@ async def test_runs_page_shows_name_status_and_stage_progress(
     assert re.search(r"1 of \d+", page)
 
 
+async def test_progress_of_run_counts_steps_of_stages_not_started(
+    reader: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    run = await make_worked_run(agent)
+    progress = (await agent.progress(run))["progress"]
+    stages = (await agent.call("get_dag_map", runId=run["runId"]))["stages"]
+    assert progress["total"] == sum(len(stage["steps"]) for stage in stages)
+    assert 0 < progress["done"] < progress["total"]
+    (listed,) = (await agent.call("list_dags"))["openRuns"]
+    counts = listed["completedSteps"], listed["totalSteps"]
+    assert counts == (progress["done"], progress["total"])
+    count = "{} of {}".format(*counts)
+    for path in ("/runs", f"/runs/{run['runId']}"):
+        page = await reader.get(path)
+        assert count in visible_text(page)
+        assert f'viewBox="0 0 {progress["total"]} 1"' in page.text
+
+
 async def test_runs_page_filters_and_paginates_by_query_parameters(
     world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:

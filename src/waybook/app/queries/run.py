@@ -93,6 +93,15 @@ class RunDetail:
         return self.report["dagProgress"]["totalStages"]
 
     @property
+    def steps_done(self) -> int:
+        return sum(step.closed_at is not None for step in self.run.steps.values())
+
+    @property
+    def steps_total(self) -> int:
+        """Return the number of steps of all stages, whether started or not."""
+        return sum(len(graph.order) for graph in self.compiled_dag.graphs.values())
+
+    @property
     def documents_available(self) -> int:
         return sum(stage["documentsAvailable"] for stage in self.report["stages"])
 
@@ -106,12 +115,10 @@ class RunDetail:
     @property
     def full_report(self) -> Body:
         """Return the progress report with the run's state, progress, usage and cancellation."""
-        done = sum(step.closed_at is not None for step in self.run.steps.values())
-        total = sum(len(graph.order) for graph in self.compiled_dag.graphs.values())
         return {
             **cast("Body", self.report),
             "status": str(self.state),
-            "progress": progress_json(done, total),
+            "progress": progress_json(self.steps_done, self.steps_total),
             "usage": self.run.usage.as_reply(),
             **non_empty(copiedFrom=run_origin_view(self.run)),
             **cancellation_view(self.run),

@@ -1,6 +1,7 @@
 """View model of the run page."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -79,6 +80,14 @@ class RunView:
     document_pages: int
     history: tuple[RunHistoryRow, ...]
     warnings: tuple[str, ...]
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Number of steps of all stages by status, for the progress bar."""
+        counts = Counter[str]()
+        for stage in self.stages:
+            counts.update(stage.counts)
+        return counts
 
     @property
     def card(self) -> FeedbackCard | None:
