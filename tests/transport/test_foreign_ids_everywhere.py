@@ -125,7 +125,8 @@ def _subsets(places: list[str], least: int) -> Iterator[tuple[str, ...]]:
 
 
 def _addresses(route: Route, named: Mapping[str, str]) -> Iterator[str]:
-    (other,) = [n for n in route.param_convertors if not n.endswith("_id")] or [""]
+    others = [n for n in route.param_convertors if not n.endswith("_id") and n not in named]
+    (other,) = others or [""]
     for value in ELSE[other] if other else ("",):
         path = re.sub(r"\{(\w+):\w+\}", r"{\1}", route.path)
         yield path.format(**{**named, other: value})

@@ -111,8 +111,9 @@ async def test_run_page_shows_same_figures_as_progress_report(
     assert f"{stage['progress']['completedSteps']} of {stage['progress']['totalSteps']}" in shown
     assert "is completed" in shown
     assert "models: a, b" in shown
+    listed = await reader.get(f"/runs/{run['runId']}/documents")
     for document in stage["documents"]:
-        assert f"/api/documents/{document['resourceId']}" in page.text
+        assert f"/documents/{document['resourceId']}" in listed.text
 
 
 async def test_feedback_form_starts_next_stage_with_named_models(
@@ -204,7 +205,7 @@ async def test_regenerating_a_document_on_the_run_page_creates_a_claimable_job(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await make_worked_run(agent)
-    page = await reader.get(f"/runs/{run['runId']}")
+    page = await reader.get(f"/runs/{run['runId']}/documents")
     document = re.search(r'name="document" value="([^"]+)"', page.text)
     assert document is not None
     sent = await reader.post(f"/runs/{run['runId']}/regenerate", data=form(document=document[1]))
