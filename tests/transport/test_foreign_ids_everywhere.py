@@ -36,10 +36,15 @@ ELSE = {
     "name": ("waybook.css",),
 }
 #: Query parameters whose value may be an id, by route.
-QUERIES = {"/audit": ("subject",), "/audit.{form}": ("subject",)}
+QUERIES = {
+    "/audit": ("subject",),
+    "/audit.{form}": ("subject",),
+    "/runs/{run_id}/documents/{resource_id}": ("with",),
+}
 #: Query parameters that are not ids, but filters or pagination cursors.
 OTHER_WORDS = {
-    *("behind", "before", "state", "q", "dag", "version", "page", "docs", "done", "window"),
+    *("behind", "before", "state", "q", "dag", "version", "page", "done", "window"),
+    *("map", "model", "stage"),
     *("event", "actor", "channel", "since", "until", "format", "part", "then"),
 }
 #: Form data for every route that accepts a form, with ID as the placeholder for an id.
