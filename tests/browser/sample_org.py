@@ -17,6 +17,10 @@ MADE_OF_THEM = ("Business case", "Feature spec", "Technical approach", "Success 
 class SampleOrg:
     plan: Body
     run: Body
+    #: Last job of the run that was completed.
+    job: Body
+    #: Resource id of a rendered document of the run.
+    document_id: str
     output: Body
 
 
@@ -42,9 +46,10 @@ def sample_steps() -> list[Body]:
 
 async def create_sample_org(world: OrgEnv) -> SampleOrg:
     """Create a plan that awaits review, a completed plan, and a run in its first stage."""
-    work = SampleOrg(
-        await _half_way(world), await _a_run(world.agent), await _delivered(world.agent)
-    )
+    plan, (run, job) = await _half_way(world), await _a_run(world.agent)
+    documents = (await world.agent.progress(run, detail=True))["stages"][0]["documents"]
+    document_id = documents[0]["resourceId"]
+    work = SampleOrg(plan, run, job, document_id, await _delivered(world.agent))
     await _called(world, work)
     return work
 
@@ -124,10 +129,12 @@ async def _delivered(agent: AgentClient) -> Body:
     return await agent.call("store_research_output", planId=plan["planId"], **written)
 
 
-async def _a_run(agent: AgentClient) -> Body:
+async def _a_run(agent: AgentClient) -> tuple[Body, Body]:
+    """Create a run in its first stage; return the run and the last job that was completed."""
     run = await agent.run("dialectic", ["opus", "gpt", "gemini"], input="Build a lighthouse.")
+    job: Body = {}
     for _ in range(9):
         job = await agent.job(run)
         await agent.submit_documents(job, f"# {job['stepName']}\n\nBy *{job['modelId']}*.")
     await render_all(agent)
-    return run
+    return run, job

@@ -28,6 +28,12 @@ PAGES = {
     "plan-history": "/plans/{plan_id}/history",
     "runs": "/runs",
     "run": "/runs/{run_id}",
+    "run-stage": "/runs/{run_id}/stages/{stage}",
+    "run-jobs": "/runs/{run_id}/jobs",
+    "run-documents": "/runs/{run_id}/documents",
+    "run-document": "/runs/{run_id}/documents/{resource_id}",
+    "run-step": "/runs/{run_id}/steps/{stage}/{step_key}",
+    "run-job": "/runs/{run_id}/jobs/{job_id}",
     "workflows": "/dags",
     "workflow": "/dags/{slug:path}",
     "audit": "/audit",
@@ -66,6 +72,10 @@ def addressed(route: str, work: SampleOrg) -> str:
         "{step_id}": steps[3],
         "{output_id}": work.output["outputId"],
         "{run_id}": work.run["runId"],
+        "{resource_id}": work.document_id,
+        "{stage}": work.job["stageSlug"],
+        "{step_key}": work.job["stepKey"],
+        "{job_id}": work.job["jobId"],
         "{slug:path}": "dialectic",
     }
     for place, value in places.items():

@@ -30,6 +30,7 @@ async def test_feedback_on_run_page_starts_next_stage(page: Page, site: Site) ->
     await expect(page.get_by_text("gave feedback", exact=False).first).to_be_visible()
     await page.goto(f"{site.address}/runs/{run['runId']}")
     await expect(page.locator("#stage-2")).to_contain_text("in progress")
+    await page.get_by_role("link", name="All documents").click()
     await page.locator("#documents tbody a").first.click()
     await expect(page.get_by_role("heading", name="Found")).to_be_visible()
 
@@ -45,6 +46,7 @@ async def test_feedback_and_regeneration_on_run_page_work_without_javascript(
     await page.get_by_role("button", name="Send feedback and start the next stage").click()
     await expect(page).to_have_url(re.compile(f"/runs/{full_id(run['runId'])}$"))
     await expect(page.locator("#stage-2")).to_contain_text("in progress")
+    await page.get_by_role("link", name="All documents").click()
     await page.get_by_role("button", name="Regenerate", exact=False).first.click()
     await expect(page.get_by_role("status").last).to_contain_text("Regeneration queued")
     await context.close()

@@ -40,6 +40,7 @@ def test_runs_command_lists_run_with_stage_and_step_counts(terminal: Terminal, h
     assert match["dagSlug"] == "dialectic"
     assert match["status"] == "failed"
     assert (match["completedStages"], match["totalStages"]) == (1, 5)
+    assert match["progress"] == {"percent": 18, "done": 6, "total": 33}
     assert match["currentStage"] == "antithesis"
     assert match["stages"][1] == {
         "stageSlug": "antithesis",
@@ -155,7 +156,11 @@ def test_run_figures_are_equal_in_tool_reply_dashboard_page_and_command(
     assert [in_reply[name] for name in ("completedSteps", "failedSteps")] == [
         sums[name] for name in ("completedSteps", "failedSteps")
     ]
-    assert f"{sums['completedSteps']} of {sums['totalSteps']}" in list_page
+    whole = report["progress"]
+    assert whole["total"] == in_reply["totalSteps"] > sums["totalSteps"]
+    assert in_list["progress"] == whole
+    for shown in (list_page, page):
+        assert f"{whole['done']} of {whole['total']}" in shown
     for counts in steps.values():
         for shown in (board, page):
             assert f"{counts['completedSteps']} of {counts['totalSteps']}" in shown

@@ -104,4 +104,5 @@ async def sample_ids(agent: AgentClient) -> dict[str, str]:
     written = await valid_call(agent, "store_research_output")
     stored = await agent.call("store_research_output", **written)
     named = {"plan_id": plan["planId"], "step_id": plan["stepIds"][0], "run_id": job["runId"]}
-    return {**named, "resource_id": shown, "output_id": stored["outputId"]}
+    worked = {"job_id": job["jobId"], "stage": job["stageSlug"], "step_key": job["stepKey"]}
+    return {**named, **worked, "resource_id": shown, "output_id": stored["outputId"]}

@@ -36,12 +36,16 @@ ELSE = {
     "name": ("waybook.css",),
 }
 #: Query parameters whose value may be an id, by route.
-QUERIES = {"/audit": ("subject",), "/audit.{form}": ("subject",)}
+QUERIES = {
+    "/audit": ("subject",),
+    "/audit.{form}": ("subject",),
+    "/runs/{run_id}/documents/{resource_id}": ("with",),
+}
 #: Query parameters that are not ids, but filters or pagination cursors.
 OTHER_WORDS = {
-    *("behind", "before", "state", "q", "dag", "version", "page", "docs", "done", "window"),
+    *("behind", "before", "state", "q", "dag", "version", "page", "done", "window"),
     *("event", "actor", "channel", "since", "until", "format", "part", "then", "seq", "at"),
-    *("back", "show"),
+    *("back", "show", "map", "model", "stage"),
 }
 #: Form data for every route that accepts a form, with ID as the placeholder for an id.
 FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
@@ -132,7 +136,8 @@ def _subsets(places: list[str], least: int) -> Iterator[tuple[str, ...]]:
 
 
 def _addresses(route: Route, named: Mapping[str, str]) -> Iterator[str]:
-    (other,) = [n for n in route.param_convertors if not n.endswith("_id")] or [""]
+    others = [n for n in route.param_convertors if not n.endswith("_id") and n not in named]
+    (other,) = others or [""]
     for value in ELSE[other] if other else ("",):
         path = re.sub(r"\{(\w+):\w+\}", r"{\1}", route.path)
         yield path.format(**{**named, other: value})

@@ -12,7 +12,7 @@ from run_documents import render_all
 from transport.page_client import make_browser, send
 from waybook.store.plans.evidence import MAX_ARTIFACTS
 from waybook.store.runs.evidence import MAX_DOCUMENTS
-from waybook.transport.http.dashboard.attempt_diff import (
+from waybook.transport.http.dashboard.line_diff import (
     MAX_CHANGED_LINES,
     MAX_DIFF_LENGTH,
     LineKind,
@@ -76,8 +76,8 @@ async def test_review_card_compares_structured_results_line_by_line(
     [
         ("Nile", "Nile", "The result is the same as in the previous attempt."),
         (None, "Nile", "The previous attempt had no result to compare."),
-        ("x" * (MAX_DIFF_LENGTH + 1), "Nile", "The results are too long to compare here."),
-        ("Nile", "x" * (MAX_DIFF_LENGTH + 1), "The results are too long to compare here."),
+        ("x" * (MAX_DIFF_LENGTH + 1), "Nile", "The texts are too long to compare here."),
+        ("Nile", "x" * (MAX_DIFF_LENGTH + 1), "The texts are too long to compare here."),
     ],
     ids=["equal", "missing", "first too long", "second too long"],
 )

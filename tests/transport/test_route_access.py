@@ -67,7 +67,10 @@ FOLLOWED = {
     "sec-fetch-mode": "navigate",
     "sec-fetch-dest": "document",
 }
-ELSE = {"ending": "json", "form": "csv", "slug": "deep-research", "version": "x", "name": "live.js"}
+ELSE = {
+    "ending": "json", "form": "csv", "slug": "deep-research", "version": "x", "name": "live.js",
+    "stage": "work", "step_key": "case",
+}
 
 Headers = list[tuple[str, str]]
 

@@ -42,6 +42,24 @@ async def test_runs_page_shows_name_status_and_stage_progress(
     assert re.search(r"1 of \d+", page)
 
 
+async def test_progress_of_run_counts_steps_of_stages_not_started(
+    reader: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    run = await make_worked_run(agent)
+    progress = (await agent.progress(run))["progress"]
+    stages = (await agent.call("get_dag_map", runId=run["runId"]))["stages"]
+    assert progress["total"] == sum(len(stage["steps"]) for stage in stages)
+    assert 0 < progress["done"] < progress["total"]
+    (listed,) = (await agent.call("list_dags"))["openRuns"]
+    counts = listed["completedSteps"], listed["totalSteps"]
+    assert counts == (progress["done"], progress["total"])
+    count = "{} of {}".format(*counts)
+    for path in ("/runs", f"/runs/{run['runId']}"):
+        page = await reader.get(path)
+        assert count in visible_text(page)
+        assert f'viewBox="0 0 {progress["total"]} 1"' in page.text
+
+
 async def test_runs_page_filters_and_paginates_by_query_parameters(
     world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
@@ -93,8 +111,9 @@ async def test_run_page_shows_same_figures_as_progress_report(
     assert f"{stage['progress']['completedSteps']} of {stage['progress']['totalSteps']}" in shown
     assert "is completed" in shown
     assert "models: a, b" in shown
+    listed = await reader.get(f"/runs/{run['runId']}/documents")
     for document in stage["documents"]:
-        assert f"/api/documents/{document['resourceId']}" in page.text
+        assert f"/documents/{document['resourceId']}" in listed.text
 
 
 async def test_feedback_form_starts_next_stage_with_named_models(
@@ -186,7 +205,7 @@ async def test_regenerating_a_document_on_the_run_page_creates_a_claimable_job(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await make_worked_run(agent)
-    page = await reader.get(f"/runs/{run['runId']}")
+    page = await reader.get(f"/runs/{run['runId']}/documents")
     document = re.search(r'name="document" value="([^"]+)"', page.text)
     assert document is not None
     sent = await reader.post(f"/runs/{run['runId']}/regenerate", data=form(document=document[1]))

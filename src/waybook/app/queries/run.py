@@ -1,6 +1,6 @@
 """Read-only queries for one run, which read only the parts that a caller requests."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Flag, auto
@@ -11,6 +11,7 @@ from waybook.app.queries.documents import DocumentListItem, order_documents
 from waybook.app.request.locking import load_run
 from waybook.app.request.reply import cancellation_view, non_empty, run_origin_view
 from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.core.usage import Totals
 from waybook.dag.expansion.counts import StageCounts
 from waybook.dag.progress.documents import AvailableDocument
 from waybook.dag.progress.report import Report, report
@@ -19,7 +20,7 @@ from waybook.json_values import Body, Json
 from waybook.plan.progress import progress_json
 from waybook.run.model import CompiledDag, Run
 from waybook.run.status import RunState, awaiting_feedback, run_evidence, run_state
-from waybook.store.runs import jobs, load
+from waybook.store.runs import jobs, load, work
 from waybook.store.runs.rows import (
     AvailableRow,
     FailedJobRow,
@@ -28,10 +29,14 @@ from waybook.store.runs.rows import (
     RunEventRow,
     WorkerRow,
 )
+from waybook.store.runs.work import JobCountRow, JobTimesRow
 
 MAX_WORKERS = 500
 MAX_HISTORY = 12
 MAX_FAILURES = 100
+MAX_MODELS_LISTED = 20
+#: Maximum number of jobs that a timeline shows: the ones started last.
+MAX_TIMELINE_JOBS = 400
 
 RunEvent: TypeAlias = RunEventRow
 FailedJob: TypeAlias = FailedJobRow
@@ -48,8 +53,15 @@ class RunInclude(Flag):
     FAILURES = auto()
     #: Include the list of the run's documents, without their texts.
     DOCUMENTS = auto()
+    #: Include the number of jobs by step, model and status.
+    JOB_COUNTS = auto()
+    #: Include the usage by model.
+    MODEL_USAGE = auto()
+    #: Include the times of the jobs that were started last.
+    JOB_TIMES = auto()
     BOARD = BRIEF | WORKERS | HISTORY
     ALL = BOARD | FAILURES | DOCUMENTS
+    PAGE = ALL | JOB_COUNTS | MODEL_USAGE | JOB_TIMES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +81,11 @@ class RunDetail:
     history: tuple[RunEvent, ...]
     failures: tuple[FailedJob, ...]
     documents: list[DocumentListItem]
+    job_counts: Sequence[JobCountRow] = ()
+    #: Usage by model, highest cost first.
+    model_usage: tuple[tuple[str, Totals], ...] = ()
+    #: Times of the jobs that were started last, earliest start first.
+    job_times: tuple[JobTimesRow, ...] = ()
 
     @property
     def is_closed(self) -> bool:
@@ -93,6 +110,15 @@ class RunDetail:
         return self.report["dagProgress"]["totalStages"]
 
     @property
+    def steps_done(self) -> int:
+        return sum(step.closed_at is not None for step in self.run.steps.values())
+
+    @property
+    def steps_total(self) -> int:
+        """Return the number of steps of all stages, whether started or not."""
+        return sum(len(graph.order) for graph in self.compiled_dag.graphs.values())
+
+    @property
     def documents_available(self) -> int:
         return sum(stage["documentsAvailable"] for stage in self.report["stages"])
 
@@ -106,12 +132,10 @@ class RunDetail:
     @property
     def full_report(self) -> Body:
         """Return the progress report with the run's state, progress, usage and cancellation."""
-        done = sum(step.closed_at is not None for step in self.run.steps.values())
-        total = sum(len(graph.order) for graph in self.compiled_dag.graphs.values())
         return {
             **cast("Body", self.report),
             "status": str(self.state),
-            "progress": progress_json(done, total),
+            "progress": progress_json(self.steps_done, self.steps_total),
             "usage": self.run.usage.as_reply(),
             **non_empty(copiedFrom=run_origin_view(self.run)),
             **cancellation_view(self.run),
@@ -139,6 +163,9 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
         RunInclude.WORKERS: jobs.workers_statement(run_id, MAX_WORKERS),
         RunInclude.HISTORY: load.recent_events_statement(run_id, MAX_HISTORY),
         RunInclude.FAILURES: jobs.failures_statement(run_id, MAX_FAILURES),
+        RunInclude.JOB_COUNTS: work.job_counts_statement(run_id),
+        RunInclude.MODEL_USAGE: work.model_usage_statement(run_id, MAX_MODELS_LISTED),
+        RunInclude.JOB_TIMES: work.job_times_statement(run_id, MAX_TIMELINE_JOBS),
     }
     wanted = [part for part in parts if part in include]
     seen = await load_run(ctx, run_id, documents(run_id), *(parts[part] for part in wanted))
@@ -159,6 +186,9 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
         history=load.read_events(rows[RunInclude.HISTORY]),
         failures=jobs.read_failures(rows[RunInclude.FAILURES]),
         documents=order_documents(seen.compiled_dag, available if lists_documents else ()),
+        job_counts=rows[RunInclude.JOB_COUNTS],
+        model_usage=work.read_model_usage(rows[RunInclude.MODEL_USAGE]),
+        job_times=work.read_times(rows[RunInclude.JOB_TIMES]),
     )
 
 

@@ -130,8 +130,8 @@ class RunSummary:
 
     @property
     def steps_total(self) -> int:
-        """Return the number of steps of the started stages."""
-        return sum(self.steps_of(stage.slug) for stage in self.stages)
+        """Return the number of steps of all stages, whether started or not."""
+        return sum(map(self.steps_of, self.compiled_dag.order))
 
     @property
     def documents_expected(self) -> int | None:

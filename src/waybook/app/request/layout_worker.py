@@ -37,17 +37,21 @@ NICENESS: Final = 10
 
 
 class Links(NamedTuple):
-    """URLs that a diagram's boxes link to: one prefix for all step keys, or one URL per stage."""
+    """URLs that a diagram's boxes link to: a prefix plus the step key, or one per stage or step."""
 
     step_prefix: str | None = None
     by_stage: tuple[tuple[str, str], ...] = ()
+    #: URLs by stage and step key.
+    by_step: tuple[tuple[tuple[str, str], str], ...] = ()
+    #: URLs that the headings of stages link to, by stage.
+    by_heading: tuple[tuple[str, str], ...] = ()
 
     def resolver(self) -> Callable[[str, str], str | None]:
         """Return a function that maps a stage and a step to the URL of the step's box."""
-        prefix, by_stage = self.step_prefix, dict(self.by_stage)
+        prefix, by_stage, by_step = self.step_prefix, dict(self.by_stage), dict(self.by_step)
         if prefix is not None:
             return lambda _, key: f"{prefix}{key}"
-        return lambda stage, _: by_stage.get(stage)
+        return lambda stage, key: by_step.get((stage, key)) or by_stage.get(stage)
 
 
 class DrawingJob(NamedTuple):
@@ -64,15 +68,22 @@ class DrawingJob(NamedTuple):
     @property
     def weight(self) -> int:
         """Return the cost of the drawing: the number of steps plus the number of edges."""
-        return sum(len(lane.steps) + len(lane.edges) for lane in self.drawing.diagram.lanes)
+        lanes = (lane for lane in self.drawing.diagram.lanes if not lane.is_collapsed)
+        return sum(len(lane.steps) + len(lane.edges) for lane in lanes)
 
 
 def render(job: DrawingJob) -> str:
     """Return the SVG of a drawing job."""
     layout = compute_layout(job.drawing.diagram, width=job.width)
     address = job.links.resolver() if job.links else None
+    headings = dict(job.links.by_heading) if job.links else {}
     return render_svg(
-        layout, job.drawing.annotations, address=address, styled=job.styled, live=job.live
+        layout,
+        job.drawing.annotations,
+        address=address,
+        heading_url=headings.get if headings else None,
+        styled=job.styled,
+        live=job.live,
     )
 
 

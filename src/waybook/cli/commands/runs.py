@@ -30,6 +30,7 @@ from waybook.core.short_ids import short_id
 from waybook.dag.diagram.export import Drawing
 from waybook.errors import Busy, Unavailable
 from waybook.page_address import current_base_url
+from waybook.plan.progress import progress_json
 from waybook.plan.states import StepStatus
 from waybook.settings import Settings
 
@@ -145,6 +146,7 @@ def _as_json(run: RunSummary, base_url: str) -> dict[str, object]:
         "status": str(run.state),
         "completedStages": run.stages_done,
         "totalStages": run.stages_total,
+        "progress": progress_json(run.steps_done, run.steps_total),
         "currentStage": run.current.slug if run.current else None,
         "awaitingFeedback": run.awaiting.slug if run.awaiting else None,
         "runUrl": run_url(short_id(run.id), base_url),

@@ -50,7 +50,10 @@ def compute_layout(
     `width` is the page width; without it, a well-proportioned width is chosen. At least
     `stack_from` identical siblings are drawn as one stack.
     """
-    stacked_lanes = [stack_siblings(lane, stack_from) for lane in sketch.lanes]
+    shown = [
+        replace(lane, steps=(), edges=()) if lane.is_collapsed else lane for lane in sketch.lanes
+    ]
+    stacked_lanes = [stack_siblings(lane, stack_from) for lane in shown]
     thinned = [thin_edges(len(stacked.boxes), stacked.edges) for stacked in stacked_lanes]
     boxes = [
         replace(stacked, edges=few.edges)

@@ -27,6 +27,8 @@ class Lane:
     #: Edges, each as a pair of step keys. The edges form no cycle, and both steps belong to this
     #: lane.
     edges: tuple[tuple[str, str], ...] = ()
+    #: Whether only the frame of the lane is drawn, without boxes and edges.
+    is_collapsed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,8 +41,12 @@ from waybook.dag.diagram.status_marks import (
 #: Function that takes a stage and a step and returns the URL of the step's page, or None if the
 #: step has no page.
 StepUrl = Callable[[str, str], str | None]
+#: Function that takes a stage and returns the URL that its heading links to, or None.
+StageUrl = Callable[[str], str | None]
 HEADING_SIZE = 13
 NOTE_LEFT, NOTE_HEIGHT = 14, 24
+#: Marks before the name of a stage whose heading is a link that collapses or expands the stage.
+COLLAPSED_MARK, EXPANDED_MARK = "▸ ", "▾ "
 
 
 def render_svg(
@@ -50,6 +54,7 @@ def render_svg(
     marks: Annotations = NO_ANNOTATIONS,
     *,
     address: StepUrl | None = None,
+    heading_url: StageUrl | None = None,
     styled: bool = False,
     live: bool = False,
 ) -> str:
@@ -74,7 +79,7 @@ def render_svg(
         f"<style>{style_sheet()}</style>" if styled else "",
         element("rect", class_="ground", width=width, height=height),
         *_transitions(layout, marks),
-        *_lanes(layout, marks, statuses, address, live=live),
+        *_lanes(layout, marks, statuses, address, heading_url, live=live),
         _marked("map-legend", element("g", below, id="map-legend")) if live and below else below,
         noted,
     ]
@@ -144,6 +149,7 @@ def _lanes(
     marks: Annotations,
     statuses: list[str],
     address: StepUrl | None,
+    heading_url: StageUrl | None,
     *,
     live: bool,
 ) -> Iterator[str]:
@@ -159,7 +165,7 @@ def _lanes(
     edges = _live_edges if live else _edges
     for number, lane in enumerate(layout.sketch.lanes):
         inner = [
-            *_heading(layout, frames.get(number), marks),
+            *_heading(layout, frames.get(number), marks, heading_url),
             *edges(lines.get(number, ()), statuses),
             *boxes.get(number, ()),
         ]
@@ -167,7 +173,9 @@ def _lanes(
         yield element("g", "".join(inner), class_="stage", data_stage=lane.slug, data_status=status)
 
 
-def _heading(layout: Layout, frame: Frame | None, marks: Annotations) -> Iterator[str]:
+def _heading(
+    layout: Layout, frame: Frame | None, marks: Annotations, url: StageUrl | None
+) -> Iterator[str]:
     """Yield the SVG of a lane's frame, name and status."""
     if frame is None:
         return
@@ -175,11 +183,14 @@ def _heading(layout: Layout, frame: Frame | None, marks: Annotations) -> Iterato
     mark = marks.stage(lane.slug)
     left, base = frame.x + measures.padding, frame.y + 25
     room = frame.width - 2 * measures.padding
-    name = truncate(lane.name, room * 0.5, HEADING_SIZE)
+    where = url(lane.slug) if url else None
+    fold = "" if where is None else COLLAPSED_MARK if lane.is_collapsed else EXPANDED_MARK
+    name = fold + truncate(lane.name, room * 0.5, HEADING_SIZE)
     yield element(
         "rect", x=frame.x, y=frame.y, width=frame.width, height=frame.height, rx=10, class_="frame"
     )
-    yield text(left, base, name, "name")
+    named = text(left, base, name, "name")
+    yield named if where is None else element("a", named, href=where)
     # The width is enlarged, because the name is bold and `text_width` measures letters that are not
     # bold.
     left += round(text_width(name, HEADING_SIZE) * 1.1) + 20

@@ -117,7 +117,7 @@ select j.stage_slug, j.step_key, j.status, j.model, count(*) as jobs,
 -- name: workers
 -- Return the workers of a run and the jobs they hold, longest running first.
 select coalesce(j.held_session, j.held_by) as name, j.stage_slug as stage, j.step_key, j.model,
-       j.attempt, j.started_at as since
+       j.attempt, j.started_at as since, j.id::text as job_id
   from job j
  where j.run_id = %(run_id)s
    and j.completed_at is null

@@ -192,6 +192,7 @@ class WorkerRow(NamedTuple):
     model: str
     attempt: int
     since: datetime
+    job_id: str
 
 
 class FailedJobRow(NamedTuple):

@@ -74,6 +74,7 @@ def _run_view(run: RunSummary) -> Body:
         "currentStage": run.current.slug if run.current else None,
         "awaitingFeedback": run.awaiting.slug if run.awaiting else None,
         "completedSteps": run.steps_done,
+        "totalSteps": run.steps_total,
         "failedSteps": run.steps_failed,
         "createdAt": format_time(run.created_at),
         "createdBy": run.created_by,

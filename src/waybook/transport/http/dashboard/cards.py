@@ -16,7 +16,7 @@ from waybook.app.queries.evidence import (
 from waybook.app.queries.inbox import PendingFeedback, ReviewRecord
 from waybook.json_values import Json
 from waybook.plan.states import PlanStatus
-from waybook.transport.http.dashboard.attempt_diff import TOO_LONG, Diff, compare_texts, result_text
+from waybook.transport.http.dashboard.line_diff import TOO_LONG, Diff, compare_texts, result_text
 from waybook.transport.http.html.layout import MAX_LENGTH, RichText, to_rich_text
 
 #: Past-tense description of each kind of review decision.

@@ -86,6 +86,15 @@ class PageContext:
         org_id = (await self.caller(request)).org_id
         return await self.dispatcher.services.layout_worker.run(org_id, layout_cost(dag), work)
 
+    async def run_costly(self, request: Request, cost: int, work: Callable[[], T]) -> T:
+        """Run a function, in a worker thread if its cost is high, and return its result.
+
+        Raises:
+            Busy: the org has too many such functions in progress.
+        """
+        org_id = (await self.caller(request)).org_id
+        return await self.dispatcher.services.layout_worker.run(org_id, cost, work)
+
     async def picture(self, request: Request, job: DrawingJob) -> str:
         """Return a map as SVG; a large map is drawn by the worker process.
 
@@ -171,7 +180,12 @@ Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 #: Path parameters that contain ids; short ids are accepted too.
-PATH_KINDS: Final = {"plan_id": IdKind.PLAN, "step_id": IdKind.STEP, "run_id": IdKind.RUN}
+PATH_KINDS: Final = {
+    "plan_id": IdKind.PLAN,
+    "step_id": IdKind.STEP,
+    "run_id": IdKind.RUN,
+    "job_id": IdKind.JOB,
+}
 
 
 def with_error_pages(page_context: PageContext, endpoint: Endpoint) -> Endpoint:

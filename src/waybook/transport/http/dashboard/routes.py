@@ -18,6 +18,14 @@ from waybook.transport.http.dashboard.page import Endpoint, PageContext, with_er
 from waybook.transport.http.dashboard.plan import OutputsPage, PlanExport, PlanPage, StepPage
 from waybook.transport.http.dashboard.plan_history import PlanHistoryPage
 from waybook.transport.http.dashboard.plans import PlansPage
+from waybook.transport.http.dashboard.run_document import RunDocumentPage
+from waybook.transport.http.dashboard.run_work import (
+    RunDocumentsPage,
+    RunJobPage,
+    RunJobsPage,
+    RunStagePage,
+    RunStepPage,
+)
 from waybook.transport.http.dashboard.runs import RunExport, RunPage, RunsPage
 from waybook.transport.http.dashboard.tokens import TokensPage
 from waybook.transport.http.dashboard.workflows import WorkflowsPage
@@ -88,6 +96,12 @@ def _run_pages(page_context: PageContext) -> dict[str, Endpoint]:
     return {
         "/runs": RunsPage(page_context),
         "/runs/{run_id}": RunPage(page_context),
+        "/runs/{run_id}/stages/{stage}": RunStagePage(page_context),
+        "/runs/{run_id}/jobs": RunJobsPage(page_context),
+        "/runs/{run_id}/documents": RunDocumentsPage(page_context),
+        "/runs/{run_id}/documents/{resource_id}": RunDocumentPage(page_context),
+        "/runs/{run_id}/steps/{stage}/{step_key}": RunStepPage(page_context),
+        "/runs/{run_id}/jobs/{job_id}": RunJobPage(page_context),
         "/runs/{run_id}/export.{ending}": RunExport(page_context),
         "/dags": workflows,
         "/dags/{slug:path}": workflows.show,

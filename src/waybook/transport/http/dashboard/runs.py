@@ -28,15 +28,16 @@ from waybook.dag.templates.rendering import safe_file_name
 from waybook.run.status import RunState
 from waybook.transport.errors import code_of
 from waybook.transport.http.dashboard.page import PageContext, error_message
-from waybook.transport.http.dashboard.run_view import map_job, run_view, stage_name
-from waybook.transport.http.html.forms import current_url_with, query_param, read_form
+from waybook.transport.http.dashboard.run_map import plan_map, run_map
+from waybook.transport.http.dashboard.run_stage_view import stage_name
+from waybook.transport.http.dashboard.run_view import CONFIRMATIONS, run_view
+from waybook.transport.http.html.forms import (
+    current_url_with,
+    query_param,
+    read_form,
+    safe_return_path,
+)
 from waybook.transport.http.requests import SANDBOX_HEADERS, http_status
-
-#: Messages that confirm an action to the user, by action.
-CONFIRMATIONS: Final = {
-    "retry": "Failed jobs were reset and can be claimed again.",
-    "regenerate": "Regeneration queued.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,11 @@ class RunPage:
         return await self._page(request)
 
     async def retry(self, request: Request) -> Response:
-        """Retry the failed jobs of a stage."""
+        """Retry the failed jobs of a stage or of one of its steps."""
         fields = await read_form(request)
         args = {"stageSlug": _field(fields, "stage")}
+        if step := _field(fields, "step"):
+            args["stepKey"] = step
         return await self._act(request, fields, "retry_failed", args)
 
     async def regenerate(self, request: Request) -> Response:
@@ -62,41 +65,43 @@ class RunPage:
     async def _act(
         self, request: Request, fields: FormData, tool: str, args: Mapping[str, object]
     ) -> Response:
-        """Call a tool and redirect to the run page, or show the error on that page."""
+        """Call a tool and redirect to the form's page, or show the error on the run page."""
         run_id = request.path_params["run_id"]
         action = request.url.path.rpartition("/")[2]
         named = {} if "documentId" in args else {"runId": run_id}
-        # All forms on the page contain the same idempotency key. The stage or document is added to
-        # the key, so that only a repeated submission of the same form is idempotent.
-        place = _field(fields, "stage") or _field(fields, "document")
+        # All forms on the page contain the same idempotency key. The stage, step or document is
+        # added to the key, so that only a repeated submission of the same form is idempotent.
+        place = "/".join(filter(None, (_field(fields, name) for name in FORM_PLACES)))
         key = f"{_field(fields, 'key')[:64]}:{place}"[:200]
         answer = await self.page_context.call_tool(
             request, tool, {**named, **args, "idempotencyKey": key}
         )
         if answer.is_error:
             return await self._page(request, answer)
-        return RedirectResponse(
-            f"/runs/{quote(run_id, safe='')}?done={action}", HTTPStatus.SEE_OTHER
-        )
+        path = safe_return_path(fields.get("back"), f"/runs/{quote(run_id, safe='')}")
+        return RedirectResponse(f"{path}?done={action}", HTTPStatus.SEE_OTHER)
 
     async def _page(self, request: Request, refused: Answer | None = None) -> Response:
         ctx = await self.page_context.request_context(request)
-        detail = await read_run_detail(ctx, request.path_params["run_id"], RunInclude.ALL)
-        piece = request.query_params.get("docs", "")
-        page = int(piece) if piece.isdecimal() and len(piece) < 6 else 1  # noqa: PLR2004 - no run has more
-        svg = await self.page_context.picture(request, map_job(detail))
-        made = partial(run_view, detail, svg, page)
+        detail = await read_run_detail(ctx, request.path_params["run_id"], RunInclude.PAGE)
+        plan = plan_map(detail, query_param(request, "map"))
+        svg = await self.page_context.picture(request, plan.job)
+        made = partial(run_view, detail, run_map(detail, plan, svg))
         view = await self.page_context.run_layout(request, detail.compiled_dag.dag, made)
         return await self.page_context.render_page(
             request,
             "run",
             status_code=http_status(code_of(refused)) if refused else 200,
+            path=f"/runs/{detail.run.id}",
             view=view,
             refused=error_message(refused) if refused else None,
-            named=stage_name,
             note=CONFIRMATIONS.get(request.query_params.get("done", "")),
             key=secrets.token_urlsafe(16),
         )
+
+
+#: Form fields that name what an action applies to.
+FORM_PLACES: Final = ("stage", "step", "document")
 
 
 def _field(fields: FormData, name: str) -> str:

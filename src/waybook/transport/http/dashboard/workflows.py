@@ -20,7 +20,7 @@ from waybook.dag.progress.structure import valid_structure
 from waybook.errors import InvalidInput
 from waybook.run.model import CompiledDag
 from waybook.transport.http.dashboard.page import PageContext
-from waybook.transport.http.dashboard.run_view import stage_name
+from waybook.transport.http.dashboard.run_stage_view import stage_name
 from waybook.transport.http.html.forms import query_param
 
 MAX_VERSION_DIGITS: Final = 9

@@ -37,16 +37,17 @@ from waybook.transport.http.html.fragments import (
     fragment,
     version_slot,
 )
+from waybook.transport.http.html.run_urls import run_document_url, run_stage_url, run_step_url
 
 MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 NAMES: Final = (
     *("waybook.css", "htmx.min.js", "waybook.js", "live.js"),
     # Only on the pages that need them.
-    *("overview.css", "notify.js"),
+    *("overview.css", "notify.js", "run.css", "map.js"),
 )
 #: Scripts that belong to Waybook, in contrast to third-party scripts. They are minified when they
 #: are served.
-OWN_SCRIPTS: Final = ("waybook.js", "live.js", "notify.js")
+OWN_SCRIPTS: Final = ("waybook.js", "live.js", "notify.js", "map.js")
 MAX_GZIP_LEVEL: Final = 9
 ASSET_HEADERS: Final = {
     "cache-control": "public, max-age=31536000, immutable",
@@ -151,6 +152,30 @@ def status_badge(name: str, note: str = "", *, word: str = "") -> Markup:
     return drawn.format(name, icon(name), f"{word or symbol_for(name).label}{note and ' '}{note}")
 
 
+def status_mark(name: str) -> Markup:
+    """Return a status as its symbol alone, with the label for screen readers and on hover."""
+    found = symbol_for(name)
+    return Markup(
+        '<span class="mark" data-status="{}" role="img" aria-label="{}" title="{}">{}</span>'
+    ).format(name, found.label, found.label, found.symbol)
+
+
+#: Status whose icon and color a job's status has, and the label, by status of the job.
+JOB_BADGES: Final = {
+    "processing": ("in_progress", "in progress"),
+    "retrying": ("pending", "retrying"),
+    "waiting": ("pending", "waiting"),
+    "retry_loop_failed": ("failed", "failed, no tries left"),
+    "superseded": ("skipped", "superseded"),
+}
+
+
+def job_badge(status: str) -> Markup:
+    """Return the status of a job as HTML with icon, label and color."""
+    name, word = JOB_BADGES.get(status, (status, ""))
+    return status_badge(name, word=word)
+
+
 def time_tag(at: datetime | None, now: datetime) -> Markup:
     """Return a relative time as HTML, with the exact time on hover.
 
@@ -178,6 +203,8 @@ TEMPLATE_HELPERS: Final = (
     asset_url,
     icon,
     status_badge,
+    status_mark,
+    job_badge,
     time_tag,
     elapsed_tag,
     format_duration,
@@ -185,6 +212,9 @@ TEMPLATE_HELPERS: Final = (
     fragment,
     end_fragment,
     version_slot,
+    run_stage_url,
+    run_step_url,
+    run_document_url,
 )
 
 
@@ -248,6 +278,17 @@ LONG, TALL = 700, 14
 MAX_LENGTH = 40_000
 
 _HEADING: Final = re.compile(r"<h[1-6]>(.*?)</h[1-6]>", re.DOTALL)
+
+
+_HEADING_TAG: Final = re.compile(r"<(/?)h([1-6])>")
+
+
+def document_html(markdown: str) -> Markup:
+    """Return a document as sanitized HTML, with its headings below the heading of the page."""
+    html = markdown_to_html(markdown)
+    # The heading of the page has level 1, and the heading of a section has level 2.
+    lower = _HEADING_TAG.sub(lambda tag: f"<{tag[1]}h{min(6, int(tag[2]) + 2)}>", html)
+    return Markup(lower)  # noqa: S704 - it has been sanitized
 
 
 @dataclass(frozen=True, slots=True)

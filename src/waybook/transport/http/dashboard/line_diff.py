@@ -1,4 +1,4 @@
-"""Line diff between the results of two attempts, bounded in time and size."""
+"""Line diff between two results or documents, bounded in time and size."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class Diff:
     note: str = ""
 
 
-TOO_LONG: Final = Diff(note="The results are too long to compare here.")
+TOO_LONG: Final = Diff(note="The texts are too long to compare here.")
 
 
 def result_text(result: Json) -> str:

@@ -1,0 +1,21 @@
+"""Prompt and inputs of a job, read for people: nothing is claimed, and no heartbeat is recorded."""
+
+from waybook.app.context.job import JobMaterials, load_job_materials
+from waybook.app.request.aggregates import LockedRun
+from waybook.app.request.locking import job_not_found
+from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.store.runs import jobs
+
+
+async def read_job_materials(ctx: RequestContext, run_id: str, job_id: str) -> JobMaterials:
+    """Return the prompt, inputs and submitted parts of a job, as its next holder would get them.
+
+    Raises:
+        NotFound: the run or the job does not exist, or belongs to another org.
+    """
+    statement = jobs.job_statement(id_or_nil(job_id).lower())
+    async with LockedRun(ctx, run_id, statement, is_locked=False) as locked:
+        job = jobs.first_job(locked.results[0])
+        if job is None:
+            raise job_not_found()
+        return await load_job_materials(locked, job)

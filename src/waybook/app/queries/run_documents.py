@@ -1,0 +1,109 @@
+"""Read-only query for the page of a run's document, alone or compared with another document."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Final, TypeAlias
+
+from waybook.app.queries.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.errors import NextCall, NotFound
+from waybook.store.runs import work
+from waybook.store.runs.work import DocumentVersionRow, MarkdownRow
+
+DocumentVersion: TypeAlias = DocumentVersionRow
+
+#: Maximum number of documents to compare with.
+MAX_COMPARABLE: Final = 300
+#: Maximum number of characters of a document that its page shows; the download has all of them.
+MAX_SHOWN_LENGTH: Final = 200_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownDocument:
+    """Document with the beginning of its text."""
+
+    about: DocumentVersion
+    markdown: str
+    #: Number of characters that are not shown.
+    omitted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentSheet:
+    """Document of a run, the documents to compare it with, and the one that was chosen."""
+
+    detail: RunDetail
+    document: ShownDocument
+    other: ShownDocument | None
+    #: The document itself, its other versions, the documents of other models with the same key, and
+    #: the documents of the same lineage.
+    related: Sequence[DocumentVersion]
+
+    @property
+    def versions(self) -> list[DocumentVersion]:
+        """All versions of the document, newest first."""
+        return [item for item in self.related if _place(item) == _place(self.document.about)]
+
+    @property
+    def of_other_models(self) -> list[DocumentVersion]:
+        """Documents with the same key from other models or lineages."""
+        about = self.document.about
+        return [
+            item
+            for item in self.related
+            if (item.stage, item.document_key) == (about.stage, about.document_key)
+            and _place(item) != _place(about)
+        ]
+
+    @property
+    def of_same_lineage(self) -> list[DocumentVersion]:
+        """Documents with other keys that descend from the same document."""
+        about = self.document.about
+        key = about.stage, about.document_key
+        return [item for item in self.related if (item.stage, item.document_key) != key]
+
+
+def _place(item: DocumentVersion) -> tuple[str | None, ...]:
+    return item.stage, item.step_key, item.document_key, item.model, item.lineage, item.reviewer
+
+
+async def read_document_sheet(
+    ctx: RequestContext, run_id: str, resource_id: str, other_id: str | None = None
+) -> DocumentSheet:
+    """Read a document of a run, and optionally a related document to compare it with.
+
+    Raises:
+        NotFound: the run or a document does not exist or belongs to another org or run, or the
+            documents are not related.
+    """
+    run_id, resource_id = id_or_nil(run_id), id_or_nil(resource_id).lower()
+    wanted = [resource_id, *([id_or_nil(other_id).lower()] if other_id else [])]
+    detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
+    rows, *texts = await ctx.read(
+        work.document_versions_statement(run_id, resource_id, MAX_COMPARABLE),
+        *(work.document_text_statement(run_id, item, MAX_SHOWN_LENGTH) for item in wanted),
+    )
+    related = [row._replace(created_at=row.created_at.astimezone(UTC)) for row in rows]
+    shown = [_shown(related, item, text) for item, text in zip(wanted, texts, strict=True)]
+    return DocumentSheet(
+        detail=detail,
+        document=shown[0],
+        other=shown[1] if other_id else None,
+        related=related,
+    )
+
+
+def _shown(
+    related: Sequence[DocumentVersion], resource_id: str, rows: Sequence[MarkdownRow]
+) -> ShownDocument:
+    about = next((item for item in related if item.resource_id == resource_id), None)
+    if about is None or not rows:
+        raise NotFound(
+            "there is no such document in this run, or it cannot be compared with this one",
+            next_call=NextCall("list_dags", {}, "see the runs there are"),
+        )
+    text = rows[0]
+    return ShownDocument(
+        about=about, markdown=text.markdown, omitted=text.length - len(text.markdown)
+    )

@@ -1,0 +1,242 @@
+"""Read-only queries for the work in a run: a step or a job with its attempts, and job lists."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, TypeAlias
+
+from waybook.app.queries.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.request.locking import job_not_found
+from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.core.changes import Event
+from waybook.core.usage import NO_USAGE, Totals
+from waybook.dag.model import FAILED_JOB, JobStatus, RecipeStep
+from waybook.dag.progress.report import StepReport
+from waybook.errors import NextCall, NotFound
+from waybook.store.driver.queries import Statement
+from waybook.store.runs import work
+from waybook.store.runs.work import (
+    DocumentVersionRow,
+    JobEventRow,
+    JobSelection,
+    RunJobRow,
+)
+
+RunJob: TypeAlias = RunJobRow
+DocumentVersion: TypeAlias = DocumentVersionRow
+
+JOBS_PER_PAGE: Final = 50
+MAX_JOB_EVENTS: Final = 200
+MAX_STEP_DOCUMENTS: Final = 200
+
+#: Statuses of jobs by the name of the filter that selects them.
+JOB_STATES: Final[Mapping[str, tuple[JobStatus, ...]]] = {
+    "failed": (JobStatus.FAILED, JobStatus.RETRY_LOOP_FAILED),
+    "processing": (JobStatus.PROCESSING,),
+    "open": (JobStatus.PENDING, JobStatus.RETRYING, JobStatus.WAITING),
+    "completed": (JobStatus.COMPLETED,),
+    "superseded": (JobStatus.SUPERSEDED,),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Filter of a list of jobs; a job must match all fields that are set."""
+
+    stage: str | None = None
+    step_key: str | None = None
+    model: str | None = None
+    #: Key of `JOB_STATES`.
+    state: str | None = None
+    #: Number of the page, beginning with 1.
+    page: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobList:
+    """Page of a list of jobs."""
+
+    jobs: tuple[RunJob, ...]
+    total: int
+    page: int
+
+    @property
+    def pages(self) -> int:
+        """Number of pages, at least 1."""
+        return max(1, -(-self.total // JOBS_PER_PAGE))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunJobs:
+    """Page of the jobs of a run; the detail has the times of the jobs that were started last."""
+
+    detail: RunDetail
+    listed: JobList
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStepDetail:
+    """Step of a run with its jobs and documents."""
+
+    detail: RunDetail
+    stage: str
+    step: RecipeStep
+    #: Progress of the step; None if its stage has not started.
+    report: StepReport | None
+    listed: JobList
+    documents: Sequence[DocumentVersion]
+
+    @property
+    def failed_jobs(self) -> list[RunJob]:
+        """Listed jobs that failed and are not retried automatically."""
+        return [job for job in self.listed.jobs if JobStatus(job.status) in FAILED_JOB]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAttempt:
+    """One claim of a job: its holder, its times, how it ended, and its usage."""
+
+    number: int
+    holder: str
+    session: str | None
+    started_at: datetime
+    #: Time and kind of the end; None while the attempt is in progress. An attempt whose lease
+    #: expired ends when the next attempt begins.
+    ended_at: datetime | None = None
+    outcome: str | None = None
+    error: str | None = None
+    usage: Totals = NO_USAGE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunJobDetail:
+    """Job of a run with its attempts and documents."""
+
+    detail: RunDetail
+    step: RecipeStep
+    job: RunJob
+    attempts: tuple[JobAttempt, ...]
+    documents: Sequence[DocumentVersion]
+
+
+async def read_run_jobs(ctx: RequestContext, run_id: str, filter_: JobFilter) -> RunJobs:
+    """Read a page of the jobs of a run.
+
+    Raises:
+        NotFound: the run does not exist, or belongs to another org.
+    """
+    run_id = id_or_nil(run_id)
+    detail = await read_run_detail(ctx, run_id, RunInclude.JOB_TIMES)
+    (rows,) = await ctx.read(_page_statement(run_id, filter_))
+    return RunJobs(detail=detail, listed=_list(rows, filter_.page))
+
+
+def _page_statement(run_id: str, filter_: JobFilter) -> Statement:
+    selection = JobSelection(
+        stage=filter_.stage,
+        step_key=filter_.step_key,
+        model=filter_.model,
+        statuses=JOB_STATES.get(filter_.state or "", ()),
+    )
+    return work.jobs_statement(run_id, selection, JOBS_PER_PAGE, (filter_.page - 1) * JOBS_PER_PAGE)
+
+
+def _list(rows: Sequence[RunJobRow], page: int) -> JobList:
+    return JobList(jobs=work.read_jobs(rows), total=rows[0].total if rows else 0, page=page)
+
+
+async def read_run_step(
+    ctx: RequestContext, run_id: str, stage: str, step_key: str, page: int = 1
+) -> RunStepDetail:
+    """Read a step of a run with a page of its jobs, and its documents in all versions.
+
+    Raises:
+        NotFound: the run does not exist or belongs to another org, or has no such step.
+    """
+    run_id = id_or_nil(run_id)
+    detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
+    graph = detail.compiled_dag.graphs.get(stage)
+    if graph is None or step_key not in graph.steps:
+        raise NotFound(
+            "this run has no such step",
+            next_call=NextCall("get_run_progress", {"runId": run_id}, "see the steps it has"),
+        )
+    named = JobFilter(stage=stage, step_key=step_key, page=page)
+    rows, documents = await ctx.read(
+        _page_statement(run_id, named),
+        work.step_documents_statement(run_id, stage, step_key, MAX_STEP_DOCUMENTS),
+    )
+    return RunStepDetail(
+        detail=detail,
+        stage=stage,
+        step=graph.steps[step_key],
+        report=_step_report(detail, stage, step_key),
+        listed=_list(rows, page),
+        documents=documents,
+    )
+
+
+def _step_report(detail: RunDetail, stage: str, step_key: str) -> StepReport | None:
+    steps = next(s["steps"] for s in detail.report["stages"] if s["stageSlug"] == stage)
+    return next((step for step in steps or () if step["stepKey"] == step_key), None)
+
+
+async def read_run_job(ctx: RequestContext, run_id: str, job_id: str) -> RunJobDetail:
+    """Read a job of a run with its attempts and the documents that it produced.
+
+    Raises:
+        NotFound: the run or the job does not exist, or belongs to another org or run.
+    """
+    run_id, job_id = id_or_nil(run_id), id_or_nil(job_id).lower()
+    detail = await read_run_detail(ctx, run_id, RunInclude.NOTHING)
+    rows, events, used = await ctx.read(
+        work.jobs_statement(run_id, JobSelection(job_id=job_id), 1),
+        work.job_events_statement(run_id, job_id, MAX_JOB_EVENTS),
+        work.attempt_usage_statement(run_id, job_id),
+    )
+    if not rows:
+        raise job_not_found()
+    (job,) = work.read_jobs(rows)
+    statement = work.step_documents_statement(
+        run_id, job.stage, job.step_key, MAX_STEP_DOCUMENTS, job_id=job_id
+    )
+    (documents,) = await ctx.read(statement)
+    return RunJobDetail(
+        detail=detail,
+        step=detail.compiled_dag.graphs[job.stage].steps[job.step_key],
+        job=job,
+        attempts=tuple(job_attempts(events, work.read_usage(used))),
+        documents=documents,
+    )
+
+
+def job_attempts(
+    events: Sequence[JobEventRow], usage: Mapping[int, Totals]
+) -> Iterator[JobAttempt]:
+    """Yield the attempts at a job, first to last, from the audit entries about the job."""
+    starts = [event for event in events if event.event == Event.STEP_STARTED]
+    ends = {
+        event.attempt: event
+        for event in events
+        if event.event in {Event.STEP_COMPLETED, Event.STEP_FAILED}
+    }
+    for place, start in enumerate(starts):
+        number = start.attempt or 0
+        end = ends.get(number)
+        following = starts[place + 1] if place + 1 < len(starts) else None
+        ended_at = end.at if end else following.at if following else None
+        outcome = None
+        if end is not None:
+            outcome = "completed" if end.event == Event.STEP_COMPLETED else "failed"
+        elif following is not None:
+            outcome = "stalled"
+        yield JobAttempt(
+            number=number,
+            holder=start.actor,
+            session=start.session,
+            started_at=start.at,
+            ended_at=ended_at,
+            outcome=outcome,
+            error=end.error if end else None,
+            usage=usage.get(number, NO_USAGE),
+        )

@@ -1,0 +1,245 @@
+"""Queries for the work in a run: jobs with attempts and usage, and versions of documents."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from waybook.core.usage import Totals
+from waybook.store.driver.queries import AsJson, Statement, load
+from waybook.store.runs.load import in_utc
+
+
+class RunJobRow(NamedTuple):
+    """Job in a list, with its usage over all attempts."""
+
+    id: str
+    stage: str
+    step_key: str
+    job_type: str
+    model: str
+    lineage: str | None
+    reviewer: str | None
+    status: str
+    attempt: int
+    held_by: str | None
+    held_session: str | None
+    ready_at: datetime
+    started_at: datetime | None
+    completed_at: datetime | None
+    error: str | None
+    input_tokens: int
+    output_tokens: int
+    cost_micros: int
+    results: int
+    #: Number of jobs that match the filters, of which a page has only a part.
+    total: int
+
+    @property
+    def usage(self) -> Totals:
+        return _totals(self)
+
+
+class JobEventRow(NamedTuple):
+    """Audit entry about a job."""
+
+    seq: int
+    at: datetime
+    event: str
+    actor: str
+    session: str | None
+    action: str | None
+    attempt: int | None
+    error: str | None
+    #: Holder from whom the job was taken over, because the lease had expired.
+    taken_from: str | None
+
+
+class AttemptUsageRow(NamedTuple):
+    attempt: int
+    input_tokens: int
+    output_tokens: int
+    cost_micros: int
+    results: int
+
+
+class RunModelUsageRow(NamedTuple):
+    model: str | None
+    input_tokens: int
+    output_tokens: int
+    cost_micros: int
+    results: int
+
+
+class JobCountRow(NamedTuple):
+    """Number of jobs of a step, by model and status."""
+
+    stage: str
+    step_key: str
+    model: str
+    status: str
+    jobs: int
+
+
+class JobTimesRow(NamedTuple):
+    """Started job with its times."""
+
+    id: str
+    stage: str
+    step_key: str
+    model: str
+    status: str
+    started_at: datetime
+    completed_at: datetime | None
+    #: Number of started jobs of the run.
+    total: int
+
+
+class DocumentVersionRow(NamedTuple):
+    """Version of a rendered document, without its text."""
+
+    resource_id: str
+    stage: str
+    step_key: str
+    document_key: str
+    model: str
+    lineage: str
+    reviewer: str | None
+    version: int
+    created_at: datetime
+    #: Length of the Markdown in characters.
+    length: int
+    document_id: str
+    #: Job that produced this version.
+    job_id: str
+
+
+class MarkdownRow(NamedTuple):
+    """Beginning of a rendered document as Markdown, with the length of the whole."""
+
+    markdown: str
+    length: int
+
+
+SQL = load(
+    "runs/work",
+    run_jobs=RunJobRow,
+    job_events=JobEventRow,
+    attempt_usage=AttemptUsageRow,
+    model_usage=RunModelUsageRow,
+    job_counts=JobCountRow,
+    job_times=JobTimesRow,
+    document_versions=DocumentVersionRow,
+    step_documents=DocumentVersionRow,
+    document_text=MarkdownRow,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSelection:
+    """Filters of a list of jobs; a job must match all that are set."""
+
+    job_id: str | None = None
+    stage: str | None = None
+    step_key: str | None = None
+    model: str | None = None
+    statuses: Sequence[str] = ()
+
+
+def jobs_statement(run_id: str, selection: JobSelection, most: int, skipped: int = 0) -> Statement:
+    """Select the jobs of a run that match the filters, each with its usage."""
+    return SQL["run_jobs"](
+        run_id=run_id,
+        job_id=selection.job_id,
+        stage=selection.stage,
+        step_key=selection.step_key,
+        model=selection.model,
+        statuses=AsJson([*selection.statuses] or None),
+        most=most,
+        skipped=skipped,
+    )
+
+
+def job_events_statement(run_id: str, job_id: str, most: int) -> Statement:
+    """Select the audit entries about one job."""
+    return SQL["job_events"](run_id=run_id, job_id=job_id, most=most)
+
+
+def attempt_usage_statement(run_id: str, job_id: str) -> Statement:
+    """Select the usage of each attempt at a job."""
+    return SQL["attempt_usage"](run_id=run_id, job_id=job_id)
+
+
+def model_usage_statement(run_id: str, most: int) -> Statement:
+    """Select the usage of a run by model."""
+    return SQL["model_usage"](run_id=run_id, most=most)
+
+
+def job_counts_statement(run_id: str) -> Statement:
+    """Count the jobs of a run by step, model and status."""
+    return SQL["job_counts"](run_id=run_id)
+
+
+def job_times_statement(run_id: str, most: int) -> Statement:
+    """Select the times of the jobs of a run that were started last."""
+    return SQL["job_times"](run_id=run_id, most=most)
+
+
+def document_versions_statement(run_id: str, resource_id: str, most: int) -> Statement:
+    """Select all versions of the documents with the key or the lineage of this document."""
+    return SQL["document_versions"](run_id=run_id, resource_id=resource_id, most=most)
+
+
+def step_documents_statement(
+    run_id: str, stage: str, step_key: str, most: int, *, job_id: str | None = None
+) -> Statement:
+    """Select the documents of a step, or of one of its jobs, in all versions."""
+    return SQL["step_documents"](
+        run_id=run_id, stage=stage, step_key=step_key, job_id=job_id, most=most
+    )
+
+
+def document_text_statement(run_id: str, resource_id: str, most: int) -> Statement:
+    """Select the beginning of a rendered document as Markdown."""
+    return SQL["document_text"](run_id=run_id, resource_id=resource_id, most=most)
+
+
+def read_jobs(rows: Sequence[RunJobRow]) -> tuple[RunJobRow, ...]:
+    """Convert the selected rows to jobs, with times in UTC."""
+    return tuple(
+        row._replace(
+            ready_at=row.ready_at.astimezone(UTC),
+            started_at=in_utc(row.started_at),
+            completed_at=in_utc(row.completed_at),
+        )
+        for row in rows
+    )
+
+
+def read_times(rows: Sequence[JobTimesRow]) -> tuple[JobTimesRow, ...]:
+    """Convert the selected rows to times of jobs in UTC, earliest start first."""
+    return tuple(
+        row._replace(
+            started_at=row.started_at.astimezone(UTC), completed_at=in_utc(row.completed_at)
+        )
+        for row in reversed(rows)
+    )
+
+
+def read_usage(rows: Iterable[AttemptUsageRow]) -> dict[int, Totals]:
+    """Convert the selected rows to usage, keyed by attempt."""
+    return {row.attempt: _totals(row) for row in rows}
+
+
+def read_model_usage(rows: Iterable[RunModelUsageRow]) -> tuple[tuple[str, Totals], ...]:
+    """Convert the selected rows to pairs of a model and its usage."""
+    return tuple((row.model or "", _totals(row)) for row in rows)
+
+
+def _totals(row: RunJobRow | AttemptUsageRow | RunModelUsageRow) -> Totals:
+    return Totals(
+        input_tokens=row.input_tokens,
+        output_tokens=row.output_tokens,
+        cost_micros=row.cost_micros,
+        results=row.results,
+    )

@@ -1,0 +1,115 @@
+-- name: run_jobs
+-- Return jobs of a run, of one stage or step, of one model or with one of these statuses, in the
+-- order of the steps, each with its usage over all attempts. The usage is summed for all jobs at
+-- once: usage has an index by run, and none by job.
+with used as (
+  select u.job_id, :usage_sums
+    from usage u
+   where u.run_id = %(run_id)s
+   group by u.job_id)
+select j.id::text, j.stage_slug as stage, j.step_key, j.job_type, j.model,
+       j.unit ->> 'lineage' as lineage, j.unit ->> 'reviewer' as reviewer, j.status, j.attempt,
+       j.held_by, j.held_session, j.ready_at, j.started_at, j.completed_at, j.error,
+       coalesce(used.input_tokens, 0) as input_tokens,
+       coalesce(used.output_tokens, 0) as output_tokens,
+       coalesce(used.cost_micros, 0) as cost_micros, coalesce(used.results, 0) as results,
+       count(*) over () as total
+  from job j
+  left join used on used.job_id = j.id
+ where j.run_id = %(run_id)s
+   and (%(job_id)s::uuid is null or j.id = %(job_id)s::uuid)
+   and (%(stage)s::text is null or j.stage_slug = %(stage)s::text)
+   and (%(step_key)s::text is null or j.step_key = %(step_key)s::text)
+   and (%(model)s::text is null or j.model = %(model)s::text)
+   and (%(statuses)s::json is null
+        or j.status in (select json_array_elements_text(%(statuses)s::json)))
+ order by j.rank, j.model, j.id
+ limit %(most)s
+offset %(skipped)s;
+
+-- name: job_events
+-- Return the audit entries about one job of a run, oldest first.
+select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action' as action,
+       (e.details ->> 'attempt')::bigint as attempt, e.details ->> 'error' as error,
+       e.details ->> 'takenFrom' as taken_from
+  from audit_entry e
+ where e.subject_id = %(run_id)s
+   and e.details ->> 'jobId' = %(job_id)s::text
+ order by e.seq
+ limit %(most)s;
+
+-- name: attempt_usage
+-- Return the usage of each attempt at a job.
+select u.attempt, :usage_sums
+  from usage u
+ where u.run_id = %(run_id)s
+   and u.job_id = %(job_id)s
+ group by u.attempt
+ order by u.attempt;
+
+-- name: model_usage
+-- Return the usage of a run by model, highest cost first.
+select u.model, :usage_sums
+  from usage u
+ where u.run_id = %(run_id)s
+ group by u.model
+ order by cost_micros desc, u.model
+ limit %(most)s;
+
+-- name: job_counts
+-- Return the number of jobs of a run by step, model and status. Rendering jobs are left out: they
+-- belong to the server.
+select j.stage_slug as stage, j.step_key, j.model, j.status, count(*) as jobs
+  from job j
+ where j.run_id = %(run_id)s
+   and j.job_type <> 'RENDER'
+ group by j.stage_slug, j.step_key, j.model, j.status;
+
+-- name: job_times
+-- Return the times of the started jobs of a run, latest start first, and the number of all of them.
+select j.id::text, j.stage_slug as stage, j.step_key, j.model, j.status, j.started_at,
+       j.completed_at, count(*) over () as total
+  from job j
+ where j.run_id = %(run_id)s
+   and j.job_type <> 'RENDER'
+   and j.started_at is not null
+ order by j.started_at desc, j.id desc
+ limit %(most)s;
+
+-- name: document_versions
+-- Return the rendered documents of a run with the key or the lineage of one of them, in all
+-- versions, those with its key first.
+select h.id::text as resource_id, d.stage_slug as stage, d.step_key, d.document_key, d.model,
+       d.lineage, d.reviewer, d.version, h.created_at, length(h.markdown), d.id::text as document_id,
+       d.job_id::text
+  from document k
+  join document d on d.run_id = k.run_id
+                 and (d.stage_slug = k.stage_slug and d.document_key = k.document_key
+                      or d.lineage = k.lineage)
+  join rendered_document h on h.document_id = d.id
+ where k.id = (select r.document_id from rendered_document r where r.id = %(resource_id)s)
+   and k.run_id = %(run_id)s
+ order by d.stage_slug <> k.stage_slug or d.document_key <> k.document_key, d.stage_slug,
+          d.document_key, d.model, d.lineage, coalesce(d.reviewer, ''), d.version desc
+ limit %(most)s;
+
+-- name: step_documents
+-- Return the rendered documents of a step or of a job in all versions, newest first.
+select h.id::text as resource_id, d.stage_slug as stage, d.step_key, d.document_key, d.model,
+       d.lineage, d.reviewer, d.version, h.created_at, length(h.markdown), d.id::text as document_id,
+       d.job_id::text
+  from document d
+  join rendered_document h on h.document_id = d.id
+ where d.run_id = %(run_id)s
+   and d.stage_slug = %(stage)s
+   and d.step_key = %(step_key)s
+   and (%(job_id)s::uuid is null or d.job_id = %(job_id)s::uuid)
+ order by d.document_key, d.model, d.lineage, coalesce(d.reviewer, ''), d.version desc
+ limit %(most)s;
+
+-- name: document_text
+-- Return the beginning of a rendered document of a run as Markdown.
+select left(h.markdown, %(most)s) as markdown, length(h.markdown)
+  from rendered_document h
+ where h.id = %(resource_id)s
+   and h.run_id = %(run_id)s;

@@ -1,0 +1,130 @@
+"""Map of a run on its page: the current stages expanded, the others collapsed to their headings."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Final
+
+from markupsafe import Markup
+
+from waybook.app.queries.diagrams import run_drawing
+from waybook.app.queries.run import RunDetail
+from waybook.app.request.layout_worker import DrawingJob, Links
+from waybook.dag.diagram.dimensions import STACK_FROM
+from waybook.dag.diagram.layers import stack_siblings
+from waybook.dag.diagram.layout import exceeds, steps_around
+from waybook.dag.diagram.model import Lane
+from waybook.transport.http.dashboard.run_stage_view import current_stages
+from waybook.transport.http.html.run_urls import run_step_url
+
+#: Maximum number of boxes of one stage; a larger stage is drawn around its current step.
+MAX_BOXES: Final = 100
+#: Width for which the map is laid out, so that its text keeps its size on a usual page.
+MAP_WIDTH: Final = 1120
+#: Maximum length of the query parameter that lists the expanded stages.
+MAX_PARAMETER_LENGTH: Final = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunMap:
+    svg: Markup
+    #: Value of the query parameter `map` that keeps the same stages expanded.
+    parameter: str
+    #: Key of the step in the middle of the window when the page is opened.
+    center: str | None
+    #: Number of steps of expanded stages that are not drawn.
+    omitted: int
+    #: URLs that expand all stages, and only the current ones.
+    expand_url: str
+    current_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class MapPlan:
+    """Lanes of a run's map: which stages are expanded, and which of their steps are drawn."""
+
+    job: DrawingJob
+    parameter: str
+    center: str | None
+    omitted: int
+
+
+def expanded_stages(detail: RunDetail, parameter: str | None) -> frozenset[str]:
+    """Return the stages that are expanded; the parameter has their places, such as "1.3"."""
+    if parameter is None:
+        return current_stages(detail)
+    if parameter == "all":
+        return frozenset(detail.compiled_dag.order)
+    places = {*parameter[:MAX_PARAMETER_LENGTH].split(".")}
+    named = enumerate(detail.compiled_dag.order, 1)
+    return frozenset(slug for place, slug in named if str(place) in places)
+
+
+def plan_map(detail: RunDetail, parameter: str | None) -> MapPlan:
+    """Return the drawing job for the run map, in which every box links to its step."""
+    expanded, run_id = expanded_stages(detail, parameter), detail.run.id
+    drawing, center = run_drawing(detail), None
+    lanes, omitted = list[Lane](), 0
+    for lane in drawing.diagram.lanes:
+        if lane.slug not in expanded:
+            lanes.append(replace(lane, is_collapsed=True))
+            continue
+        focus = _focus(detail, lane)
+        drawn = steps_around(lane, focus, MAX_BOXES) if exceeds(lane, MAX_BOXES) else lane
+        omitted += len(lane.steps) - len(drawn.steps)
+        lanes.append(drawn)
+        center = center or _box_of(drawn, focus)
+    links = Links(
+        by_step=tuple(
+            ((lane.slug, step.key), run_step_url(run_id, lane.slug, step.key))
+            for lane in lanes
+            if not lane.is_collapsed
+            for step in lane.steps
+        ),
+        by_heading=tuple(
+            (slug, _url(detail, expanded ^ {slug})) for slug in detail.compiled_dag.order
+        ),
+    )
+    shown = replace(drawing, diagram=replace(drawing.diagram, lanes=tuple(lanes)))
+    job = DrawingJob(shown, width=MAP_WIDTH, links=links)
+    return MapPlan(job, _parameter(detail, expanded), center, omitted)
+
+
+def run_map(detail: RunDetail, plan: MapPlan, svg: str) -> RunMap:
+    """Return the drawn map for the page."""
+    return RunMap(
+        # The SVG can be inserted into the page without escaping, because Waybook drew it and
+        # escaped every text in it.
+        svg=Markup(svg),  # noqa: S704
+        parameter=plan.parameter,
+        center=plan.center,
+        omitted=plan.omitted,
+        expand_url=f"/runs/{detail.run.id}?map=all#map",
+        current_url=f"/runs/{detail.run.id}#map",
+    )
+
+
+def _parameter(detail: RunDetail, expanded: Collection[str]) -> str:
+    places = [str(n) for n, slug in enumerate(detail.compiled_dag.order, 1) if slug in expanded]
+    return ".".join(places) or "0"
+
+
+def _url(detail: RunDetail, expanded: Collection[str]) -> str:
+    return f"/runs/{detail.run.id}?map={_parameter(detail, expanded)}#map"
+
+
+def _focus(detail: RunDetail, lane: Lane) -> str:
+    """Return the step of a stage to look at first: failed, in progress, or the next to start."""
+    report = next(item for item in detail.report["stages"] if item["stageSlug"] == lane.slug)
+    statuses = {step["stepKey"]: str(step["status"]) for step in report["steps"] or ()}
+    for wanted in ("failed", "in_progress", "not_started"):
+        key = next((step.key for step in lane.steps if statuses.get(step.key) == wanted), None)
+        if key is not None:
+            return key
+    return lane.steps[0].key
+
+
+def _box_of(lane: Lane, key: str) -> str | None:
+    """Return the key of the first step in the map box that shows the given step."""
+    place = next((n for n, step in enumerate(lane.steps) if step.key == key), None)
+    boxes = (steps for steps in stack_siblings(lane, STACK_FROM).boxes if place in steps)
+    return next((lane.steps[steps[0]].key for steps in boxes), None)
