@@ -18,6 +18,10 @@ async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]
             changed,
         ),
         "/decisions": ("/decisions", await _decision(agent)),
+        "/decisions/selected": (
+            "/decisions/selected",
+            {"review": (await _decision(agent))["reviewId"], "back": "/inbox"},
+        ),
         **await _of_runs(agent),
         "/tokens": ("/tokens", {"act": "add_user", "name": "zoe", "scope": "plan:read"}),
     }

@@ -30,10 +30,10 @@ from waybook.dag.templates.rendering import escape_hidden_characters, markdown_t
 from waybook.json_values import Json
 
 MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
-NAMES: Final = ("waybook.css", "htmx.min.js", "waybook.js", "live.js")
+NAMES: Final = ("waybook.css", "htmx.min.js", "waybook.js", "live.js", "inbox.js")
 #: Scripts that belong to Waybook, in contrast to third-party scripts. They are minified when they
 #: are served.
-OWN_SCRIPTS: Final = ("waybook.js", "live.js")
+OWN_SCRIPTS: Final = ("waybook.js", "live.js", "inbox.js")
 ASSET_HEADERS: Final = {
     "cache-control": "public, max-age=31536000, immutable",
     # This policy applies to worker scripts, which may connect to this server only.
