@@ -93,7 +93,7 @@ async def test_second_reviewer_sees_decision_of_first_reviewer_in_inbox(
     await page.get_by_role("button", name="Skip step").first.click()
     await expect(page.get_by_text("Done: pat skipped the step")).to_be_visible()
     site.user = "quin"
-    await second.get_by_role("button", name="Approve").first.click()
+    await second.get_by_role("button", name="Approve", exact=True).first.click()
     card = second.get_by_role("article").first
     await expect(card).to_contain_text("Already decided by pat: skipped the step")
     await expect(card).to_contain_text("Half a thought of mine")

@@ -23,6 +23,18 @@ def test_review_command_prints_questions_of_open_review(terminal: Terminal) -> N
     assert (entry["plan_id"], entry["step_order"]) == (plan_id, 1)
 
 
+def test_review_command_renders_markdown_of_summary_and_keeps_tags(terminal: Terminal) -> None:
+    plan_id = terminal.plan("Rendered")
+    summary = "Is **this** right?\n\n| river | km |\n|---|---|\n| Nile | 6650 |\n\nSee List<int>."
+    step = terminal.take(plan_id)
+    terminal.call("request_user_review", stepId=step["stepId"], summary=summary)
+    output = terminal.say("review", plan_id, columns=100)
+    assert "Is this right?" in output
+    assert "|---|" not in output
+    assert "6650" in output
+    assert "List<int>" in output
+
+
 def test_review_command_lists_run_awaiting_feedback(
     terminal: Terminal,
 ) -> None:

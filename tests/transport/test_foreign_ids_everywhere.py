@@ -55,6 +55,7 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         {"planId": "ID", "reviewId": "ID", "decision": "reject"},
         {"planId": "ID", "reviewId": "ID", "decision": "wait"},
     ),
+    "/decisions/selected": ({"review": "ID"},),
     "/feedback": ({"runId": "ID", "stageSlug": "scope", "feedback": "Go on.", "models": "a"},),
     "/tokens": (
         {"act": "revoke", "id": "ID"},

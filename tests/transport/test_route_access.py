@@ -68,8 +68,13 @@ FOLLOWED = {
     "sec-fetch-dest": "document",
 }
 ELSE = {
-    "ending": "json", "form": "csv", "slug": "deep-research", "version": "x", "name": "live.js",
-    "stage": "work", "step_key": "case",
+    "ending": "json",
+    "form": "csv",
+    "slug": "deep-research",
+    "version": "x",
+    "name": "live.js",
+    "stage": "work",
+    "step_key": "case",
 }
 
 Headers = list[tuple[str, str]]

@@ -19,6 +19,10 @@ async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]
         ),
         "/plans/{plan_id}/cancel": await _cancellation(agent),
         "/decisions": ("/decisions", await _decision(agent)),
+        "/decisions/selected": (
+            "/decisions/selected",
+            {"review": (await _decision(agent))["reviewId"], "back": "/inbox"},
+        ),
         **await _of_runs(agent),
         "/tokens": ("/tokens", {"act": "add_user", "name": "zoe", "scope": "plan:read"}),
     }

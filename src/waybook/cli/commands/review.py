@@ -24,6 +24,7 @@ from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json, print_line
 from waybook.cli.runtime import AppSession, get_console, load_settings, open_app, start_hint
 from waybook.cli.terminal.errors import ToolError
+from waybook.cli.terminal.markdown import terminal_markdown
 from waybook.core.decision_context import Channel
 from waybook.core.durations import format_age
 from waybook.core.hidden_characters import escape_hidden
@@ -99,7 +100,7 @@ def inbox_table(reviews: list[ReviewRecord]) -> Table:
 
 def review_panel(review: ReviewRecord, width: int, settings: Settings) -> Panel:
     """Return a panel with the information that a reviewer needs to decide a review."""
-    parts: list[RenderableType] = [Text(review.summary)]
+    parts: list[RenderableType] = [terminal_markdown(review.summary)]
     if review.questions:
         questions = Text(
             "\n".join(f"? {question}" for question in review.questions), style="magenta"
@@ -143,8 +144,9 @@ def _result(review: ReviewRecord) -> Padding:
     text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, indent=2)
     lines = text.splitlines()
     left = len(lines) - MAX_LINES
-    shown = [*lines[:MAX_LINES], f"… {left} more lines"] if left > 0 else lines
-    return Padding(Text("\n".join(shown)), (0, 2))
+    shown = [*lines[:MAX_LINES], "", f"… {left} more lines"] if left > 0 else lines
+    laid_out = terminal_markdown if isinstance(result, str) else Text
+    return Padding(laid_out("\n".join(shown)), (0, 2))
 
 
 DecisionFlags = tuple[str, str | None]

@@ -9,6 +9,7 @@ from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Caller
 from waybook.settings import LoadedSettings
 from waybook.transport.http.dashboard.audit import AuditPage
+from waybook.transport.http.dashboard.bulk_decisions import BulkApproval
 from waybook.transport.http.dashboard.cancel import CancelPlanPage, CancelRunPage
 from waybook.transport.http.dashboard.inbox import DecisionHandler, FeedbackHandler, InboxPage
 from waybook.transport.http.dashboard.live import LiveUpdates
@@ -66,6 +67,7 @@ def dashboard_routes(
     acts: dict[str, Endpoint] = {
         "/rescue": overview.rescue,
         "/decisions": DecisionHandler(page_context),
+        "/decisions/selected": BulkApproval(page_context),
         "/feedback": FeedbackHandler(page_context),
         "/runs/{run_id}/retry": run.retry,
         "/runs/{run_id}/regenerate": run.regenerate,
