@@ -41,17 +41,19 @@ NICENESS: Final = 10
 
 
 class Links(NamedTuple):
-    """URLs that a diagram's boxes link to: a prefix plus the step key, or a URL per stage."""
+    """URLs that a diagram's boxes link to: a prefix plus the step key, or one per stage or box."""
 
     step_prefix: str | None = None
     by_stage: tuple[tuple[str, str], ...] = ()
+    by_step: tuple[tuple[str, str], ...] = ()
 
     def resolver(self) -> Callable[[str, str], str | None]:
         """Return a function that maps a stage and a step to the URL of the step's box."""
         prefix, by_stage = self.step_prefix, dict(self.by_stage)
         if prefix is not None:
             return lambda _, key: f"{prefix}{key}"
-        return lambda stage, _: by_stage.get(stage)
+        by_step = dict(self.by_step)
+        return lambda stage, key: by_stage.get(stage) or by_step.get(key)
 
 
 class DrawingJob(NamedTuple):
