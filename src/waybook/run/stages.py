@@ -113,14 +113,44 @@ def _leaves(draft: RunDraft, slug: str) -> Origins:
     ).leaves
 
 
-def _fits(draft: RunDraft, slug: str, models: tuple[str, ...], prior: Origins) -> None:
-    compiled_dag = draft.compiled_dag
+def require_runnable(compiled_dag: CompiledDag) -> None:
+    """Raise an error if no run could ever start every stage of the DAG.
+
+    Raises:
+        TooLarge: a stage has too many steps, or too many jobs with a single model.
+    """
+    leaves: dict[str, Origins] = {}
+    for slug in compiled_dag.order:
+        _require_few_steps(compiled_dag, slug)
+        before = compiled_dag.dag.before(slug)
+        models = ("model",)
+        prior = merge_origins(leaves[b] for b in before) if before else entry_origins(models)
+        stage, graph = compiled_dag.stages[slug], compiled_dag.graphs[slug]
+        counts = expected_counts(stage, graph, models, prior)
+        if counts.total > MAX_JOBS:
+            raise TooLarge(
+                f"the stage {slug!r} would have {counts.total:,} jobs with a single model; a stage "
+                f"may have at most {MAX_JOBS:,}. Divide it into several stages",
+                limit=MAX_JOBS,
+                stageSlug=slug,
+            )
+        leaves[slug] = counts.leaves
+
+
+def _require_few_steps(compiled_dag: CompiledDag, slug: str) -> None:
     steps = len(compiled_dag.graphs[slug].order)
     if steps > MAX_STEPS:
         raise TooLarge(
-            f"the stage {slug!r} has {steps:,} steps; at most {MAX_STEPS} can be carried out",
+            f"the stage {slug!r} has {steps:,} steps; at most {MAX_STEPS} can be carried out. "
+            "Divide it into several stages",
             limit=MAX_STEPS,
+            stageSlug=slug,
         )
+
+
+def _fits(draft: RunDraft, slug: str, models: tuple[str, ...], prior: Origins) -> None:
+    compiled_dag = draft.compiled_dag
+    _require_few_steps(compiled_dag, slug)
     total = expected_counts(
         compiled_dag.stages[slug], compiled_dag.graphs[slug], models, prior
     ).total

@@ -3,8 +3,10 @@
 import asyncio
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 import click
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +21,10 @@ from waybook.cli.runtime import AppSession, get_console, load_settings, open_app
 from waybook.core.durations import format_age
 from waybook.plan.output import Output, latest
 from waybook.settings import Settings
+
+#: Minimum terminal width for showing the type and the author of outputs in the list.
+MIN_WIDTH_FOR_DETAILS = 120
+MIN_TITLE_WIDTH = 12
 
 
 @click.command()
@@ -56,7 +62,7 @@ def command(
     if save is not None and listed:
         console.print(Text.assemble(("✓ ", "green"), f"{len(written)} files written to {save}"))
     elif listed:
-        console.print(_table(listed, now))
+        console.print(_table(listed, now, console.width))
     else:
         console.print("No outputs yet.")
 
@@ -124,18 +130,32 @@ def _own_name(output: Output, taken: set[str]) -> str:
     return f"{unique_name(name, taken)}.{ending}"
 
 
-def _table(listed: list[Output], now: datetime) -> Table:
+def _table(listed: list[Output], now: datetime, width: int) -> Table:
+    wide = width >= MIN_WIDTH_FOR_DETAILS
+    heads = ["output", "title", "version", *(["type", "by"] if wide else []), "when"]
+    rows = [_row(output, now, wide=wide) for output in listed]
+    taken = [
+        max(cell_len(head), *(row[n].cell_len for row in rows)) for n, head in enumerate(heads)
+    ]
+    others = sum(taken[:1] + taken[2:]) + 2 * len(heads)
+    taken[1] = min(taken[1], max(MIN_TITLE_WIDTH, width - others))
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    table.add_column("output", no_wrap=True)
-    table.add_column("title", overflow="fold")
-    table.add_column("version", justify="right", no_wrap=True)
-    table.add_column("type", no_wrap=True)
-    table.add_column("by", no_wrap=True)
-    table.add_column("when", no_wrap=True, style="dim")
-    for output in listed:
-        cells = (output.id, output.title, str(output.version), output.media_type, output.created_by)
-        table.add_row(*(Text(cell) for cell in cells), format_age(output.created_at, now))
+    for head, cells in zip(heads, taken, strict=True):
+        justify: Literal["left", "right"] = "right" if head == "version" else "left"
+        table.add_column(head, no_wrap=True, overflow="ellipsis", width=cells, justify=justify)
+    for row in rows:
+        table.add_row(*row)
     return table
+
+
+def _row(output: Output, now: datetime, *, wide: bool) -> list[Text]:
+    return [
+        Text(output.id),
+        Text(output.title),
+        Text(str(output.version)),
+        *([Text(output.media_type), Text(output.created_by)] if wide else []),
+        Text(format_age(output.created_at, now), style="dim"),
+    ]
 
 
 def _as_json(output: Output, written: WrittenFile) -> dict[str, object]:

@@ -42,6 +42,10 @@ from waybook.settings import Settings
 #: Minimum terminal width for drawing progress bars; on a narrower terminal, only the numbers of the
 #: progress are shown.
 MIN_WIDTH_FOR_BARS = 100
+#: Minimum width of the name of a plan, for which columns on the right are left out.
+MIN_NAME_WIDTH = 24
+#: Number of columns that are always shown: id, plan and status.
+MIN_COLUMNS = 3
 
 
 @click.command()
@@ -83,13 +87,22 @@ def _table(plans: tuple[PlanSummary, ...], width: int) -> Table:
     taken = [
         max(cell_len(head), *(row[n].cell_len for row in rows)) for n, head in enumerate(heads)
     ]
-    taken[1] = min(taken[1], max(12, width - sum(taken[:1] + taken[2:]) - 2 * len(heads)))
+    # The name of a plan is needed to recognize it, so the last columns make room for it.
+    while _room_for_name(taken, width) < min(taken[1], MIN_NAME_WIDTH) and len(taken) > MIN_COLUMNS:
+        taken.pop()
+    heads, rows = heads[: len(taken)], [row[: len(taken)] for row in rows]
+    taken[1] = min(taken[1], max(1, _room_for_name(taken, width)))
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for head, cells in zip(heads, taken, strict=True):
         table.add_column(head, no_wrap=True, overflow="ellipsis", width=cells)
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _room_for_name(taken: list[int], width: int) -> int:
+    """Return the columns of the terminal that are left for the second column of a table."""
+    return width - sum(taken[:1] + taken[2:]) - 2 * (len(taken) - 1)
 
 
 def _row(plan: PlanSummary, *, bars: bool) -> list[Text]:

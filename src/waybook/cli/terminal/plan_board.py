@@ -20,7 +20,7 @@ from waybook.cli.terminal.bars import PLAN_STYLES, STEP_STYLES, segmented_bar, s
 from waybook.core.durations import format_age, format_duration
 from waybook.core.short_ids import short_id
 from waybook.plan.model import Step
-from waybook.plan.states import DONE_STEP, StepStatus
+from waybook.plan.states import StepStatus
 
 
 def timeline_bar(spans: Sequence[Span], axis: Axis, width: int) -> Text:
@@ -67,6 +67,8 @@ PLAN_FIXED_ROWS = 6
 #: Minimum terminal height for showing the footer; on a lower terminal, the steps use the space of
 #: the footer.
 LOW_HEIGHT = 12
+#: Statuses of steps that are being worked on.
+ACTIVE_STEP = frozenset({StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT})
 #: Number of rows above which the display also shows how many steps are hidden.
 MIN_ROWS_FOR_ELLIPSIS = 3
 
@@ -175,14 +177,26 @@ def _longest(board: PlanDetail) -> tuple[int, int]:
 
 
 def _window(steps: list[Step], rows: int | None) -> tuple[list[Step], int, int]:
-    """Return the steps that fit, around the first unfinished one, and how many are hidden."""
+    """Return the steps that fit, around the current one, and how many are hidden."""
     if rows is None or len(steps) <= rows:
         return steps, 0, 0
     room = rows - 2 if rows > MIN_ROWS_FOR_ELLIPSIS else rows
-    here = next((n for n, s in enumerate(steps) if s.status not in DONE_STEP), len(steps))
+    here = _current_index(steps)
     first = max(0, min(here - room // 3, len(steps) - room))
     shown = steps[first : first + room]
     return (shown, first, len(steps) - first - room) if room < rows else (shown, 0, 0)
+
+
+def _current_index(steps: list[Step]) -> int:
+    """Return the place of the step in progress, else of the next one, else the end.
+
+    A failed step is not current, as work continues after it.
+    """
+    for statuses in (ACTIVE_STEP, {StepStatus.PENDING}):
+        for place, step in enumerate(steps):
+            if step.status in statuses:
+                return place
+    return len(steps)
 
 
 def _name(board: PlanDetail, step: Step) -> Text:

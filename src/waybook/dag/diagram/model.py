@@ -51,6 +51,23 @@ def diagram_from_structure(structure: Structure) -> Diagram:
     )
 
 
+def diagram_of_stages(structure: Structure) -> Diagram:
+    """Return a diagram of a DAG with a box per stage, for a DAG with too many steps to draw."""
+    whole = diagram_from_structure(structure)
+    stages = tuple(
+        DiagramStep(lane.slug, f"{lane.name} ({len(lane.steps):,} steps)") for lane in whole.lanes
+    )
+    lane = Lane(slug="", name="", steps=stages, edges=whole.transitions)
+    return Diagram(name=whole.name, lanes=(lane,))
+
+
+def diagram_of_stage(structure: Structure, slug: str) -> Diagram:
+    """Return the diagram of a single stage."""
+    whole = diagram_from_structure(structure)
+    lanes = tuple(lane for lane in whole.lanes if lane.slug == slug)
+    return Diagram(name=whole.name, lanes=lanes)
+
+
 def _lane(stage: Stage, graph: Graph | None) -> Lane:
     steps = {step.key: step for step in stage.recipe.steps}.values()
     return Lane(

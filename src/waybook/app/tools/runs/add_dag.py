@@ -19,6 +19,8 @@ from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import ADMIN, Tool, output_schema
 from waybook.core.decision_context import Scope
 from waybook.json_values import Body, Json
+from waybook.run.model import CompiledDag
+from waybook.run.stages import require_runnable
 from waybook.store.runs import load, writer
 from waybook.store.runs.rows import DefinitionRow
 
@@ -34,7 +36,7 @@ class AddDag(MutatingArguments):
 async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
     """Check a workflow definition and store it; an identical definition changes nothing."""
     weight = len(orjson.dumps(args.definition)) // BYTES_PER_MAP_ITEM
-    checked = partial(compile_definition, args.definition, 1)
+    checked = partial(_compile_runnable, args.definition)
     compiled_dag = await ctx.services.layout_worker.run(ctx.caller.org_id, weight, checked)
     body, slug = definition_body(compiled_dag.dag), compiled_dag.dag.slug
     lock, latest = load.lock_statement(slug), load.definition_statement(slug)
@@ -42,6 +44,18 @@ async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
     return await update(
         opened, partial(_store_definition, opened, slug, compiled_dag.dag.name, body)
     )
+
+
+def _compile_runnable(definition: Json) -> CompiledDag:
+    """Compile a definition, and refuse it if no run of it could ever start.
+
+    Raises:
+        BadRecipe: the definition is not valid.
+        TooLarge: a stage has more steps or jobs than a run can have.
+    """
+    compiled_dag = compile_definition(definition, 1)
+    require_runnable(compiled_dag)
+    return compiled_dag
 
 
 async def _store_definition(

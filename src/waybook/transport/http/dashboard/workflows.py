@@ -1,6 +1,8 @@
 """Workflow list, and the page of one workflow."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from markupsafe import Markup
@@ -15,15 +17,42 @@ from waybook.app.queries.workflows import (
 )
 from waybook.app.request.layout_worker import DrawingJob, Links
 from waybook.dag.diagram.export import Drawing
-from waybook.dag.diagram.model import diagram_from_structure
+from waybook.dag.diagram.model import (
+    diagram_from_structure,
+    diagram_of_stage,
+    diagram_of_stages,
+)
+from waybook.dag.model import RecipeStep
 from waybook.dag.progress.structure import valid_structure
-from waybook.errors import InvalidInput
+from waybook.errors import InvalidInput, NotFound
 from waybook.run.model import CompiledDag
 from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.http.dashboard.run_stage_view import stage_name
-from waybook.transport.http.html.forms import query_param
+from waybook.transport.http.html.forms import current_url_with, query_param
 
 MAX_VERSION_DIGITS: Final = 9
+
+
+#: Maximum number of steps of a workflow that the page draws and lists at once. The largest stage
+#: that can be run has as many.
+MAX_DRAWN_STEPS: Final = 500
+STEPS_PER_PAGE: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowView:
+    #: URL of the page of each stage alone, by the slug of the stage.
+    stage_urls: Mapping[str, str]
+    #: Job that draws the map; None if the map is too large to draw.
+    map_job: DrawingJob | None
+    #: Steps to list, by the slug of their stage.
+    steps: Mapping[str, Sequence[RecipeStep]] = field(default_factory=dict)
+    #: Stage that is shown alone; None if all stages are shown.
+    chosen: str | None = None
+    previous: str | None = None
+    next: str | None = None
+    #: URL of the page with all stages; None if this is that page.
+    whole: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +71,71 @@ class WorkflowsPage:
         call = await self.page_context.request_context(request)
         version = _number(query_param(request, "version"))
         workflow = await read_workflow(call, request.path_params["slug"], version)
-        # The SVG can be inserted into the page without escaping, because Waybook drew it and
-        # escaped every text in it.
-        drawn = Markup(await self.page_context.picture(request, _map_job(workflow.compiled_dag)))  # noqa: S704
+        compiled_dag = workflow.compiled_dag
+        view = workflow_view(compiled_dag, query_param(request, "stage"), request)
+        expected = await self.page_context.run_layout(
+            request, compiled_dag.dag, partial(documents_by_models, compiled_dag)
+        )
         return await self.page_context.render_page(
             request,
             "workflow",
             workflow=workflow,
-            chart=workflow.compiled_dag,
-            drawn=drawn,
+            chart=compiled_dag,
+            view=view,
+            drawn=await self._map(request, view),
             counts=MODEL_COUNTS,
-            expected=documents_by_models(workflow.compiled_dag),
+            expected=expected,
             named=stage_name,
         )
 
+    async def _map(self, request: Request, view: WorkflowView) -> Markup | None:
+        if view.map_job is None:
+            return None
+        # The SVG can be inserted into the page without escaping, because Waybook drew it and
+        # escaped every text in it.
+        return Markup(await self.page_context.picture(request, view.map_job))  # noqa: S704
 
-def _map_job(compiled_dag: CompiledDag) -> DrawingJob:
-    """Return the drawing job for the workflow map, with links to the stages."""
-    links = tuple((slug, f"#stage-{place}") for place, slug in enumerate(compiled_dag.order, 1))
-    drawing = Drawing(
-        diagram_from_structure(valid_structure(compiled_dag.dag, compiled_dag.graphs))
+
+def workflow_view(compiled_dag: CompiledDag, chosen: str | None, request: Request) -> WorkflowView:
+    """Return what the workflow page shows: all steps, only stages, or one stage.
+
+    Raises:
+        NotFound: the workflow has no such stage.
+    """
+    if chosen is not None and chosen not in compiled_dag.stages:
+        raise NotFound(f"this workflow has no stage {chosen!r}")
+    structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
+    urls = {slug: current_url_with(request, stage=slug, page=None) for slug in compiled_dag.order}
+    if chosen is not None:
+        steps = compiled_dag.stages[chosen].recipe.steps
+        number = _number(query_param(request, "page")) or 1
+        last = max(1, -(-len(steps) // STEPS_PER_PAGE))
+        number = min(max(number, 1), last)
+        first = (number - 1) * STEPS_PER_PAGE
+        drawing = Drawing(diagram_of_stage(structure, chosen))
+        return WorkflowView(
+            stage_urls=urls,
+            map_job=DrawingJob(drawing) if len(steps) <= MAX_DRAWN_STEPS else None,
+            steps={chosen: steps[first : first + STEPS_PER_PAGE]},
+            chosen=chosen,
+            previous=current_url_with(request, page=number - 1) if number > 1 else None,
+            next=current_url_with(request, page=number + 1) if number < last else None,
+            whole=current_url_with(request, stage=None, page=None),
+        )
+    if sum(len(stage.recipe.steps) for stage in compiled_dag.stages.values()) > MAX_DRAWN_STEPS:
+        # The diagram has one unnamed stage, whose steps are the stages of the workflow.
+        links = Links(by_step=tuple((("", slug), url) for slug, url in urls.items()))
+        return WorkflowView(
+            stage_urls=urls, map_job=DrawingJob(Drawing(diagram_of_stages(structure)), links=links)
+        )
+    links = Links(
+        by_stage=tuple((s, f"#stage-{place}") for place, s in enumerate(compiled_dag.order, 1))
     )
-    return DrawingJob(drawing, links=Links(by_stage=links))
+    return WorkflowView(
+        stage_urls=urls,
+        map_job=DrawingJob(Drawing(diagram_from_structure(structure)), links=links),
+        steps={slug: stage.recipe.steps for slug, stage in compiled_dag.stages.items()},
+    )
 
 
 def _number(text: str | None) -> int | None:
