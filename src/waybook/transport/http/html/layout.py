@@ -43,7 +43,7 @@ MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 NAMES: Final = (
     *("waybook.css", "htmx.min.js", "waybook.js", "live.js"),
     # Only on the pages that need them.
-    *("overview.css", "notify.js", "run.css", "map.js", "inbox.js"),
+    *("overview.css", "notify.js", "run.css", "map.js", "inbox.js", "sign_in.css"),
 )
 #: Scripts that belong to Waybook, in contrast to third-party scripts. They are minified when they
 #: are served.
@@ -63,6 +63,8 @@ def read_asset(name: str) -> str:
     """Return the text of a static asset; the style sheet includes the styles of DAG maps."""
     folder = files("waybook.transport.http.html").joinpath("static")
     text = folder.joinpath(name).read_text("utf-8")
+    if name.endswith(".css"):
+        text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("/*"))
     if name == "waybook.css":
         return text + style_sheet()
     return minify(text) if name in OWN_SCRIPTS else text
