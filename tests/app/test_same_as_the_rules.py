@@ -76,8 +76,8 @@ SESSIONS = st.sampled_from([None, "a", "b"])
 USERS = st.sampled_from(["ann", "bob"])
 PLACES = st.integers(0, 5)
 LOOK = "Look it up."
-#: Kinds of modifications from which a test draws at random. Every kind except "cancel" is listed
-#: twice, because a canceled plan ends the test early.
+#: Kinds of modifications. The others are listed twice, because canceling the plan ends a test
+#: early.
 MODIFICATIONS = (
     *("add", "remove", "reverse", "rewrite", "fail", "again", "retry") * 2,
     *("add_repeat", "conditions", "no_conditions") * 2,

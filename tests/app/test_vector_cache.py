@@ -154,7 +154,7 @@ async def test_deleted_passage_is_not_returned_by_next_search(
         (Snapshot(running=120, database=5, at=1_000.0 + 86_400), False),  # deletion records expired
     ],
 )
-def test_vector_cache_is_reused_only_before_expiry_and_for_later_snapshots(
+def test_vector_cache_is_reused_only_for_unexpired_later_snapshot(
     later: Snapshot,
     leads_on: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:

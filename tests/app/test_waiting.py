@@ -234,7 +234,7 @@ async def test_waiting_call_gets_failed_job_when_retry_delay_ends(env: WaitingEn
     assert (await answered(waiting))["jobId"] == job["jobId"]
 
 
-# A waiting call ends when its client disconnects, its time is over or the server stops
+# Ends of waiting calls
 
 
 async def test_canceled_waiting_call_leaves_the_queue_and_takes_no_step(env: WaitingEnv) -> None:

@@ -85,9 +85,7 @@ def test_documents_of_an_absent_author_go_to_current_models_in_turn() -> None:
 
 
 @given(models(), models())
-def test_each_lineage_of_an_earlier_stage_gets_a_model_of_this_stage(
-    now: list[str], before: list[str]
-) -> None:
+def test_every_lineage_is_assigned_to_a_current_model(now: list[str], before: list[str]) -> None:
     prior = entry_origins(before)
     owners = lineage_owners(now, prior)
     assert tuple(owners) == prior.lineages

@@ -212,7 +212,7 @@ def test_jobs_are_counted_by_step_and_status() -> None:
     [work("superseded"), work("pending", None), work("pending", kind=JobType.RENDER)],
     ids=["superseded", "without a step", "RENDER"],
 )
-def test_overlay_ignores_superseded_jobs_render_jobs_and_unknown_steps(
+def test_superseded_jobs_render_jobs_and_jobs_without_step_are_not_counted(
     job: JobEvidence,
 ) -> None:
     evidence_by_step, warnings = evidence_of([job])

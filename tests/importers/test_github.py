@@ -153,7 +153,7 @@ def test_single_issue_in_each_known_form_gives_the_task_list(wrapped: Any) -> No
     assert plan.question == f"Ship\n\n{SITE}/issues/5"
 
 
-def test_github_import_adds_sub_issues_as_steps_after_the_task_list() -> None:
+def test_sub_issues_become_steps_next_to_the_task_list() -> None:
     body = "- [ ] #12\n- [ ] Announce (depends on #13)\n- [ ] #14 Docs"
     subs = nodes(node(12, "CLOSED"), node(13), node(14))
     plan = read(gh_issue(10, "Ship", body, subIssues=subs))

@@ -30,7 +30,7 @@ class Control:
 
     #: Sentence about the control that becomes false when the control is removed.
     name: str
-    #: Threat against which the control protects, with the words of the table in
+    #: Threat that the control counters, as worded in its row of the table in
     #: docs/concepts/trust.md.
     threat: str
     #: Source edits that remove the control. If several protections are each sufficient, the edits

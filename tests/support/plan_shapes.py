@@ -58,7 +58,7 @@ class Shape:
     conditions: tuple[NewCondition, ...] = ()
     #: Results that are submitted for each step. A naive agent submits the first of them.
     results: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
-    #: Results that an agent may attach when it requests a review of a step.
+    #: Results that a review of a step may contain.
     reviewed: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
     policy: ReviewPolicy = ReviewPolicy.RELAYED
     #: Bound of the exploration: plans with more steps are checked, but not explored further.

@@ -230,7 +230,7 @@ def _next_plans(
 
 
 def names_of(plan: Plan, known: Mapping[StepId, str]) -> dict[StepId, str]:
-    """Return a name for each step: its name in the new plan, or its position among added steps."""
+    """Return the name of each step: from the new plan, or its position among added steps."""
     added = (f"x{n}" for n in count(1))
     return {step.id: known.get(step.id) or next(added) for step in plan.steps}
 

@@ -45,7 +45,7 @@ QUERIES = {
 OTHER_WORDS = {
     *("behind", "before", "state", "q", "dag", "version", "page", "done", "window"),
     *("event", "actor", "channel", "since", "until", "format", "part", "then", "seq", "at"),
-    *("back", "show", "map", "model", "stage"),
+    *("back", "show", "map", "near", "model", "stage"),
 }
 #: Form data for every route that accepts a form, with ID as the placeholder for an id.
 FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {

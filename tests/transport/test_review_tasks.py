@@ -150,7 +150,7 @@ async def test_repeated_review_request_returns_the_same_task_or_the_decision(
     assert result.structured_content["decision"] == "approve"
 
 
-async def test_refused_review_request_creates_no_task(agent: AgentClient) -> None:
+async def test_refused_review_request_is_no_task(agent: AgentClient) -> None:
     tasks = Tasks()
     async with open_http(agent, tasks) as client:
         result = await client.call_tool("request_user_review", {"stepId": "x", "summary": "?"})

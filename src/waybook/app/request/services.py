@@ -88,7 +88,7 @@ class SearchBackend:
         return [] if self._abilities else [search.capabilities_statement()]
 
     def store_capabilities(self, answers: Results) -> None:
-        """Store which kinds of search the database supports, from the results of the query."""
+        """Store the search capabilities from the results of `pending_statements`, if any."""
         for rows in answers:
             self._abilities = search.read_capabilities(rows, self._backend)
 

@@ -164,8 +164,11 @@ def _lanes(
         boxes.setdefault(box.lane, []).append(_marked(name, drawn) if name else drawn)
     edges = _live_edges if live else _edges
     for number, lane in enumerate(layout.sketch.lanes):
+        heading = "".join(_heading(layout, frames.get(number), marks, heading_url))
+        if live and heading:
+            heading = _marked(f"lane-{number}", element("g", heading, id=f"lane-{number}"))
         inner = [
-            *_heading(layout, frames.get(number), marks, heading_url),
+            heading,
             *edges(lines.get(number, ()), statuses),
             *boxes.get(number, ()),
         ]

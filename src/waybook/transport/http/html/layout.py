@@ -260,7 +260,7 @@ def render_template(
     rendered = finish_rendering(
         text,
         VERSIONS,
-        token=str(view.get("token", "")),
+        volatile=[str(view[name]) for name in ("token", "key") if view.get(name)],
         known_version=request.headers.get(VERSION_HEADER) if is_part else None,
     )
     headers = {VERSION_HEADER: rendered.version} if rendered.version else {}
