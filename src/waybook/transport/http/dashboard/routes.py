@@ -14,9 +14,10 @@ from waybook.transport.http.dashboard.cancel import CancelPlanPage, CancelRunPag
 from waybook.transport.http.dashboard.inbox import DecisionHandler, FeedbackHandler, InboxPage
 from waybook.transport.http.dashboard.live import LiveUpdates
 from waybook.transport.http.dashboard.operations import CallsPage, HealthPage
+from waybook.transport.http.dashboard.outputs import OutputsPage
 from waybook.transport.http.dashboard.overview import OverviewPage
 from waybook.transport.http.dashboard.page import Endpoint, PageContext, with_error_pages
-from waybook.transport.http.dashboard.plan import OutputsPage, PlanExport, PlanPage, StepPage
+from waybook.transport.http.dashboard.plan import PlanExport, PlanPage, StepPage
 from waybook.transport.http.dashboard.plan_history import PlanHistoryPage
 from waybook.transport.http.dashboard.plans import PlansPage
 from waybook.transport.http.dashboard.run_document import RunDocumentPage
