@@ -92,7 +92,7 @@ async def test_outputs_page_lists_every_output_once_when_paginated(
         ("text/markdown", "# The *Nile* <script>1</script>", "<h3>The <em>Nile</em> &lt;script"),
         ("text/html", "<script>1</script><b>x</b>", "&lt;script&gt;1&lt;/script&gt;&lt;b&gt;"),
         ("image/svg+xml", "<svg onload=alert(1)>", "&lt;svg onload=alert(1)&gt;"),
-        ("application/json", '{"a": "<b>"}', '{&#34;a&#34;: &#34;&lt;b&gt;&#34;}'),
+        ("application/json", '{"a": "<b>"}', "{&#34;a&#34;: &#34;&lt;b&gt;&#34;}"),
     ],
 )
 async def test_output_page_escapes_content_and_has_a_header_and_links_back(
