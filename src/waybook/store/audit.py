@@ -63,6 +63,7 @@ SQL = load(
     **dict.fromkeys(
         ("entries", "tail", "entry", "recent", "chain", "page", "page_of"), SealedEntry
     ),
+    **dict.fromkeys(("page_of_actor", "page_of_rare_event", "page_of_other_channel"), SealedEntry),
     subjects=Subject,
     orphans=Subject,
     head=ChainEnd,
