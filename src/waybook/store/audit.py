@@ -61,7 +61,18 @@ class StoredRow(NamedTuple):
 SQL = load(
     "audit",
     **dict.fromkeys(
-        ("entries", "tail", "entry", "recent", "chain", "page", "page_of"), SealedEntry
+        (
+            "entries",
+            "tail",
+            "entry",
+            "recent",
+            "chain",
+            "page",
+            "page_of",
+            "page_of_agent",
+            "agent_entries",
+        ),
+        SealedEntry,
     ),
     subjects=Subject,
     orphans=Subject,

@@ -85,6 +85,7 @@ class AuditFilter:
     event: str | None = None
     actor: str | None = None
     channel: str | None = None
+    session: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     #: Cursor returned with an earlier page; only the audit entries that follow that page are
@@ -138,17 +139,20 @@ def entry_cursor(entry: SealedEntry) -> str:
 
 
 def _statement(filter_: AuditFilter, most: int, *, members: bool) -> Statement:
-    at, subject_id, seq = _place(filter_)
+    at, subject_id, seq = place_behind(filter_.after_cursor, filter_.until)
     params = {
         "since": rfc3339(filter_.since) if filter_.since else EVER,
         "event": filter_.event,
         "actor": filter_.actor,
         "channel": filter_.channel,
+        "session": filter_.session,
         "members": members,
         "most": most,
     }
     if filter_.subject_id is None:
-        return audit.SQL["page"](at=at, subject_id=subject_id, seq=seq, **params)
+        is_of_agent = filter_.actor is not None and filter_.session is not None
+        page = audit.SQL["page_of_agent" if is_of_agent else "page"]
+        return page(at=at, subject_id=subject_id, seq=seq, **params)
     # The entries of one audit chain are sorted by their number, not by time, so the time is used
     # only to exclude entries after `until`.
     until = rfc3339(filter_.until) if filter_.until else NEVER
@@ -156,14 +160,18 @@ def _statement(filter_: AuditFilter, most: int, *, members: bool) -> Statement:
     return audit.SQL["page_of"](at=until, subject_id=named, seq=seq, **params)
 
 
-def _place(filter_: AuditFilter) -> tuple[str, str, int]:
-    """Return the position in the audit after which the requested page begins."""
-    if filter_.after_cursor is None:
-        if filter_.until is None:
+def place_behind(cursor: str | None, until: datetime | None) -> tuple[str, str, int]:
+    """Return the position in the audit after which the requested page begins.
+
+    Raises:
+        InvalidInput: the cursor is not valid.
+    """
+    if cursor is None:
+        if until is None:
             return NEVER, LAST_ID, LAST_SEQ
-        return rfc3339(filter_.until), "00000000-0000-0000-0000-000000000000", 0
+        return rfc3339(until), "00000000-0000-0000-0000-000000000000", 0
     try:
-        at, subject_id, seq = filter_.after_cursor.split("~")
+        at, subject_id, seq = cursor.split("~")
         place = rfc3339(datetime.fromisoformat(at)), subject_id, int(seq)
     except ValueError:
         place = "", "", 0
