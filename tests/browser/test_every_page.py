@@ -36,6 +36,9 @@ PAGES = {
     "run-job": "/runs/{run_id}/jobs/{job_id}",
     "workflows": "/dags",
     "workflow": "/dags/{slug:path}",
+    "agents": "/agents",
+    "agent": "/agents/{agent}",
+    "cost": "/cost",
     "audit": "/audit",
     "calls": "/calls",
     "health": "/health",
@@ -75,6 +78,7 @@ def addressed(route: str, work: SampleOrg) -> str:
         "{step_key}": work.job["stepKey"],
         "{job_id}": work.job["jobId"],
         "{slug:path}": "dialectic",
+        "{agent}": "ann?session=morning",
     }
     for place, value in places.items():
         route = route.replace(place, str(value))

@@ -307,3 +307,29 @@ select p.subject_id::text, p.part, p.title, p.body
                     where q.subject_id = p.subject_id and q.part = p.part
                       and q.model = %(model)s and q.backend = %(backend)s
                       and q.quarantined_at > app_now() - interval '1 day');
+
+-- name: work_of_agent
+-- Completed and failed steps and jobs of an agent in the last 30 days, among its latest audit
+-- entries.
+(select count(*) filter (where e.event = 'step_completed') as completed,
+        count(*) filter (where e.event = 'step_failed') as failed,
+        count(*) as counted
+   from (select e.event
+           from audit_entry e
+          where e.actor = a.name
+            and coalesce(e.session, '') = a.session
+            and e.channel = 'mcp'
+            and e.at >= (select app_now() - interval '30 days')
+          order by e.at desc
+          limit %(counted)s) e);
+
+-- name: usage_of_agent
+-- Usage that an agent reported in the last 30 days, among its latest reports.
+(select :usage_sums
+   from (select u.input_tokens, u.output_tokens, u.cost_micros
+           from usage u
+          where u.by = a.name
+            and coalesce(u.session, '') = a.session
+            and u.at >= (select app_now() - interval '30 days')
+          order by u.at desc
+          limit %(counted)s) u);

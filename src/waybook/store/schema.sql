@@ -40,6 +40,23 @@ begin
   return null;
 end $function$;
 
+create table agent (
+  org_id uuid not null default app_org(),
+  name text not null,
+  session text not null,
+  clients text[] not null,
+  first_seen_at timestamp with time zone not null,
+  last_seen_at timestamp with time zone not null,
+  constraint agent_pkey PRIMARY KEY (org_id, name, session)
+);
+CREATE INDEX agent_seen ON public.agent USING btree (org_id, last_seen_at);
+alter table agent enable row level security;
+alter table agent force row level security;
+create policy tenant on agent as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert, update on agent to waybook_app;
+
 create table api_token (
   org_id uuid not null default app_org(),
   id uuid not null,
@@ -137,6 +154,7 @@ create table audit_entry (
   constraint audit_entry_event_check CHECK ((event = ANY (ARRAY['step_started'::text, 'step_completed'::text, 'step_failed'::text, 'plan_modified'::text, 'user_reviewed'::text, 'session_resumed'::text, 'skill_started'::text, 'skill_completed'::text])))
 ) partition by range (at);
 CREATE INDEX audit_entry_actor ON ONLY public.audit_entry USING btree (org_id, actor, at);
+CREATE INDEX audit_entry_agent ON ONLY public.audit_entry USING btree (org_id, actor, COALESCE(session, ''::text), at);
 CREATE INDEX audit_entry_channel ON ONLY public.audit_entry USING btree (org_id, channel, at) WHERE (channel <> 'mcp'::text);
 CREATE INDEX audit_entry_event ON ONLY public.audit_entry USING btree (org_id, event, at) WHERE (event <> ALL (ARRAY['step_started'::text, 'step_completed'::text]));
 CREATE INDEX audit_entry_time ON ONLY public.audit_entry USING btree (org_id, at);
@@ -908,6 +926,7 @@ create table usage (
   model text,
   at timestamp with time zone not null,
   by text not null,
+  session text,
   constraint usage_pkey PRIMARY KEY (org_id, id),
   constraint usage_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),
   constraint usage_org_id_job_id_fkey FOREIGN KEY (org_id, job_id) REFERENCES job(org_id, id),
@@ -920,6 +939,7 @@ create table usage (
   constraint usage_of_one CHECK (((plan_id IS NULL) OR (run_id IS NULL))),
   constraint usage_output_tokens_check CHECK ((output_tokens >= 0))
 );
+CREATE INDEX usage_agent ON public.usage USING btree (org_id, by, COALESCE(session, ''::text), at);
 CREATE INDEX usage_plan ON public.usage USING btree (org_id, plan_id) WHERE (plan_id IS NOT NULL);
 CREATE INDEX usage_run ON public.usage USING btree (org_id, run_id) WHERE (run_id IS NOT NULL);
 CREATE INDEX usage_time ON public.usage USING btree (org_id, at);

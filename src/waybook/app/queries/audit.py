@@ -87,6 +87,7 @@ class AuditFilter:
     event: str | None = None
     actor: str | None = None
     channel: str | None = None
+    session: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     #: Cursor returned with an earlier page; only the audit entries that follow that page are
@@ -140,12 +141,13 @@ def entry_cursor(entry: SealedEntry) -> str:
 
 
 def _statement(filter_: AuditFilter, most: int, *, members: bool) -> Statement:
-    at, subject_id, seq = _place(filter_)
+    at, subject_id, seq = place_behind(filter_.after_cursor, filter_.until)
     params = {
         "since": rfc3339(filter_.since) if filter_.since else EVER,
         "event": filter_.event,
         "actor": filter_.actor,
         "channel": filter_.channel,
+        "session": filter_.session,
         "members": members,
         "most": most,
     }
@@ -162,7 +164,7 @@ def _statement(filter_: AuditFilter, most: int, *, members: bool) -> Statement:
 def _page_query(filter_: AuditFilter) -> str:
     """Return the name of the query whose index finds the fewest entries besides the requested."""
     if filter_.actor is not None:
-        return "page_of_actor"
+        return "page_of_actor" if filter_.session is None else "page_of_agent"
     if filter_.event is not None and filter_.event not in FREQUENT_EVENTS:
         return "page_of_rare_event"
     if filter_.channel is not None and filter_.channel != Channel.MCP:
@@ -170,14 +172,18 @@ def _page_query(filter_: AuditFilter) -> str:
     return "page"
 
 
-def _place(filter_: AuditFilter) -> tuple[str, str, int]:
-    """Return the position in the audit after which the requested page begins."""
-    if filter_.after_cursor is None:
-        if filter_.until is None:
+def place_behind(cursor: str | None, until: datetime | None) -> tuple[str, str, int]:
+    """Return the position in the audit after which the requested page begins.
+
+    Raises:
+        InvalidInput: the cursor is not valid.
+    """
+    if cursor is None:
+        if until is None:
             return NEVER, LAST_ID, LAST_SEQ
-        return rfc3339(filter_.until), "00000000-0000-0000-0000-000000000000", 0
+        return rfc3339(until), "00000000-0000-0000-0000-000000000000", 0
     try:
-        at, subject_id, seq = filter_.after_cursor.split("~")
+        at, subject_id, seq = cursor.split("~")
         place = rfc3339(datetime.fromisoformat(at)), subject_id, int(seq)
     except ValueError:
         place = "", "", 0

@@ -287,6 +287,6 @@ select 'artifact_source', l.artifact_id || '/' || l.position, json_build_object(
 select 'usage', u.id::text, json_build_object(
          'step_id', u.step_id, 'attempt', u.attempt, 'input_tokens', u.input_tokens,
          'output_tokens', u.output_tokens, 'cost_micros', u.cost_micros, 'model', u.model,
-         'at', u.at, 'by', u.by)
+         'at', u.at, 'by', u.by, 'session', u.session)
   from usage u
  where u.plan_id = %(plan_id)s;

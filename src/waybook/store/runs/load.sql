@@ -140,7 +140,7 @@ select 'late_result', l.id::text, json_build_object(
 select 'usage', u.id::text, json_build_object(
          'job_id', u.job_id, 'attempt', u.attempt, 'input_tokens', u.input_tokens,
          'output_tokens', u.output_tokens, 'cost_micros', u.cost_micros, 'model', u.model,
-         'at', u.at, 'by', u.by)
+         'at', u.at, 'by', u.by, 'session', u.session)
   from usage u
  where u.run_id = %(run_id)s;
 

@@ -29,6 +29,7 @@ from waybook.dag.templates.json_markdown import json_to_markdown
 from waybook.dag.templates.rendering import escape_hidden_characters, markdown_to_html
 from waybook.json_values import Json
 from waybook.transport.http.compression import accepts_gzip, gzip_text
+from waybook.transport.http.html.agent_urls import agent_url
 from waybook.transport.http.html.fragments import (
     VERSION_HEADER,
     VersionMemory,
@@ -44,6 +45,7 @@ NAMES: Final = (
     *("waybook.css", "htmx.min.js", "waybook.js", "live.js"),
     # Only on the pages that need them.
     *("overview.css", "notify.js", "run.css", "map.js", "inbox.js", "sign_in.css"),
+    "records.css",
 )
 #: Scripts that belong to Waybook, in contrast to third-party scripts. They are minified when they
 #: are served.
@@ -217,6 +219,7 @@ TEMPLATE_HELPERS: Final = (
     run_stage_url,
     run_step_url,
     run_document_url,
+    agent_url,
 )
 
 
