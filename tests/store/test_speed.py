@@ -226,6 +226,7 @@ def unbounded_reads() -> dict[str, Statement]:
         "event": None,
         "actor": None,
         "channel": None,
+        "session": None,
         "members": True,
         **page,
     }
