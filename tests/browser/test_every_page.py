@@ -36,6 +36,8 @@ PAGES = {
     "run-job": "/runs/{run_id}/jobs/{job_id}",
     "workflows": "/dags",
     "workflow": "/dags/{slug:path}",
+    "search": "/search",
+    "research": "/research/{research_id}",
     "audit": "/audit",
     "calls": "/calls",
     "health": "/health",
@@ -70,6 +72,7 @@ def addressed(route: str, work: SampleOrg) -> str:
     places = {
         "{plan_id}": work.plan["planId"],
         "{step_id}": steps[3],
+        "{research_id}": work.research_id,
         "{output_id}": work.output["outputId"],
         "{run_id}": work.run["runId"],
         "{resource_id}": work.document_id,

@@ -62,6 +62,10 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         {"act": "revoke", "id": "ID", "confirmed": "yes"},
         {"act": "disable", "user": "ID"},
     ),
+    "/views": (
+        {"page": "audit", "name": "x", "query": "subject=ID"},
+        {"page": "audit", "name": "ID", "act": "delete"},
+    ),
     "/rescue": (
         {"plan": "ID", "step": "ID", "revision": "1"},
         {"run": "ID", "stage": "scope", "key": "k"},

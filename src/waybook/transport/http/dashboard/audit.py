@@ -34,6 +34,7 @@ from waybook.core.decision_context import Channel
 from waybook.errors import InvalidInput
 from waybook.json_values import Json
 from waybook.transport.http.dashboard.page import PageContext
+from waybook.transport.http.dashboard.saved_views import view_bar
 from waybook.transport.http.html.forms import current_url_with, query_param
 from waybook.transport.http.requests import SANDBOX_HEADERS
 
@@ -226,6 +227,7 @@ class AuditPage:
             status_code=400 if error else 200,
             entries=[entry_view(entry) for entry in page.entries],
             fault=error,
+            views=await view_bar(self.page_context, request, "audit"),
             filters={name: query_param(request, name) or "" for name in FILTERS},
             events=[str(event) for event in Event],
             channels=[str(channel) for channel in Channel],

@@ -28,6 +28,8 @@ from waybook.transport.http.dashboard.run_work import (
     RunStepPage,
 )
 from waybook.transport.http.dashboard.runs import RunExport, RunPage, RunsPage
+from waybook.transport.http.dashboard.saved_views import SavedViews
+from waybook.transport.http.dashboard.search import SearchPage
 from waybook.transport.http.dashboard.tokens import TokensPage
 from waybook.transport.http.dashboard.workflows import WorkflowsPage
 from waybook.transport.http.html.layout import serve_asset
@@ -66,6 +68,7 @@ def dashboard_routes(
     run = RunPage(page_context)
     acts: dict[str, Endpoint] = {
         "/rescue": overview.rescue,
+        "/views": SavedViews(page_context),
         "/decisions": DecisionHandler(page_context),
         "/decisions/selected": BulkApproval(page_context),
         "/feedback": FeedbackHandler(page_context),
@@ -111,9 +114,15 @@ def _run_pages(page_context: PageContext) -> dict[str, Endpoint]:
 
 
 def _record_pages(page_context: PageContext) -> dict[str, Endpoint]:
-    """Return the routes of the output pages and the audit page."""
-    outputs, audit = OutputsPage(page_context), AuditPage(page_context)
+    """Return the routes of the output pages, the audit page and the search."""
+    outputs, audit, search = (
+        OutputsPage(page_context),
+        AuditPage(page_context),
+        SearchPage(page_context),
+    )
     return {
+        "/search": search,
+        "/research/{research_id}": search.research,
         "/outputs": outputs,
         "/outputs/{output_id}": outputs.show,
         "/plans/{plan_id}/outputs": outputs.of_plan,
