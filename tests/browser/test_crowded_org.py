@@ -22,6 +22,7 @@ def pages_of(org: CrowdedOrg) -> dict[str, str]:
         "inbox": "/inbox",
         "runs": "/runs",
         "plan": f"/plans/{org.failing['planId']}",
+        "search": "/search?q=the+a",
         "cancel": f"/runs/{org.failed_run['runId']}/cancel?back=/",
     }
 
