@@ -21,6 +21,7 @@ def pages_of(org: CrowdedOrg) -> dict[str, str]:
         "plans": "/plans",
         "inbox": "/inbox",
         "runs": "/runs",
+        "start-run": "/runs/new?dag=dialectic",
         "plan": f"/plans/{org.failing['planId']}",
         "cancel": f"/runs/{org.failed_run['runId']}/cancel?back=/",
     }

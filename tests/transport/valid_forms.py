@@ -24,6 +24,10 @@ async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]
             {"review": (await _decision(agent))["reviewId"], "back": "/inbox"},
         ),
         **await _of_runs(agent),
+        "/runs/new": (
+            "/runs/new?dag=deep-research",
+            {"name": "Rivers", "models": "a", "input:question": "Why?", "step": "start"},
+        ),
         "/tokens": ("/tokens", {"act": "add_user", "name": "zoe", "scope": "plan:read"}),
     }
 

@@ -28,6 +28,7 @@ from waybook.transport.http.dashboard.run_work import (
     RunStepPage,
 )
 from waybook.transport.http.dashboard.runs import RunExport, RunPage, RunsPage
+from waybook.transport.http.dashboard.start_run import StartRunPage
 from waybook.transport.http.dashboard.tokens import TokensPage
 from waybook.transport.http.dashboard.workflows import WorkflowsPage
 from waybook.transport.http.html.layout import serve_asset
@@ -63,6 +64,8 @@ def dashboard_routes(
         "/runs/{run_id}/cancel": CancelRunPage(page_context),
         "/tokens": TokensPage(page_context),
     }
+    # These paths come before those that end with an id, because the first match counts.
+    new: dict[str, Endpoint] = {"/runs/new": StartRunPage(page_context)}
     run = RunPage(page_context)
     acts: dict[str, Endpoint] = {
         "/rescue": overview.rescue,
@@ -73,6 +76,7 @@ def dashboard_routes(
         "/runs/{run_id}/regenerate": run.regenerate,
     }
     return [
+        *_routes(page_context, new, "GET", "POST"),
         *_routes(page_context, pages, "GET"),
         *_routes(page_context, both, "GET", "POST"),
         *_routes(page_context, acts, "POST"),
