@@ -17,6 +17,10 @@ from waybook.transport.http.dashboard.routes import dashboard_routes
 PAGES = {
     "overview": "/",
     "plans": "/plans",
+    "new-plan": "/plans/new",
+    "edit-plan": "/plans/{plan_id}/edit",
+    "copy-plan": "/plans/{plan_id}/copy",
+    "copy-run": "/runs/{run_id}/copy",
     "cancel-plan": "/plans/{plan_id}/cancel",
     "cancel-run": "/runs/{run_id}/cancel",
     "inbox": "/inbox",

@@ -45,7 +45,7 @@ QUERIES = {
 OTHER_WORDS = {
     *("behind", "before", "state", "q", "dag", "version", "page", "done", "window"),
     *("event", "actor", "channel", "since", "until", "format", "part", "then", "seq", "at"),
-    *("back", "show", "map", "model", "stage"),
+    *("back", "show", "map", "model", "stage", "template", "from", "moved", "way"),
 }
 #: Form data for every route that accepts a form, with ID as the placeholder for an id.
 FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
@@ -70,9 +70,18 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
     "/runs/{run_id}/cancel": ({"reason": "x"},),
     "/runs/{run_id}/retry": ({"stage": "scope", "key": "k"},),
     "/runs/{run_id}/regenerate": ({"document": "ID", "key": "k"},),
-    "/plans/{plan_id}": (
-        {"revision": "1", "stepType": "search", "instructions": "x", "after": "1"},
+    "/plans/{plan_id}/edit": (
+        {
+            "revision": "1",
+            "action": "add_steps",
+            "stepType": "search",
+            "instructions": "x",
+            "after": "1",
+        },
+        {"revision": "1", "action": "reorder_steps", "order": "ID"},
     ),
+    "/plans/{plan_id}/copy": ({"name": "x", "from": "1", "key": "k"},),
+    "/runs/{run_id}/copy": ({"name": "x", "from": "scope", "models": "a", "key": "k"},),
     "/plans/{plan_id}/steps/{step_id}": tuple(
         {"revision": "1", "action": action, "instructions": "x", "reason": "x"}
         for action in ("move_up", "update_step_instructions", "fail_step", "remove_step")
@@ -81,8 +90,8 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
 #: Routes that are not tested here: routes for snapshots, whose request body refers to no stored
 #: row, and MCP routes, which are tested separately.
 NO_ROWS = {"/api/report", "/api/map", "/mcp", "/mcp/"}
-#: Routes that take no ids: a new run refers to its workflow by name.
-NO_IDS = {"/runs/new"}
+#: Routes that take no ids: a new run refers to its workflow by name, a new plan to its template.
+NO_IDS = {"/plans/new", "/runs/new"}
 #: Routes whose response never ends; their events are tested in `test_live.py`.
 STREAMS = {"/live"}
 

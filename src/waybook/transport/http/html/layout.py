@@ -43,11 +43,11 @@ MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 NAMES: Final = (
     *("waybook.css", "htmx.min.js", "waybook.js", "live.js"),
     # Only on the pages that need them.
-    *("overview.css", "notify.js", "run.css", "map.js", "inbox.js"),
+    *("overview.css", "notify.js", "run.css", "map.js", "inbox.js", "edit.css", "order.js"),
 )
 #: Scripts that belong to Waybook, in contrast to third-party scripts. They are minified when they
 #: are served.
-OWN_SCRIPTS: Final = ("waybook.js", "live.js", "notify.js", "map.js", "inbox.js")
+OWN_SCRIPTS: Final = ("waybook.js", "live.js", "notify.js", "map.js", "inbox.js", "order.js")
 MAX_GZIP_LEVEL: Final = 9
 ASSET_HEADERS: Final = {
     "cache-control": "public, max-age=31536000, immutable",
