@@ -54,7 +54,7 @@ DEFAULTS = {
 #: tables are append-only.
 MAY_UPDATE = {
     *("plan", "plan_step", "step_brief", "branching_condition", "review", "skill_execution"),
-    *("run", "stage_run", "stage_step", "job", "webhook_delivery", "passage_quarantine"),
+    *("run", "stage_run", "stage_step", "job", "webhook_delivery", "passage_quarantine", "agent"),
 }
 MAY_DELETE = {"plan_step", "step_brief", "branching_condition", "webhook_delivery", "passage"}
 

@@ -32,6 +32,7 @@ ELSE = {
     "ending": ("md", "json", "jsonl", "svg", "mmd", "txt", "html"),
     "form": ("csv", "jsonl"),
     "slug": ("deep-research",),
+    "agent": ("ann",),
     "version": ("x",),
     "name": ("waybook.css",),
 }
@@ -45,7 +46,8 @@ QUERIES = {
 OTHER_WORDS = {
     *("behind", "before", "state", "q", "dag", "version", "page", "done", "window"),
     *("event", "actor", "channel", "since", "until", "format", "part", "then", "seq", "at"),
-    *("back", "show", "map", "model", "stage", "template", "from", "moved", "way"),
+    *("back", "show", "map", "near", "model", "stage", "session", "day"),
+    *("template", "from", "moved", "way"),
 }
 #: Form data for every route that accepts a form, with ID as the placeholder for an id.
 FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {

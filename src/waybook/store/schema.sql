@@ -40,6 +40,23 @@ begin
   return null;
 end $function$;
 
+create table agent (
+  org_id uuid not null default app_org(),
+  name text not null,
+  session text not null,
+  clients text[] not null,
+  first_seen_at timestamp with time zone not null,
+  last_seen_at timestamp with time zone not null,
+  constraint agent_pkey PRIMARY KEY (org_id, name, session)
+);
+CREATE INDEX agent_seen ON public.agent USING btree (org_id, last_seen_at);
+alter table agent enable row level security;
+alter table agent force row level security;
+create policy tenant on agent as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert, update on agent to waybook_app;
+
 create table api_token (
   org_id uuid not null default app_org(),
   id uuid not null,
@@ -136,6 +153,10 @@ create table audit_entry (
   constraint audit_entry_pkey PRIMARY KEY (org_id, subject_id, seq, at),
   constraint audit_entry_event_check CHECK ((event = ANY (ARRAY['step_started'::text, 'step_completed'::text, 'step_failed'::text, 'plan_modified'::text, 'user_reviewed'::text, 'session_resumed'::text, 'skill_started'::text, 'skill_completed'::text])))
 ) partition by range (at);
+CREATE INDEX audit_entry_actor ON ONLY public.audit_entry USING btree (org_id, actor, at);
+CREATE INDEX audit_entry_agent ON ONLY public.audit_entry USING btree (org_id, actor, COALESCE(session, ''::text), at);
+CREATE INDEX audit_entry_channel ON ONLY public.audit_entry USING btree (org_id, channel, at) WHERE (channel <> 'mcp'::text);
+CREATE INDEX audit_entry_event ON ONLY public.audit_entry USING btree (org_id, event, at) WHERE (event <> ALL (ARRAY['step_started'::text, 'step_completed'::text]));
 CREATE INDEX audit_entry_time ON ONLY public.audit_entry USING btree (org_id, at);
 alter table audit_entry enable row level security;
 alter table audit_entry force row level security;
@@ -532,13 +553,17 @@ create table plan (
   usage json,
   budget json,
   short_key bigint not null generated always as (app_short_key(id)) stored,
+  active_minute timestamp without time zone not null generated always as (date_bin('00:01:00'::interval, (updated_at AT TIME ZONE 'UTC'::text), '2000-01-01 00:00:00'::timestamp without time zone)) stored,
   constraint plan_pkey PRIMARY KEY (org_id, id),
   constraint plan_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),
   constraint plan_check CHECK (((completed_at IS NOT NULL) = (status = ANY (ARRAY['completed'::text, 'failed'::text])))),
   constraint plan_status_check CHECK ((status = ANY (ARRAY['planning'::text, 'executing'::text, 'awaiting_review'::text, 'stalled'::text, 'completed'::text, 'failed'::text])))
 ) with (fillfactor=85);
+CREATE INDEX plan_closed_activity ON public.plan USING btree (org_id, active_minute) WHERE (completed_at IS NOT NULL);
 CREATE INDEX plan_open ON public.plan USING btree (org_id, id) WHERE (completed_at IS NULL);
+CREATE INDEX plan_open_activity ON public.plan USING btree (org_id, active_minute) WHERE (completed_at IS NULL);
 CREATE UNIQUE INDEX plan_short_key ON public.plan USING btree (org_id, short_key);
+CREATE INDEX plan_status ON public.plan USING btree (org_id, status, id);
 alter table plan enable row level security;
 alter table plan force row level security;
 create policy tenant on plan as permissive for all to public
@@ -561,6 +586,7 @@ create table plan_brief (
   constraint plan_brief_copied_seq_check CHECK ((copied_seq >= 1)),
   constraint plan_brief_origin_whole CHECK (((copied_from IS NULL) = (copied_seq IS NULL)))
 );
+CREATE INDEX plan_creator ON public.plan_brief USING btree (org_id, created_by, plan_id);
 alter table plan_brief enable row level security;
 alter table plan_brief force row level security;
 create policy tenant on plan_brief as permissive for all to public
@@ -615,6 +641,7 @@ create table plan_step (
   constraint plan_step_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'in_progress'::text, 'awaiting_input'::text, 'completed'::text, 'skipped'::text, 'failed'::text]))),
   constraint plan_step_step_order_check CHECK ((step_order >= 1))
 ) with (fillfactor=85);
+CREATE INDEX plan_step_failed ON public.plan_step USING btree (org_id, plan_id) WHERE (fail_reason IS NOT NULL);
 CREATE UNIQUE INDEX plan_step_short_key ON public.plan_step USING btree (org_id, short_key);
 alter table plan_step enable row level security;
 alter table plan_step force row level security;
@@ -672,6 +699,7 @@ create table review (
 CREATE UNIQUE INDEX review_open ON public.review USING btree (org_id, plan_id) WHERE (decision IS NULL);
 CREATE INDEX review_plan ON public.review USING btree (org_id, plan_id, requested_at);
 CREATE UNIQUE INDEX review_short_key ON public.review USING btree (org_id, short_key);
+CREATE INDEX review_waiting ON public.review USING btree (org_id, requested_at, id) WHERE (decision IS NULL);
 alter table review enable row level security;
 alter table review force row level security;
 create policy tenant on review as permissive for all to public
@@ -704,6 +732,9 @@ create table run (
   constraint run_ends_once CHECK (((canceled_at IS NULL) OR (completed_at IS NULL))),
   constraint run_origin_whole CHECK (((copied_from IS NULL) = (copied_seq IS NULL)))
 ) with (fillfactor=85);
+CREATE INDEX run_canceled ON public.run USING btree (org_id, canceled_at) WHERE (canceled_at IS NOT NULL);
+CREATE INDEX run_completed ON public.run USING btree (org_id, completed_at) WHERE (completed_at IS NOT NULL);
+CREATE INDEX run_open ON public.run USING btree (org_id, id) WHERE ((completed_at IS NULL) AND (canceled_at IS NULL));
 CREATE UNIQUE INDEX run_short_key ON public.run USING btree (org_id, short_key);
 alter table run enable row level security;
 alter table run force row level security;
@@ -895,6 +926,7 @@ create table usage (
   model text,
   at timestamp with time zone not null,
   by text not null,
+  session text,
   constraint usage_pkey PRIMARY KEY (org_id, id),
   constraint usage_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),
   constraint usage_org_id_job_id_fkey FOREIGN KEY (org_id, job_id) REFERENCES job(org_id, id),
@@ -907,6 +939,7 @@ create table usage (
   constraint usage_of_one CHECK (((plan_id IS NULL) OR (run_id IS NULL))),
   constraint usage_output_tokens_check CHECK ((output_tokens >= 0))
 );
+CREATE INDEX usage_agent ON public.usage USING btree (org_id, by, COALESCE(session, ''::text), at);
 CREATE INDEX usage_plan ON public.usage USING btree (org_id, plan_id) WHERE (plan_id IS NOT NULL);
 CREATE INDEX usage_run ON public.usage USING btree (org_id, run_id) WHERE (run_id IS NOT NULL);
 CREATE INDEX usage_time ON public.usage USING btree (org_id, at);

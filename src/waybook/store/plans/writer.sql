@@ -133,9 +133,9 @@ values %(rows)s;
 
 -- name: insert_usage
 insert into usage (id, plan_id, step_id, attempt, input_tokens, output_tokens, cost_micros, model,
-                   at, by)
+                   at, by, session)
 values (%(id)s, %(plan_id)s, %(step_id)s, %(attempt)s, %(input_tokens)s, %(output_tokens)s,
-        %(cost_micros)s, %(model)s, %(at)s, %(by)s);
+        %(cost_micros)s, %(model)s, %(at)s, %(by)s, %(session)s);
 
 -- name: insert_skill_execution
 insert into skill_execution (id, skill, session, status, output_media_type,

@@ -8,17 +8,20 @@ from starlette.routing import Route
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Caller
 from waybook.settings import LoadedSettings
+from waybook.transport.http.dashboard.agents import AgentsPage
 from waybook.transport.http.dashboard.audit import AuditPage
 from waybook.transport.http.dashboard.bulk_decisions import BulkApproval
 from waybook.transport.http.dashboard.cancel import CancelPlanPage, CancelRunPage
 from waybook.transport.http.dashboard.copy import CopyPlanPage, CopyRunPage
+from waybook.transport.http.dashboard.costs import CostPage
 from waybook.transport.http.dashboard.inbox import DecisionHandler, FeedbackHandler, InboxPage
 from waybook.transport.http.dashboard.live import LiveUpdates
 from waybook.transport.http.dashboard.new_plan import NewPlanPage
 from waybook.transport.http.dashboard.operations import CallsPage, HealthPage
+from waybook.transport.http.dashboard.outputs import OutputsPage
 from waybook.transport.http.dashboard.overview import OverviewPage
 from waybook.transport.http.dashboard.page import Endpoint, PageContext, with_error_pages
-from waybook.transport.http.dashboard.plan import OutputsPage, PlanExport, PlanPage, StepPage
+from waybook.transport.http.dashboard.plan import PlanExport, PlanPage, StepPage
 from waybook.transport.http.dashboard.plan_edit import PlanEditPage
 from waybook.transport.http.dashboard.plan_history import PlanHistoryPage
 from waybook.transport.http.dashboard.plans import PlansPage
@@ -123,9 +126,13 @@ def _run_pages(page_context: PageContext) -> dict[str, Endpoint]:
 
 
 def _record_pages(page_context: PageContext) -> dict[str, Endpoint]:
-    """Return the routes of the output pages and the audit page."""
+    """Return the routes of the pages of outputs, agents, cost and audit."""
     outputs, audit = OutputsPage(page_context), AuditPage(page_context)
+    agents = AgentsPage(page_context)
     return {
+        "/agents": agents,
+        "/agents/{agent}": agents.show,
+        "/cost": CostPage(page_context),
         "/outputs": outputs,
         "/outputs/{output_id}": outputs.show,
         "/plans/{plan_id}/outputs": outputs.of_plan,

@@ -84,7 +84,7 @@ class RunPage:
     async def _page(self, request: Request, refused: Answer | None = None) -> Response:
         ctx = await self.page_context.request_context(request)
         detail = await read_run_detail(ctx, request.path_params["run_id"], RunInclude.PAGE)
-        plan = plan_map(detail, query_param(request, "map"))
+        plan = plan_map(detail, query_param(request, "map"), query_param(request, "near"))
         svg = await self.page_context.picture(request, plan.job)
         made = partial(run_view, detail, run_map(detail, plan, svg))
         view = await self.page_context.run_layout(request, detail.compiled_dag.dag, made)
