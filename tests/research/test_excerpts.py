@@ -15,7 +15,7 @@ def marked(text: str, search: str) -> list[str]:
     return [piece.text for piece in mark_words(text, parse_words(search)) if piece.is_match]
 
 
-def test_matching_sentence_of_a_long_text_is_the_one_with_most_words() -> None:
+def test_matching_sentence_of_a_long_text_contains_most_words() -> None:
     wanted = (
         "The moraine dam failed twice in the spring of that year, and the lake ran dry at once."
     )

@@ -286,8 +286,8 @@ def _indexes(node: Any) -> Iterator[str]:  # noqa: ANN401 - a plan as PostgreSQL
 @pytest.mark.parametrize("kind", KINDS)
 def test_text_search_uses_full_text_index_or_newest_rows(full: ServerDatabase, kind: str) -> None:
     indexed = full.server.is_embedded
-    asked = TextQuery(text="river lake", before_last="river ", last="lake:*", beginnings="river:*")
-    _, _, *statements = text_search_statements(asked, 10, indexed=indexed)
+    query = TextQuery(text="river lake", before_last="river ", last="lake:*", beginnings="river:*")
+    _, _, *statements = text_search_statements(query, 10, indexed=indexed)
     statement = dict(zip(KINDS, statements, strict=True))[kind]
     assert isinstance(statement, Statement)
     query_plan = explained(full, statement, *SETTINGS)

@@ -26,8 +26,8 @@ async def save(browser: httpx2.AsyncClient, page: str, name: str, query: str) ->
 
 def views_of(html: str) -> str:
     """Return the visible text of the links to saved views, or an empty text."""
-    _, found, rest = html.partition('aria-label="Saved views">')
-    return visible_text(rest.partition("</nav>")[0]).removeprefix("Views").strip() if found else ""
+    _, label, rest = html.partition('aria-label="Saved views">')
+    return visible_text(rest.partition("</nav>")[0]).removeprefix("Views").strip() if label else ""
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ async def test_saved_view_with_the_same_name_is_replaced_and_can_be_deleted(
     assert views_of((await browser.get("/plans")).text) == ""
 
 
-async def test_saved_views_belong_to_one_user_and_one_org(
+async def test_saved_views_of_a_user_are_not_shown_to_other_users_or_orgs(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     await save(browser, "plans", "Mine", "mine=1")
@@ -77,7 +77,7 @@ async def test_saved_views_belong_to_one_user_and_one_org(
     [("", "q=x"), ("  ", "q=x"), ("n" * 61, "q=x"), ("a\x07b", "q=x"), ("Fine", ""),
      ("Fine", "before=1"), ("Fine", "q=" + "x" * 1_000), ("Fine", "&".join(["a=1"] * 31))],
 )  # fmt: skip
-async def test_invalid_view_is_refused_and_the_typed_name_is_kept(
+async def test_refused_view_is_not_saved_and_the_form_has_the_typed_name(
     browser: httpx2.AsyncClient, name: str, query: str
 ) -> None:
     fields = {"page": "plans", "name": name, "query": query}

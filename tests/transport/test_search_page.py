@@ -135,7 +135,7 @@ async def test_search_without_matches_says_so(
     assert ("No results for" in html) == bool(text.replace("\0", "").strip())
 
 
-async def test_search_text_of_excessive_length_is_refused_and_kept(
+async def test_search_text_of_excessive_length_returns_400_with_the_text(
     browser: httpx2.AsyncClient,
 ) -> None:
     assert (await browser.get("/search", params={"q": "x" * 500})).status_code == 200

@@ -87,22 +87,22 @@ class TextQuery:
     beginnings: str | None
 
 
-def text_search_statements(asked: TextQuery, most: int, *, indexed: bool) -> list[Statement | str]:
+def text_search_statements(query: TextQuery, most: int, *, indexed: bool) -> list[Statement | str]:
     """Return the settings and the queries of a search, one query for each of `KINDS`.
 
     Send them in their own transaction, because they change settings until its end.
     """
     values: dict[str, Value] = {
-        "text": asked.text,
-        "before_last": asked.before_last,
-        "last": asked.last,
-        "beginnings": asked.beginnings,
+        "text": query.text,
+        "before_last": query.before_last,
+        "last": query.last,
+        "beginnings": query.beginnings,
         "indexed": indexed,
         "first": FIRST_ID,
         "newest": MAX_UNINDEXED_ROWS,
         "candidates": MAX_CANDIDATES,
         "most": most,
-        "id": asked.id,
+        "id": query.id,
         "wide": MAX_TITLE_LENGTH,
         "brief": MAX_BRIEF_LENGTH,
         "long": MAX_BODY_LENGTH,

@@ -31,7 +31,7 @@ __all__ = ["Piece"]
 
 MAX_TEXT_LENGTH: Final = 500
 #: Maximum length in characters of the name of a hit.
-MAX_NAME_LENGTH: Final = 160
+MAX_NAME_LENGTH: Final = 200
 
 
 class HitKind(StrEnum):
