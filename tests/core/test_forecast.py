@@ -6,19 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.core.forecast import (
+    MIN_HISTORY,
     MIN_UNITS,
-    MIN_WHOLES,
     Estimate,
     Forecast,
     estimate_sum,
-    estimate_whole,
+    estimate_total,
     make_forecast,
     quantile,
 )
 
 VALUES = st.floats(min_value=0, max_value=1e9, allow_nan=False)
 UNITS = st.lists(VALUES, min_size=MIN_UNITS, max_size=60)
-WHOLES = st.lists(VALUES, min_size=MIN_WHOLES, max_size=60)
+WHOLES = st.lists(VALUES, min_size=MIN_HISTORY, max_size=60)
 COUNTS = st.integers(min_value=1, max_value=20_000)
 
 
@@ -38,18 +38,18 @@ def test_quantile_grows_with_the_share_and_stays_between_the_values(
 
 
 @given(WHOLES)
-def test_estimate_of_whole_stays_within_the_history(values: list[float]) -> None:
-    made = estimate_whole(values)
+def test_estimate_of_total_stays_within_the_history(values: list[float]) -> None:
+    made = estimate_total(values)
     assert made is not None
     bounds = (min(values), made.low, made.middle, made.high, max(values))
     assert all(map(at_most, bounds, bounds[1:]))
 
 
 @given(WHOLES, st.floats(0, 1e6))
-def test_estimate_of_whole_is_not_lower_for_longer_history(
+def test_estimate_of_total_is_not_lower_for_longer_history(
     values: list[float], more: float
 ) -> None:
-    short, long = estimate_whole(values), estimate_whole([value + more for value in values])
+    short, long = estimate_total(values), estimate_total([value + more for value in values])
     assert short is not None
     assert long is not None
     assert at_most(short.middle, long.middle)
@@ -86,8 +86,8 @@ def test_estimate_of_sum_returns_none_if_no_units_are_left() -> None:
     assert estimate_sum([1.0] * MIN_UNITS, 0) is None
 
 
-def test_estimate_of_whole_returns_none_for_too_little_history() -> None:
-    assert estimate_whole([1.0] * (MIN_WHOLES - 1)) is None
+def test_estimate_of_total_returns_none_for_too_little_history() -> None:
+    assert estimate_total([1.0] * (MIN_HISTORY - 1)) is None
 
 
 def test_forecast_text_names_time_cost_and_range() -> None:

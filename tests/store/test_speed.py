@@ -259,7 +259,7 @@ def unbounded_reads() -> dict[str, Statement]:
 
 
 @pytest.mark.parametrize("name", unbounded_reads())
-def test_query_about_all_plans_reads_them_through_an_index(full: ServerDatabase, name: str) -> None:
+def test_query_about_all_plans_uses_an_index(full: ServerDatabase, name: str) -> None:
     # As in the sessions of the server, a sequential scan is planned only if no index can serve.
     read = set(_reads(explained(full, unbounded_reads()[name], "enable_seqscan = off")))
     tables = {"plan", "plan_step", "plan_brief", "review", "audit_entry_default"}

@@ -68,12 +68,12 @@ def mark_words(text: str, wanted: SearchWords) -> tuple[Piece, ...]:
 
 def _pieces(text: str, wanted: SearchWords) -> Iterator[Piece]:
     at = 0
-    for found in _WORD.finditer(text):
-        if wanted.match(found[0]) is not None:
-            if found.start() > at:
-                yield Piece(text[at : found.start()])
-            yield Piece(found[0], is_match=True)
-            at = found.end()
+    for word in _WORD.finditer(text):
+        if wanted.match(word[0]) is not None:
+            if word.start() > at:
+                yield Piece(text[at : word.start()])
+            yield Piece(word[0], is_match=True)
+            at = word.end()
     if at < len(text):
         yield Piece(text[at:])
 
@@ -122,7 +122,7 @@ def _cut(sentence: str, wanted: SearchWords, longest: int) -> str:
     """Return at most `longest` characters of a sentence, around its first match."""
     if len(sentence) <= longest:
         return sentence
-    matches = (found.start() for found in _WORD.finditer(sentence) if wanted.match(found[0]))
+    matches = (word.start() for word in _WORD.finditer(sentence) if wanted.match(word[0]))
     first = next(matches, 0)
     start = max(0, min(first - longest // 3, len(sentence) - longest))
     if start:
