@@ -51,7 +51,7 @@ async def test_palette_is_used_by_keyboard_only(page: Page, site: Site) -> None:
     palette = page.get_by_role("dialog", name="Search and commands")
     field = palette.get_by_role("combobox")
     await expect(field).to_be_focused()
-    await expect(palette.get_by_role("option")).to_have_count(10)
+    await expect(palette.get_by_role("option")).to_have_count(14)
     await accessible(page)
     await page.keyboard.type("inb")
     await expect(palette.get_by_role("option", selected=True)).to_have_text("Go to inbox")
@@ -106,7 +106,7 @@ async def test_palette_shows_only_the_options_of_the_last_text(page: Page, site:
     await page.goto(site.address)
     await page.keyboard.press("Meta+k")
     palette = page.get_by_role("dialog", name="Search and commands")
-    await expect(palette.get_by_role("option")).to_have_count(10)
+    await expect(palette.get_by_role("option")).to_have_count(14)
     # Enter before the options have arrived opens the search page with the whole text.
     await page.route("**/search?part=options&q=zz*", lambda route: route.abort())
     await palette.get_by_role("combobox").fill("zzz lake")

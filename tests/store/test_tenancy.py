@@ -157,9 +157,11 @@ def test_public_schema_has_only_known_functions_without_definer_rights(
     assert functions == [
         *(
             (f"app_{name}", False, "sql", None)
-            for name in ("now", "org", "secret_hash", "short_key")
+            for name in (
+                *("json_words", "name_words", "now", "org", "secret_hash", "short_key"),
+                *("transaction", "words"),
+            )
         ),
-        ("app_transaction", False, "sql", None),
         ("note_deleted_passages", False, "plpgsql", None),
     ]
 

@@ -6,6 +6,8 @@ from auth_env import make_token
 from org_env import AgentClient, OrgEnv
 from run_calls import make_gathering
 from tool_calls import MUTATING, PREPARE, submit_late_result, valid_call
+from waybook.app.accounts.saved_views import save_view
+from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
 from waybook.store.research import embeddings
 
@@ -68,6 +70,8 @@ async def all_foreign_records(agent: AgentClient) -> None:
     await agent.call("submit_job_result", **held, continues=True)
     await agent.refused("submit_job_result", **{**held, "attempt": job["attempt"] + 1})
     await _passages_of_every_kind(agent)
+    ctx = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
+    await save_view(ctx, "audit", "Ann's work", "actor=ann")
     await render_all_orgs(agent.dispatcher.services)
     await agent.dispatcher.calls.flush()
 

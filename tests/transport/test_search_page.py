@@ -186,7 +186,7 @@ async def test_search_shows_nothing_of_another_org(
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("", 10), ("inb", 1), ("open pl", 1), ("start run", 1), ("zzz", 0)]
+    ("text", "expected"), [("", 14), ("inb", 1), ("open pl", 1), ("start run", 1), ("zzz", 0)]
 )
 async def test_palette_lists_commands_that_match_the_text(
     browser: httpx2.AsyncClient, text: str, expected: int

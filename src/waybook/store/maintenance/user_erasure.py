@@ -118,13 +118,14 @@ def _user_ids(owner: OwnerTransaction, name: str) -> list[UUID]:
 
 
 def _without_user(owner: OwnerTransaction, name: str) -> dict[str, int]:
-    """Delete the user with all tokens, web sessions and views; other rows of the user remain."""
+    """Delete the user with all tokens, web sessions, agents and views; other rows remain."""
+    agents = owner.change(SQL["delete_agents"], name=name)
     views = owner.change(SQL["delete_saved_views"], name=name, encoded=quote_plus(name))
     columns: dict[str, str] = dict(owner.fetch(SQL["user_tables"]))
     ids = _user_ids(owner, name)
     order = [table for table in tables_in_order(owner) if table in columns]
     rows = {t: owner.change(SQL["delete_users_rows"], t, columns[t], ids=ids) for t in order}
-    return {**rows, "saved_view": views}
+    return {**rows, "agent": agents, "saved_view": views}
 
 
 # Functions that replace the user's name in the audit by the pseudonym.

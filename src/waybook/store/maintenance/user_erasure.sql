@@ -101,6 +101,10 @@ select id::text from org_user where org_id = %(org_id)s and id = any (%(ids)s)
  union all
 select id::text from api_token where org_id = %(org_id)s and user_id = any (%(ids)s);
 
+-- name: delete_agents
+-- Delete the user's agents, which are telemetry.
+delete from agent where org_id = %(org_id)s and name = %(name)s returning org_id;
+
 -- name: delete_saved_views
 -- Delete the user's saved views, and the views of other users that filter by the user's name.
 -- `encoded` is the name as a value of a query string.

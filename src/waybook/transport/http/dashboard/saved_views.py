@@ -21,7 +21,7 @@ PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "plans": ("state", "q", "mine"),
         "runs": ("state", "dag", "q"),
-        "audit": ("subject", "event", "actor", "agent", "channel", "since", "until"),
+        "audit": ("subject", "event", "actor", "session", "channel", "since", "until"),
     }
 )
 #: Maximum number of parameters in a submitted query.

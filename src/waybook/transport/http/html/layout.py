@@ -70,9 +70,7 @@ def read_asset(name: str) -> str:
     folder = files("waybook.transport.http.html").joinpath("static")
     text = folder.joinpath(name).read_text("utf-8")
     if name.endswith(".css"):
-        text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("/*"))
-    if name == "waybook.css":
-        return minify_styles(text + style_sheet())
+        return minify_styles(text + style_sheet() if name == "waybook.css" else text)
     if name not in OWN_SCRIPTS:
         return text
     # A script names another asset as `asset:NAME`, so that its own version depends on the other's.
