@@ -22,6 +22,10 @@ def pages_of(org: CrowdedOrg) -> dict[str, str]:
         "inbox": "/inbox",
         "runs": "/runs",
         "plan": f"/plans/{org.failing['planId']}",
+        "agents": "/agents",
+        "agent": "/agents/ann",
+        "cost": "/cost",
+        "audit": "/audit",
         "cancel": f"/runs/{org.failed_run['runId']}/cancel?back=/",
     }
 
