@@ -26,6 +26,7 @@ def pages_of(org: CrowdedOrg) -> dict[str, str]:
         "agent": "/agents/ann",
         "cost": "/cost",
         "audit": "/audit",
+        "search": "/search?q=the+a",
         "cancel": f"/runs/{org.failed_run['runId']}/cancel?back=/",
     }
 

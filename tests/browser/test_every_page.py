@@ -39,6 +39,8 @@ PAGES = {
     "agents": "/agents",
     "agent": "/agents/{agent}",
     "cost": "/cost",
+    "search": "/search",
+    "research": "/research/{research_id}",
     "audit": "/audit",
     "calls": "/calls",
     "health": "/health",
@@ -48,8 +50,6 @@ PAGES = {
 #: and number of its DOM nodes.
 MAX_REQUESTS = 7
 MAX_NODES = 15_000
-#: Pages that are shown in a sandbox, in which no script can run, not even axe-core.
-SANDBOXED = {"output"}
 #: Routes that are tested elsewhere, because they return files and not pages.
 FILES = {
     "/plans/{plan_id}/export.{ending}",
@@ -73,6 +73,7 @@ def addressed(route: str, work: SampleOrg) -> str:
     places = {
         "{plan_id}": work.plan["planId"],
         "{step_id}": steps[3],
+        "{research_id}": work.research_id,
         "{output_id}": work.output["outputId"],
         "{run_id}": work.run["runId"],
         "{resource_id}": work.document_id,
@@ -99,7 +100,6 @@ async def test_every_page_opens_and_is_accessible(page: Page, site: Site) -> Non
         assert reply.status == 200, (name, await page.content())
         assert len([url for url in urls if url.startswith(site.address)]) <= MAX_REQUESTS, urls
         assert await page.locator("*").count() <= MAX_NODES
-        if name not in SANDBOXED:
-            await accessible(page)
+        await accessible(page)
         for theme in ("dark", "light"):
             await take_picture(page, f"{name}-{theme}", theme)

@@ -46,7 +46,7 @@ QUERIES = {
 OTHER_WORDS = {
     *("behind", "before", "state", "q", "dag", "version", "page", "done", "window"),
     *("event", "actor", "channel", "since", "until", "format", "part", "then", "seq", "at"),
-    *("back", "show", "map", "model", "stage", "session", "day"),
+    *("back", "show", "map", "near", "model", "stage", "session", "day"),
 }
 #: Form data for every route that accepts a form, with ID as the placeholder for an id.
 FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
@@ -79,9 +79,9 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         for action in ("move_up", "update_step_instructions", "fail_step", "remove_step")
     ),
 }
-#: Routes that are not tested here: routes for snapshots, whose request body refers to no stored
-#: row, and MCP routes, which are tested separately.
-NO_ROWS = {"/api/report", "/api/map", "/mcp", "/mcp/"}
+#: Routes that are not tested here: routes for snapshots and saved views, whose request body refers
+#: to no stored row of another user, and MCP routes, which are tested separately.
+NO_ROWS = {"/api/report", "/api/map", "/mcp", "/mcp/", "/views"}
 #: Routes whose response never ends; their events are tested in `test_live.py`.
 STREAMS = {"/live"}
 

@@ -24,6 +24,7 @@ async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]
             {"review": (await _decision(agent))["reviewId"], "back": "/inbox"},
         ),
         **await _of_runs(agent),
+        "/views": ("/views", {"page": "plans", "name": "Failed", "query": "state=failed"}),
         "/tokens": ("/tokens", {"act": "add_user", "name": "zoe", "scope": "plan:read"}),
     }
 

@@ -74,6 +74,7 @@ SQL = load(
         ),
         SealedEntry,
     ),
+    **dict.fromkeys(("page_of_actor", "page_of_rare_event", "page_of_other_channel"), SealedEntry),
     subjects=Subject,
     orphans=Subject,
     head=ChainEnd,

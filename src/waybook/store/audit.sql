@@ -105,6 +105,50 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
  order by at desc, subject_id desc, seq desc
  limit %(most)s;
 
+-- name: page_of_actor
+-- Return a page as `page` does, of the entries of one actor, by their index.
+select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
+  from audit_entry
+ where at >= %(since)s::timestamptz
+   and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
+   and (%(event)s::text is null or event = %(event)s::text)
+   and actor = %(actor)s::text
+   and (%(channel)s::text is null or channel = %(channel)s::text)
+   and (%(session)s::text is null or coalesce(session, '') = %(session)s::text)
+   and (%(members)s::boolean or subject <> 'org')
+ order by at desc, subject_id desc, seq desc
+ limit %(most)s;
+
+-- name: page_of_rare_event
+-- Return a page as `page` does, of the entries of one event that is not frequent, by their index.
+select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
+  from audit_entry
+ where at >= %(since)s::timestamptz
+   and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
+   and event = %(event)s::text
+   and event not in ('step_started', 'step_completed')
+   and (%(actor)s::text is null or actor = %(actor)s::text)
+   and (%(channel)s::text is null or channel = %(channel)s::text)
+   and (%(session)s::text is null or coalesce(session, '') = %(session)s::text)
+   and (%(members)s::boolean or subject <> 'org')
+ order by at desc, subject_id desc, seq desc
+ limit %(most)s;
+
+-- name: page_of_other_channel
+-- Return a page as `page` does, of the entries of one channel other than MCP, by their index.
+select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
+  from audit_entry
+ where at >= %(since)s::timestamptz
+   and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
+   and (%(event)s::text is null or event = %(event)s::text)
+   and (%(actor)s::text is null or actor = %(actor)s::text)
+   and channel = %(channel)s::text
+   and channel <> 'mcp'
+   and (%(session)s::text is null or coalesce(session, '') = %(session)s::text)
+   and (%(members)s::boolean or subject <> 'org')
+ order by at desc, subject_id desc, seq desc
+ limit %(most)s;
+
 -- name: page_of_agent
 -- Return a page of audit entries of one user and session, newest first, like `page`.
 select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash

@@ -12,8 +12,8 @@ from typing import TypeAlias
 from waybook.app.request.reply import format_time, non_empty
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.short_ids import find_full_id
-from waybook.core.changes import Change
-from waybook.core.decision_context import Scope
+from waybook.core.changes import Change, Event
+from waybook.core.decision_context import Channel, Scope
 from waybook.core.short_ids import IdKind
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json, rfc3339
@@ -22,6 +22,8 @@ from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import LAST_ID, Statement, is_id
 
 PAGE_SIZE = 500
+#: Events of which the latest entries always contain some; the other events have an index.
+FREQUENT_EVENTS = frozenset({Event.STEP_STARTED, Event.STEP_COMPLETED})
 
 #: One audit entry as stored, including its hash.
 AuditEntry: TypeAlias = SealedEntry
@@ -150,14 +152,24 @@ def _statement(filter_: AuditFilter, most: int, *, members: bool) -> Statement:
         "most": most,
     }
     if filter_.subject_id is None:
-        is_of_agent = filter_.actor is not None and filter_.session is not None
-        page = audit.SQL["page_of_agent" if is_of_agent else "page"]
-        return page(at=at, subject_id=subject_id, seq=seq, **params)
+        query = audit.SQL[_page_query(filter_)]
+        return query(at=at, subject_id=subject_id, seq=seq, **params)
     # The entries of one audit chain are sorted by their number, not by time, so the time is used
     # only to exclude entries after `until`.
     until = rfc3339(filter_.until) if filter_.until else NEVER
     named = id_or_nil(filter_.subject_id)
     return audit.SQL["page_of"](at=until, subject_id=named, seq=seq, **params)
+
+
+def _page_query(filter_: AuditFilter) -> str:
+    """Return the name of the query whose index finds the fewest entries besides the requested."""
+    if filter_.actor is not None:
+        return "page_of_actor" if filter_.session is None else "page_of_agent"
+    if filter_.event is not None and filter_.event not in FREQUENT_EVENTS:
+        return "page_of_rare_event"
+    if filter_.channel is not None and filter_.channel != Channel.MCP:
+        return "page_of_other_channel"
+    return "page"
 
 
 def place_behind(cursor: str | None, until: datetime | None) -> tuple[str, str, int]:

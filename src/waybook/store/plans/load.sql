@@ -183,27 +183,25 @@ returning plan_id::text;
 -- for too long.
 select count(distinct p.id) filter (where p.status = 'stalled') as plans,
        count(*) filter (where greatest(s.in_progress_since, s.last_seen_at)
-                              < app_now() - make_interval(secs =>
+                              < (select app_now()) - make_interval(secs =>
                                   coalesce(s.stall_seconds, p.stall_seconds, %(patience)s)))
          as steps
   from plan p
   join plan_step s on s.plan_id = p.id and s.status = 'in_progress'
- where p.completed_at is null
-   and p.status in ('executing', 'stalled');
+ where p.status in ('executing', 'stalled');
 
 -- name: inactive_plans
 -- Return executing plans with a step that may have been inactive for too long. Only a hint: the
 -- decision is made while the plan is locked.
 select p.id::text
   from plan p
- where p.completed_at is null
-   and p.status = 'executing'
+ where p.status = 'executing'
    and exists (select
                  from plan_step s
                 where s.plan_id = p.id
                   and s.status = 'in_progress'
                   and greatest(s.in_progress_since, s.last_seen_at, p.resumed_at)
-                      < app_now() - make_interval(secs =>
+                      < (select app_now()) - make_interval(secs =>
                           coalesce(s.stall_seconds, p.stall_seconds, %(patience)s)))
  order by p.id
  limit %(most)s;
