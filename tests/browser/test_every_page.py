@@ -17,6 +17,10 @@ from waybook.transport.http.dashboard.routes import dashboard_routes
 PAGES = {
     "overview": "/",
     "plans": "/plans",
+    "new-plan": "/plans/new",
+    "edit-plan": "/plans/{plan_id}/edit",
+    "copy-plan": "/plans/{plan_id}/copy",
+    "copy-run": "/runs/{run_id}/copy",
     "cancel-plan": "/plans/{plan_id}/cancel",
     "cancel-run": "/runs/{run_id}/cancel",
     "inbox": "/inbox",
@@ -27,6 +31,7 @@ PAGES = {
     "output": "/outputs/{output_id}",
     "plan-history": "/plans/{plan_id}/history",
     "runs": "/runs",
+    "start-run": "/runs/new",
     "run": "/runs/{run_id}",
     "run-stage": "/runs/{run_id}/stages/{stage}",
     "run-jobs": "/runs/{run_id}/jobs",
@@ -46,6 +51,8 @@ PAGES = {
     "health": "/health",
     "tokens": "/tokens",
 }
+#: Query parameters without which a page shows nothing.
+QUERIES = {"/runs/new": "?dag=dialectic"}
 #: Limits for one page: number of requests needed to load it, including the request for the page,
 #: and number of its DOM nodes.
 MAX_REQUESTS = 7
@@ -85,7 +92,7 @@ def addressed(route: str, work: SampleOrg) -> str:
     }
     for place, value in places.items():
         route = route.replace(place, str(value))
-    return route
+    return route + QUERIES.get(route, "")
 
 
 async def test_every_page_opens_and_is_accessible(page: Page, site: Site) -> None:

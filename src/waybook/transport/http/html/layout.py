@@ -45,13 +45,15 @@ NAMES: Final = (
     *("waybook.css", "htmx.min.js", "waybook.js", "live.js"),
     # Only on the pages that need them.
     *("overview.css", "notify.js", "run.css", "map.js", "inbox.js", "sign_in.css"),
-    *("records.css", "search.css"),
+    *("records.css", "search.css", "edit.css", "order.js"),
     # Loaded by the script of the pages when a user opens the palette.
     *("palette.js", "palette.css"),
 )
 #: Scripts that belong to Waybook, in contrast to third-party scripts. They are minified when they
 #: are served.
-OWN_SCRIPTS: Final = ("waybook.js", "live.js", "notify.js", "map.js", "inbox.js", "palette.js")
+OWN_SCRIPTS: Final = (
+    *("waybook.js", "live.js", "notify.js", "map.js", "inbox.js", "palette.js", "order.js"),
+)
 MAX_GZIP_LEVEL: Final = 9
 ASSET_HEADERS: Final = {
     "cache-control": "public, max-age=31536000, immutable",
