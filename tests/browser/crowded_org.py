@@ -3,7 +3,7 @@
 The pages must stay readable with it. All calls go through the dispatcher, as those of agents do.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from org_env import AgentClient, Body, OrgEnv, make_step
 from run_documents import render_all
@@ -33,6 +33,12 @@ Which one may I plan in detail?"""
 ERROR = (
     "HTTPError: 503 Service Unavailable for url: https://archive.example.org/api/v2/search?"
     "q=billing&page=118&sort=relevance: upstream connect error or disconnect/reset before headers"
+)
+CLIENTS = ("claude-code", "cursor-vscode", "gemini-cli-mcp-client", "codex-mcp-client")
+LONG_SESSIONS = (
+    "2030-01-01-billing-rewrite-compare-proposals-with-finance-and-the-ledger-team",
+    "0199c3a1-7f2e-7cc2-9d55-1f4c0f6d2b11",
+    "مراجعة الفواتير",
 )
 PLANS = 60
 RUNS = 10
@@ -97,6 +103,7 @@ async def create_crowded_org(world: OrgEnv) -> CrowdedOrg:
         for _ in range(n % 3):
             await agent.acting_as(f"agent-{n % 3}").take(made, another=True)
         world.clock.advance(seconds=20)
+    await _agents(world)
     big_run, failed_run, dialectic_run = runs
     return CrowdedOrg(
         stalled=waiting[0],
@@ -106,6 +113,20 @@ async def create_crowded_org(world: OrgEnv) -> CrowdedOrg:
         failed_run=failed_run,
         dialectic_run=dialectic_run,
     )
+
+
+async def _agents(world: OrgEnv) -> None:
+    """Let agents with several clients and long session names report usage, and flush the log."""
+    plan = await world.agent.plan(plan_steps(0, 12), name=plan_name(0))
+    for n, session in enumerate((*LONG_SESSIONS, "")):
+        caller = replace(world.agent.caller, client=CLIENTS[n % len(CLIENTS)], user="local")
+        agent = AgentClient(world.dispatcher, caller)
+        named = {"sessionId": session} if session else {}
+        taken = await agent.take(plan, another=True, **named)
+        usage = {"inputTokens": 81_000 * (n + 1), "outputTokens": 9_400, "costUsd": 1.35 * n}
+        await agent.submit(taken, **named, usage={**usage, "model": MODELS[n % len(MODELS)]})
+        await agent.take(plan, another=True, **named)
+    await world.dispatcher.calls.flush()
 
 
 async def _completed_and_failed_plans(agent: AgentClient) -> None:

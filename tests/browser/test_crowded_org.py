@@ -29,6 +29,10 @@ def pages_of(org: CrowdedOrg) -> dict[str, str]:
         "start-run": "/runs/new?dag=dialectic",
         "plan": f"/plans/{org.failing['planId']}",
         "search": "/search?q=invoice",
+        "agents": "/agents",
+        "agent": "/agents/ann",
+        "cost": "/cost",
+        "audit": "/audit",
         "cancel": f"/runs/{org.failed_run['runId']}/cancel?back=/",
     }
 
