@@ -94,7 +94,7 @@ async def test_user_reorders_steps_by_drag(page: Page, site: Site) -> None:
     assert await titles(site, plan) == ["Write", "Read", "Measure", "Weigh"]
 
 
-async def test_user_edits_a_step_and_runs_the_plan_again_from_it(tab: Page, site: Site) -> None:
+async def test_user_edits_a_step_and_copies_the_plan(tab: Page, site: Site) -> None:
     plan = await make_plan(site)
     await site.world.agent.submit(await site.world.agent.take(plan))
     await tab.goto(f"{site.address}/plans/{plan['planId']}/edit")
