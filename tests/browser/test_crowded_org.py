@@ -28,6 +28,7 @@ def pages_of(org: CrowdedOrg) -> dict[str, str]:
         "runs": "/runs",
         "start-run": "/runs/new?dag=dialectic",
         "plan": f"/plans/{org.failing['planId']}",
+        "search": "/search?q=the+a",
         "cancel": f"/runs/{org.failed_run['runId']}/cancel?back=/",
     }
 

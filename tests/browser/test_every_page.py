@@ -44,6 +44,8 @@ PAGES = {
     "agents": "/agents",
     "agent": "/agents/{agent}",
     "cost": "/cost",
+    "search": "/search",
+    "research": "/research/{research_id}",
     "audit": "/audit",
     "calls": "/calls",
     "health": "/health",
@@ -78,6 +80,7 @@ def addressed(route: str, work: SampleOrg) -> str:
     places = {
         "{plan_id}": work.plan["planId"],
         "{step_id}": steps[3],
+        "{research_id}": work.research_id,
         "{output_id}": work.output["outputId"],
         "{run_id}": work.run["runId"],
         "{resource_id}": work.document_id,

@@ -22,6 +22,7 @@ from waybook.store.calls import Key
 from waybook.store.driver.queries import LAST_ID, Statement, Value, new_id
 from waybook.store.plans import contexts, forecast, lists, load, overview
 from waybook.store.plans.load import PlanRequest
+from waybook.store.text_search import KINDS, SETTINGS, TextQuery, text_search_statements
 
 ME = Holder("ann", "1")
 PLANS = 2_500
@@ -60,6 +61,20 @@ select org_id, id, id, 1 from artifact;
 insert into audit_entry (org_id, subject_id, seq, at, subject, event, actor, channel, details, hash)
 select org_id, id, n, now(), 'plan', 'step_started', 'ann', 'mcp', '{}', '\\x00'
   from plan, generate_series(1, 2) n;
+insert into dag_definition (org_id, slug, version, name, body, body_hash, created_at, created_by)
+select org_id, 'd', 1, 'D', '{}', '\\x00', now(), 'ann' from org;
+insert into run (org_id, id, name, dag_slug, dag_version, audit_seq, audit_hash, updated_at)
+select org_id, id, 'Run', 'd', 1, 1, '\\x00', now() from plan;
+insert into run_brief (org_id, run_id, input, created_at, created_by)
+select org_id, id, '"Why?"', now(), 'ann' from run;
+insert into stage_run (org_id, run_id, stage_slug, models, prior, started_at)
+select org_id, id, 's', '[]', '[]', now() from run;
+insert into job (org_id, id, run_id, stage_slug, step_key, job_type, model, rank, unit, status,
+                 attempt, tries, ready_at, part, counted)
+select org_id, id, id, 's', 'k', 'EXECUTE', 'm', 1, '{}', 'pending', 1, 1, now(), 1, true from run;
+insert into document (org_id, id, run_id, stage_slug, step_key, job_id, document_key, model,
+                      lineage, version, content, content_hash, created_at)
+select org_id, id, id, 's', 'k', id, 'x', 'm', 'l', 1, 'Text of it.', '', now() from run;
 insert into idempotency_answer (org_id, tool, key, arguments_hash, is_error, answer, created_at)
 select org_id, 'get_next_step', n::text, '\\x00', false, '{}', now()
   from org, generate_series(1, 2000) n;
@@ -85,7 +100,7 @@ def explained(place: ServerDatabase, statement: Statement, *settings: str) -> An
             connection.execute(f"set local role {place.server.role}".encode())
         connection.execute(f"set local app.org_id = '{LOCAL_ORG}'".encode())
         for setting in ("plan_cache_mode = force_generic_plan", *settings):
-            connection.execute(f"set local {setting}".encode())
+            connection.execute(f"set local {setting.removeprefix('set local ')}".encode())
         query = f"explain (format json) {prepared(connection, statement)}"
         row = connection.execute(query.encode()).fetchone()
         connection.execute(b"deallocate all")
@@ -226,6 +241,7 @@ def unbounded_reads() -> dict[str, Statement]:
         "event": None,
         "actor": None,
         "channel": None,
+        "session": None,
         "members": True,
         **page,
     }
@@ -249,6 +265,36 @@ def test_query_about_all_plans_reads_them_through_an_index(full: ServerDatabase,
     read = set(_reads(explained(full, unbounded_reads()[name], "enable_seqscan = off")))
     tables = {"plan", "plan_step", "plan_brief", "review", "audit_entry_default", "usage"}
     assert {table for table, how in read if how == "Seq Scan"} & tables == set()
+
+
+#: Full-text indexes that the query of each kind uses.
+TEXT_INDEXES = {
+    "plans": {"plan_words", "plan_brief_words"},
+    "runs": {"run_words", "run_brief_words"},
+    "steps": {"plan_step_words", "step_brief_words"},
+    "results": {"step_result_words"},
+    "documents": {"document_words"},
+}
+
+
+def _indexes(node: Any) -> Iterator[str]:  # noqa: ANN401 - a plan as PostgreSQL tells it
+    if "Index Name" in node:
+        yield node["Index Name"]
+    for inner in node.get("Plans", []):
+        yield from _indexes(inner)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_text_search_uses_full_text_index_or_newest_rows(full: ServerDatabase, kind: str) -> None:
+    indexed = full.server.is_embedded
+    asked = TextQuery(text="river lake", before_last="river ", last="lake:*", beginnings="river:*")
+    _, _, *statements = text_search_statements(asked, 10, indexed=indexed)
+    statement = dict(zip(KINDS, statements, strict=True))[kind]
+    assert isinstance(statement, Statement)
+    query_plan = explained(full, statement, *SETTINGS)
+    assert {table for table, how in _reads(query_plan) if how == "Seq Scan"} == set()
+    if indexed:
+        assert TEXT_INDEXES[kind] <= set(_indexes(query_plan))
 
 
 async def test_most_updates_of_plans_and_steps_change_no_index(

@@ -89,9 +89,9 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         for action in ("move_up", "update_step_instructions", "fail_step", "remove_step")
     ),
 }
-#: Routes that are not tested here: routes for snapshots, whose request body refers to no stored
-#: row, and MCP routes, which are tested separately.
-NO_ROWS = {"/api/report", "/api/map", "/mcp", "/mcp/"}
+#: Routes that are not tested here: routes for snapshots and saved views, whose request body refers
+#: to no stored row of another user, and MCP routes, which are tested separately.
+NO_ROWS = {"/api/report", "/api/map", "/mcp", "/mcp/", "/views"}
 #: Routes that take no ids: a new run refers to its workflow by name, a new plan to its template.
 NO_IDS = {"/plans/new", "/runs/new"}
 #: Routes whose response never ends; their events are tested in `test_live.py`.

@@ -25,6 +25,7 @@ async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]
             {"review": (await _decision(agent))["reviewId"], "back": "/inbox"},
         ),
         **await _of_runs(agent),
+        "/views": ("/views", {"page": "plans", "name": "Failed", "query": "state=failed"}),
         "/plans/new": ("/plans/new", {"name": "Rivers", "steps": "Read\nWrite", "step": "create"}),
         "/runs/new": (
             "/runs/new?dag=deep-research",

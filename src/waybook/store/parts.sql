@@ -333,3 +333,18 @@ select p.subject_id::text, p.part, p.title, p.body
             and u.at >= (select app_now() - interval '30 days')
           order by u.at desc
           limit %(counted)s) u);
+
+-- name: text_asked
+-- Text queries of a search. `words` requires every term, where the last may be the beginning of a
+-- word; `name` also accepts the beginnings of all words. Both are null if no term is left, because a
+-- query without terms would match every row of the org.
+asked as materialized (
+  select ('''@' || app_org() || '''')::tsquery && case when numnode(q.words) > 0 then q.words end
+           as words,
+         ('''@' || app_org() || '''')::tsquery && case when numnode(q.name) > 0 then q.name end
+           as name
+    from (select coalesce(w.terms || (websearch_to_tsquery('english', %(before_last)s)
+                                      && to_tsquery('english', %(last)s)), w.terms) as words,
+                 coalesce(w.terms || to_tsquery('simple', %(beginnings)s), w.terms) as name
+            from (select websearch_to_tsquery('english', %(text)s) as terms) w) q
+);

@@ -34,6 +34,8 @@ from waybook.transport.http.dashboard.run_work import (
     RunStepPage,
 )
 from waybook.transport.http.dashboard.runs import RunExport, RunPage, RunsPage
+from waybook.transport.http.dashboard.saved_views import SavedViews
+from waybook.transport.http.dashboard.search import SearchPage
 from waybook.transport.http.dashboard.start_run import StartRunPage
 from waybook.transport.http.dashboard.tokens import TokensPage
 from waybook.transport.http.dashboard.workflows import WorkflowsPage
@@ -80,6 +82,7 @@ def dashboard_routes(
     run = RunPage(page_context)
     acts: dict[str, Endpoint] = {
         "/rescue": overview.rescue,
+        "/views": SavedViews(page_context),
         "/decisions": DecisionHandler(page_context),
         "/decisions/selected": BulkApproval(page_context),
         "/feedback": FeedbackHandler(page_context),
@@ -126,13 +129,15 @@ def _run_pages(page_context: PageContext) -> dict[str, Endpoint]:
 
 
 def _record_pages(page_context: PageContext) -> dict[str, Endpoint]:
-    """Return the routes of the pages of outputs, agents, cost and audit."""
+    """Return the routes of the pages of outputs, agents, cost, audit and search."""
     outputs, audit = OutputsPage(page_context), AuditPage(page_context)
-    agents = AgentsPage(page_context)
+    agents, search = AgentsPage(page_context), SearchPage(page_context)
     return {
         "/agents": agents,
         "/agents/{agent}": agents.show,
         "/cost": CostPage(page_context),
+        "/search": search,
+        "/research/{research_id}": search.research,
         "/outputs": outputs,
         "/outputs/{output_id}": outputs.show,
         "/plans/{plan_id}/outputs": outputs.of_plan,

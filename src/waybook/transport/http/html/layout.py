@@ -45,11 +45,15 @@ NAMES: Final = (
     *("waybook.css", "htmx.min.js", "waybook.js", "live.js"),
     # Only on the pages that need them.
     *("overview.css", "notify.js", "run.css", "map.js", "inbox.js", "sign_in.css"),
-    *("records.css", "edit.css", "order.js"),
+    *("records.css", "search.css", "edit.css", "order.js"),
+    # Loaded by the script of the pages when a user opens the palette.
+    *("palette.js", "palette.css"),
 )
 #: Scripts that belong to Waybook, in contrast to third-party scripts. They are minified when they
 #: are served.
-OWN_SCRIPTS: Final = ("waybook.js", "live.js", "notify.js", "map.js", "inbox.js", "order.js")
+OWN_SCRIPTS: Final = (
+    *("waybook.js", "live.js", "notify.js", "map.js", "inbox.js", "palette.js", "order.js"),
+)
 MAX_GZIP_LEVEL: Final = 9
 ASSET_HEADERS: Final = {
     "cache-control": "public, max-age=31536000, immutable",
@@ -68,8 +72,24 @@ def read_asset(name: str) -> str:
     if name.endswith(".css"):
         text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("/*"))
     if name == "waybook.css":
-        return text + style_sheet()
-    return minify(text) if name in OWN_SCRIPTS else text
+        return minify_styles(text + style_sheet())
+    if name not in OWN_SCRIPTS:
+        return text
+    # A script names another asset as `asset:NAME`, so that its own version depends on the other's.
+    return _ASSET.sub(lambda asset: asset_url(asset[1]), minify(text))
+
+
+_ASSET: Final = re.compile(r"asset:([\w.]+)")
+_COMMENT: Final = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
+
+
+def minify_styles(styles: str) -> str:
+    r"""Return a style sheet without comments and line breaks.
+
+    >>> minify_styles("/* Why. */\na{b:c}\nd{e:f}\n")
+    'a{b:c}d{e:f}'
+    """
+    return _COMMENT.sub("", styles).replace("\n", "")
 
 
 def minify(script: str) -> str:
