@@ -48,9 +48,9 @@ async def finish_runs(world: OrgEnv, count: int) -> None:
 
 def hidden_fields(page: str) -> dict[str, str]:
     """Return the key of the confirmation."""
-    found = re.search(r'name="key" value="([^"]+)"', page)
-    assert found, page
-    return {"key": found[1]}
+    match = re.search(r'name="key" value="([^"]+)"', page)
+    assert match, page
+    return {"key": match[1]}
 
 
 async def test_workflow_page_links_to_the_form(browser: httpx2.AsyncClient) -> None:
