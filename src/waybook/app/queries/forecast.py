@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 from waybook.app.request.request_context import RequestContext
 from waybook.core.forecast import (
-    MIN_HISTORY,
+    MIN_RUNS,
     MIN_UNITS,
     Forecast,
+    estimate_median,
     estimate_sum,
-    estimate_total,
     make_forecast,
 )
 from waybook.dag.expansion.counts import StageCounts
@@ -60,8 +60,8 @@ def _scaled(history: Sequence[FinishedRunRow], jobs: int) -> Forecast | None:
     runs = [row for row in history if row.jobs]
     costs = [row.cost_micros * jobs / row.jobs for row in runs if row.cost_micros is not None]
     return make_forecast(
-        estimate_total([row.seconds * jobs / row.jobs for row in runs]),
-        estimate_total(costs),
+        estimate_median([row.seconds * jobs / row.jobs for row in runs]),
+        estimate_median(costs),
         f"median of the last {len(runs)} runs of this workflow, in proportion to the jobs",
     )
 
@@ -80,7 +80,7 @@ def run_forecast(
     left = total - sum(step.done for step in run.steps.values())
     if left < 1:
         return None
-    if sum(row.jobs > 0 for row in history) >= MIN_HISTORY:
+    if sum(row.jobs > 0 for row in history) >= MIN_RUNS:
         return _scaled(history, left)
     return make_forecast(
         estimate_sum(own.intervals, left),
