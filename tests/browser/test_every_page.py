@@ -17,6 +17,10 @@ from waybook.transport.http.dashboard.routes import dashboard_routes
 PAGES = {
     "overview": "/",
     "plans": "/plans",
+    "new-plan": "/plans/new",
+    "edit-plan": "/plans/{plan_id}/edit",
+    "copy-plan": "/plans/{plan_id}/copy",
+    "copy-run": "/runs/{run_id}/copy",
     "cancel-plan": "/plans/{plan_id}/cancel",
     "cancel-run": "/runs/{run_id}/cancel",
     "inbox": "/inbox",
@@ -27,6 +31,7 @@ PAGES = {
     "output": "/outputs/{output_id}",
     "plan-history": "/plans/{plan_id}/history",
     "runs": "/runs",
+    "start-run": "/runs/new",
     "run": "/runs/{run_id}",
     "run-stage": "/runs/{run_id}/stages/{stage}",
     "run-jobs": "/runs/{run_id}/jobs",
@@ -36,11 +41,18 @@ PAGES = {
     "run-job": "/runs/{run_id}/jobs/{job_id}",
     "workflows": "/dags",
     "workflow": "/dags/{slug:path}",
+    "agents": "/agents",
+    "agent": "/agents/{agent}",
+    "cost": "/cost",
+    "search": "/search",
+    "research": "/research/{research_id}",
     "audit": "/audit",
     "calls": "/calls",
     "health": "/health",
     "tokens": "/tokens",
 }
+#: Query parameters without which a page shows nothing.
+QUERIES = {"/runs/new": "?dag=dialectic"}
 #: Limits for one page: number of requests needed to load it, including the request for the page,
 #: and number of its DOM nodes.
 MAX_REQUESTS = 7
@@ -68,6 +80,7 @@ def addressed(route: str, work: SampleOrg) -> str:
     places = {
         "{plan_id}": work.plan["planId"],
         "{step_id}": steps[3],
+        "{research_id}": work.research_id,
         "{output_id}": work.output["outputId"],
         "{run_id}": work.run["runId"],
         "{resource_id}": work.document_id,
@@ -75,10 +88,11 @@ def addressed(route: str, work: SampleOrg) -> str:
         "{step_key}": work.job["stepKey"],
         "{job_id}": work.job["jobId"],
         "{slug:path}": "dialectic",
+        "{agent}": "ann?session=morning",
     }
     for place, value in places.items():
         route = route.replace(place, str(value))
-    return route
+    return route + QUERIES.get(route, "")
 
 
 async def test_every_page_opens_and_is_accessible(page: Page, site: Site) -> None:

@@ -105,4 +105,6 @@ async def sample_ids(agent: AgentClient) -> dict[str, str]:
     stored = await agent.call("store_research_output", **written)
     named = {"plan_id": plan["planId"], "step_id": plan["stepIds"][0], "run_id": job["runId"]}
     worked = {"job_id": job["jobId"], "stage": job["stageSlug"], "step_key": job["stepKey"]}
-    return {**named, **worked, "resource_id": shown, "output_id": stored["outputId"]}
+    note = await agent.call("store_research", kind="note", title="Nile", content="It is long.")
+    kept = {"output_id": stored["outputId"], "research_id": note["artifactId"]}
+    return {**named, **worked, "resource_id": shown, **kept}

@@ -263,7 +263,7 @@ def test_long_audit_entry_shows_the_number_of_omitted_characters(values: list[st
         now=NOON,
         actor=Actor("ann", Channel.MCP, None),
     )
-    shown = entry_view(sealed)
+    shown = entry_view(sealed, {})
     assert len(shown.changes) + shown.more == len(values)
     for change, value in zip(shown.changes, values, strict=False):
         assert len(change.new.text) + change.new.omitted == len(value)

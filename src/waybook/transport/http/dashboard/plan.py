@@ -23,7 +23,6 @@ from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.http.dashboard.plan_forms import (
     ChangePreview,
     FormError,
-    add_steps_modification,
     change_preview,
     field_text,
     form_error,
@@ -41,34 +40,15 @@ class PlanPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the page of a plan, or handle its form for adding steps."""
-        if request.method == "POST":
-            return await self._add(request, await read_form(request))
-        return await self._shown(request)
-
-    async def _shown(self, request: Request, refusal: FormError | None = None) -> Response:
+        """Render the page of a plan."""
         call = await self.page_context.request_context(request)
         plan_id = request.path_params["plan_id"]
         sheet = await read_plan_detail(call, plan_id, PlanInclude.PAGE, page=_page(request))
-        code = refusal.status if refusal else 200
         review = sheet.review_record
         evidence = (await read_evidence(call, [review.id]))[review.id] if review else None
         picture = await self.page_context.picture(request, map_job(sheet))
         view = plan_view(sheet, picture, evidence)
-        return await self.page_context.render_page(
-            request, "plan", status_code=code, view=view, plan=sheet.plan, refusal=refusal
-        )
-
-    async def _add(self, request: Request, fields: FormData) -> Response:
-        plan_id = request.path_params["plan_id"]
-        answer = await self.page_context.call_tool(
-            request,
-            "modify_plan",
-            modification_arguments(plan_id, fields, add_steps_modification(fields)),
-        )
-        if answer.is_error:
-            return await self._shown(request, form_error(answer, "add_steps", fields))
-        return RedirectResponse(f"/plans/{plan_id}", 303)
+        return await self.page_context.render_page(request, "plan", view=view, plan=sheet.plan)
 
 
 def _page(request: Request) -> int | None:
