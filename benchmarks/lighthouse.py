@@ -83,9 +83,9 @@ async def main(program: str) -> None:
             Client(f"{address}/mcp") as agent,
         ):
             for make in (make_plan, make_run):
-                found = await scores(program, address + await make(agent))
-                print(make.__name__.removeprefix("make_"), found)
-                too_low += [name for name in TARGETS if found[name] < TARGETS[name]]
+                measured = await scores(program, address + await make(agent))
+                print(make.__name__.removeprefix("make_"), measured)
+                too_low += [name for name in TARGETS if measured[name] < TARGETS[name]]
     assert not too_low, f"below the target: {too_low}"
 
 
