@@ -37,7 +37,7 @@ async def make_failed_plan(site: Site) -> Body:
     return plan
 
 
-async def test_user_finds_reason_of_failed_plan_step_and_retries_step(tab: Page, site: Site) -> None:
+async def test_user_finds_reason_of_failed_plan_step_and_retries(tab: Page, site: Site) -> None:
     plan = await make_failed_plan(site)
     await tab.goto(site.address)
     await expect(tab.locator("#trouble")).to_contain_text(ERROR)
