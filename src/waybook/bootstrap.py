@@ -168,6 +168,7 @@ async def start_application(
                 model_seconds=settings.model_seconds,
                 notification_events=webhook.events if webhook else frozenset(),
                 webhook_sender=sender,
+                review_reminder=timedelta(hours=settings.review_reminder_hours) or None,
                 rate_limit=_rate_limit(settings),
             )
             calls = CallLog(database)

@@ -45,6 +45,8 @@ class Settings:
     keep_archived_days: int = 0
     #: Time in seconds between two sweeps that look for stalled steps; 0 disables the sweep.
     sweep_seconds: int = 30
+    #: Time in hours after which an undecided review is overdue; 0 for no deadline.
+    review_reminder_hours: int = 24
     #: Profile that selects the tools offered to clients: plan, research, runs or all.
     tools: str = "plan"
     #: Name of the user in local mode.

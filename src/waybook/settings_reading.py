@@ -26,6 +26,8 @@ RETENTION_SETTINGS = (
 )
 #: Maximum time in seconds for which an idle connection may stay open; each one costs a descriptor.
 MAX_KEEP_ALIVE_SECONDS = 3600
+#: Maximum time in hours after which a review is overdue: ten years.
+MAX_REMINDER_HOURS = 87_600
 #: Maximum size in bytes of the configuration file.
 MAX_FILE_BYTES = 1024 * 1024
 
@@ -124,6 +126,11 @@ def _check(settings: Settings) -> None:
     _check_model(settings)
     if settings.effective_calls_per_second < 0 or settings.burst < 1:
         raise Misconfigured("calls_per_second must be 0 or more, burst at least 1")
+    if not 0 <= settings.review_reminder_hours <= MAX_REMINDER_HOURS:
+        raise Misconfigured(
+            f"review_reminder_hours is {settings.review_reminder_hours}: use 1 to "
+            f"{MAX_REMINDER_HOURS}, or 0 for no deadline"
+        )
     keep = {name: getattr(settings, name) for name in RETENTION_SETTINGS}
     if min(keep.values()) < 0:
         raise Misconfigured(f"{', '.join(keep)} are days, or 0 for ever")

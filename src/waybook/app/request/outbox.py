@@ -1,6 +1,7 @@
 """Notification outbox, written in the transaction of the change, and dashboard URLs."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from waybook.app.request.caller import Caller
 from waybook.app.request.services import Services
@@ -13,6 +14,11 @@ from waybook.run.notifications import run_notifications
 from waybook.store import deliveries
 from waybook.store.audit import WriteContext
 from waybook.store.driver.queries import Statement, new_id
+
+#: Kinds of notifications that ask a person for the decision on a review.
+REVIEW_KINDS: Final = frozenset(
+    {NotificationKind.REVIEW_REQUESTED, NotificationKind.REVIEW_OVERDUE}
+)
 
 
 def plan_url(plan_id: str, base_url: str) -> str:
@@ -60,10 +66,18 @@ def run_notification_statements(
 
 
 def notification_statement(
-    services: Services, caller: Caller, notification: Notification, write_context: WriteContext
+    services: Services,
+    caller: Caller,
+    notification: Notification,
+    write_context: WriteContext,
+    *,
+    notification_id: str | None = None,
 ) -> tuple[str, Statement]:
-    """Return the id of a new notification, and the SQL statement that stores it."""
-    notification_id = new_id()
+    """Return the id of a new notification, and the SQL statement that stores it.
+
+    A notification whose id is given and in use is not stored again.
+    """
+    notification_id = notification_id or new_id()
     data = {**_about(services, caller, notification, write_context), **notification.data}
     statement = deliveries.insert_statement(
         notification_id, notification._replace(data=data), write_context.now
@@ -92,7 +106,7 @@ def _about(
     place, subject = services.base_url, notification.subject_id
     if not subject:
         return {**about, "url": place}
-    if notification.kind is NotificationKind.REVIEW_REQUESTED:
+    if notification.kind in REVIEW_KINDS:
         about["reviewUrl"] = review_url(subject, place)
     is_plan = notification.kind.startswith("plan.")
     return {**about, "url": plan_url(subject, place) if is_plan else run_url(subject, place)}

@@ -172,6 +172,8 @@ class Services:
     #: configured webhook, there are no such events and no sender.
     notification_events: frozenset[str] = frozenset()
     webhook_sender: WebhookSender | None = None
+    #: Time after which an undecided review is overdue; None if reviews have no deadline.
+    review_reminder: timedelta | None = timedelta(hours=24)
     #: Set when there are notifications to deliver, to wake up the delivery loop.
     delivery_requested: asyncio.Event = field(default_factory=asyncio.Event)
     #: Set when there are documents to render, to wake up the rendering loop.
