@@ -26,6 +26,8 @@ RETENTION_SETTINGS = (
 )
 #: Maximum time in seconds for which an idle connection may stay open; each one costs a descriptor.
 MAX_KEEP_ALIVE_SECONDS = 3600
+#: Maximum time in days for which a link that decides a review can be used.
+MAX_LINK_DAYS = 90
 #: Maximum time in hours after which a review is overdue: ten years.
 MAX_REMINDER_HOURS = 87_600
 #: Maximum size in bytes of the configuration file.
@@ -213,6 +215,15 @@ def _check_webhook(settings: Settings) -> None:
     if settings.webhook_format not in {"standard", "slack", "text"}:
         raise Misconfigured(
             f"there is no webhook_format {settings.webhook_format!r}: use standard, slack or text"
+        )
+    if not 0 <= settings.action_link_days <= MAX_LINK_DAYS:
+        raise Misconfigured(
+            f"action_link_days is {settings.action_link_days}: use 1 to {MAX_LINK_DAYS}, or 0 for "
+            "no links"
+        )
+    if settings.webhook_reviewer and not settings.webhook_secret:
+        raise Misconfigured(
+            "webhook_reviewer is set, but not used: links that decide need a webhook_secret"
         )
     if settings.webhook_secret and not settings.webhook_url:
         raise Misconfigured("webhook_secret is set, but not used: set webhook_url")

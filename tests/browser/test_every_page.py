@@ -11,6 +11,7 @@ from browser.axe import accessible
 from browser.pictures import take_picture
 from browser.sample_org import SampleOrg, create_sample_org
 from browser.served_site import Site
+from foreign_records import make_review_link
 from waybook.transport.http.dashboard.routes import dashboard_routes
 
 #: For each page, by the name of its screenshot: its route, with placeholders for parameters.
@@ -40,6 +41,7 @@ PAGES = {
     "calls": "/calls",
     "health": "/health",
     "tokens": "/tokens",
+    "action-link": "/act/{secret}/{decision}",
 }
 #: Limits for one page: number of requests needed to load it, including the request for the page,
 #: and number of its DOM nodes.
@@ -64,7 +66,7 @@ async def test_list_of_tested_pages_contains_every_dashboard_page(site: Site) ->
     assert shown - FILES == set(PAGES.values())
 
 
-def addressed(route: str, work: SampleOrg) -> str:
+def addressed(route: str, work: SampleOrg, secret: str) -> str:
     steps = work.plan["stepIds"]
     assert isinstance(steps, list)
     places = {
@@ -77,6 +79,8 @@ def addressed(route: str, work: SampleOrg) -> str:
         "{step_key}": work.job["stepKey"],
         "{job_id}": work.job["jobId"],
         "{slug:path}": "dialectic",
+        "{secret}": secret,
+        "{decision}": "approve",
     }
     for place, value in places.items():
         route = route.replace(place, str(value))
@@ -86,11 +90,12 @@ def addressed(route: str, work: SampleOrg) -> str:
 async def test_every_page_opens_and_is_accessible(page: Page, site: Site) -> None:
     work = await create_sample_org(site.world)
     await make_token(site.world.agent)
+    secret = await make_review_link(site.world.agent)
     urls: list[str] = []
     page.on("request", lambda request: urls.append(request.url))
     for name, route in PAGES.items():
         urls.clear()
-        reply = await page.goto(site.address + addressed(route, work))
+        reply = await page.goto(site.address + addressed(route, work, secret))
         assert reply is not None
         assert reply.status == 200, (name, await page.content())
         assert len([url for url in urls if url.startswith(site.address)]) <= MAX_REQUESTS, urls

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from foreign_records import make_review_link
 from org_env import AgentClient
 from run_calls import make_gathering
 from tool_calls import valid_call
@@ -105,4 +106,5 @@ async def sample_ids(agent: AgentClient) -> dict[str, str]:
     stored = await agent.call("store_research_output", **written)
     named = {"plan_id": plan["planId"], "step_id": plan["stepIds"][0], "run_id": job["runId"]}
     worked = {"job_id": job["jobId"], "stage": job["stageSlug"], "step_key": job["stepKey"]}
-    return {**named, **worked, "resource_id": shown, "output_id": stored["outputId"]}
+    linked = {"secret": await make_review_link(agent), "decision": "approve"}
+    return {**named, **worked, **linked, "resource_id": shown, "output_id": stored["outputId"]}

@@ -79,8 +79,9 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
     ),
 }
 #: Routes that are not tested here: routes for snapshots, whose request body refers to no stored
-#: row, and MCP routes, which are tested separately.
-NO_ROWS = {"/api/report", "/api/map", "/mcp", "/mcp/"}
+#: row, the route of links, which takes a secret and no id, and MCP routes, which are tested
+#: separately.
+NO_ROWS = {"/api/report", "/api/map", "/act/{secret}/{decision}", "/mcp", "/mcp/"}
 #: Routes whose response never ends; their events are tested in `test_live.py`.
 STREAMS = {"/live"}
 

@@ -1,6 +1,9 @@
 """A valid form for every route that accepts forms; each form changes data."""
 
+from auth_env import make_token
+from foreign_records import make_review_link
 from org_env import AgentClient
+from waybook.core.decision_context import Scope
 
 
 async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]]]:
@@ -23,6 +26,7 @@ async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]
             "/decisions/selected",
             {"review": (await _decision(agent))["reviewId"], "back": "/inbox"},
         ),
+        "/act/{secret}/{decision}": await _action_link(agent),
         **await _of_runs(agent),
         "/tokens": ("/tokens", {"act": "add_user", "name": "zoe", "scope": "plan:read"}),
     }
@@ -31,6 +35,11 @@ async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]
 async def _cancellation(agent: AgentClient) -> tuple[str, dict[str, str]]:
     plan = await agent.plan()
     return f"/plans/{plan['planId']}/cancel", {"reason": "Not needed.", "revision": "1"}
+
+
+async def _action_link(agent: AgentClient) -> tuple[str, dict[str, str]]:
+    await make_token(agent, "rita", may=(Scope.REVIEW,), scopes=(Scope.PLAN_READ,))
+    return f"/act/{await make_review_link(agent, 'rita')}/approve", {"feedback": "Fine."}
 
 
 async def _decision(agent: AgentClient) -> dict[str, str]:

@@ -4,7 +4,7 @@ from contextlib import suppress
 from datetime import UTC
 
 from waybook.app.request.aggregates import LockedPlan
-from waybook.app.request.outbox import notification_statement
+from waybook.app.request.outbox import link_statements, notification_statement
 from waybook.app.request.request_context import RequestContext
 from waybook.core.events import NotificationKind
 from waybook.errors import Busy
@@ -39,13 +39,12 @@ async def _store_reminder(ctx: RequestContext, overdue: OverdueReview) -> bool:
         review = open_review(locked.plan)
         if review is None or review.id != overdue.review_id:
             return False
+        notice = overdue_notification(locked.plan, review, overdue.due_at.astimezone(UTC))
+        context, reminder_id = locked.write_context, overdue.reminder_id
         _, statement = notification_statement(
-            ctx.services,
-            ctx.caller,
-            overdue_notification(locked.plan, review, overdue.due_at.astimezone(UTC)),
-            locked.write_context,
-            notification_id=overdue.reminder_id,
+            ctx.services, ctx.caller, notice, context, notification_id=reminder_id
         )
-        (rows,) = await locked.tx.commit(statement)
+        link = link_statements(ctx.services, notice, reminder_id, context)
+        rows, *_ = await locked.tx.commit(statement, *link)
     ctx.services.delivery_requested.set()
     return bool(rows)

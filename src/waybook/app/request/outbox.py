@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
+from waybook.accounts.tokens import hash_token
 from waybook.app.request.caller import Caller
 from waybook.app.request.services import Services
 from waybook.core.events import Notification, NotificationKind
@@ -11,7 +12,7 @@ from waybook.plan.model import Plan
 from waybook.plan.notifications import plan_notifications
 from waybook.run.model import CompiledDag, Run
 from waybook.run.notifications import run_notifications
-from waybook.store import deliveries
+from waybook.store import deliveries, links
 from waybook.store.audit import WriteContext
 from waybook.store.driver.queries import Statement, new_id
 
@@ -88,11 +89,32 @@ def notification_statement(
 def _statements(
     services: Services, caller: Caller, notices: Iterable[Notification], write_context: WriteContext
 ) -> list[Statement]:
-    return [
-        notification_statement(services, caller, notice, write_context)[1]
-        for notice in notices
-        if notice.kind in services.notification_events
-    ]
+    statements: list[Statement] = []
+    for notice in notices:
+        if notice.kind in services.notification_events:
+            notice_id, statement = notification_statement(services, caller, notice, write_context)
+            statements += [statement, *link_statements(services, notice, notice_id, write_context)]
+    return statements
+
+
+def link_statements(
+    services: Services, notification: Notification, notification_id: str, context: WriteContext
+) -> list[Statement]:
+    """Return the SQL statements that store the action links of a notification, if it has any."""
+    configured, review = services.action_links, notification.data.get("review")
+    if configured is None or not isinstance(review, dict):
+        return []
+    statement = links.insert_review_link(
+        notification_id,
+        hash_token(configured.secret(notification_id)),
+        plan_id=notification.subject_id,
+        review_id=str(review["reviewId"]),
+        for_user=configured.reviewer,
+        needs_account=configured.needs_account,
+        now=context.now,
+        expires_at=context.now + configured.lifetime,
+    )
+    return [statement]
 
 
 def _about(

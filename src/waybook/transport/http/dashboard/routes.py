@@ -7,11 +7,15 @@ from starlette.routing import Route
 
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Caller
+from waybook.notifications.action_links import ACTION_PATH
 from waybook.settings import LoadedSettings
+from waybook.transport.http.client_address import read_proxies
+from waybook.transport.http.dashboard.action_links import ActionLinkPage
 from waybook.transport.http.dashboard.audit import AuditPage
 from waybook.transport.http.dashboard.bulk_decisions import BulkApproval
 from waybook.transport.http.dashboard.cancel import CancelPlanPage, CancelRunPage
 from waybook.transport.http.dashboard.inbox import DecisionHandler, FeedbackHandler, InboxPage
+from waybook.transport.http.dashboard.link_access import LinkAccess
 from waybook.transport.http.dashboard.live import LiveUpdates
 from waybook.transport.http.dashboard.operations import CallsPage, HealthPage
 from waybook.transport.http.dashboard.overview import OverviewPage
@@ -72,7 +76,9 @@ def dashboard_routes(
         "/runs/{run_id}/retry": run.retry,
         "/runs/{run_id}/regenerate": run.regenerate,
     }
+    links = LinkAccess(dispatcher, read_proxies(loaded.settings.trusted_proxies if loaded else ""))
     return [
+        *_routes(page_context, _link_pages(links), "GET", "POST"),
         *_routes(page_context, pages, "GET"),
         *_routes(page_context, both, "GET", "POST"),
         *_routes(page_context, acts, "POST"),
@@ -90,6 +96,11 @@ def _routes(
         Route(path, with_error_pages(page_context, endpoint), methods=[*methods])
         for path, endpoint in endpoints.items()
     ]
+
+
+def _link_pages(links: LinkAccess) -> dict[str, Endpoint]:
+    """Return the routes of the pages that links open without sign-in."""
+    return {f"{ACTION_PATH}/{{secret}}/{{decision}}": ActionLinkPage(links)}
 
 
 def _run_pages(page_context: PageContext) -> dict[str, Endpoint]:
