@@ -4,6 +4,8 @@ If WAYBOOK_PICTURES names a folder, the tests save screenshots of all pages ther
 fixed, so that a screenshot changes only if the page changes.
 """
 
+from collections.abc import Mapping
+
 from playwright.async_api import Page
 
 from auth_env import make_token
@@ -11,7 +13,7 @@ from browser.axe import accessible
 from browser.pictures import take_picture
 from browser.sample_org import SampleOrg, create_sample_org
 from browser.served_site import Site
-from foreign_records import make_review_link
+from foreign_records import make_review_link, make_snapshot_link
 from waybook.transport.http.dashboard.routes import dashboard_routes
 
 #: For each page, by the name of its screenshot: its route, with placeholders for parameters.
@@ -42,16 +44,19 @@ PAGES = {
     "health": "/health",
     "tokens": "/tokens",
     "action-link": "/act/{secret}/{decision}",
+    "share": "/plans/{plan_id}/share",
+    "shared": "/shared/{snapshot}",
 }
 #: Limits for one page: number of requests needed to load it, including the request for the page,
 #: and number of its DOM nodes.
 MAX_REQUESTS = 7
 MAX_NODES = 15_000
 #: Pages that are shown in a sandbox, in which no script can run, not even axe-core.
-SANDBOXED = {"output"}
+SANDBOXED = {"output", "shared"}
 #: Routes that are tested elsewhere, because they return files and not pages.
 FILES = {
     "/plans/{plan_id}/export.{ending}",
+    "/shared/{snapshot}/file",
     "/runs/{run_id}/export.{ending}",
     "/audit.{form}",
     "/static/{version}/{name}",
@@ -66,7 +71,7 @@ async def test_list_of_tested_pages_contains_every_dashboard_page(site: Site) ->
     assert shown - FILES == set(PAGES.values())
 
 
-def addressed(route: str, work: SampleOrg, secret: str) -> str:
+def addressed(route: str, work: SampleOrg, secrets: Mapping[str, str]) -> str:
     steps = work.plan["stepIds"]
     assert isinstance(steps, list)
     places = {
@@ -79,8 +84,8 @@ def addressed(route: str, work: SampleOrg, secret: str) -> str:
         "{step_key}": work.job["stepKey"],
         "{job_id}": work.job["jobId"],
         "{slug:path}": "dialectic",
-        "{secret}": secret,
         "{decision}": "approve",
+        **secrets,
     }
     for place, value in places.items():
         route = route.replace(place, str(value))
@@ -90,12 +95,13 @@ def addressed(route: str, work: SampleOrg, secret: str) -> str:
 async def test_every_page_opens_and_is_accessible(page: Page, site: Site) -> None:
     work = await create_sample_org(site.world)
     await make_token(site.world.agent)
-    secret = await make_review_link(site.world.agent)
+    _, snapshot = await make_snapshot_link(site.world.agent)
+    secrets = {"{secret}": await make_review_link(site.world.agent), "{snapshot}": snapshot}
     urls: list[str] = []
     page.on("request", lambda request: urls.append(request.url))
     for name, route in PAGES.items():
         urls.clear()
-        reply = await page.goto(site.address + addressed(route, work, secret))
+        reply = await page.goto(site.address + addressed(route, work, secrets))
         assert reply is not None
         assert reply.status == 200, (name, await page.content())
         assert len([url for url in urls if url.startswith(site.address)]) <= MAX_REQUESTS, urls

@@ -10,6 +10,8 @@ from org_env import AgentClient, OrgEnv
 from run_calls import make_gathering
 from tool_calls import MUTATING, PREPARE, submit_late_result, valid_call
 from waybook.accounts.tokens import hash_token
+from waybook.app.operations.sharing import create_snapshot_link
+from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
 from waybook.store import links
 from waybook.store.driver.queries import new_id
@@ -102,6 +104,13 @@ async def make_review_link(agent: AgentClient, for_user: str | None = None) -> s
     async with services.database.org_transaction(agent.org_id) as tx:
         await tx.commit(statement)
     return secret
+
+
+async def make_snapshot_link(agent: AgentClient) -> tuple[str, str]:
+    """Share a plan by link; return the id of the plan and the secret of the link."""
+    plan_id = full_id((await agent.plan(2))["planId"])
+    ctx = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
+    return plan_id, await create_snapshot_link(ctx, plan_id, 7)
 
 
 async def _passages_of_every_kind(agent: AgentClient) -> None:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from foreign_records import make_review_link
+from foreign_records import make_review_link, make_snapshot_link
 from org_env import AgentClient
 from run_calls import make_gathering
 from tool_calls import valid_call
@@ -107,4 +107,5 @@ async def sample_ids(agent: AgentClient) -> dict[str, str]:
     named = {"plan_id": plan["planId"], "step_id": plan["stepIds"][0], "run_id": job["runId"]}
     worked = {"job_id": job["jobId"], "stage": job["stageSlug"], "step_key": job["stepKey"]}
     linked = {"secret": await make_review_link(agent), "decision": "approve"}
+    linked["snapshot"] = (await make_snapshot_link(agent))[1]
     return {**named, **worked, **linked, "resource_id": shown, "output_id": stored["outputId"]}

@@ -67,6 +67,7 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         {"run": "ID", "stage": "scope", "key": "k"},
     ),
     "/plans/{plan_id}/cancel": ({"reason": "x", "revision": "1"},),
+    "/plans/{plan_id}/share": ({"act": "revoke", "link": "ID"}, {"act": "create", "days": "7"}),
     "/runs/{run_id}/cancel": ({"reason": "x"},),
     "/runs/{run_id}/retry": ({"stage": "scope", "key": "k"},),
     "/runs/{run_id}/regenerate": ({"document": "ID", "key": "k"},),

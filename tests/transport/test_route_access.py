@@ -76,6 +76,7 @@ ELSE = {
     "stage": "work",
     "step_key": "case",
     "secret": "x",
+    "snapshot": "x",
     "decision": "approve",
 }
 

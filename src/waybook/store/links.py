@@ -83,6 +83,25 @@ def insert_review_link(  # noqa: PLR0913 - one for each column
     )
 
 
+def insert_snapshot_link(
+    link_id: str, secret_hash: bytes, *, plan_id: str, seq: int, created_by: str, days: int
+) -> Statement:
+    """Insert a link to the snapshot of a plan as of an audit entry."""
+    return SQL["insert_snapshot_link"](
+        id=link_id, hash=secret_hash, plan_id=plan_id, seq=seq, for_user=created_by, days=days
+    )
+
+
+def snapshot_links_statement(plan_id: str, most: int) -> Statement:
+    """Select the usable links to snapshots of a plan."""
+    return SQL["snapshot_links"](plan_id=plan_id, most=most)
+
+
+def revoke_snapshot_link(link_id: str, plan_id: str, by: str) -> Statement:
+    """Revoke a link to a snapshot of a plan."""
+    return SQL["revoke_snapshot_link"](id=link_id, plan_id=plan_id, by=by)
+
+
 def usable_statement(link_id: str) -> Statement:
     """Select the link with this id, if it is neither expired nor revoked."""
     return SQL["is_link_usable"](id=link_id)

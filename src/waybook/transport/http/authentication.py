@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from waybook.app.operations.sharing import SHARED_PATH
 from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel
 from waybook.errors import RateLimited, Unauthenticated, WaybookError
@@ -42,7 +43,7 @@ from waybook.transport.http.responses import error_response, json_response, retr
 PUBLIC_PATHS: Final = frozenset({"/healthz", "/readyz", "/sign-in"})
 PUBLIC_PREFIXES: Final = (
     *("/static/", "/sign-in/", "/.well-known/"),
-    f"{ACTION_PATH}/",
+    *(f"{ACTION_PATH}/", f"{SHARED_PATH}/"),
 )
 METRICS_PATH: Final = "/metrics"
 #: Channel of the requests under each path prefix that programs call.

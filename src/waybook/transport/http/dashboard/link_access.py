@@ -30,7 +30,7 @@ class LinkAccess:
             NotFound: there is no such link.
             RateLimited: too many unknown links were requested from the client's address.
         """
-        secret = request.path_params["secret"]
+        secret = request.path_params["secret" if kind is LinkKind.REVIEW else "snapshot"]
         try:
             with self.failures.lookup(client_address_of(request, self.proxies), secret):
                 return await find_link(self.dispatcher.services, secret, kind)

@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from waybook.app.dispatcher import Dispatcher
+from waybook.app.operations.sharing import SHARED_PATH
 from waybook.app.request.caller import Caller
 from waybook.notifications.action_links import ACTION_PATH
 from waybook.settings import LoadedSettings
@@ -32,6 +33,7 @@ from waybook.transport.http.dashboard.run_work import (
     RunStepPage,
 )
 from waybook.transport.http.dashboard.runs import RunExport, RunPage, RunsPage
+from waybook.transport.http.dashboard.sharing import SharedSnapshot, SharePage
 from waybook.transport.http.dashboard.tokens import TokensPage
 from waybook.transport.http.dashboard.workflows import WorkflowsPage
 from waybook.transport.http.html.layout import serve_asset
@@ -64,6 +66,7 @@ def dashboard_routes(
         "/plans/{plan_id}": PlanPage(page_context),
         "/plans/{plan_id}/steps/{step_id}": StepPage(page_context),
         "/plans/{plan_id}/cancel": CancelPlanPage(page_context),
+        "/plans/{plan_id}/share": SharePage(page_context),
         "/runs/{run_id}/cancel": CancelRunPage(page_context),
         "/tokens": TokensPage(page_context),
     }
@@ -78,7 +81,7 @@ def dashboard_routes(
     }
     links = LinkAccess(dispatcher, read_proxies(loaded.settings.trusted_proxies if loaded else ""))
     return [
-        *_routes(page_context, _link_pages(links), "GET", "POST"),
+        *_link_routes(page_context, links),
         *_routes(page_context, pages, "GET"),
         *_routes(page_context, both, "GET", "POST"),
         *_routes(page_context, acts, "POST"),
@@ -98,9 +101,18 @@ def _routes(
     ]
 
 
-def _link_pages(links: LinkAccess) -> dict[str, Endpoint]:
+def _link_routes(page_context: PageContext, links: LinkAccess) -> list[Route]:
     """Return the routes of the pages that links open without sign-in."""
-    return {f"{ACTION_PATH}/{{secret}}/{{decision}}": ActionLinkPage(links)}
+    shared = SharedSnapshot(links)
+    actions: dict[str, Endpoint] = {f"{ACTION_PATH}/{{secret}}/{{decision}}": ActionLinkPage(links)}
+    snapshots: dict[str, Endpoint] = {
+        f"{SHARED_PATH}/{{snapshot}}": shared,
+        f"{SHARED_PATH}/{{snapshot}}/file": shared.download,
+    }
+    return [
+        *_routes(page_context, actions, "GET", "POST"),
+        *_routes(page_context, snapshots, "GET"),
+    ]
 
 
 def _run_pages(page_context: PageContext) -> dict[str, Endpoint]:
