@@ -278,3 +278,37 @@ async def test_stage_after_parallel_stages_waits_for_feedback_on_every_stage(
     (started,) = (await agent.feedback(run, "b", models=["x", "y", "z"]))["started"]
     assert (started["stageSlug"], started["models"]) == ("d", ["x", "y", "z"])
     assert (await agent.work_off(run))["status"] == "run_complete"
+
+
+def stage_of(slug: str, steps: int, strategy: str = "all_to_one") -> Body:
+    """Return a stage of this many steps without edges."""
+    return make_stage(slug, *(make_recipe_step(f"{slug}_{n}", strategy) for n in range(steps)))
+
+
+async def test_add_dag_refuses_stage_with_more_steps_than_a_run_can_have(
+    agent: AgentClient,
+) -> None:
+    added = await agent.call("add_dag", definition=make_definition("large", stage_of("a", 500)))
+    assert added["status"] == "added"
+    await agent.run("large")
+    error = await agent.refused(
+        "add_dag", definition=make_definition("large", stage_of("a", 1), stage_of("b", 501))
+    )
+    assert (error["code"], error["details"]["stageSlug"]) == ("TOO_LARGE", "b")
+    assert error["details"]["limit"] == 500
+    assert "Divide it into several stages" in error["message"]
+    listed = (await agent.call("list_dags"))["dags"]
+    assert [dag["version"] for dag in listed if dag["dagSlug"] == "large"] == [1]
+
+
+async def test_add_dag_refuses_stage_with_too_many_jobs_for_a_single_model(
+    agent: AgentClient,
+) -> None:
+    """Each step of the second stage has one job for each of the 500 lineages of the first."""
+    stages = [stage_of("a", 500, "per_model"), stage_of("b", 40, "per_source_document_by_lineage")]
+    added = await agent.call("add_dag", definition=make_definition("exact", *stages))
+    assert added["status"] == "added"
+    more = [stages[0], stage_of("b", 41, "per_source_document_by_lineage")]
+    error = await agent.refused("add_dag", definition=make_definition("more", *more))
+    assert (error["code"], error["details"]["limit"]) == ("TOO_LARGE", 20_000)
+    assert "20,500 jobs with a single model" in error["message"]

@@ -40,8 +40,10 @@ from waybook.plan import modify as rules
 from waybook.plan.copy import CopiedPlan, CopyOptions, copy_plan
 from waybook.plan.create import NewPlan, create
 from waybook.plan.draft import Decision
+from waybook.plan.edit import SetBudget, SetDependencies, SetTitle
 from waybook.plan.model import (
     BranchAction,
+    Budget,
     DecisionKind,
     NewCondition,
     NewStep,
@@ -81,6 +83,7 @@ LOOK = "Look it up."
 MODIFICATIONS = (
     *("add", "remove", "reverse", "rewrite", "fail", "again", "retry") * 2,
     *("add_repeat", "conditions", "no_conditions") * 2,
+    *("title", "no_title", "depend", "depend_on_none", "budget"),
     "cancel",
 )
 STATUS_OF = {
@@ -90,6 +93,30 @@ STATUS_OF = {
     AwaitingReview: "awaiting_review",
     NothingPending: "no_pending_steps",
 }
+
+
+def edits(step_id: StepId, place: int) -> dict[str, tuple[Body, rules.Modification]]:
+    """Return the modifications that change no status."""
+    named = {"stepId": step_id}
+    return {
+        "title": (
+            {"action": "set_title", **named, "title": f"Title {place}"},
+            SetTitle(step_id, f"Title {place}"),
+        ),
+        "no_title": ({"action": "set_title", **named}, SetTitle(step_id, None)),
+        "depend": (
+            {"action": "set_dependencies", **named, "dependsOn": [place]},
+            SetDependencies(step_id, (place,)),
+        ),
+        "depend_on_none": (
+            {"action": "set_dependencies", **named, "dependsOn": []},
+            SetDependencies(step_id, ()),
+        ),
+        "budget": (
+            {"action": "set_budget", "budget": {"tokens": place + 1}},
+            SetBudget(Budget(tokens=place + 1)),
+        ),
+    }
 
 
 class SameAsTheRules(RuleBasedStateMachine):
@@ -335,6 +362,7 @@ class SameAsTheRules(RuleBasedStateMachine):
                 rules.FailStep(step_id, "broken", retry=True),
             ),
             "retry": ({"action": "retry_step", **named}, rules.RetryStep(step_id)),
+            **edits(step_id, place),
         }
         return kinds[kind]
 

@@ -2,6 +2,7 @@
 
 from itertools import cycle
 from typing import Any
+from urllib.parse import urlencode
 
 from browser.xss_payloads import ALL, PAYLOADS, payloads
 from org_env import AgentClient, Body
@@ -15,6 +16,7 @@ SHORT = [payload.replace("\n", " ").replace("\t", " ")[:180] for payload in PAYL
 async def hostile_pages(agent: AgentClient) -> list[str]:
     """Write hostile texts into every field; return the addresses of the pages that show them."""
     pages = ["/", "/plans?state=all", "/inbox", "/runs", "/dags", "/outputs", "/audit", "/calls"]
+    pages += [f"/search?{urlencode({'q': text[:500]})}" for text in (ALL, "alert")]
     for piece in payloads(180):
         pages += await _plan(agent, piece)
     for media in ("markdown", "html", "plain"):
@@ -47,7 +49,7 @@ async def _plan(agent: AgentClient, text: str) -> list[str]:
         sessionId=text[:180],
     )
     first = await author.take(plan, sessionId=text[:180])
-    await _research(author, plan, first, text)
+    found = await _research(author, plan, first, text)
     result: Any = {"found": ALL, text[:100]: [text, {"deep": ALL}]}
     notes = {"stepExecutionReport": {"said": ALL}, "outputFormattingNotes": text}
     await author.submit(first, result, sessionId=text[:180], **notes)
@@ -65,10 +67,11 @@ async def _plan(agent: AgentClient, text: str) -> list[str]:
     await author.call("submit_user_decision", **decided)
     await author.call("request_user_review", stepId=second["stepId"], **args)
     place = f"/plans/{plan['planId']}"
-    return [place, f"{place}/steps/{plan['stepIds'][0]}"]
+    return [place, f"{place}/steps/{plan['stepIds'][0]}", found]
 
 
-async def _research(agent: AgentClient, plan: Body, step: Body, text: str) -> None:
+async def _research(agent: AgentClient, plan: Body, step: Body, text: str) -> str:
+    """Store hostile research; return the address of its page."""
     text = "".join(character for character in text if character.isprintable())
     sources = [{"title": text[:180], "quote": ALL[:1_500]}]
     named = {"planId": plan["planId"], "stepId": step["stepId"], "kind": SHORT[0][:60]}
@@ -78,10 +81,11 @@ async def _research(agent: AgentClient, plan: Body, step: Body, text: str) -> No
         "tags": [SHORT[0][:50]],
         "metadata": {"a": text},
     }
-    await agent.call("store_research", **named, **research, sources=sources)
+    stored = await agent.call("store_research", **named, **research, sources=sources)
     evil = [{"url": "javascript:window.__pwned=1", "title": "x"}]
     # The server may refuse or store the URL, but the URL must not become a link.
     await agent.ask("store_research", {**named, **research, "sources": evil})
+    return f"/research/{stored['artifactId']}"
 
 
 async def _output(agent: AgentClient, text: str, media: str) -> list[str]:

@@ -22,6 +22,8 @@ class SampleOrg:
     #: Resource id of a rendered document of the run.
     document_id: str
     output: Body
+    #: Id of an artifact of the plan.
+    research_id: str
 
 
 def _step(kind: str, title: str, *after: int) -> Body:
@@ -46,15 +48,17 @@ def sample_steps() -> list[Body]:
 
 async def create_sample_org(world: OrgEnv) -> SampleOrg:
     """Create a plan that awaits review, a completed plan, and a run in its first stage."""
-    plan, (run, job) = await _half_way(world), await _a_run(world.agent)
+    (plan, research_id), (run, job) = await _half_way(world), await _a_run(world.agent)
     documents = (await world.agent.progress(run, detail=True))["stages"][0]["documents"]
     document_id = documents[0]["resourceId"]
-    work = SampleOrg(plan, run, job, document_id, await _delivered(world.agent))
+    output = await _delivered(world.agent)
+    work = SampleOrg(plan, run, job, document_id, output, research_id)
     await _called(world, work)
     return work
 
 
-async def _half_way(world: OrgEnv) -> Body:
+async def _half_way(world: OrgEnv) -> tuple[Body, str]:
+    """Return a plan that awaits review, and the id of an artifact that it stored."""
     agent = world.agent
     plan = await agent.plan(
         sample_steps(),
@@ -76,7 +80,7 @@ async def _half_way(world: OrgEnv) -> Body:
     await agent.take(plan, sessionId="b")
     asking = await agent.take(plan, sessionId="c")
     note = {"kind": "finding", "title": "Retention leads", "content": "It predicts revenue."}
-    await agent.call("store_research", stepId=asking["stepId"], sources=[source], **note)
+    stored = await agent.call("store_research", stepId=asking["stepId"], sources=[source], **note)
     written = {"mediaType": "text/markdown", "title": "So far", "content": "Retention *leads*."}
     await agent.call("store_research_output", planId=plan["planId"], **written)
     world.clock.advance(minutes=3)
@@ -88,7 +92,7 @@ async def _half_way(world: OrgEnv) -> Body:
         resultSummary={"nps": 41, "retention": 0.87},
     )
     world.clock.advance(minutes=4)
-    return plan
+    return plan, str(stored["artifactId"])
 
 
 async def _called(world: OrgEnv, work: SampleOrg) -> None:

@@ -19,9 +19,16 @@ def pages_of(org: CrowdedOrg) -> dict[str, str]:
     return {
         "overview": "/",
         "plans": "/plans",
+        "edit-plan": f"/plans/{org.failing['planId']}/edit",
+        "copy-plan": f"/plans/{org.failing['planId']}/copy",
+        "copy-run": f"/runs/{org.failed_run['runId']}/copy",
+        "new-plan": "/plans/new",
+        "plan-from-template": "/plans/new?template=code-change",
         "inbox": "/inbox",
         "runs": "/runs",
+        "start-run": "/runs/new?dag=dialectic",
         "plan": f"/plans/{org.failing['planId']}",
+        "search": "/search?q=the+a",
         "cancel": f"/runs/{org.failed_run['runId']}/cancel?back=/",
     }
 

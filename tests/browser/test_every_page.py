@@ -20,6 +20,10 @@ from waybook.transport.http.dashboard.routes import dashboard_routes
 PAGES = {
     "overview": "/",
     "plans": "/plans",
+    "new-plan": "/plans/new",
+    "edit-plan": "/plans/{plan_id}/edit",
+    "copy-plan": "/plans/{plan_id}/copy",
+    "copy-run": "/runs/{run_id}/copy",
     "cancel-plan": "/plans/{plan_id}/cancel",
     "cancel-run": "/runs/{run_id}/cancel",
     "inbox": "/inbox",
@@ -30,6 +34,7 @@ PAGES = {
     "output": "/outputs/{output_id}",
     "plan-history": "/plans/{plan_id}/history",
     "runs": "/runs",
+    "start-run": "/runs/new",
     "run": "/runs/{run_id}",
     "run-stage": "/runs/{run_id}/stages/{stage}",
     "run-jobs": "/runs/{run_id}/jobs",
@@ -39,6 +44,11 @@ PAGES = {
     "run-job": "/runs/{run_id}/jobs/{job_id}",
     "workflows": "/dags",
     "workflow": "/dags/{slug:path}",
+    "agents": "/agents",
+    "agent": "/agents/{agent}",
+    "cost": "/cost",
+    "search": "/search",
+    "research": "/research/{research_id}",
     "audit": "/audit",
     "calls": "/calls",
     "health": "/health",
@@ -47,12 +57,14 @@ PAGES = {
     "share": "/plans/{plan_id}/share",
     "shared": "/shared/{snapshot}",
 }
+#: Query parameters without which a page shows nothing.
+QUERIES = {"/runs/new": "?dag=dialectic"}
 #: Limits for one page: number of requests needed to load it, including the request for the page,
 #: and number of its DOM nodes.
 MAX_REQUESTS = 7
 MAX_NODES = 15_000
 #: Pages that are shown in a sandbox, in which no script can run, not even axe-core.
-SANDBOXED = {"output", "shared"}
+SANDBOXED = {"shared"}
 #: Routes that are tested elsewhere, because they return files and not pages.
 FILES = {
     "/plans/{plan_id}/export.{ending}",
@@ -77,6 +89,7 @@ def addressed(route: str, work: SampleOrg, secrets: Mapping[str, str]) -> str:
     places = {
         "{plan_id}": work.plan["planId"],
         "{step_id}": steps[3],
+        "{research_id}": work.research_id,
         "{output_id}": work.output["outputId"],
         "{run_id}": work.run["runId"],
         "{resource_id}": work.document_id,
@@ -86,10 +99,11 @@ def addressed(route: str, work: SampleOrg, secrets: Mapping[str, str]) -> str:
         "{slug:path}": "dialectic",
         "{decision}": "approve",
         **secrets,
+        "{agent}": "ann?session=morning",
     }
     for place, value in places.items():
         route = route.replace(place, str(value))
-    return route
+    return route + QUERIES.get(route, "")
 
 
 async def test_every_page_opens_and_is_accessible(page: Page, site: Site) -> None:

@@ -59,7 +59,7 @@ async def test_stalled_step_can_be_retried_on_plan_page(page: Page, site: Site) 
     assert (taken["stepOrder"], taken["attempt"]) == (43, 2)
 
 
-async def test_step_can_be_added_on_plan_page_without_javascript(
+async def test_step_can_be_added_on_edit_page_without_javascript(
     browser: Browser, site: Site
 ) -> None:
     plan = await site.world.agent.plan(3)
@@ -69,7 +69,7 @@ async def test_step_can_be_added_on_plan_page_without_javascript(
     page = await context.new_page()
     site.watch(page)
     await page.goto(f"{site.address}/plans/{plan['planId']}")
-    await page.get_by_text("Add a step").click()
+    await page.get_by_role("link", name="Edit", exact=True).click()
     await page.get_by_label("Instructions").fill("Weigh them.")
     await page.get_by_label("After step").fill("1")
     change = [{"action": "remove_step", "stepId": plan["stepIds"][2]}]

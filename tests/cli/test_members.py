@@ -2,14 +2,27 @@
 
 import asyncio
 import json
+import re
+import shlex
 import sys
+from html import unescape
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
+from starlette.applications import Starlette
+from starlette.requests import Request
 
 from cli.terminal import Terminal
+from tools.package.start_test import commands
+from waybook.app.accounts.authentication import authenticate_token
+from waybook.app.request.caller import Caller
+from waybook.cli.runtime import AppSession
+from waybook.core.decision_context import Channel
+from waybook.transport.http.dashboard.routes import dashboard_routes
 
 
 @pytest.fixture
@@ -187,3 +200,35 @@ def test_audit_commands_accept_org_admin_token(terminal: Terminal, org: str) -> 
     assert terminal.run("audit", "verify", "--token", token["token"]).exit_code == 0
     output = terminal.say("audit", "list", "--token", token["token"], columns=200)
     assert "created a token" in output
+
+
+def test_administrator_of_the_team_guide_can_open_the_tokens_page(terminal: Terminal) -> None:
+    """Follow the commands of the guide, and open pages with each of the tokens."""
+    guide = Path("docs/how-to/serve-a-team.md").read_text("utf-8")
+    wanted = ("waybook org add", "waybook user add", "waybook token add")
+    lines = [shown.text for shown in commands(guide) if shown.text.startswith(wanted)]
+    output = "".join(terminal.say(*shlex.split(line)[1:], columns=200) for line in lines)
+    secrets = list(dict.fromkeys(re.findall(r"wb_[A-Za-z0-9]{40}", output)))
+    assert len(secrets) == 3
+
+    async def open_pages(here: AppSession) -> list[tuple[int, str]]:
+        answers = []
+        for secret in secrets:
+            services = here.app.dispatcher.services
+            caller = await authenticate_token(services, secret, Channel.DASHBOARD)
+
+            async def person(_: Request, caller: Caller = caller) -> Caller:
+                return caller
+
+            app = Starlette(routes=dashboard_routes(here.app.dispatcher, person))
+            transport = httpx2.ASGITransport(app)
+            async with httpx2.AsyncClient(transport=transport, base_url="http://local") as client:
+                page = await client.get("/")
+                answers.append(((await client.get("/tokens")).status_code, page.text))
+        return answers
+
+    answers = terminal.inside(open_pages)
+    assert [status for status, _ in answers] == [403, 403, 200]
+    for _, page in answers:
+        assert '--header "Authorization: Bearer wb_…"' in unescape(page)
+        assert 'href="/tokens#create"' in page

@@ -105,3 +105,13 @@ def test_output_command_with_unknown_id_exits_with_1(terminal: Terminal) -> None
     failed = terminal.run("output", "nope")
     assert failed.exit_code == 1
     assert "no output with this id" in failed.stderr
+
+
+def test_outputs_command_fits_80_columns_and_shows_ids_in_full(terminal: Terminal) -> None:
+    plan_id = terminal.plan("Plan with long titles")
+    title = "Comparison of all proposals for the rewrite of the billing system, second edition"
+    output_id = deliver(terminal, plan_id, title=title)
+    text = terminal.say("outputs", plan_id, columns=80)
+    assert all(len(line.rstrip()) <= 80 for line in text.splitlines())
+    assert output_id in text
+    assert "Comparison of all" in text

@@ -1,5 +1,6 @@
 """The commands `waybook plans`, `status` and `watch`."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -121,3 +122,35 @@ def test_status_command_shows_instructions_of_untitled_step(terminal: Terminal) 
     steps = [{"stepType": "search", "instructions": "Find the source.\nThen the mouth."}]
     made = terminal.call("create_research_plan", name="Untitled", researchQuestion="?", steps=steps)
     assert "Find the source." in terminal.say("status", made["planId"])
+
+
+def test_watch_command_follows_current_step_after_an_early_failure(terminal: Terminal) -> None:
+    plan_id = terminal.plan("Early failure", 60)
+    lost = terminal.take(plan_id)
+    failure = {"action": "fail_step", "stepId": lost["stepId"], "reason": "gone"}
+    terminal.call("modify_plan", planId=plan_id, modifications=[failure])
+
+    async def work(here: AppSession) -> None:
+        async def call(tool: str, **arguments: object) -> Body:
+            return (await here.app.dispatcher.dispatch(here.call.caller, tool, arguments)).body
+
+        for _ in range(40):
+            step = await call("get_next_step", planId=plan_id)
+            await call("submit_step_result", stepId=step["stepId"], resultSummary="found")
+        await call("get_next_step", planId=plan_id)
+
+    terminal.inside(work)
+    shown = terminal.say("watch", plan_id, "--once")
+    assert re.search(r"42 Part 42 +◐ in progress", shown), shown
+    assert "✗ failed" not in shown, "the failed step is above the window"
+    assert "1 failed" in shown
+
+
+def test_plans_command_shows_start_of_each_name_in_80_columns(terminal: Terminal) -> None:
+    name = "Nightly check of every invoice of the last twelve months against the ledger"
+    plan_id = terminal.plan(name)
+    output = terminal.say("plans", columns=80)
+    (line,) = [line for line in output.splitlines() if plan_id in line]
+    assert "Nightly check of every" in line
+    assert len(line.rstrip()) <= 80
+    assert "0 of 3" in line

@@ -156,7 +156,7 @@ def test_stage_with_more_than_the_maximum_number_of_steps_is_refused() -> None:
     assert len(make_run(make_stage_run(*steps[:-1])).run.steps) == MAX_STEPS
     with pytest.raises(TooLarge, match="has 501 steps; at most 500") as refusal:
         make_run(make_stage_run(*steps))
-    assert refusal.value.details == {"limit": MAX_STEPS}
+    assert refusal.value.details == {"limit": MAX_STEPS, "stageSlug": "only"}
 
 
 def test_stage_with_more_than_the_maximum_number_of_jobs_is_refused(

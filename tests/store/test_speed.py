@@ -15,11 +15,14 @@ from statements import prepared
 from waybook.accounts.model import LOCAL_ORG
 from waybook.app.queries.plans import PAGE_SIZE, PlanFilter, PlanOrder, summaries_statement
 from waybook.core.holder import Holder
+from waybook.plan.states import PlanStatus
+from waybook.store import audit
 from waybook.store.accounts.accounts import add_org
 from waybook.store.calls import Key
-from waybook.store.driver.queries import Statement, new_id
-from waybook.store.plans import contexts, lists, load
+from waybook.store.driver.queries import LAST_ID, Statement, Value, new_id
+from waybook.store.plans import contexts, lists, load, overview
 from waybook.store.plans.load import PlanRequest
+from waybook.store.text_search import KINDS, SETTINGS, TextQuery, text_search_statements
 
 ME = Holder("ann", "1")
 PLANS = 2_500
@@ -55,6 +58,23 @@ insert into source (org_id, id, title, content_hash, created_at, created_by)
 select org_id, id, 'x', id::text, now(), 'ann' from artifact;
 insert into artifact_source (org_id, artifact_id, source_id, position)
 select org_id, id, id, 1 from artifact;
+insert into audit_entry (org_id, subject_id, seq, at, subject, event, actor, channel, details, hash)
+select org_id, id, n, now(), 'plan', 'step_started', 'ann', 'mcp', '{}', '\\x00'
+  from plan, generate_series(1, 2) n;
+insert into dag_definition (org_id, slug, version, name, body, body_hash, created_at, created_by)
+select org_id, 'd', 1, 'D', '{}', '\\x00', now(), 'ann' from org;
+insert into run (org_id, id, name, dag_slug, dag_version, audit_seq, audit_hash, updated_at)
+select org_id, id, 'Run', 'd', 1, 1, '\\x00', now() from plan;
+insert into run_brief (org_id, run_id, input, created_at, created_by)
+select org_id, id, '"Why?"', now(), 'ann' from run;
+insert into stage_run (org_id, run_id, stage_slug, models, prior, started_at)
+select org_id, id, 's', '[]', '[]', now() from run;
+insert into job (org_id, id, run_id, stage_slug, step_key, job_type, model, rank, unit, status,
+                 attempt, tries, ready_at, part, counted)
+select org_id, id, id, 's', 'k', 'EXECUTE', 'm', 1, '{}', 'pending', 1, 1, now(), 1, true from run;
+insert into document (org_id, id, run_id, stage_slug, step_key, job_id, document_key, model,
+                      lineage, version, content, content_hash, created_at)
+select org_id, id, id, 's', 'k', id, 'x', 'm', 'l', 1, 'Text of it.', '', now() from run;
 insert into idempotency_answer (org_id, tool, key, arguments_hash, is_error, answer, created_at)
 select org_id, 'get_next_step', n::text, '\\x00', false, '{}', now()
   from org, generate_series(1, 2000) n;
@@ -73,13 +93,14 @@ def full(server: Server) -> Iterator[ServerDatabase]:
         yield place
 
 
-def explained(place: ServerDatabase, statement: Statement) -> Any:  # noqa: ANN401 - as PostgreSQL tells it
-    """Return the generic query plan of an SQL statement."""
+def explained(place: ServerDatabase, statement: Statement, *settings: str) -> Any:  # noqa: ANN401 - as PostgreSQL tells it
+    """Return the generic query plan of an SQL statement, with additional settings."""
     with psycopg.connect(place.app_dsn, autocommit=True) as connection, connection.transaction():
         if place.server.role:
             connection.execute(f"set local role {place.server.role}".encode())
         connection.execute(f"set local app.org_id = '{LOCAL_ORG}'".encode())
-        connection.execute(b"set local plan_cache_mode = force_generic_plan")
+        for setting in ("plan_cache_mode = force_generic_plan", *settings):
+            connection.execute(f"set local {setting.removeprefix('set local ')}".encode())
         query = f"explain (format json) {prepared(connection, statement)}"
         row = connection.execute(query.encode()).fetchone()
         connection.execute(b"deallocate all")
@@ -183,6 +204,7 @@ def test_open_plans_query_reads_steps_without_sequential_scan(full: ServerDataba
         PlanFilter(order=PlanOrder.CREATION),
         PlanFilter(order=PlanOrder.CREATION, all=True),
         PlanFilter(order=PlanOrder.CREATION, creator="ann"),
+        PlanFilter(order=PlanOrder.CREATION, state=PlanStatus.STALLED),
     ],
 )
 def test_plan_list_query_reads_page_from_index_without_sorting(
@@ -195,13 +217,83 @@ def test_plan_list_query_reads_page_from_index_without_sorting(
     pages = [
         limit for limit in _limits(query_plan) if "plan" in {table for table, _ in _reads(limit)}
     ]
-    assert len(pages) == 2
+    assert pages
     assert "Sort" not in {inner["Node Type"] for page in pages for inner in page["Plans"]}
 
 
 def test_waiting_reviews_query_does_not_scan_all_reviews(full: ServerDatabase) -> None:
-    table_scans = scans(full, lists.SQL["waiting"]())
+    table_scans = scans(full, lists.SQL["waiting"](most=1_000))
     assert {how for table, how in table_scans if table == "review"} != {"Seq Scan"}
+
+
+def unbounded_reads() -> dict[str, Statement]:
+    """Return the queries that are about all plans of an org."""
+    look = overview.overview_statements(overview.LastLook(), most=10, wide=100)
+    names = ("totals", "in trouble", "running", "finished")
+    page: dict[str, Value] = {
+        "since": "-infinity",
+        "at": "infinity",
+        "subject_id": LAST_ID,
+        "seq": 1,
+        "most": 20,
+    }
+    filters: dict[str, Value] = {
+        "event": None,
+        "actor": None,
+        "channel": None,
+        "session": None,
+        "members": True,
+        **page,
+    }
+    return {
+        **dict(zip(names, look, strict=True)),
+        "plans by activity": summaries_statement(PlanFilter(order=PlanOrder.ACTIVITY), 20),
+        "counts": lists.SQL["count_plans"](most=1_000, statuses="planning stalled"),
+        "inactive plans": load.SQL["inactive_plans"](patience=1_800, most=100),
+        "stalls": load.SQL["count_stalls"](patience=1_800),
+        "open reviews": lists.SQL["review_lines"](most=10, wide=100),
+        "audit of an actor": audit.SQL["page_of_actor"](**{**filters, "actor": "ann"}),
+        "audit of an event": audit.SQL["page_of_rare_event"](**{**filters, "event": "step_failed"}),
+        "audit of a channel": audit.SQL["page_of_other_channel"](**{**filters, "channel": "cli"}),
+    }
+
+
+@pytest.mark.parametrize("name", unbounded_reads())
+def test_query_about_all_plans_reads_them_through_an_index(full: ServerDatabase, name: str) -> None:
+    # As in the sessions of the server, a sequential scan is planned only if no index can serve.
+    read = set(_reads(explained(full, unbounded_reads()[name], "enable_seqscan = off")))
+    tables = {"plan", "plan_step", "plan_brief", "review", "audit_entry_default"}
+    assert {table for table, how in read if how == "Seq Scan"} & tables == set()
+
+
+#: Full-text indexes that the query of each kind uses.
+TEXT_INDEXES = {
+    "plans": {"plan_words", "plan_brief_words"},
+    "runs": {"run_words", "run_brief_words"},
+    "steps": {"plan_step_words", "step_brief_words"},
+    "results": {"step_result_words"},
+    "documents": {"document_words"},
+}
+
+
+def _indexes(node: Any) -> Iterator[str]:  # noqa: ANN401 - a plan as PostgreSQL tells it
+    if "Index Name" in node:
+        yield node["Index Name"]
+    for inner in node.get("Plans", []):
+        yield from _indexes(inner)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_text_search_uses_full_text_index_or_newest_rows(full: ServerDatabase, kind: str) -> None:
+    indexed = full.server.is_embedded
+    asked = TextQuery(text="river lake", before_last="river ", last="lake:*", beginnings="river:*")
+    _, _, *statements = text_search_statements(asked, 10, indexed=indexed)
+    statement = dict(zip(KINDS, statements, strict=True))[kind]
+    assert isinstance(statement, Statement)
+    query_plan = explained(full, statement, *SETTINGS)
+    assert {table for table, how in _reads(query_plan) if how == "Seq Scan"} == set()
+    if indexed:
+        assert TEXT_INDEXES[kind] <= set(_indexes(query_plan))
 
 
 async def test_most_updates_of_plans_and_steps_change_no_index(

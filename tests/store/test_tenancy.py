@@ -54,9 +54,12 @@ DEFAULTS = {
 #: tables are append-only.
 MAY_UPDATE = {
     *("plan", "plan_step", "step_brief", "branching_condition", "review", "skill_execution"),
-    *("run", "stage_run", "stage_step", "job", "webhook_delivery", "passage_quarantine"),
+    *("run", "stage_run", "stage_step", "job", "webhook_delivery", "passage_quarantine", "agent"),
 }
-MAY_DELETE = {"plan_step", "step_brief", "branching_condition", "webhook_delivery", "passage"}
+MAY_DELETE = {
+    *("plan_step", "step_brief", "branching_condition", "webhook_delivery", "passage"),
+    "saved_view",
+}
 
 WORDS = {
     "ours": "c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')",

@@ -106,6 +106,8 @@ async def sample_ids(agent: AgentClient) -> dict[str, str]:
     stored = await agent.call("store_research_output", **written)
     named = {"plan_id": plan["planId"], "step_id": plan["stepIds"][0], "run_id": job["runId"]}
     worked = {"job_id": job["jobId"], "stage": job["stageSlug"], "step_key": job["stepKey"]}
+    note = await agent.call("store_research", kind="note", title="Nile", content="It is long.")
+    kept = {"output_id": stored["outputId"], "research_id": note["artifactId"]}
     linked = {"secret": await make_review_link(agent), "decision": "approve"}
     linked["snapshot"] = (await make_snapshot_link(agent))[1]
-    return {**named, **worked, **linked, "resource_id": shown, "output_id": stored["outputId"]}
+    return {**named, **worked, **linked, "resource_id": shown, **kept}

@@ -30,7 +30,7 @@ def page(rows: dict[str, str], *, head: str = "Steps", mask: str = "t1") -> str:
 def finish(
     memory: VersionMemory, text: str, version: str | None = None, mask: str = "t1"
 ) -> RenderedText:
-    return finish_rendering(text, memory, token=mask, known_version=version)
+    return finish_rendering(text, memory, volatile=[mask], known_version=version)
 
 
 def version_in(text: str) -> str:

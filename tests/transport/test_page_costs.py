@@ -70,6 +70,9 @@ async def test_page_query_count_is_independent_of_data_volume(
         f"/plans/{plan_id}/outputs",
         "/audit",
         f"/audit?subject={plan_id}",
+        "/agents",
+        "/agents/ann",
+        "/cost",
         "/calls",
         "/health",
         "/tokens",
@@ -90,7 +93,9 @@ async def test_page_query_count_is_independent_of_data_volume(
         await make_little_more(agent)
     assert await costs() == little
     # The health page has additional queries for pending notifications and for quarantined passages.
-    more = {"/health": 4}
+    # Pages with audit entries have one more query, for the names that the entries refer to.
+    named = dict.fromkeys(("/audit", f"/audit?subject={plan_id}", "/agents/ann"), 3)
+    more = {"/health": 4, **named}
     assert {page: len(counts) for page, counts in little.items()} == {
         page: more.get(page, 1 if "export" in page else 2) for page in pages
     }
@@ -111,6 +116,7 @@ QUERIES = {
             event=None,
             actor=None,
             channel=None,
+            session=None,
             members=False,
             most=51,
         ),
@@ -125,6 +131,7 @@ QUERIES = {
             event=None,
             actor=None,
             channel=None,
+            session=None,
             members=False,
             most=51,
         ),

@@ -1,11 +1,14 @@
 """Bytes that pages take on the wire: few enough for a slow mobile connection."""
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
+from urllib.parse import urlencode
 
 import pytest
 
+from browser.sample_runs import make_large_run
 from browser.served_site import Site, serve_site
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
@@ -18,6 +21,9 @@ SCRIPTS = [name for name in NAMES if name.endswith(".js")]
 ON_EVERY_PAGE = ("htmx.min.js", "waybook.js", "live.js")
 ASSET = re.compile(r'(?:src|href|data-worker)="(/static/[^"]+)"')
 MAX_CHANGE_BYTES = 6_000
+#: Limits of the page of a run with 500 steps: bytes with an empty cache, and DOM nodes.
+MAX_RUN_BYTES = 60_000
+MAX_RUN_NODES = 3_000
 
 
 @pytest.fixture
@@ -108,3 +114,79 @@ async def test_plan_page_and_its_changes_stay_within_size_limits(
         assert "plan-status" in re.findall(r'data-fragment="([\w-]+)"', part.text)
         assert part.received_bytes <= MAX_CHANGE_BYTES, part.received_bytes
         shown = part.headers[VERSION_HEADER]
+
+
+LIVE_PART = re.compile(
+    r'<\w+ id="(?P<id>[\w-]+)"[^>]*?hx-get="(?P<path>[^"]+)" hx-vals=\'(?P<query>[^\']+)\'[^>]*>'
+)
+VERSION = re.compile(r'data-version="(\w+)"')
+
+
+class OpenPage:
+    """Page in a browser that requests its live parts again after each change."""
+
+    def __init__(self, site: Site, page: WireResponse) -> None:
+        self._site = site
+        self._parts = [match for match in LIVE_PART.finditer(page.text) if VERSION.search(match[0])]
+        assert self._parts
+        self._versions = {match["id"]: VERSION.findall(match[0])[0] for match in self._parts}
+        #: Names of the fragments in the last update.
+        self.fragments: list[str] = []
+
+    async def refresh(self) -> int:
+        """Request all live parts, and return the bytes received."""
+        received, self.fragments = 0, []
+        for match in self._parts:
+            headers = {
+                **BROWSER_HEADERS,
+                "hx-request": "true",
+                VERSION_HEADER: self._versions[match["id"]],
+            }
+            path = f"{match['path']}?{urlencode(json.loads(match['query']))}"
+            part = await fetch(self._site.address, path, headers)
+            self._versions[match["id"]] = part.headers[VERSION_HEADER]
+            self.fragments += re.findall(r'data-fragment="([\w-]+)"', part.text)
+            received += part.received_bytes
+        return received
+
+
+async def test_run_page_of_500_steps_and_changes_stay_within_size_limits(
+    site: Site, world: OrgEnv
+) -> None:
+    run = await make_large_run(world.agent)
+    page, received = await load_cold(site, f"/runs/{full_id(run['runId'])}")
+    assert received <= MAX_RUN_BYTES, (received, page.received_bytes)
+    assert len(re.findall(r"<(?!/)", page.text)) <= MAX_RUN_NODES
+    tab = OpenPage(site, page)
+    stage = run["failed"]["stageSlug"]
+    await world.agent.call("retry_failed", runId=run["runId"], stageSlug=stage)
+    assert await tab.refresh() <= MAX_CHANGE_BYTES
+    seen = {*tab.fragments}
+    for n in range(12):
+        world.clock.advance(minutes=1 + 5 * n % 13)
+        job = await world.agent.job(run)
+        assert await tab.refresh() <= MAX_CHANGE_BYTES
+        await world.agent.submit_documents(job)
+        assert await tab.refresh() <= MAX_CHANGE_BYTES
+        assert {"run-status", "lane-0", "run-events"} <= {*tab.fragments}
+        seen |= {*tab.fragments}
+    assert any(name.startswith("box-") for name in seen), "boxes travel one by one"
+    world.clock.advance(minutes=1)
+    await tab.refresh()
+    assert tab.fragments == [], "an update without news has no fragments, whatever the time"
+
+
+async def test_front_page_with_much_work_is_updated_in_parts(site: Site, world: OrgEnv) -> None:
+    for n in range(30):
+        await world.agent.plan(4, name=f"Compare the sources on river {n} with what was measured")
+        world.clock.advance(minutes=1)
+    plan = await world.agent.plan(4, name="Rivers of the north")
+    tab = OpenPage(site, await fetch(site.address, "/"))
+    for n in range(3):
+        await work_on(world, plan, n)
+        received = await tab.refresh()
+        assert received <= MAX_CHANGE_BYTES
+        assert tab.fragments == ["running"]
+    world.clock.advance(minutes=1)
+    await tab.refresh()
+    assert tab.fragments == []

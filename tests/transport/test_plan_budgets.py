@@ -22,7 +22,7 @@ def rendered(sheet: PlanDetail) -> str:
     framed = {"path": f"/plans/{sheet.plan.id}", "query": {}, "waiting": 1, "token": "t" * 43}
     framed |= {"person": None}
     text = TEMPLATES.get_template("plan.html").render({**framed, **shown})
-    return finish_rendering(text, VersionMemory(), token="", known_version=None).text
+    return finish_rendering(text, VersionMemory(), volatile=(), known_version=None).text
 
 
 def nodes_in(html: str) -> int:

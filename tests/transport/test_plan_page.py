@@ -85,11 +85,12 @@ async def test_plan_page_returns_the_same_404_for_unknown_and_foreign_plans(
     assert "Next door" not in theirs.text
 
 
-async def test_plan_page_form_adds_step(browser: httpx2.AsyncClient, agent: AgentClient) -> None:
+async def test_edit_page_form_adds_step(browser: httpx2.AsyncClient, agent: AgentClient) -> None:
     plan = await agent.plan(2)
     address = f"/plans/{plan['planId']}"
-    typed = {"stepType": "analyze", "title": "Weigh", "instructions": "Weigh it.", "after": "1"}
-    reply = await send(browser, address, **typed, rationale="it is missing", revision="1")
+    named = {"action": "add_steps", "stepType": "analyze", "title": "Weigh"}
+    typed = {**named, "instructions": "Weigh it.", "after": "1"}
+    reply = await send(browser, f"{address}/edit", **typed, rationale="it is missing", revision="1")
     there = f"/plans/{full_id(plan['planId'])}"
     assert (reply.status_code, reply.headers["location"]) == (303, there)
     page = visible_text(await shown(browser, plan))
@@ -99,12 +100,13 @@ async def test_plan_page_form_adds_step(browser: httpx2.AsyncClient, agent: Agen
     assert [step.get("title") for step in status["pendingSteps"]] == [None, "Weigh", None]
 
 
-async def test_plan_page_stale_form_returns_409_and_preserves_input(
+async def test_edit_page_stale_form_returns_409_and_preserves_input(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
-    typed = {"stepType": "critique", "instructions": "Weigh <it>.", "revision": "7"}
-    reply = await send(browser, f"/plans/{plan['planId']}", **typed, rationale="so that")
+    named = {"action": "add_steps", "stepType": "critique"}
+    typed = {**named, "instructions": "Weigh <it>.", "revision": "7"}
+    reply = await send(browser, f"/plans/{plan['planId']}/edit", **typed, rationale="so that")
     assert reply.status_code == 409
     assert "STALE_PLAN" in reply.text
     assert "Weigh &lt;it&gt;.</textarea>" in reply.text
@@ -114,23 +116,24 @@ async def test_plan_page_stale_form_returns_409_and_preserves_input(
     assert (await agent.status(plan))["totalSteps"] == 2
 
 
-async def test_form_on_the_plan_page_returns_403_without_a_form_token(
+async def test_form_on_the_edit_page_returns_403_without_a_form_token(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
-    reply = await browser.post(f"/plans/{plan['planId']}", data={"instructions": "Do it."})
+    fields = {"action": "add_steps", "instructions": "Do it."}
+    reply = await browser.post(f"/plans/{plan['planId']}/edit", data=fields)
     assert reply.status_code == 403
     assert (await agent.status(plan))["totalSteps"] == 2
 
 
-async def test_page_of_a_closed_plan_says_why_the_plan_cannot_be_changed(
+async def test_edit_page_of_a_closed_plan_says_why_it_cannot_be_changed(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
     await agent.work_through(plan)
-    page = visible_text(await shown(browser, plan))
+    assert "No outputs." in visible_text(await shown(browser, plan))
+    page = visible_text(await shown(browser, plan, "/edit"))
     assert "The plan is closed and cannot be changed." in page
-    assert "No outputs." in page
 
 
 async def test_plan_page_query_count_is_independent_of_plan_size(

@@ -89,22 +89,83 @@ async def test_outputs_page_lists_every_output_once_when_paginated(
 @pytest.mark.parametrize(
     ("media_type", "content", "shown"),
     [
-        ("text/markdown", "# The *Nile* <script>1</script>", "<h1>The <em>Nile</em> &lt;script"),
+        ("text/markdown", "# The *Nile* <script>1</script>", "<h3>The <em>Nile</em> &lt;script"),
         ("text/html", "<script>1</script><b>x</b>", "&lt;script&gt;1&lt;/script&gt;&lt;b&gt;"),
         ("image/svg+xml", "<svg onload=alert(1)>", "&lt;svg onload=alert(1)&gt;"),
-        ("application/json", '{"a": "<b>"}', '{"a": "&lt;b&gt;"}'),
+        ("application/json", '{"a": "<b>"}', "{&#34;a&#34;: &#34;&lt;b&gt;&#34;}"),
     ],
 )
-async def test_output_page_escapes_content_and_is_sandboxed(
+async def test_output_page_escapes_content_and_has_a_header_and_links_back(
     reader: httpx2.AsyncClient, agent: AgentClient, media_type: str, content: str, shown: str
 ) -> None:
     plan = await make_finished_plan(agent)
     stored = await make_output(agent, plan, mediaType=media_type, content=content)
     page = await reader.get(f"/outputs/{stored['outputId']}")
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    assert page.headers["content-security-policy"].endswith("sandbox")
+    assert "script-src 'self'" in page.headers["content-security-policy"]
     assert shown in page.text
-    assert "<script" not in page.text
+    assert "<script>" not in page.text
+    assert 'class="top"' in page.text
+    crumbs = page.text.partition('crumbs">')[2].partition("</p>")[0]
+    plan_id = full_id(plan["planId"])
+    assert re.findall(r'href="([^"]+)"', crumbs) == [
+        "/outputs",
+        f"/plans/{plan_id}",
+        f"/plans/{plan_id}/outputs",
+    ]
+    assert f'href="/api/outputs/{stored["outputId"]}" download' in page.text
+
+
+async def test_output_page_links_to_other_versions(
+    reader: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    plan = await make_finished_plan(agent)
+    first = await make_output(agent, plan, content="# First")
+    second = await make_output(agent, plan, content="# Second")
+    page = await reader.get(f"/outputs/{first['outputId']}")
+    assert "version 1 of 2" in visible_text(page)
+    assert f'href="/outputs/{second["outputId"]}"' in page.text
+
+
+async def test_output_page_shows_csv_as_a_table_with_escaped_cells(
+    reader: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    plan = await make_finished_plan(agent)
+    content = 'river,"length, km"\r\n"<script>1</script>","=1+1"\r\n\r\n"two\nlines",6650,extra\r\n'
+    stored = await make_output(agent, plan, mediaType="text/csv", content=content)
+    page = await reader.get(f"/outputs/{stored['outputId']}")
+    table = page.text.partition("<table")[2].partition("</table>")[0]
+    assert re.findall(r"<th scope=\"col\">(.*?)</th>", table) == ["river", "length, km"]
+    rows = re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)[1:]
+    assert [re.findall(r"<td>(.*?)</td>", row, re.DOTALL) for row in rows] == [
+        ["&lt;script&gt;1&lt;/script&gt;", "=1+1", ""],
+        ["two\nlines", "6650", "extra"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "cells", "note"),
+    [
+        ("a,b\n" + "1,2\n" * 3_000, 1_002, "Only the first 500 rows are shown."),
+        (",".join("a" * 5_000) + "\n", 40, "Only the first 40 of 5,000 columns are shown."),
+        ("a\n" + "x" * 10_000 + "\n", 2, "…"),
+        ('a,b\n"never closed,' + "1,2\n" * 100, 0, "never closed"),
+        ("x" * 190_000, 0, "x"),
+        (" ", 0, "1 characters"),
+        ("\n\n", 0, "2 characters"),
+    ],
+    ids=["rows", "columns", "cell", "open quote", "field", "blank", "lines"],
+)
+async def test_output_page_of_hostile_csv_stays_within_limits(
+    reader: httpx2.AsyncClient, agent: AgentClient, content: str, cells: int, note: str
+) -> None:
+    plan = await make_finished_plan(agent)
+    stored = await make_output(agent, plan, mediaType="text/csv", content=content)
+    page = await reader.get(f"/outputs/{stored['outputId']}")
+    assert page.status_code == 200
+    table = page.text.partition("<table")[2].partition("</table>")[0]
+    assert len(re.findall(r"<t[dh]\b", table)) == cells
+    assert note in visible_text(page)
 
 
 # Audit
@@ -202,7 +263,7 @@ def test_long_audit_entry_shows_the_number_of_omitted_characters(values: list[st
         now=NOON,
         actor=Actor("ann", Channel.MCP, None),
     )
-    shown = entry_view(sealed)
+    shown = entry_view(sealed, {})
     assert len(shown.changes) + shown.more == len(values)
     for change, value in zip(shown.changes, values, strict=False):
         assert len(change.new.text) + change.new.omitted == len(value)

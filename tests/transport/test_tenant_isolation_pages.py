@@ -18,6 +18,7 @@ ELSE = {
     "ending": "json",
     "form": "csv",
     "slug": "deep-research",
+    "agent": "ann",
     "version": "x",
     "name": "live.js",
 }

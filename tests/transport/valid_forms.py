@@ -13,11 +13,12 @@ async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]
     plan = await agent.plan()
     place = f"/plans/{plan['planId']}"
     fields = {"instructions": "Look it up twice.", "revision": "1"}
-    added = {"stepType": "search", "after": "1", **fields}
+    added = {"action": "add_steps", "stepType": "search", "after": "1", **fields}
     changed = {"action": "update_step_instructions", **fields}
     other = await agent.plan()
     return {
-        "/plans/{plan_id}": (place, added),
+        "/plans/{plan_id}/edit": (f"{place}/edit", added),
+        "/plans/{plan_id}/copy": (f"{place}/copy", {"name": "Again", "from": "1"}),
         "/plans/{plan_id}/steps/{step_id}": (
             f"/plans/{other['planId']}/steps/{other['stepIds'][0]}",
             changed,
@@ -31,6 +32,12 @@ async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]
         "/plans/{plan_id}/share": await _shared_plan(agent),
         "/act/{secret}/{decision}": await _action_link(agent),
         **await _of_runs(agent),
+        "/views": ("/views", {"page": "plans", "name": "Failed", "query": "state=failed"}),
+        "/plans/new": ("/plans/new", {"name": "Rivers", "steps": "Read\nWrite", "step": "create"}),
+        "/runs/new": (
+            "/runs/new?dag=deep-research",
+            {"name": "Rivers", "models": "a", "input:question": "Why?", "step": "start"},
+        ),
         "/tokens": ("/tokens", {"act": "add_user", "name": "zoe", "scope": "plan:read"}),
     }
 
@@ -74,6 +81,10 @@ async def _of_runs(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]]]:
     return {
         "/feedback": ("/feedback", form),
         "/rescue": ("/rescue", {"run": stuck["runId"], "stage": "scope", "key": "k"}),
+        "/runs/{run_id}/copy": (
+            f"/runs/{again['runId']}/copy",
+            {"name": "Again", "from": "scope", "models": "a"},
+        ),
         "/runs/{run_id}/cancel": (f"/runs/{open_run['runId']}/cancel", {"reason": "No need."}),
         "/runs/{run_id}/retry": (f"/runs/{job['runId']}/retry", {"stage": "scope", "key": "k"}),
         "/runs/{run_id}/regenerate": (

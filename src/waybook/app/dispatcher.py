@@ -327,6 +327,7 @@ def _logged(
         is_error=answer.is_error,
         error_code=_outcome(answer) if answer.is_error else None,
         replayed=bool(answer.body.get("replayed")),
+        client=caller.client,
     )
 
 

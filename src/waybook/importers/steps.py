@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from waybook.errors import InvalidInput, TooLarge
+from waybook.json_values import Body
 from waybook.plan.model import MAX_STEPS, NewStep, StepType
 
 #: Maximum length of an imported file in characters, and maximum number of items that it may
@@ -247,3 +248,21 @@ def _shorten(title: str) -> str:
 def renamed(plan: ImportedPlan, name: str | None) -> ImportedPlan:
     """Return the plan renamed to `name`, or unchanged if no name is given."""
     return replace(plan, name=name) if name else plan
+
+
+def plan_arguments(plan: ImportedPlan) -> Body:
+    """Return the plan as arguments of `create_research_plan`."""
+    return {
+        "name": plan.name,
+        "researchQuestion": plan.question,
+        "steps": [_step_arguments(step) for step in plan.steps],
+    }
+
+
+def _step_arguments(step: NewStep) -> Body:
+    return {
+        "stepType": str(step.type),
+        "instructions": step.instructions,
+        **({"title": step.title} if step.title else {}),
+        **({"dependsOn": [*step.depends_on]} if step.depends_on else {}),
+    }

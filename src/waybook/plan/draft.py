@@ -18,6 +18,7 @@ from waybook.core.usage import NO_USAGE, Totals
 from waybook.errors import NextCall, PlanTerminal, Refused
 from waybook.json_values import Json
 from waybook.plan.model import (
+    Budget,
     Condition,
     ConditionId,
     NewCondition,
@@ -162,6 +163,14 @@ class Draft:
         before = None if old == NO_USAGE else old.as_json()
         self._note(Entity.PLAN, self.plan.id, "usage", before, totals.as_json())
         self.plan = self.plan._replace(usage=totals)
+
+    def set_budget(self, budget: Budget | None) -> None:
+        """Change the plan's soft limits on tokens and cost."""
+        old = self.plan.budget
+        if old != budget:
+            before, after = (b.as_json() if b else None for b in (old, budget))
+            self._note(Entity.PLAN, self.plan.id, "budget", before, after)
+        self.plan = self.plan._replace(budget=budget)
 
     def set_condition(self, condition: Condition, **values: object) -> None:
         for name, value in values.items():

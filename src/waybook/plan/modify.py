@@ -14,6 +14,14 @@ from waybook.errors import (
 )
 from waybook.json_values import Json
 from waybook.plan.draft import Decision, Draft, require_open, status_call, wait_call
+from waybook.plan.edit import (
+    SetBudget,
+    SetDependencies,
+    SetTitle,
+    set_budget,
+    set_dependencies,
+    set_title,
+)
 from waybook.plan.model import NewCondition, NewStep, Plan, Step, StepId
 from waybook.plan.new_conditions import check_new_steps, check_size
 from waybook.plan.ordering import insertion_point, validate_order
@@ -73,8 +81,9 @@ class CancelPlan:
 
 
 #: Modifications of a single step.
-StepModification = RemoveStep | UpdateInstructions | FailStep | RetryStep | SetConditions
-Modification = AddSteps | ReorderSteps | CancelPlan | StepModification
+PendingEdit = SetTitle | SetDependencies | SetConditions
+StepModification = RemoveStep | UpdateInstructions | FailStep | RetryStep | PendingEdit
+Modification = AddSteps | ReorderSteps | CancelPlan | SetBudget | StepModification
 
 
 def modify(
@@ -150,6 +159,8 @@ def _apply(draft: Draft, modification: Modification) -> dict[str, Json]:
         case ReorderSteps(step_ids):
             draft.reorder(validate_order(draft.plan, list(step_ids)))
             return {"action": "reorder_steps", "stepIds": list(step_ids)}
+        case SetBudget(budget):
+            return set_budget(draft, budget)
         case CancelPlan(reason):
             draft.set_plan(fail_reason=reason)
             draft.move_plan(PlanStatus.FAILED)
@@ -170,7 +181,19 @@ def _apply_to_step(draft: Draft, modification: StepModification, step: Step) -> 
             return _fail(draft, modification, step)
         case RetryStep():
             return _retry(draft, step)
-        case SetConditions(_, conditions):  # pragma: no branch - there is no sixth
+        case _:
+            return _edit_pending(draft, modification, step)
+
+
+def _edit_pending(draft: Draft, modification: PendingEdit, step: Step) -> dict[str, Json]:
+    why = "the title, the dependencies and the conditions of a pending step can be changed"
+    _demand(draft.plan, step, {StepStatus.PENDING}, f"only {why}", "pending")
+    match modification:
+        case SetTitle(_, title):
+            return set_title(draft, step, title)
+        case SetDependencies(_, depends_on):
+            return set_dependencies(draft, step, depends_on)
+        case SetConditions(_, conditions):  # pragma: no branch - there is no fourth
             return _set_conditions(draft, step, conditions)
 
 
@@ -212,8 +235,6 @@ def _remove(draft: Draft, step: Step) -> dict[str, Json]:
 def _set_conditions(
     draft: Draft, step: Step, conditions: tuple[NewCondition, ...]
 ) -> dict[str, Json]:
-    why = "only conditions of a pending step can be changed"
-    _demand(draft.plan, step, {StepStatus.PENDING}, why, "pending")
     removed = draft.remove_conditions(step.id)
     for condition in conditions:
         draft.add_condition(condition, step.id)

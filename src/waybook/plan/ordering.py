@@ -73,6 +73,19 @@ def resolve_dependencies(
     return tied
 
 
+def changed_dependencies(
+    steps: Sequence[Step], step: Step, orders: Sequence[int]
+) -> tuple[StepId, ...]:
+    """Return the ids of the steps at these positions, as new dependencies of a step.
+
+    Raises:
+        InvalidStepReference: a position does not exist, or the dependencies form a cycle.
+    """
+    ids = tuple(dict.fromkeys(_step_at(steps, order) for order in orders))
+    _refuse_circles([s._replace(depends_on=ids) if s.id == step.id else s for s in steps])
+    return ids
+
+
 def reject_branch_dependencies(steps: Sequence[NewStep]) -> None:
     """Check that the steps that a branch may add have no dependencies.
 

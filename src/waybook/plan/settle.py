@@ -95,6 +95,7 @@ def record_usage(draft: Draft, step_id: StepId, attempt: int, usage: Usage | Non
         **usage.as_row(),
         "at": as_json(draft.moment.now),
         "by": draft.moment.actor.user,
+        "session": draft.moment.actor.session,
     }
     draft.insert(Entity.USAGE, draft.moment.new_id(), row)
     draft.set_usage(draft.plan.usage.plus(usage))

@@ -189,7 +189,7 @@ def build_snippet(text: str, question: SearchQuery, longest: int = MAX_SNIPPET_L
     matches = [
         _Match(word_match.start(), word_match.end(), root)
         for word_match in _WORD.finditer(text)
-        if (root := _root(fold_text(word_match[0]))) in weights
+        if (root := word_root(fold_text(word_match[0]))) in weights
     ]
     start, end = _window(text, _best(matches, weights, longest), longest)
     inside = [match for match in matches if start <= match.start and match.end <= end]
@@ -206,11 +206,11 @@ def _weights(question: SearchQuery) -> dict[str, float]:
     weights: dict[str, float] = {}
     for term in question.terms:
         for word in split_words(f"{term.text} {term.correction or ''}"):
-            weights[_root(word)] = max(term.weight, weights.get(_root(word), 0))
+            weights[word_root(word)] = max(term.weight, weights.get(word_root(word), 0))
     return weights
 
 
-def _root(word: str) -> str:
+def word_root(word: str) -> str:
     """Return the word without its ending, so that related forms of a word are equal."""
     bare = _ENDING.sub("", word)
     return bare if len(bare) >= _MIN_ROOT_LENGTH else word

@@ -201,4 +201,5 @@ def record_usage(draft: RunDraft, job: Job, attempt: int, usage: Usage | None) -
         **{**usage.as_row(), "model": usage.model or job.model},
         at=as_json(draft.moment.now),
         by=draft.moment.actor.user,
+        session=draft.moment.actor.session,
     )

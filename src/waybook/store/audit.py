@@ -61,8 +61,20 @@ class StoredRow(NamedTuple):
 SQL = load(
     "audit",
     **dict.fromkeys(
-        ("entries", "tail", "entry", "recent", "chain", "page", "page_of"), SealedEntry
+        (
+            "entries",
+            "tail",
+            "entry",
+            "recent",
+            "chain",
+            "page",
+            "page_of",
+            "page_of_agent",
+            "agent_entries",
+        ),
+        SealedEntry,
     ),
+    **dict.fromkeys(("page_of_actor", "page_of_rare_event", "page_of_other_channel"), SealedEntry),
     subjects=Subject,
     orphans=Subject,
     head=ChainEnd,

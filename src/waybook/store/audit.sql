@@ -100,7 +100,79 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
    and (%(event)s::text is null or event = %(event)s::text)
    and (%(actor)s::text is null or actor = %(actor)s::text)
    and (%(channel)s::text is null or channel = %(channel)s::text)
+   and (%(session)s::text is null or coalesce(session, '') = %(session)s::text)
    and (%(members)s::boolean or subject <> 'org')
+ order by at desc, subject_id desc, seq desc
+ limit %(most)s;
+
+-- name: page_of_actor
+-- Return a page as `page` does, of the entries of one actor, by their index.
+select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
+  from audit_entry
+ where at >= %(since)s::timestamptz
+   and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
+   and (%(event)s::text is null or event = %(event)s::text)
+   and actor = %(actor)s::text
+   and (%(channel)s::text is null or channel = %(channel)s::text)
+   and (%(session)s::text is null or coalesce(session, '') = %(session)s::text)
+   and (%(members)s::boolean or subject <> 'org')
+ order by at desc, subject_id desc, seq desc
+ limit %(most)s;
+
+-- name: page_of_rare_event
+-- Return a page as `page` does, of the entries of one event that is not frequent, by their index.
+select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
+  from audit_entry
+ where at >= %(since)s::timestamptz
+   and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
+   and event = %(event)s::text
+   and event not in ('step_started', 'step_completed')
+   and (%(actor)s::text is null or actor = %(actor)s::text)
+   and (%(channel)s::text is null or channel = %(channel)s::text)
+   and (%(session)s::text is null or coalesce(session, '') = %(session)s::text)
+   and (%(members)s::boolean or subject <> 'org')
+ order by at desc, subject_id desc, seq desc
+ limit %(most)s;
+
+-- name: page_of_other_channel
+-- Return a page as `page` does, of the entries of one channel other than MCP, by their index.
+select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
+  from audit_entry
+ where at >= %(since)s::timestamptz
+   and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
+   and (%(event)s::text is null or event = %(event)s::text)
+   and (%(actor)s::text is null or actor = %(actor)s::text)
+   and channel = %(channel)s::text
+   and channel <> 'mcp'
+   and (%(session)s::text is null or coalesce(session, '') = %(session)s::text)
+   and (%(members)s::boolean or subject <> 'org')
+ order by at desc, subject_id desc, seq desc
+ limit %(most)s;
+
+-- name: page_of_agent
+-- Return a page of audit entries of one user and session, newest first, like `page`.
+select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
+  from audit_entry
+ where actor = %(actor)s::text
+   and coalesce(session, '') = %(session)s::text
+   and at >= %(since)s::timestamptz
+   and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
+   and (%(event)s::text is null or event = %(event)s::text)
+   and (%(channel)s::text is null or channel = %(channel)s::text)
+   and (%(members)s::boolean or subject <> 'org')
+ order by at desc, subject_id desc, seq desc
+ limit %(most)s;
+
+-- name: agent_entries
+-- Return a page of the audit entries of an agent in a period, newest first. Changes that the user
+-- made on the pages or on the command line are not included.
+select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
+  from audit_entry
+ where actor = %(name)s
+   and coalesce(session, '') = %(session)s::text
+   and channel = 'mcp'
+   and at >= %(since)s::timestamptz
+   and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
  order by at desc, subject_id desc, seq desc
  limit %(most)s;
 
@@ -117,6 +189,7 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
    and (%(event)s::text is null or event = %(event)s::text)
    and (%(actor)s::text is null or actor = %(actor)s::text)
    and (%(channel)s::text is null or channel = %(channel)s::text)
+   and (%(session)s::text is null or coalesce(session, '') = %(session)s::text)
    and (%(members)s::boolean or subject <> 'org')
  order by seq desc
  limit %(most)s;

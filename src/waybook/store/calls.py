@@ -13,14 +13,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 import orjson
 
+from waybook.core.decision_context import Channel
 from waybook.core.usage import Totals, Usage
 from waybook.errors import IdempotencyConflict, WaybookError
 from waybook.json_values import Json
+from waybook.store import agents
 from waybook.store.driver.database import Database
 from waybook.store.driver.queries import BATCH_SIZE, Rows, Statement, Value, load, new_id
 
@@ -38,7 +40,7 @@ MAX_SHOWN = 20
 
 
 class LoggedCall(NamedTuple):
-    """Tool call of an org; its fields from `at` on match the columns of the table in order."""
+    """Tool call of an org; its fields from `at` to `step_id` match the table's columns in order."""
 
     org_id: UUID
     at: datetime
@@ -54,6 +56,8 @@ class LoggedCall(NamedTuple):
     replayed: bool
     #: Step that the call specified, or step that was assigned to the caller.
     step_id: str | None = None
+    #: Name that the caller's program reported for itself; it is stored with the agent.
+    client: str | None = None
 
 
 class CallRecord(NamedTuple):
@@ -213,10 +217,15 @@ def _statements(calls: list[LoggedCall]) -> Iterator[Statement]:
     rows = [_row(call) for call in calls]
     for start in range(0, len(rows), BATCH_SIZE):
         yield SQL["insert_calls"](rows=Rows(rows[start : start + BATCH_SIZE]))
+    yield from agents.record_statements(
+        (agents.AgentKey(call.actor, call.session or ""), call.client)
+        for call in calls
+        if call.channel == Channel.MCP
+    )
 
 
 def _row(call: LoggedCall) -> tuple[Value, ...]:
-    _, at, *rest = call
+    _, at, *rest, _client = call
     return (at, new_id(), *rest)
 
 
@@ -293,7 +302,20 @@ def steps_statement(plan_id: str) -> Statement:
     return SQL["usage_of_steps"](plan_id=plan_id)
 
 
-def read_totals(row: OrgUsageRow | ModelUsageRow | WorkUsageRow | StepUsageRow) -> Totals:
+class UsageSums(Protocol):
+    """Row with totals of tokens and cost."""
+
+    @property
+    def input_tokens(self) -> int: ...
+    @property
+    def output_tokens(self) -> int: ...
+    @property
+    def cost_micros(self) -> int: ...
+    @property
+    def results(self) -> int: ...
+
+
+def read_totals(row: UsageSums) -> Totals:
     """Return the token and cost totals in a row."""
     return Totals(
         input_tokens=row.input_tokens,

@@ -103,11 +103,16 @@ end as inactive_since;
 -- Time since which the overview lists finished work. `looked_at` is the time of the reader's last
 -- request, and `since` the start of the list then; after a pause, a new list begins at the last
 -- request. A reader without these times sees one day, and no reader sees more than two weeks.
-greatest(app_now() - interval '14 days',
-         coalesce(case when %(looked_at)s::timestamptz < app_now() - interval '30 minutes'
-                       then %(looked_at)s::timestamptz
-                       else %(since)s::timestamptz end,
-                  app_now() - interval '1 day'));
+-- The time is a subquery, so that it is computed once and an index can serve conditions on it.
+(select greatest(app_now() - interval '14 days',
+                 coalesce(case when %(looked_at)s::timestamptz < app_now() - interval '30 minutes'
+                               then %(looked_at)s::timestamptz
+                               else %(since)s::timestamptz end,
+                          app_now() - interval '1 day')));
+
+-- name: earliest_end
+-- Time since which plans that ended are looked up: the reader's last look, at least a day ago.
+(select least(:last_look, app_now() - interval '1 day'));
 
 -- name: title_of_step
 -- Title of a step, or the beginning of its instructions if it has no title.
@@ -115,21 +120,40 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
                      from step_brief i
                     where i.step_id = s.id));
 
--- name: plan_is_blocked
--- True if the plan is open, and is stalled or has a failed step.
-p.completed_at is null
-and (p.status = 'stalled'
-     or exists (select from plan_step s where s.plan_id = p.id and s.status = 'failed'));
+-- name: blocked_plans
+-- Open plans that are stalled or have a failed step, a limited number of the newest of each.
+(select p.*
+   from plan p
+   join ((select p.id
+            from plan p
+           where p.status = 'stalled'
+           order by p.id desc
+           limit %(newest)s)
+          union
+         (select f.plan_id
+            from (select s.plan_id
+                    from plan_step s
+                   where s.fail_reason is not null
+                     and s.status = 'failed'
+                   order by s.plan_id desc
+                   limit %(newest)s) f)) f on f.id = p.id
+  where p.completed_at is null) p;
 
--- name: plan_is_running
--- True if agents can work on the plan, and none of its steps failed.
-p.completed_at is null
-and p.status in ('planning', 'executing')
-and not exists (select from plan_step s where s.plan_id = p.id and s.status = 'failed');
+-- name: running_plans
+-- Open plans on which agents can work and that have no failed step, among a limited number of the
+-- open plans with the latest activity.
+(select p.*
+   from (select p.*
+           from plan p
+          where p.completed_at is null
+          order by p.active_minute desc
+          limit %(newest)s) p
+  where p.status in ('planning', 'executing')
+    and not exists (select from plan_step s where s.plan_id = p.id and s.status = 'failed')) p;
 
 -- name: plans_closed_lately
--- Plans that ended since the reader's last look or within a day, among a limited number of the newest
--- plans, with whether a person or agent canceled the plan.
+-- Plans that ended since the reader's last look or within a day, at most a limited number of the
+-- latest, with whether a person or agent canceled the plan.
 (select c.*,
         c.status = 'failed'
         and exists (select from audit_entry e
@@ -139,9 +163,10 @@ and not exists (select from plan_step s where s.plan_id = p.id and s.status = 'f
    from (select p.*
            from plan p
           where p.completed_at is not null
-          order by p.id desc
+            and p.active_minute >= (select :earliest_end at time zone 'UTC' - interval '1 minute')
+          order by p.active_minute desc
           limit %(newest)s) c
-  where c.completed_at >= least(:last_look, app_now() - interval '1 day')) p;
+  where c.completed_at >= :earliest_end) p;
 
 -- name: last_change_of_plan
 -- Actor of the latest audit entry that may have ended the plan.
@@ -152,25 +177,45 @@ and not exists (select from plan_step s where s.plan_id = p.id and s.status = 'f
   order by e.seq desc
   limit 1);
 
+-- name: newest_open_runs
+-- Open runs, a limited number of those that were started last.
+(select r.*
+   from run r
+  where r.completed_at is null
+    and r.canceled_at is null
+  order by r.id desc
+  limit %(newest)s) r;
+
+-- name: runs_ended_since
+-- Runs that were completed or canceled since the reader's last look, a limited number of the latest.
+((select r.*
+    from run r
+   where r.completed_at >= :last_look
+   order by r.completed_at desc
+   limit %(newest)s)
+  union all
+ (select r.*
+    from run r
+   where r.canceled_at >= :last_look
+   order by r.canceled_at desc
+   limit %(newest)s)) r;
+
 -- name: run_has_failed_jobs
--- True if the run is open and has a step whose jobs failed permanently.
-r.completed_at is null
-and r.canceled_at is null
-and exists (select from stage_step s
+-- True if an open run has a step whose jobs failed permanently.
+exists (select from stage_step s
              where s.run_id = r.id and s.failed > 0 and s.closed_at is null);
 
 -- name: run_is_running
--- True if the run is open, a stage of it is in progress, and no step of it failed.
-r.completed_at is null
-and r.canceled_at is null
-and exists (select from stage_run g where g.run_id = r.id and g.completed_at is null)
+-- True if a stage of an open run is in progress, and no step of the run failed.
+exists (select from stage_run g where g.run_id = r.id and g.completed_at is null)
 and not exists (select from stage_step s
                  where s.run_id = r.id and s.failed > 0 and s.closed_at is null);
 
 -- name: plan_is_less_active
 -- True if the plan comes after the last plan of the previous page, by last activity; on the first
 -- page, always true.
-(p.updated_at, p.id) < (coalesce(%(before_at)s::timestamptz, 'infinity'), %(before)s::uuid);
+(p.updated_at, p.id) < (coalesce(%(before_at)s::timestamptz, 'infinity'), %(before)s::uuid)
+and p.active_minute <= coalesce(%(before_at)s::timestamptz at time zone 'UTC', 'infinity');
 
 -- name: plan_is_asked_for
 -- True if the plan matches the filters of a list.
@@ -262,3 +307,44 @@ select p.subject_id::text, p.part, p.title, p.body
                     where q.subject_id = p.subject_id and q.part = p.part
                       and q.model = %(model)s and q.backend = %(backend)s
                       and q.quarantined_at > app_now() - interval '1 day');
+
+-- name: work_of_agent
+-- Completed and failed steps and jobs of an agent in the last 30 days, among its latest audit
+-- entries.
+(select count(*) filter (where e.event = 'step_completed') as completed,
+        count(*) filter (where e.event = 'step_failed') as failed,
+        count(*) as counted
+   from (select e.event
+           from audit_entry e
+          where e.actor = a.name
+            and coalesce(e.session, '') = a.session
+            and e.channel = 'mcp'
+            and e.at >= (select app_now() - interval '30 days')
+          order by e.at desc
+          limit %(counted)s) e);
+
+-- name: usage_of_agent
+-- Usage that an agent reported in the last 30 days, among its latest reports.
+(select :usage_sums
+   from (select u.input_tokens, u.output_tokens, u.cost_micros
+           from usage u
+          where u.by = a.name
+            and coalesce(u.session, '') = a.session
+            and u.at >= (select app_now() - interval '30 days')
+          order by u.at desc
+          limit %(counted)s) u);
+
+-- name: text_asked
+-- Text queries of a search. `words` requires every term, where the last may be the beginning of a
+-- word; `name` also accepts the beginnings of all words. Both are null if no term is left, because a
+-- query without terms would match every row of the org.
+asked as materialized (
+  select ('''@' || app_org() || '''')::tsquery && case when numnode(q.words) > 0 then q.words end
+           as words,
+         ('''@' || app_org() || '''')::tsquery && case when numnode(q.name) > 0 then q.name end
+           as name
+    from (select coalesce(w.terms || (websearch_to_tsquery('english', %(before_last)s)
+                                      && to_tsquery('english', %(last)s)), w.terms) as words,
+                 coalesce(w.terms || to_tsquery('simple', %(beginnings)s), w.terms) as name
+            from (select websearch_to_tsquery('english', %(text)s) as terms) w) q
+);

@@ -86,14 +86,18 @@ class ToolGateway:
     still_authorized: Callable[[Request | None], Awaitable[bool]] = always_authorized
 
     async def call_tool(
-        self, request: Request | None, tool: str, arguments: Mapping[str, object]
+        self,
+        request: Request | None,
+        tool: str,
+        arguments: Mapping[str, object],
+        client: str | None = None,
     ) -> Answer:
-        """Call a tool. If the call cannot be dispatched, return an error answer."""
+        """Call a tool for a client; if the call cannot be dispatched, return an error answer."""
         try:
             dispatcher, caller = await self._entering(request, tool)
         except WaybookError as error:
             return Answer(error.as_json(), is_error=True)
-        caller = replace(caller, hooks=self._wait_hooks(request))
+        caller = replace(caller, hooks=self._wait_hooks(request), client=client)
         return await dispatcher.dispatch(caller, tool, arguments)
 
     def _wait_hooks(self, request: Request | None) -> WaitHooks:

@@ -1,11 +1,4 @@
-"""Reading of texts that a context packet truncates, and the search for a packet's artifacts.
-
-Reading continues at the offset where the packet cut the text. The search is full-text, and semantic
-where embeddings are available.
-"""
-
-import asyncio
-from dataclasses import dataclass
+"""Reading of texts that a context packet truncates, from the offset where the packet cut them."""
 
 from waybook.app.context.parts import PacketReader
 from waybook.app.queries.audit import entry_details
@@ -14,11 +7,8 @@ from waybook.app.request.request_context import RequestContext, not_found
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
 from waybook.research.cutting import as_text, json_size, truncate
-from waybook.research.fusion import Hit, fuse
-from waybook.research.query import SearchQuery, parse_query
 from waybook.store import audit
 from waybook.store.audit import SealedEntry
-from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import Statement, is_id
 from waybook.store.plans.contexts import (
     Page,
@@ -26,9 +16,6 @@ from waybook.store.plans.contexts import (
     step_text_slice_statement,
     text_slice_statement,
 )
-from waybook.store.research import search
-from waybook.store.research.artifacts import Backend
-from waybook.store.research.search import QueryVector, Scope
 
 #: Names with which a call requests the rest of a truncated text: texts of the plan, texts of a
 #: step, texts identified by an id, and texts identified by an audit entry number.
@@ -112,41 +99,3 @@ def _event_piece(rows: list[SealedEntry], page: Page) -> tuple[int, str]:
     (entry,) = audit.read_entries(rows)
     text = as_text(entry_details(entry))
     return len(text), text[page.offset :]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchResults:
-    """Results of a search: the ranked hits, and the search methods that were used."""
-
-    question: SearchQuery
-    hits: list[Hit]
-    method: str
-
-
-async def run_search(
-    ctx: RequestContext, text: str, scope: Scope, *extra_statements: Statement
-) -> tuple[SearchResults, Results]:
-    """Return the hits for a text, best first, and the results of the additional SQL statements."""
-    library, org_id = ctx.services.search_backend, ctx.caller.org_id
-    able = await library.capabilities(ctx.services.database, org_id)
-    question = await asyncio.to_thread(parse_query, text)
-    made = await library.embed_texts([question.embedding_text]) if able.vectors else None
-    query_vector = (
-        QueryVector(vector=made[0], model=library.model.name, org_id=org_id) if made else None
-    )
-    statements = search.search_statements(question, query_vector, scope, able)
-    if query_vector is not None and able.backend is Backend.PORTABLE:
-        portable = library.portable_search(ctx.services.database, query_vector, scope)
-        more = await portable.begin()
-        results = await ctx.read(*extra_statements, *statements, *more)
-        split = len(results) - len(more)
-        ranked = search.read_ranked(results[len(extra_statements) : split])
-        ranked["meaning"] = await portable.finish(results[split:])
-    else:
-        results = await ctx.read(*extra_statements, *statements)
-        ranked = search.read_ranked(results[len(extra_statements) :])
-    down = able.vectors and query_vector is None
-    how = "full text alone (the embeddings endpoint does not answer)" if down else able.describe
-    return SearchResults(question=question, hits=fuse(ranked), method=how), results[
-        : len(extra_statements)
-    ]

@@ -14,7 +14,7 @@ import orjson
 
 from waybook.app.request.aggregates import LockedRun
 from waybook.app.request.reply import format_time, next_call, non_empty
-from waybook.dag.expansion.inputs import Document, index_documents, resolve_inputs
+from waybook.dag.expansion.inputs import FEEDBACK, Document, index_documents, resolve_inputs
 from waybook.dag.graph import output_keys
 from waybook.dag.model import Input
 from waybook.dag.templates.template import render_prompt
@@ -25,9 +25,6 @@ from waybook.store.driver.queries import Statement
 from waybook.store.runs import jobs, load
 from waybook.store.runs.jobs import DocumentInfo
 from waybook.store.runs.rows import DocumentSliceRow, RunBriefRow
-
-#: Name of the job input that contains a person's feedback on a completed stage.
-FEEDBACK = "feedback"
 
 DEFAULT_PROMPT = """\
 {{ step.name }}, in the stage {{ stage.name }} of the run "{{ run.name }}".

@@ -12,8 +12,8 @@ from typing import TypeAlias
 from waybook.app.request.reply import format_time, non_empty
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.short_ids import find_full_id
-from waybook.core.changes import Change
-from waybook.core.decision_context import Scope
+from waybook.core.changes import Change, Event
+from waybook.core.decision_context import Channel, Scope
 from waybook.core.short_ids import IdKind
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json, rfc3339
@@ -22,6 +22,8 @@ from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import LAST_ID, Statement, is_id
 
 PAGE_SIZE = 500
+#: Events of which the latest entries always contain some; the other events have an index.
+FREQUENT_EVENTS = frozenset({Event.STEP_STARTED, Event.STEP_COMPLETED})
 
 #: One audit entry as stored, including its hash.
 AuditEntry: TypeAlias = SealedEntry
@@ -85,6 +87,7 @@ class AuditFilter:
     event: str | None = None
     actor: str | None = None
     channel: str | None = None
+    session: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     #: Cursor returned with an earlier page; only the audit entries that follow that page are
@@ -138,17 +141,19 @@ def entry_cursor(entry: SealedEntry) -> str:
 
 
 def _statement(filter_: AuditFilter, most: int, *, members: bool) -> Statement:
-    at, subject_id, seq = _place(filter_)
+    at, subject_id, seq = place_behind(filter_.after_cursor, filter_.until)
     params = {
         "since": rfc3339(filter_.since) if filter_.since else EVER,
         "event": filter_.event,
         "actor": filter_.actor,
         "channel": filter_.channel,
+        "session": filter_.session,
         "members": members,
         "most": most,
     }
     if filter_.subject_id is None:
-        return audit.SQL["page"](at=at, subject_id=subject_id, seq=seq, **params)
+        query = audit.SQL[_page_query(filter_)]
+        return query(at=at, subject_id=subject_id, seq=seq, **params)
     # The entries of one audit chain are sorted by their number, not by time, so the time is used
     # only to exclude entries after `until`.
     until = rfc3339(filter_.until) if filter_.until else NEVER
@@ -156,14 +161,29 @@ def _statement(filter_: AuditFilter, most: int, *, members: bool) -> Statement:
     return audit.SQL["page_of"](at=until, subject_id=named, seq=seq, **params)
 
 
-def _place(filter_: AuditFilter) -> tuple[str, str, int]:
-    """Return the position in the audit after which the requested page begins."""
-    if filter_.after_cursor is None:
-        if filter_.until is None:
+def _page_query(filter_: AuditFilter) -> str:
+    """Return the name of the query whose index finds the fewest entries besides the requested."""
+    if filter_.actor is not None:
+        return "page_of_actor" if filter_.session is None else "page_of_agent"
+    if filter_.event is not None and filter_.event not in FREQUENT_EVENTS:
+        return "page_of_rare_event"
+    if filter_.channel is not None and filter_.channel != Channel.MCP:
+        return "page_of_other_channel"
+    return "page"
+
+
+def place_behind(cursor: str | None, until: datetime | None) -> tuple[str, str, int]:
+    """Return the position in the audit after which the requested page begins.
+
+    Raises:
+        InvalidInput: the cursor is not valid.
+    """
+    if cursor is None:
+        if until is None:
             return NEVER, LAST_ID, LAST_SEQ
-        return rfc3339(filter_.until), "00000000-0000-0000-0000-000000000000", 0
+        return rfc3339(until), "00000000-0000-0000-0000-000000000000", 0
     try:
-        at, subject_id, seq = filter_.after_cursor.split("~")
+        at, subject_id, seq = cursor.split("~")
         place = rfc3339(datetime.fromisoformat(at)), subject_id, int(seq)
     except ValueError:
         place = "", "", 0
@@ -240,6 +260,9 @@ ACTION_LABELS = {
     "fail_step": "marked a step as failed",
     "retry_step": "reset a step for retry",
     "set_conditions": "changed the conditions of a step",
+    "set_title": "changed the title of a step",
+    "set_dependencies": "changed the dependencies of a step",
+    "set_budget": "changed the budget",
     "cancel_plan": "canceled the plan",
     "taken_over": "took over a step",
     "research_stored": "stored research",

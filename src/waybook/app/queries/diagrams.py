@@ -1,6 +1,6 @@
 """Diagrams of plans and runs, which show the progress of each step."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 
 from waybook.app.queries.plan import PlanDetail
@@ -8,9 +8,15 @@ from waybook.app.queries.plan_map import STAGE, plan_lane
 from waybook.app.queries.run import RunDetail
 from waybook.dag.diagram.export import Drawing
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane, diagram_from_structure
-from waybook.dag.diagram.status_marks import Annotation, Annotations, annotations_from_report
+from waybook.dag.diagram.status_marks import (
+    BRANCH_MARK,
+    Annotation,
+    Annotations,
+    Branch,
+    annotations_from_report,
+)
 from waybook.dag.progress.structure import valid_structure
-from waybook.plan.model import Plan, StepId
+from waybook.plan.model import BranchAction, BranchOutcome, Condition, Plan, StepId
 
 
 def plan_drawing(board: PlanDetail) -> Drawing:
@@ -26,15 +32,57 @@ def drawing_of_steps(
     drawn = {step.key for step in lane.steps}
     steps = [step for step in plan.steps if step.id in drawn]
     named = tuple(DiagramStep(step.id, names[step.id], str(step.type)) for step in steps)
+    branching = {condition.step_id for condition in plan.conditions}
     marks = {
         (STAGE, str(step.id)): Annotation(
-            "stalled" if step.id in silent else str(step.status), f"step {step.order}"
+            "stalled" if step.id in silent else str(step.status),
+            f"{BRANCH_MARK} step {step.order}" if step.id in branching else f"step {step.order}",
         )
         for step in steps
     }
+    branches = tuple(plan_branches(plan))
     return Drawing(
-        Diagram(name=plan.name, lanes=(replace(lane, steps=named),)), Annotations(steps=marks)
+        Diagram(name=plan.name, lanes=(replace(lane, steps=named),)),
+        Annotations(steps=marks, branches=branches),
     )
+
+
+def plan_branches(plan: Plan) -> Iterator[Branch]:
+    """Yield the branching conditions of a plan, with their effects in words."""
+    orders = {step.id: step.order for step in plan.steps}
+    for condition in plan.conditions:
+        if condition.step_id not in orders:
+            continue
+        outcome = f" ({condition.outcome.replace('_', ' ')})" if condition.outcome else ""
+        effect = _effect(condition, orders)
+        expression = " ".join(condition.expression.split())
+        yield Branch(
+            stage=STAGE,
+            source=condition.step_id,
+            # A line is drawn to a step that may be next, or was.
+            target=condition.target_step_id
+            if condition.outcome in {None, BranchOutcome.FIRED}
+            else None,
+            text=f"step {orders[condition.step_id]}: {effect} if {expression}{outcome}",
+        )
+
+
+def _effect(condition: Condition, orders: Mapping[StepId, int]) -> str:
+    """Return the effect of a condition in words, such as "skip to step 7"."""
+    target = orders.get(condition.target_step_id or condition.step_id)
+    first = orders.get(condition.from_step_id or condition.step_id)
+    match condition.action:
+        case BranchAction.SKIP_TO:
+            return f"skip to step {target}"
+        case BranchAction.ADD_STEPS:
+            count = len(condition.steps)
+            return "add a step" if count == 1 else f"add {count} steps"
+        case BranchAction.REPEAT:
+            return f"repeat from step {first}"
+        case BranchAction.FAIL:
+            return "end the plan as failed"
+        case BranchAction.CONTINUE:
+            return "continue"
 
 
 def run_drawing(board: RunDetail) -> Drawing:

@@ -15,6 +15,9 @@ from waybook.store.runs.rows import RunSummaryRow
 
 __all__ = ["PendingCounts", "PendingReview", "ReviewRecord"]
 
+#: Number of waiting items at which counting stops.
+MAX_PENDING = 1_000
+
 
 async def list_reviews(
     ctx: RequestContext, plan_id: str | None = None, *, limit: int = 100
@@ -116,5 +119,5 @@ async def _awaiting(ctx: RequestContext, rows: Sequence[RunSummaryRow]) -> list[
 async def count_pending(ctx: RequestContext) -> PendingCounts:
     """Count the reviews and runs of the org that wait for a person."""
     counts: PendingCounts
-    ((counts,),) = await ctx.read(lists.SQL["waiting"]())
+    ((counts,),) = await ctx.read(lists.SQL["waiting"](most=MAX_PENDING))
     return counts

@@ -12,8 +12,10 @@ from enum import Flag, auto
 from functools import cached_property
 from typing import Any
 
+from waybook.app.queries.forecast import FinishedStep, plan_forecast
 from waybook.app.queries.plan_map import plan_lane
 from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.core.forecast import Forecast
 from waybook.core.usage import Totals
 from waybook.dag.diagram.layout import exceeds, steps_around
 from waybook.dag.diagram.model import Lane
@@ -24,7 +26,7 @@ from waybook.plan.review import open_review
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus, derive_plan_status
 from waybook.store import calls
 from waybook.store.driver.queries import Statement
-from waybook.store.plans import details, lists, load
+from waybook.store.plans import details, forecast, lists, load
 from waybook.store.plans.details import HistoryEntry, Research, StepStatusChange
 from waybook.store.plans.lists import ReviewRecord
 from waybook.store.plans.load import LoadedPlan, PlanRequest
@@ -63,8 +65,10 @@ class PlanInclude(Flag):
     #: Include the names and status changes of the steps on the requested page, and the names of the
     #: steps drawn on the map.
     WINDOW = auto()
+    #: Include the finished steps on which a forecast is based.
+    FINISHED_STEPS = auto()
 
-    PAGE = REVIEW | OUTPUTS | RESEARCH | HISTORY | ADDED | WINDOW
+    PAGE = REVIEW | OUTPUTS | RESEARCH | HISTORY | ADDED | WINDOW | FINISHED_STEPS
     BOARD = HISTORY | STATUS_CHANGES | NAMES
 
 
@@ -99,6 +103,8 @@ class PlanDetail:
     #: Display names of the steps that have no title, by step id. Such a name is the first line of
     #: the step's instructions.
     names: Mapping[str, str] = field(default_factory=dict)
+    #: Finished steps of this plan and of others.
+    finished_steps: Sequence[FinishedStep] = ()
     #: Number of the requested page of steps; None requests the page that contains the focus step.
     page: int | None = None
 
@@ -129,6 +135,11 @@ class PlanDetail:
     @property
     def research_total(self) -> int:
         return self.research[0].total if self.research else 0
+
+    @cached_property
+    def forecast(self) -> Forecast | None:
+        """Return the work that is left; None if there is too little history."""
+        return plan_forecast(self.plan, self.finished_steps)
 
     @cached_property
     def stalled_ids(self) -> frozenset[str]:
@@ -206,6 +217,7 @@ def _statements(plan_id: str, since: int, most_results: int) -> dict[PlanInclude
         PlanInclude.RESEARCH: details.research_statement(plan_id, RESEARCH_ITEMS),
         PlanInclude.HISTORY: details.history_statement(plan_id, None, HISTORY_ENTRIES),
         PlanInclude.ADDED: details.added_statement(plan_id),
+        PlanInclude.FINISHED_STEPS: forecast.finished_steps_statement(plan_id),
         PlanInclude.STATUS_CHANGES: details.status_changes_statement(plan_id, None, since=since),
     }
 
@@ -229,6 +241,7 @@ def _detail(
         research=rows.get(PlanInclude.RESEARCH, ()),
         history=details.read_history(rows.get(PlanInclude.HISTORY, ())),
         added=added,
+        finished_steps=rows.get(PlanInclude.FINISHED_STEPS, ()),
         status_changes=details.read_status_changes(rows.get(PlanInclude.STATUS_CHANGES, ())),
     )
 

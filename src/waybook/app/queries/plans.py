@@ -17,8 +17,8 @@ from waybook.store.plans import lists
 from waybook.store.plans.lists import PlanCountRow, PlanSummaryRow
 
 PAGE_SIZE = 50
-#: Maximum number of closed plans that are counted; counting stops at this number.
-MAX_COUNTED = 10_000
+#: Number of plans in one status at which counting stops, so that it stays fast.
+MAX_COUNTED = 1_000
 #: Maximum length in characters of the research question's beginning, and of the instructions'
 #: beginning that replaces a missing step title.
 EXCERPT_LENGTH = 120
@@ -90,8 +90,8 @@ class PlanPage:
     plans: tuple[PlanSummary, ...]
     #: Last plan of this page if more plans follow; None if this is the last page.
     last: PlanSummary | None
-    #: Number of plans per status; the filter does not affect these numbers. If the plans are
-    #: ordered by activity, only open plans are counted.
+    #: Number of plans per status, counted up to `MAX_COUNTED`; the filter does not affect these
+    #: numbers. If the plans are ordered by activity, only open plans are counted.
     counts: dict[PlanStatus, int]
 
     @property
@@ -101,6 +101,10 @@ class PlanPage:
     @property
     def open(self) -> int:
         return sum(count for status, count in self.counts.items() if status not in CLOSED_PLAN)
+
+    def is_minimum(self, *statuses: PlanStatus) -> bool:
+        """Return whether there may be more plans in one of these statuses than were counted."""
+        return any(self.counts.get(status, 0) >= MAX_COUNTED for status in statuses or PlanStatus)
 
 
 def summaries_statement(wanted: PlanFilter, most: int) -> Statement:
@@ -115,9 +119,14 @@ def summaries_statement(wanted: PlanFilter, most: int) -> Statement:
         "most": most,
         "wide": EXCERPT_LENGTH,
     }
-    if wanted.order is PlanOrder.CREATION:
+    if wanted.order is PlanOrder.ACTIVITY:
+        return lists.SQL["plans_by_activity"](**filters, before_at=wanted.before_at)
+    if wanted.creator is not None:
+        return lists.SQL["plans_of_creator"](**filters)
+    if state is None:
         return lists.SQL["plans_by_creation"](**filters)
-    return lists.SQL["plans_by_activity"](**filters, before_at=wanted.before_at)
+    del filters["open_only"]
+    return lists.SQL["plans_in_state"](**filters)
 
 
 async def plan_summaries(
@@ -130,9 +139,14 @@ async def plan_summaries(
     """
     _check(wanted)
     wanted = replace(wanted, text=await find_full_id(ctx, wanted.text, IdKind.PLAN) or wanted.text)
-    counted = MAX_COUNTED if wanted.order is PlanOrder.CREATION else 0
+    counted = [
+        status
+        for status in PlanStatus
+        if wanted.order is PlanOrder.CREATION or status not in CLOSED_PLAN
+    ]
     rows, counts = await ctx.read(
-        summaries_statement(wanted, limit + 1), lists.SQL["count_plans"](most=counted)
+        summaries_statement(wanted, limit + 1),
+        lists.SQL["count_plans"](most=MAX_COUNTED, statuses=" ".join(counted)),
     )
     plans = read_summaries(rows[:limit])
     return PlanPage(
@@ -173,7 +187,7 @@ def read_summaries(rows: Iterable[PlanSummaryRow]) -> tuple[PlanSummary, ...]:
 
 
 def _read_counts(rows: list[PlanCountRow]) -> dict[PlanStatus, int]:
-    return {PlanStatus(row.status): row.plans for row in rows}
+    return {PlanStatus(row.status): row.plans for row in rows if row.plans}
 
 
 async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:

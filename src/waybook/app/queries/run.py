@@ -8,9 +8,11 @@ from functools import cached_property
 from typing import TypeAlias, cast
 
 from waybook.app.queries.documents import DocumentListItem, order_documents
+from waybook.app.queries.forecast import FinishedRun, own_pace, run_forecast
 from waybook.app.request.locking import load_run
 from waybook.app.request.reply import cancellation_view, non_empty, run_origin_view
 from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.core.forecast import Forecast
 from waybook.core.usage import Totals
 from waybook.dag.expansion.counts import StageCounts
 from waybook.dag.progress.documents import AvailableDocument
@@ -20,7 +22,8 @@ from waybook.json_values import Body, Json
 from waybook.plan.progress import progress_json
 from waybook.run.model import CompiledDag, Run
 from waybook.run.status import RunState, awaiting_feedback, run_evidence, run_state
-from waybook.store.runs import jobs, load, work
+from waybook.store.runs import forecast, jobs, load, work
+from waybook.store.runs.forecast import ResultCostRow
 from waybook.store.runs.rows import (
     AvailableRow,
     FailedJobRow,
@@ -59,9 +62,12 @@ class RunInclude(Flag):
     MODEL_USAGE = auto()
     #: Include the times of the jobs that were started last.
     JOB_TIMES = auto()
+    #: Include the history on which a forecast is based.
+    FINISHED_RUNS = auto()
+    RESULT_COSTS = auto()
     BOARD = BRIEF | WORKERS | HISTORY
     ALL = BOARD | FAILURES | DOCUMENTS
-    PAGE = ALL | JOB_COUNTS | MODEL_USAGE | JOB_TIMES
+    PAGE = ALL | JOB_COUNTS | MODEL_USAGE | JOB_TIMES | FINISHED_RUNS | RESULT_COSTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +92,10 @@ class RunDetail:
     model_usage: tuple[tuple[str, Totals], ...] = ()
     #: Times of the jobs that were started last, earliest start first.
     job_times: tuple[JobTimesRow, ...] = ()
+    #: Completed runs of the same workflow, newest first.
+    finished_runs: Sequence[FinishedRun] = ()
+    #: Costs of the latest results.
+    result_costs: Sequence[ResultCostRow] = ()
 
     @property
     def is_closed(self) -> bool:
@@ -148,6 +158,13 @@ class RunDetail:
         models = {slug: stage.models for slug, stage in stages.items()}
         return structure_counts(valid_structure(dag.dag, dag.graphs), models)
 
+    @cached_property
+    def forecast(self) -> Forecast | None:
+        """Return the time and cost that are left; None if too little is known."""
+        pace = own_pace(self.created_at, self.job_times, self.result_costs)
+        stages = len(self.compiled_dag.order)
+        return run_forecast(self.run, self.expected, stages, self.finished_runs, pace)
+
 
 async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude) -> RunDetail:
     """Read a run with the requested parts, in one database snapshot.
@@ -166,6 +183,8 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
         RunInclude.JOB_COUNTS: work.job_counts_statement(run_id),
         RunInclude.MODEL_USAGE: work.model_usage_statement(run_id, MAX_MODELS_LISTED),
         RunInclude.JOB_TIMES: work.job_times_statement(run_id, MAX_TIMELINE_JOBS),
+        RunInclude.FINISHED_RUNS: forecast.finished_runs_statement(run_id=run_id),
+        RunInclude.RESULT_COSTS: forecast.result_costs_statement(run_id),
     }
     wanted = [part for part in parts if part in include]
     seen = await load_run(ctx, run_id, documents(run_id), *(parts[part] for part in wanted))
@@ -189,6 +208,8 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude)
         job_counts=rows[RunInclude.JOB_COUNTS],
         model_usage=work.read_model_usage(rows[RunInclude.MODEL_USAGE]),
         job_times=work.read_times(rows[RunInclude.JOB_TIMES]),
+        finished_runs=rows[RunInclude.FINISHED_RUNS],
+        result_costs=rows[RunInclude.RESULT_COSTS],
     )
 
 

@@ -13,8 +13,16 @@ from waybook.app.request.request_context import RequestContext, id_or_nil, not_f
 from waybook.core.decision_context import DecisionContext
 from waybook.core.usage import Totals
 from waybook.json_values import Json
+from waybook.plan.edit import SetDependencies, SetTitle
 from waybook.plan.model import Condition, Plan, Review, Step, StepId, StepText
-from waybook.plan.modify import FailStep, Modification, RemoveStep, RetryStep, blocking_reason
+from waybook.plan.modify import (
+    FailStep,
+    Modification,
+    RemoveStep,
+    RetryStep,
+    SetConditions,
+    blocking_reason,
+)
 from waybook.plan.progress import stalled_steps
 from waybook.store import calls as calls_store
 from waybook.store.calls import CallRecord, calls_of_step, read_calls
@@ -130,10 +138,16 @@ def modification_blockers(plan: Plan, step: Step, context: DecisionContext) -> d
         "remove_step": RemoveStep(step.id),
         "fail_step": FailStep(step.id, "it is only asked"),
         "retry_step": RetryStep(step.id),
+        "set_title": SetTitle(step.id, "it is only asked"),
+        "set_dependencies": SetDependencies(step.id, ()),
+        "set_conditions": SetConditions(step.id, ()),
     }
     reasons = {
         name: blocking_reason(plan, change, context) for name, change in modifications.items()
     }
+    own = (c for c in plan.conditions if c.step_id == step.id)
+    if any(new.conditions for condition in own for new in condition.steps):
+        reasons["set_conditions"] = "they add steps with conditions; an agent can change them"
     if step.order == 1:
         reasons["move_up"] = "it is the first step"
     if step.order == len(plan.steps):

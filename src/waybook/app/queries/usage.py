@@ -1,5 +1,6 @@
 """Read-only queries of an org's usage: tool calls, tokens, cost, and notification delivery."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -8,7 +9,14 @@ from waybook.core.usage import Totals
 from waybook.errors import NotFound
 from waybook.notifications.message import Deliveries, Delivery
 from waybook.store import calls, deliveries
-from waybook.store.calls import CallRecord, ToolCallStats, WorkUsageRow, read_totals
+from waybook.store.calls import (
+    CallRecord,
+    ModelUsageRow,
+    OrgUsageRow,
+    ToolCallStats,
+    WorkUsageRow,
+    read_totals,
+)
 from waybook.store.driver.queries import is_id
 
 #: Maximum number of logged calls from which statistics are computed, starting with the latest call.
@@ -84,7 +92,14 @@ async def count_usage(
     ctx: RequestContext, since: datetime | None = None, most: int = DEFAULT_LIMIT
 ) -> OrgUsage:
     """Return the org's usage since a time (default: thirty days ago), from one snapshot."""
-    (totals,), models, work = await ctx.read(*calls.org_statements(since, most))
+    return org_usage(*await ctx.read(*calls.org_statements(since, most)))
+
+
+def org_usage(
+    sums: Sequence[OrgUsageRow], models: Sequence[ModelUsageRow], work: Sequence[WorkUsageRow]
+) -> OrgUsage:
+    """Return the org's usage in the rows that `calls.org_statements` selects."""
+    (totals,) = sums
     return OrgUsage(
         since=totals.since.astimezone(UTC),
         until=totals.until.astimezone(UTC),

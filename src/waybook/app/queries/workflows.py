@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from waybook.app.request.definition_cache import BUILTIN_AUTHOR, builtin_dags, compile_definition
 from waybook.app.request.request_context import RequestContext
 from waybook.dag.expansion.counts import documents_expected
+from waybook.dag.expansion.inputs import FEEDBACK
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.run.model import CompiledDag
 from waybook.store.runs import load
@@ -94,3 +95,15 @@ def _workflow(
 def _version(row: VersionRow | DefinitionRow) -> Version:
     created_at = row.created_at.astimezone(UTC)
     return Version(number=row.version, created_at=created_at, created_by=row.created_by)
+
+
+def input_keys(compiled_dag: CompiledDag) -> tuple[str, ...]:
+    """Return the keys of the documents that a run's input supplies, in the order of their use."""
+    keys: dict[str, None] = {}
+    for slug in compiled_dag.order:
+        for step in compiled_dag.stages[slug].recipe.steps:
+            for wanted in step.inputs or ():
+                place = (wanted.stage or slug, wanted.document_key)
+                if place not in compiled_dag.produced_documents and place[1] != FEEDBACK:
+                    keys[place[1]] = None
+    return tuple(keys)

@@ -51,6 +51,8 @@ class Caller:
     credential: str | None = None
     #: Whether the transport has already counted this call against the rate limit.
     rate_counted: bool = False
+    #: Name that the caller's program reported for itself, such as `claude-code`.
+    client: str | None = field(default=None, compare=False)
     hooks: WaitHooks = field(default=WaitHooks(), compare=False, repr=False)
 
     @property

@@ -19,9 +19,8 @@ from waybook.cli.terminal.errors import ToolError
 from waybook.dag.snapshots.rows import as_object
 from waybook.errors import InvalidInput
 from waybook.importers.formats import PlanFormat, decode, read_plan
-from waybook.importers.steps import ImportedPlan, renamed
+from waybook.importers.steps import ImportedPlan, plan_arguments, renamed
 from waybook.json_values import Body
-from waybook.plan.model import NewStep
 from waybook.settings import Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -172,24 +171,6 @@ def show_plan(plan: ImportedPlan) -> None:
         console.print(Text(f"pull requests left out: {plan.pull_requests}"))
     if plan.ignored:
         console.print(Text(f"{plan.ignored} references to tasks outside the file are ignored"))
-
-
-def plan_arguments(plan: ImportedPlan) -> Body:
-    """Return the plan as arguments of `create_research_plan`."""
-    return {
-        "name": plan.name,
-        "researchQuestion": plan.question,
-        "steps": [_step_arguments(step) for step in plan.steps],
-    }
-
-
-def _step_arguments(step: NewStep) -> Body:
-    return {
-        "stepType": str(step.type),
-        "instructions": step.instructions,
-        **({"title": step.title} if step.title else {}),
-        **({"dependsOn": [*step.depends_on]} if step.depends_on else {}),
-    }
 
 
 async def create_plan(settings: Settings, org: str | None, arguments: Body) -> str:

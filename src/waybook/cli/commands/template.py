@@ -7,6 +7,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from waybook.app.operations.plan_templates import saved_templates, templates_folder
 from waybook.app.operations.private_file import private_file
 from waybook.app.queries.plan_export import plan_arguments, read_plan_rows
 from waybook.app.queries.plans import resolve_plan
@@ -38,17 +39,6 @@ def group() -> None:
     """Templates of plans: list, show, save, use."""
 
 
-def _folder(settings: Settings) -> Path:
-    return Path(settings.data_dir) / "templates"
-
-
-def _saved(settings: Settings) -> dict[str, PlanTemplate]:
-    """Return the saved templates by name; raise an error if a file is not a valid template."""
-    paths = sorted(_folder(settings).glob(f"*{SUFFIX}"))
-    templates = [_read_file(path) for path in paths]
-    return {template.name: template for template in templates}
-
-
 def _read_file(path: Path) -> PlanTemplate:
     return read_template(decode_text(read_all(str(path), MAX_BYTES)))
 
@@ -57,7 +47,7 @@ def _find(settings: Settings, name: str) -> PlanTemplate:
     """Return the template in this file if `name` ends like a file name, else the one so named."""
     if name.endswith((SUFFIX, ".yml", ".json")):
         return _read_file(Path(name))
-    return find_template(name, _saved(settings))
+    return find_template(name, saved_templates(settings.data_dir))
 
 
 @group.command("list")
@@ -65,7 +55,7 @@ def _find(settings: Settings, name: str) -> PlanTemplate:
 @database_options
 def list_command(*, as_json: bool, **flags: object) -> None:
     """List templates: those built in, and those you saved."""
-    saved = _saved(load_settings(flags))
+    saved = saved_templates(load_settings(flags).data_dir)
     templates = {**builtin_templates(), **saved}
     if as_json:
         print_json([{**_as_json(t), "saved": t.name in saved} for t in templates.values()])
@@ -135,7 +125,7 @@ def save_command(
     arguments = asyncio.run(_plan_arguments(settings, plan))
     text = write_template(check_name(name), description, arguments, read_values(values))
     read_template(text)
-    folder = _folder(settings)
+    folder = templates_folder(settings.data_dir)
     if output is None:
         folder.mkdir(parents=True, exist_ok=True)
     path = Path(output) if output else folder / f"{name}{SUFFIX}"

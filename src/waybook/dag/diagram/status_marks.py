@@ -87,6 +87,22 @@ class Annotation:
     note: str = ""
 
 
+#: Mark of a step with branching conditions.
+BRANCH_MARK = "◇"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """Branching condition of a step, which decides what follows the step."""
+
+    stage: str
+    source: str
+    #: Step that the condition skips to, if it fires; None if it has another effect.
+    target: str | None = None
+    #: Condition and effect in words.
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotations:
     """All status annotations of a diagram."""
@@ -96,6 +112,8 @@ class Annotations:
     stages: Mapping[str, Annotation] = field(default_factory=dict)
     #: Caption of the transition that follows each stage, by stage.
     captions: Mapping[str, str] = field(default_factory=dict)
+    #: Branching conditions, in the order in which they are evaluated.
+    branches: tuple[Branch, ...] = ()
     #: Annotation used for steps and stages that have no annotation of their own.
     default: Annotation = Annotation(NOT_STARTED)
 

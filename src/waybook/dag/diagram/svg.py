@@ -19,6 +19,7 @@ from waybook.dag.diagram.boxes import (
     legend,
     text,
 )
+from waybook.dag.diagram.branches import branch_lines, branch_list
 from waybook.dag.diagram.dimensions import WORD_SIZE, text_width, truncate
 from waybook.dag.diagram.routing import (
     EdgeLine,
@@ -71,6 +72,8 @@ def render_svg(
     width, height = max(layout.width, wide), layout.height + (LEGEND_HEIGHT if compact else 0)
     noted = text(NOTE_LEFT, height + NOTE_HEIGHT // 2, note, "note") if note else ""
     height += NOTE_HEIGHT if note else 0
+    listed, list_width, list_height = branch_list(layout, marks, height)
+    width, height = max(width, list_width), height + list_height
     summary = _summary(layout, marks)
     parts = [
         _marked("map-title", element("title", escape_text(summary), id="map-title"))
@@ -79,9 +82,13 @@ def render_svg(
         f"<style>{style_sheet()}</style>" if styled else "",
         element("rect", class_="ground", width=width, height=height),
         *_transitions(layout, marks),
+        *branch_lines(layout, marks),
         *_lanes(layout, marks, statuses, address, heading_url, live=live),
         _marked("map-legend", element("g", below, id="map-legend")) if live and below else below,
         noted,
+        _marked("map-branches", element("g", listed, id="map-branches"))
+        if live and listed
+        else listed,
     ]
     return element(
         "svg",
@@ -164,8 +171,11 @@ def _lanes(
         boxes.setdefault(box.lane, []).append(_marked(name, drawn) if name else drawn)
     edges = _live_edges if live else _edges
     for number, lane in enumerate(layout.sketch.lanes):
+        heading = "".join(_heading(layout, frames.get(number), marks, heading_url))
+        if live and heading:
+            heading = _marked(f"lane-{number}", element("g", heading, id=f"lane-{number}"))
         inner = [
-            *_heading(layout, frames.get(number), marks, heading_url),
+            heading,
             *edges(lines.get(number, ()), statuses),
             *boxes.get(number, ()),
         ]

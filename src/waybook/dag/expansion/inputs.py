@@ -13,6 +13,9 @@ from waybook.dag.expansion.units import Unit
 from waybook.dag.graph import Graph, output_keys, primary_source
 from waybook.dag.model import Dag, Input, RecipeStep, Strategy
 
+#: Document key of an input that is a person's feedback on a stage.
+FEEDBACK = "feedback"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:

@@ -83,9 +83,9 @@ select artifact_id, source_id, position, retrieved_at
 
 -- name: usage
 insert into usage (id, plan_id, step_id, run_id, job_id, attempt, input_tokens, output_tokens,
-                   cost_micros, model, at, by)
+                   cost_micros, model, at, by, session)
 select id, plan_id, step_id, run_id, job_id, attempt, input_tokens, output_tokens, cost_micros,
-       model, at, by
+       model, at, by, session
   from json_populate_recordset(null::usage, %(items)s::json);
 
 -- name: run

@@ -230,6 +230,7 @@ def _retain_in(chores: RetentionRun, org_id: UUID) -> Counter[str]:
     keep = chores.keep
     for table, days, query in (
         ("mcp_tool_call_log", keep.calls, SQL["old_calls"]),
+        ("agent", keep.calls, SQL["old_agents"]),
         ("idempotency_answer", keep.answers, SQL["old_answers"]),
         ("web_session", keep.sessions, SQL["old_sessions"]),
         ("passage_deletion", DELETIONS_DAYS, SQL["old_deletions"]),

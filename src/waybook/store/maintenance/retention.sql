@@ -80,6 +80,14 @@ delete from mcp_tool_call_log_default
                      where org_id = %(org_id)s and at < %(before)s limit %(most)s)
 returning org_id;
 
+-- name: old_agents
+-- Delete agents that made no call for as long as calls are kept.
+delete from agent
+ where org_id = %(org_id)s
+   and (name, session) in (select name, session from agent
+                            where org_id = %(org_id)s and last_seen_at < %(before)s limit %(most)s)
+returning org_id;
+
 -- name: old_answers
 delete from idempotency_answer
  where org_id = %(org_id)s

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
+from urllib.parse import quote_plus
 from uuid import UUID
 
 import orjson
@@ -117,11 +118,13 @@ def _user_ids(owner: OwnerTransaction, name: str) -> list[UUID]:
 
 
 def _without_user(owner: OwnerTransaction, name: str) -> dict[str, int]:
-    """Delete the user with all tokens and web sessions; rows that the user created remain."""
+    """Delete the user with all tokens, web sessions and views; other rows of the user remain."""
+    views = owner.change(SQL["delete_saved_views"], name=name, encoded=quote_plus(name))
     columns: dict[str, str] = dict(owner.fetch(SQL["user_tables"]))
     ids = _user_ids(owner, name)
     order = [table for table in tables_in_order(owner) if table in columns]
-    return {t: owner.change(SQL["delete_users_rows"], t, columns[t], ids=ids) for t in order}
+    rows = {t: owner.change(SQL["delete_users_rows"], t, columns[t], ids=ids) for t in order}
+    return {**rows, "saved_view": views}
 
 
 # Functions that replace the user's name in the audit by the pseudonym.

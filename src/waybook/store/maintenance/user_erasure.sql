@@ -101,5 +101,13 @@ select id::text from org_user where org_id = %(org_id)s and id = any (%(ids)s)
  union all
 select id::text from api_token where org_id = %(org_id)s and user_id = any (%(ids)s);
 
+-- name: delete_saved_views
+-- Delete the user's saved views, and the views of other users that filter by the user's name.
+-- `encoded` is the name as a value of a query string.
+delete from saved_view
+ where org_id = %(org_id)s
+   and (user_name = %(name)s or strpos('&' || query || '&', '=' || %(encoded)s || '&') > 0)
+returning org_id;
+
 -- name: delete_users_rows
 delete from {table} where org_id = %(org_id)s and {column} = any (%(ids)s) returning org_id;

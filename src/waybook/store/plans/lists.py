@@ -105,6 +105,8 @@ class PendingCounts(NamedTuple):
 SQL = load(
     "plans/lists",
     plans_by_creation=PlanSummaryRow,
+    plans_in_state=PlanSummaryRow,
+    plans_of_creator=PlanSummaryRow,
     plans_by_activity=PlanSummaryRow,
     count_plans=PlanCountRow,
     open_reviews=ReviewRecord,

@@ -21,43 +21,67 @@ select :row_of_plan
   join plan_brief b on b.plan_id = p.id
  order by p.id desc;
 
+-- name: plans_in_state
+-- Return a page of the plans in one status, newest plan first.
+select :row_of_plan
+  from (select p.id, p.name, p.status, p.revision, p.updated_at
+          from plan p
+         where p.status = %(state)s::text
+           and p.id < %(before)s::uuid
+           and :plan_is_asked_for
+         order by p.id desc
+         limit %(most)s) p
+  join plan_brief b on b.plan_id = p.id
+ order by p.id desc;
+
+-- name: plans_of_creator
+-- Return a page of the plans of one user, newest plan first.
+select :row_of_plan
+  from (select p.id, p.name, p.status, p.revision, p.updated_at
+          from plan_brief o
+          join plan p on p.id = o.plan_id
+         where o.created_by = %(creator)s::text
+           and o.plan_id < %(before)s::uuid
+           and (not %(open_only)s or p.completed_at is null)
+           and :plan_is_asked_for
+         order by o.plan_id desc
+         limit %(most)s) p
+  join plan_brief b on b.plan_id = p.id
+ order by p.id desc;
+
 -- name: plans_by_activity
--- Return a page of plans, most recent activity first. Open plans have an index of their own.
+-- Return a page of plans, most recent activity first. Open and closed plans have an index each, by
+-- the minute of their last activity; the plans of a minute are sorted.
 select :row_of_plan
   from ((select p.id, p.name, p.status, p.revision, p.updated_at
            from plan p
-          where %(open_only)s
-            and p.completed_at is null
+          where p.completed_at is null
             and :plan_is_less_active
             and :plan_is_asked_for
-          order by p.updated_at desc, p.id desc
+          order by p.active_minute desc, p.updated_at desc, p.id desc
           limit %(most)s)
          union all
         (select p.id, p.name, p.status, p.revision, p.updated_at
            from plan p
           where not %(open_only)s
+            and p.completed_at is not null
             and :plan_is_less_active
             and :plan_is_asked_for
-          order by p.updated_at desc, p.id desc
+          order by p.active_minute desc, p.updated_at desc, p.id desc
           limit %(most)s)) p
   join plan_brief b on b.plan_id = p.id
- order by p.updated_at desc, p.id desc;
+ order by p.updated_at desc, p.id desc
+ limit %(most)s;
 
 -- name: count_plans
--- Return the number of plans in each status, over all open plans and a limited number of the newest
--- closed ones.
-select p.status, count(*) as plans
-  from plan p
- where p.completed_at is null
- group by p.status
- union all
-select c.status, count(*)
-  from (select p.status
-          from plan p
-         where p.completed_at is not null
-         order by p.id desc
-         limit %(most)s) c
- group by c.status;
+-- Return the number of plans in each status, counted up to a limit.
+select s.status,
+       (select count(*)
+          from (select
+                  from plan p
+                 where p.status = s.status
+                 limit %(most)s) p) as plans
+  from unnest(string_to_array(%(statuses)s, ' ')) as s (status);
 
 -- name: open_reviews
 -- Return the open reviews, longest waiting first.
@@ -99,17 +123,22 @@ select r.id::text, p.id::text as plan_id, p.name as plan_name, s.step_order,
  limit %(most)s;
 
 -- name: waiting
--- Return the number of reviews and the number of runs that wait for a person.
+-- Return the number of reviews and the number of runs that wait for a person, counted up to a limit.
 select (select count(*)
-          from review r
-          join plan p on p.id = r.plan_id
-         where r.decision is null
-           and p.completed_at is null) as reviews,
+          from (select
+                  from review r
+                  join plan p on p.id = r.plan_id
+                 where r.decision is null
+                   and p.completed_at is null
+                 limit %(most)s) r) as reviews,
        (select count(*)
-          from run r
-         where r.completed_at is null
-           and r.canceled_at is null
-           and exists (select from stage_run g where g.run_id = r.id and g.feedback is null)
-           and not exists (select from stage_run g where g.run_id = r.id and g.completed_at is null))
-         as runs,
+          from (select r.id
+                  from run r
+                 where r.completed_at is null
+                   and r.canceled_at is null
+                 order by r.id desc
+                 limit %(most)s) r
+         where (select bool_and(g.completed_at is not null) and bool_or(g.feedback is null)
+                  from stage_run g
+                 where g.run_id = r.id)) as runs,
        app_now() as now;

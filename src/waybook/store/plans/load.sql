@@ -183,27 +183,25 @@ returning plan_id::text;
 -- for too long.
 select count(distinct p.id) filter (where p.status = 'stalled') as plans,
        count(*) filter (where greatest(s.in_progress_since, s.last_seen_at)
-                              < app_now() - make_interval(secs =>
+                              < (select app_now()) - make_interval(secs =>
                                   coalesce(s.stall_seconds, p.stall_seconds, %(patience)s)))
          as steps
   from plan p
   join plan_step s on s.plan_id = p.id and s.status = 'in_progress'
- where p.completed_at is null
-   and p.status in ('executing', 'stalled');
+ where p.status in ('executing', 'stalled');
 
 -- name: inactive_plans
 -- Return executing plans with a step that may have been inactive for too long. Only a hint: the
 -- decision is made while the plan is locked.
 select p.id::text
   from plan p
- where p.completed_at is null
-   and p.status = 'executing'
+ where p.status = 'executing'
    and exists (select
                  from plan_step s
                 where s.plan_id = p.id
                   and s.status = 'in_progress'
                   and greatest(s.in_progress_since, s.last_seen_at, p.resumed_at)
-                      < app_now() - make_interval(secs =>
+                      < (select app_now()) - make_interval(secs =>
                           coalesce(s.stall_seconds, p.stall_seconds, %(patience)s)))
  order by p.id
  limit %(most)s;
@@ -289,6 +287,6 @@ select 'artifact_source', l.artifact_id || '/' || l.position, json_build_object(
 select 'usage', u.id::text, json_build_object(
          'step_id', u.step_id, 'attempt', u.attempt, 'input_tokens', u.input_tokens,
          'output_tokens', u.output_tokens, 'cost_micros', u.cost_micros, 'model', u.model,
-         'at', u.at, 'by', u.by)
+         'at', u.at, 'by', u.by, 'session', u.session)
   from usage u
  where u.plan_id = %(plan_id)s;

@@ -98,8 +98,10 @@ SQL = load(
     plans_finished=FinishedPlanRow,
 )
 
-#: Number of the newest plans among which closed plans are looked up.
-MAX_NEWEST_PLANS = 2_000
+#: Number of the newest plans of each kind that the overview takes into account.
+MAX_NEWEST_PLANS = 1_000
+#: Number of the open plans with the latest activity among which running plans are looked up.
+MAX_RUNNING_PLANS = 200
 
 
 class LastLook(NamedTuple):
@@ -119,6 +121,6 @@ def overview_statements(
     return (
         SQL["plan_totals"](**times),
         SQL["plans_in_trouble"](**times, most=most, wide=wide),
-        SQL["plans_running"](most=most, wide=wide),
+        SQL["plans_running"](newest=MAX_RUNNING_PLANS, most=most, wide=wide),
         SQL["plans_finished"](**times, most=most),
     )

@@ -1,14 +1,18 @@
 -- name: plan_totals
--- Return the number of plans in each section of the overview.
+-- Return the number of plans in each section of the overview, counted up to a limit.
 select (select count(*)
-          from plan p
-         where :plan_is_blocked)
+          from :blocked_plans)
        + (select count(*)
             from :plans_closed_lately
            where p.status = 'failed' and not p.canceled) as in_trouble,
-       (select count(*)
-          from plan p
-         where :plan_is_running) as running,
+       greatest(0, (select count(*)
+                      from (select
+                              from plan p
+                             where p.status in ('planning', 'executing')
+                             limit %(newest)s) p)
+                   - (select count(*)
+                        from :blocked_plans
+                       where p.status in ('planning', 'executing'))) as running,
        (select count(*)
           from :plans_closed_lately
          where p.completed_at >= :last_look and (p.status = 'completed' or p.canceled)) as finished,
@@ -35,8 +39,7 @@ select :row_of_plan, p.fail_reason,
        :last_change_of_plan as last_change
   from (select t.*
           from ((select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason, p.audit_seq
-                   from plan p
-                  where :plan_is_blocked
+                   from :blocked_plans
                   order by p.updated_at desc, p.id desc
                   limit %(most)s)
                  union all
@@ -58,8 +61,7 @@ select :row_of_plan,
           from plan_step s
          where s.plan_id = p.id and s.status = 'in_progress' and s.held_by is not null) as holders
   from (select p.id, p.name, p.status, p.revision, p.updated_at
-          from plan p
-         where :plan_is_running
+          from :running_plans
          order by p.updated_at desc, p.id desc
          limit %(most)s) p
   join plan_brief b on b.plan_id = p.id

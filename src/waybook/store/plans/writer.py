@@ -154,7 +154,9 @@ def _plan(
         old_seq=write_context.head.seq,
         **_head(sealed),
     )
-    return [changed]
+    if "budget" not in values:
+        return [changed]
+    return [changed, SQL["update_budget"](id=plan.id, budget=AsJson(values["budget"]))]
 
 
 # Steps
@@ -231,6 +233,8 @@ def _changed_step(
             fail_reason=new.fail_reason,
             silent_holders=new.silent_holders,
         )
+    if "title" in values:
+        yield SQL["update_title"](plan_id=before.id, id=step_id, title=new.title)
     if "depends_on" in values:
         before_it = Ids(new.depends_on)
         yield SQL["update_dependencies"](plan_id=before.id, id=step_id, depends_on=before_it)

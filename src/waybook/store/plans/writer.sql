@@ -26,6 +26,9 @@ update plan
        updated_at = %(now)s
  where id = %(id)s;
 
+-- name: update_budget
+update plan set budget = %(budget)s where id = %(id)s;
+
 -- name: insert_steps
 insert into plan_step (id, plan_id, step_order, step_type, title, status, attempt, stall_seconds,
                        in_progress_since, completed_at, held_by, held_session, fail_reason,
@@ -56,6 +59,9 @@ update plan_step
 
 -- name: touch_steps
 update plan_step set last_seen_at = %(now)s where id = any (%(ids)s);
+
+-- name: update_title
+update plan_step set title = %(title)s where plan_id = %(plan_id)s and id = %(id)s;
 
 -- name: update_dependencies
 update plan_step set depends_on = %(depends_on)s where plan_id = %(plan_id)s and id = %(id)s;
@@ -127,9 +133,9 @@ values %(rows)s;
 
 -- name: insert_usage
 insert into usage (id, plan_id, step_id, attempt, input_tokens, output_tokens, cost_micros, model,
-                   at, by)
+                   at, by, session)
 values (%(id)s, %(plan_id)s, %(step_id)s, %(attempt)s, %(input_tokens)s, %(output_tokens)s,
-        %(cost_micros)s, %(model)s, %(at)s, %(by)s);
+        %(cost_micros)s, %(model)s, %(at)s, %(by)s, %(session)s);
 
 -- name: insert_skill_execution
 insert into skill_execution (id, skill, session, status, output_media_type,

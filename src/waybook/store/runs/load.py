@@ -42,6 +42,8 @@ SQL = load(
     definitions_named=DefinitionRow,
     versions=VersionRow,
 )
+#: Number of open runs, those that were started last, among which waiting runs are looked up.
+MAX_NEWEST_RUNS = 1_000
 LOAD_RUN = SQL["load_run"]
 LOCK_RUN = LOAD_RUN.for_update("r")
 
@@ -87,7 +89,7 @@ def list_statement(*, by_activity: bool, **values: str | int | None) -> Statemen
 
 def awaiting_statement(most: int) -> Statement:
     """Select the runs that wait for a person's feedback."""
-    return SQL["awaiting_runs"](most=most)
+    return SQL["awaiting_runs"](most=most, newest=MAX_NEWEST_RUNS)
 
 
 def recent_events_statement(run_id: str, most: int) -> Statement:

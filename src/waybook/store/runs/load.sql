@@ -49,7 +49,7 @@ select :row_of_run,
 select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
        r.completed_at, r.canceled_at, app_now() as now, g.stages,
        null::bigint as documents_available, g.since as awaiting_since
-  from run r
+  from :newest_open_runs
   join run_brief b on b.run_id = r.id
   cross join lateral (
          select json_agg(json_build_array(g.stage_slug, true, g.feedback is not null, 0, 0,
@@ -58,10 +58,9 @@ select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by
                 max(g.completed_at) as since
            from stage_run g
           where g.run_id = r.id) g
- where r.completed_at is null
-   and r.canceled_at is null
-   and exists (select from stage_run g where g.run_id = r.id and g.feedback is null)
-   and not exists (select from stage_run g where g.run_id = r.id and g.completed_at is null)
+ where (select bool_and(g.completed_at is not null) and bool_or(g.feedback is null)
+          from stage_run g
+         where g.run_id = r.id)
  order by g.since, r.id
  limit %(most)s;
 
@@ -141,7 +140,7 @@ select 'late_result', l.id::text, json_build_object(
 select 'usage', u.id::text, json_build_object(
          'job_id', u.job_id, 'attempt', u.attempt, 'input_tokens', u.input_tokens,
          'output_tokens', u.output_tokens, 'cost_micros', u.cost_micros, 'model', u.model,
-         'at', u.at, 'by', u.by)
+         'at', u.at, 'by', u.by, 'session', u.session)
   from usage u
  where u.run_id = %(run_id)s;
 

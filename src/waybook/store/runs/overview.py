@@ -59,17 +59,21 @@ SQL = load(
     runs_finished=FinishedRunRow,
 )
 
+#: Number of the open runs, those that were started last, that the overview takes into account.
+MAX_NEWEST_RUNS = 200
+
 
 def overview_statements(
     since: datetime | None, looked_at: datetime | None, *, most: int, wide: int
 ) -> tuple[Statement, ...]:
     """Select totals, and runs in trouble, running, and finished since the last look."""
-    times = {"since": since, "looked_at": looked_at}
+    times = {"since": since, "looked_at": looked_at, "newest": MAX_NEWEST_RUNS}
+    listed = {"newest": MAX_NEWEST_RUNS, "most": most}
     return (
         SQL["run_totals"](**times),
-        SQL["runs_in_trouble"](most=most),
-        SQL["run_failures"](most=most, wide=wide),
-        SQL["runs_running"](most=most),
-        SQL["run_holders"](most=most),
+        SQL["runs_in_trouble"](**listed),
+        SQL["run_failures"](**listed, wide=wide),
+        SQL["runs_running"](**listed),
+        SQL["run_holders"](**listed),
         SQL["runs_finished"](**times, most=most),
     )

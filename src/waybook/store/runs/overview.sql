@@ -1,16 +1,16 @@
 -- name: run_totals
--- Return the number of runs in each section of the overview.
+-- Return the number of runs in each section of the overview, counted up to a limit.
 select count(*) filter (where :run_has_failed_jobs) as in_trouble,
        count(*) filter (where :run_is_running) as running,
-       count(*) filter (where coalesce(r.completed_at, r.canceled_at) >= :last_look)
-         as finished
-  from run r;
+       (select count(*)
+          from :runs_ended_since) as finished
+  from :newest_open_runs;
 
 -- name: runs_in_trouble
 -- Return the open runs with jobs that failed permanently, latest activity first.
 select :row_of_run, null::bigint as documents_available, null::timestamptz as awaiting_since
   from (select r.*
-          from run r
+          from :newest_open_runs
          where :run_has_failed_jobs
          order by r.updated_at desc, r.id desc
          limit %(most)s) r
@@ -25,7 +25,7 @@ select distinct on (r.updated_at, r.id, j.stage_slug)
        j.status = 'retry_loop_failed' as out_of_retries,
        count(*) over (partition by r.id, j.stage_slug) as jobs
   from (select r.id, r.updated_at
-          from run r
+          from :newest_open_runs
          where :run_has_failed_jobs
          order by r.updated_at desc, r.id desc
          limit %(most)s) r
@@ -37,7 +37,7 @@ select distinct on (r.updated_at, r.id, j.stage_slug)
 -- Return the open runs on which agents can work, latest activity first.
 select :row_of_run, null::bigint as documents_available, null::timestamptz as awaiting_since
   from (select r.*
-          from run r
+          from :newest_open_runs
          where :run_is_running
          order by r.updated_at desc, r.id desc
          limit %(most)s) r
@@ -48,7 +48,7 @@ select :row_of_run, null::bigint as documents_available, null::timestamptz as aw
 -- Return the holders of jobs of the running runs.
 select distinct r.id::text as run_id, j.held_by
   from (select r.id
-          from run r
+          from :newest_open_runs
          where :run_is_running
          order by r.updated_at desc, r.id desc
          limit %(most)s) r
@@ -60,8 +60,7 @@ select distinct r.id::text as run_id, j.held_by
 -- Return the runs that were completed or canceled since a given time, latest first.
 select r.id::text, r.name, r.completed_at is null as canceled, r.canceled_by, r.cancel_reason,
        b.created_at, coalesce(r.completed_at, r.canceled_at) as ended_at
-  from run r
+  from :runs_ended_since
   join run_brief b on b.run_id = r.id
- where coalesce(r.completed_at, r.canceled_at) >= :last_look
  order by ended_at desc, r.id desc
  limit %(most)s;

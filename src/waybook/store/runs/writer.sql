@@ -109,6 +109,6 @@ values %(rows)s;
 
 -- name: insert_usage
 insert into usage (id, run_id, job_id, attempt, input_tokens, output_tokens, cost_micros, model,
-                   at, by)
+                   at, by, session)
 values (%(id)s, %(run_id)s, %(job_id)s, %(attempt)s, %(input_tokens)s, %(output_tokens)s,
-        %(cost_micros)s, %(model)s, %(at)s, %(by)s);
+        %(cost_micros)s, %(model)s, %(at)s, %(by)s, %(session)s);

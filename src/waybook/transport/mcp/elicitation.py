@@ -25,6 +25,7 @@ from waybook.redaction import redact
 from waybook.transport.errors import Context, invalid_params
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.mcp.capabilities import declares_tasks
+from waybook.transport.mcp.client_name import client_name
 from waybook.transport.mcp.tools import to_tool_result
 
 log = logging.getLogger(__name__)
@@ -80,8 +81,13 @@ class ReviewElicitation:
         """Call any tool; only a call that requests a review may be answered with a form."""
         if params.name == REVIEW:
             return await self.review(context, params)
-        answer = await self.gateway.call_tool(context.request, params.name, params.arguments or {})
+        answer = await self._call_tool(context, params.name, params.arguments or {})
         return to_tool_result(answer)
+
+    async def _call_tool(
+        self, context: Context, tool: str, arguments: Mapping[str, object]
+    ) -> Answer:
+        return await self.gateway.call_tool(context.request, tool, arguments, client_name(context))
 
     async def review(self, context: Context, params: wire.CallToolRequestParams) -> ToolResult:
         """Request a review; if the client supports forms, elicit the decision and submit it."""
@@ -89,7 +95,7 @@ class ReviewElicitation:
         if params.request_state is not None:
             response = (params.input_responses or {}).get(ELICITATION_KEY)
             return await self._submit(context, arguments, _state(params.request_state), response)
-        answer = await self.gateway.call_tool(context.request, REVIEW, arguments)
+        answer = await self._call_tool(context, REVIEW, arguments)
         if answer.is_error or not supports_forms(context) or declares_tasks(context):
             # A client that declares tasks gets the form with the task of the review.
             return to_tool_result(answer)
@@ -143,7 +149,7 @@ class ReviewElicitation:
             "place": "form",
             **({"sessionId": session} if session else {}),
         }
-        answer = await self.gateway.call_tool(context.request, "submit_user_decision", decision)
+        answer = await self._call_tool(context, "submit_user_decision", decision)
         return to_tool_result(answer if answer.is_error else Answer({**first_reply, **answer.body}))
 
 

@@ -23,6 +23,7 @@ from waybook.errors import WaybookError
 from waybook.transport.errors import Context, code_of, error_from_answer, invalid_params
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.mcp.capabilities import TASKS_EXTENSION, declares_tasks, require_tasks
+from waybook.transport.mcp.client_name import client_name
 from waybook.transport.mcp.elicitation import (
     ELICITATION_KEY,
     FORM,
@@ -128,7 +129,9 @@ class ReviewTasks:
             **{name: review.reply[name] for name in ("planId", "reviewId")},
             "place": "task",
         }
-        answer = await self.gateway.call_tool(context.request, "submit_user_decision", decision)
+        answer = await self.gateway.call_tool(
+            context.request, "submit_user_decision", decision, client_name(context)
+        )
         if answer.is_error and code_of(answer) not in OUTDATED:
             raise error_from_answer(answer, "The decision was not accepted")
         return {}

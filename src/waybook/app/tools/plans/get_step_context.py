@@ -3,7 +3,7 @@
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from waybook.app.context.continuation import STEP_PARTS, read_continuation, run_search
+from waybook.app.context.continuation import STEP_PARTS, read_continuation
 from waybook.app.context.parts import (
     MAX_TOKENS,
     MIN_TOKENS,
@@ -12,6 +12,7 @@ from waybook.app.context.parts import (
     byte_budget,
 )
 from waybook.app.context.step import StepMaterial, named_list, step_frame, step_parts
+from waybook.app.queries.research_search import run_search
 from waybook.app.request.answers import build_within
 from waybook.app.request.arguments import Id, ReadArguments, StepIdField
 from waybook.app.request.reply import next_call, work_call

@@ -31,6 +31,7 @@ async def list_active_plans(ctx: RequestContext, args: ListActivePlans) -> Body:
     return {
         "plans": [_view(plan, ctx.services.base_url) for plan in page.plans],
         "total": page.total,
+        **({"totalIsMinimum": True} if page.is_minimum() else {}),
         "nextCursor": _cursor(page.last) if page.last else None,
         "next": _next(page.plans),
     }

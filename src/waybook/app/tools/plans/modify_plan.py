@@ -1,8 +1,8 @@
 """modify_plan: change the steps of a running plan."""
 
-from typing import Literal
+from typing import Annotated, Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.request.aggregates import LockedPlan, PlanProposal
@@ -11,23 +11,30 @@ from waybook.app.request.arguments import (
     LenientJson,
     Line,
     MutatingArguments,
+    Name,
     Nested,
     PlanIdField,
     StepIdField,
     Text,
+    WholeNumber,
 )
 from waybook.app.request.locking import Proposal, update
-from waybook.app.request.plan_arguments import AddedSteps, StepConditions
+from waybook.app.request.plan_arguments import (
+    AddedSteps,
+    BudgetFields,
+    StepConditions,
+    to_budget,
+)
 from waybook.app.request.reply import fit_reply, next_call, non_empty, step_view
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool, output_schema
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
-from waybook.plan import modify
+from waybook.plan import edit, modify
 from waybook.plan.draft import Decision
 from waybook.plan.model import Plan, StepId
 
-Action = Literal[
+PublishedAction = Literal[
     "add_steps",
     "remove_step",
     "reorder_steps",
@@ -36,6 +43,12 @@ Action = Literal[
     "retry_step",
     "set_conditions",
     "cancel_plan",
+]
+#: The other actions are not in the published schema, to keep the tool list small: web pages and
+#: programs use them.
+Action = Annotated[
+    PublishedAction | Literal["set_title", "set_dependencies", "set_budget"],
+    WithJsonSchema({"type": "string", "enum": [*get_args(PublishedAction)]}),
 ]
 
 #: For each action of the tool, its required fields and its optional fields.
@@ -47,6 +60,9 @@ ACTION_FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "fail_step": (frozenset({"step_id", "reason"}), frozenset({"retry"})),
     "retry_step": (frozenset({"step_id"}), frozenset()),
     "set_conditions": (frozenset({"step_id", "branching_conditions"}), frozenset()),
+    "set_title": (frozenset({"step_id"}), frozenset({"title"})),
+    "set_dependencies": (frozenset({"step_id", "depends_on"}), frozenset()),
+    "set_budget": (frozenset(), frozenset({"budget"})),
     "cancel_plan": (frozenset({"reason"}), frozenset()),
 }
 
@@ -66,6 +82,9 @@ class ModificationArgument(Nested):
     branching_conditions: StepConditions | None = Field(
         default=None, description="JSON array for set_conditions"
     )
+    title: SkipJsonSchema[Name | None] = None
+    depends_on: SkipJsonSchema[LenientJson[list[WholeNumber]] | None] = None
+    budget: SkipJsonSchema[LenientJson[BudgetFields] | None] = None
 
 
 class ModifyPlan(MutatingArguments):
@@ -115,6 +134,8 @@ def _modification(number: int, modification: ModificationArgument) -> modify.Mod
             return modify.ReorderSteps(
                 tuple(StepId(i.lower()) for i in modification.step_ids or ())
             )
+        case "set_budget":
+            return edit.SetBudget(to_budget(modification.budget))
         case "cancel_plan":
             return modify.CancelPlan(modification.reason or "")
         case _:
@@ -133,6 +154,16 @@ def _step_modification(
             return modify.FailStep(step_id, modification.reason or "", bool(modification.retry))
         case "retry_step":
             return modify.RetryStep(step_id)
+        case _:
+            return _pending_edit(modification, step_id)
+
+
+def _pending_edit(modification: ModificationArgument, step_id: StepId) -> modify.PendingEdit:
+    match modification.action:
+        case "set_title":
+            return edit.SetTitle(step_id, modification.title)
+        case "set_dependencies":
+            return edit.SetDependencies(step_id, tuple(modification.depends_on or ()))
         case _:
             conditions = modification.branching_conditions or ()
             return modify.SetConditions(step_id, tuple(c.new_condition() for c in conditions))

@@ -5,8 +5,8 @@ from typing import cast
 
 from pydantic import Field
 
-from waybook.app.context.continuation import SearchResults, run_search
 from waybook.app.context.job import fit_views
+from waybook.app.queries.research_search import SearchResults, run_search
 from waybook.app.request.arguments import LenientJson, PlanIdField, ReadArguments
 from waybook.app.request.reply import format_time, next_call, non_empty
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found

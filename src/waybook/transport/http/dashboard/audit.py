@@ -5,7 +5,7 @@ Exports are streamed page by page, up to a limit.
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final
@@ -27,6 +27,7 @@ from waybook.app.queries.audit import (
     event_label,
 )
 from waybook.app.queries.audit import entry_view as audit_entry_view
+from waybook.app.queries.audit_names import Names, RowName, find_names, find_subjects
 from waybook.app.queries.timeline_export import csv_text
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Event
@@ -34,6 +35,14 @@ from waybook.core.decision_context import Channel
 from waybook.errors import InvalidInput
 from waybook.json_values import Json
 from waybook.transport.http.dashboard.page import PageContext
+from waybook.transport.http.dashboard.record_links import (
+    Link,
+    agent_link,
+    item_link,
+    row_label,
+    subject_link,
+)
+from waybook.transport.http.dashboard.saved_views import view_bar
 from waybook.transport.http.html.forms import current_url_with, query_param
 from waybook.transport.http.requests import SANDBOX_HEADERS
 
@@ -109,6 +118,8 @@ MAX_VALUE_LENGTH: Final = 600
 #: expanded.
 SHORT_VALUE_LENGTH: Final = 80
 MAX_INLINE_CHANGES: Final = 4
+#: Fields of an entry's details that the name of its step or job replaces.
+ITEM_DETAILS: Final = frozenset({"stepId", "stepOrder", "jobId"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +135,8 @@ class DisplayValue:
 class ChangeView:
     entity: str
     id: str
+    #: Number of the step or name of the job that changed; empty for other rows.
+    label: str
     field: str
     old: DisplayValue
     new: DisplayValue
@@ -138,17 +151,14 @@ class EntryView:
     changes: tuple[ChangeView, ...]
     #: Number of changes of the entry that are not shown.
     more: int
+    #: Plan or run of the entry, its step or job, and its user.
+    subject: Link
+    item: Link | None
+    agent: Link
 
     @property
     def at(self) -> datetime:
         return self.entry.at
-
-    @property
-    def address(self) -> str | None:
-        """URL of the page of the audit entry's subject, or None if it does not exist."""
-        pages = {"plan": "/plans/", "run": "/runs/"}
-        page = pages.get(self.entry.subject)
-        return f"{page}{self.entry.subject_id}" if page else None
 
     @property
     def short(self) -> bool:
@@ -158,21 +168,25 @@ class EntryView:
         return fits and len(self.changes) <= MAX_INLINE_CHANGES and not self.more
 
 
-def entry_view(entry: AuditEntry) -> EntryView:
-    """Return an audit entry for display, with long values truncated."""
+def entry_view(entry: AuditEntry, names: Names) -> EntryView:
+    """Return an audit entry for display, with names, and with long values truncated."""
     changes = list(changes_in([entry]))
     details = entry_details(entry)
     action = details.get("action")
+    item = item_link(entry, names)
     return EntryView(
         entry=entry,
         what=event_label(entry.event, action if isinstance(action, str) else None, _kind(entry)),
         details=tuple(
-            (name, display_value(value)) for name, value in details.items() if name != "action"
+            (name, display_value(value))
+            for name, value in details.items()
+            if name != "action" and not (item and name in ITEM_DETAILS)
         ),
         changes=tuple(
             ChangeView(
                 entity=str(change.entity),
                 id=change.id,
+                label=row_label(change.id, names),
                 field=change.field,
                 old=display_value(change.old),
                 new=display_value(change.new),
@@ -180,6 +194,9 @@ def entry_view(entry: AuditEntry) -> EntryView:
             for change in changes[:MAX_CHANGES]
         ),
         more=max(0, len(changes) - MAX_CHANGES),
+        subject=subject_link(entry, names),
+        item=item,
+        agent=agent_link(entry),
     )
 
 
@@ -204,7 +221,7 @@ def _kind(entry: AuditEntry) -> str:
     return RUN if entry.subject == RUN else "plan"
 
 
-FILTERS: Final = ("subject", "event", "actor", "channel", "since", "until")
+FILTERS: Final = ("subject", "event", "actor", "session", "channel", "since", "until")
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,20 +230,29 @@ class AuditPage:
 
     async def __call__(self, request: Request) -> Response:
         """Render the audit entries, newest first; report an invalid filter on the page."""
+        call = await self.page_context.request_context(request)
+        names: Names = {}
+        matches: list[RowName] = []
+        page, error = EntriesPage([], None), None
         try:
-            page = await browse_audit(
-                await self.page_context.request_context(request), filter_from_query(request)
-            )
-            error = None
+            filter_, matches = await self._named_filter(call, filter_from_query(request))
+            if len(matches) <= 1:
+                page = await browse_audit(call, filter_)
+                names = await find_names(call, page.entries)
         except InvalidInput as refused:
-            page, error = EntriesPage([], None), refused.message
+            error = refused.message
+        filters = {name: query_param(request, name) or "" for name in FILTERS}
         return await self.page_context.render_page(
             request,
             "audit",
             status_code=400 if error else 200,
-            entries=[entry_view(entry) for entry in page.entries],
+            entries=[entry_view(entry, names) for entry in page.entries],
             fault=error,
-            filters={name: query_param(request, name) or "" for name in FILTERS},
+            views=await view_bar(self.page_context, request, "audit"),
+            filters=filters,
+            matches=[
+                (row, current_url_with(request, subject=row.id, behind=None)) for row in matches
+            ],
             events=[str(event) for event in Event],
             channels=[str(channel) for channel in Channel],
             first=query_param(request, "behind") is None,
@@ -234,8 +260,16 @@ class AuditPage:
             if page.next_cursor
             else None,
             newest=current_url_with(request, behind=None),
-            files={form: _file_address(request, form) for form in ("csv", "jsonl")},
+            files={form: _file_address(request, form, matches) for form in ("csv", "jsonl")},
         )
+
+    async def _named_filter(
+        self, call: RequestContext, filter_: AuditFilter
+    ) -> tuple[AuditFilter, list[RowName]]:
+        """Return the filter with an id in place of a name, and the plans and runs of that name."""
+        text = filter_.subject_id
+        matches = await find_subjects(call, text) if text is not None else []
+        return (replace(filter_, subject_id=matches[0].id) if matches else filter_), matches
 
     async def export(self, request: Request) -> Response:
         """Return the filtered audit entries as a file."""
@@ -254,6 +288,7 @@ def filter_from_query(request: Request) -> AuditFilter:
         subject_id=query_param(request, "subject"),
         event=query_param(request, "event"),
         actor=query_param(request, "actor"),
+        session=query_param(request, "session"),
         channel=query_param(request, "channel"),
         since=_time(since) if since else None,
         until=_time(until) if until else None,
@@ -269,6 +304,7 @@ def _time(text: str) -> datetime:
         raise InvalidInput(f"“{text}” is not a time; write it like 2030-01-31T08:00") from None
 
 
-def _file_address(request: Request, form: str) -> str:
-    _, _, query = current_url_with(request, behind=None).partition("?")
+def _file_address(request: Request, form: str, matches: list[RowName]) -> str:
+    named = {"subject": matches[0].id} if len(matches) == 1 else {}
+    _, _, query = current_url_with(request, behind=None, **named).partition("?")
     return f"/audit.{form}?{query}" if query else f"/audit.{form}"

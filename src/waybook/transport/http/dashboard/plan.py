@@ -1,10 +1,9 @@
-"""Pages of a plan, its steps and its outputs, and exports of the plan.
+"""Pages of a plan and its steps, and exports of the plan.
 
 A plan can be exported as JSON, as a Markdown report, and as a map.
 """
 
 from dataclasses import dataclass
-from html import escape
 from typing import Final
 
 from starlette.datastructures import FormData
@@ -13,20 +12,17 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from waybook.app.queries.diagrams import plan_drawing
-from waybook.app.queries.documents import latest_outputs, plan_outputs, read_output
 from waybook.app.queries.evidence import read_evidence
 from waybook.app.queries.plan import PlanInclude, read_plan_detail
 from waybook.app.queries.plan_export import export_json, read_plan_rows, report_text
 from waybook.app.queries.step import StepDetail, read_step_detail
-from waybook.app.request.caller import ReadableOutput
 from waybook.app.request.layout_worker import DrawingJob
 from waybook.dag.diagram.export import Drawing, DrawingFormat, export_drawing
-from waybook.dag.templates.rendering import build_page, markdown_to_html, safe_file_name, sanitize
+from waybook.dag.templates.rendering import safe_file_name
 from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.http.dashboard.plan_forms import (
     ChangePreview,
     FormError,
-    add_steps_modification,
     change_preview,
     field_text,
     form_error,
@@ -35,7 +31,7 @@ from waybook.transport.http.dashboard.plan_forms import (
 )
 from waybook.transport.http.dashboard.plan_view import map_job, plan_view
 from waybook.transport.http.dashboard.step_view import step_view
-from waybook.transport.http.html.forms import current_url_with, query_param, read_form
+from waybook.transport.http.html.forms import read_form
 from waybook.transport.http.requests import SANDBOX_HEADERS
 
 
@@ -44,34 +40,15 @@ class PlanPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the page of a plan, or handle its form for adding steps."""
-        if request.method == "POST":
-            return await self._add(request, await read_form(request))
-        return await self._shown(request)
-
-    async def _shown(self, request: Request, refusal: FormError | None = None) -> Response:
+        """Render the page of a plan."""
         call = await self.page_context.request_context(request)
         plan_id = request.path_params["plan_id"]
         sheet = await read_plan_detail(call, plan_id, PlanInclude.PAGE, page=_page(request))
-        code = refusal.status if refusal else 200
         review = sheet.review_record
         evidence = (await read_evidence(call, [review.id]))[review.id] if review else None
         picture = await self.page_context.picture(request, map_job(sheet))
         view = plan_view(sheet, picture, evidence)
-        return await self.page_context.render_page(
-            request, "plan", status_code=code, view=view, plan=sheet.plan, refusal=refusal
-        )
-
-    async def _add(self, request: Request, fields: FormData) -> Response:
-        plan_id = request.path_params["plan_id"]
-        answer = await self.page_context.call_tool(
-            request,
-            "modify_plan",
-            modification_arguments(plan_id, fields, add_steps_modification(fields)),
-        )
-        if answer.is_error:
-            return await self._shown(request, form_error(answer, "add_steps", fields))
-        return RedirectResponse(f"/plans/{plan_id}", 303)
+        return await self.page_context.render_page(request, "plan", view=view, plan=sheet.plan)
 
 
 def _page(request: Request) -> int | None:
@@ -171,50 +148,3 @@ class PlanExport:
 def _headers(name: str, ending: str) -> dict[str, str]:
     disposition = f'attachment; filename="{safe_file_name(name)}.{ending}"'
     return {**SANDBOX_HEADERS, "content-disposition": disposition, "content-type": TYPES[ending]}
-
-
-MARKDOWN: Final = frozenset({"text/markdown", "text/x-markdown"})
-
-
-@dataclass(frozen=True, slots=True)
-class OutputsPage:
-    page_context: PageContext
-
-    async def __call__(self, request: Request) -> Response:
-        """Render a list of the outputs of all plans, with only their latest versions."""
-        behind = query_param(request, "behind")
-        page = await latest_outputs(await self.page_context.request_context(request), behind)
-        return await self.page_context.render_page(
-            request,
-            "outputs",
-            outputs=page.outputs,
-            first=behind is None,
-            further=current_url_with(request, behind=page.next_cursor)
-            if page.next_cursor
-            else None,
-        )
-
-    async def of_plan(self, request: Request) -> Response:
-        """Render a list of all outputs of a plan, with all versions."""
-        plan_id = request.path_params["plan_id"]
-        name, outputs = await plan_outputs(
-            await self.page_context.request_context(request), plan_id
-        )
-        return await self.page_context.render_page(
-            request, "plan_outputs", plan_id=plan_id, plan_name=name, outputs=outputs
-        )
-
-    async def show(self, request: Request) -> Response:
-        """Render an output as an HTML page without active content."""
-        call = await self.page_context.request_context(request)
-        return output_html(await read_output(call, request.path_params["output_id"]))
-
-
-def output_html(output: ReadableOutput) -> Response:
-    """Return an output as an HTML page without active content; only Markdown is rendered."""
-    if output.media_type.partition(";")[0].strip().lower() in MARKDOWN:
-        html = markdown_to_html(output.content)
-    else:
-        html = sanitize(f"<pre><code>{escape(output.content, quote=False)}</code></pre>")
-    title = f"{output.title}, version {output.version}"
-    return Response(build_page(title, html), headers=SANDBOX_HEADERS, media_type="text/html")

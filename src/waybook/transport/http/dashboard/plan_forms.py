@@ -104,21 +104,34 @@ def refusal_status(answer: Answer) -> int:
 
 def step_modification(sheet: StepDetail, action: str, fields: FormData) -> Modification:
     """Return the modification that a form requests; the tool rejects invalid actions."""
-    step_id = sheet.step.id
+    if action in {"move_up", "move_down"}:
+        ids = reordered_step_ids(sheet, up=action == "move_up")
+        return {"action": "reorder_steps", "stepIds": ids}
+    return {"action": action, "stepId": sheet.step.id, **_step_fields(action, fields)}
+
+
+def _step_fields(action: str, fields: FormData) -> Modification:
+    """Return the arguments of a modification of one step, except action and id."""
     match action:
-        case "move_up" | "move_down":
-            return {
-                "action": "reorder_steps",
-                "stepIds": reordered_step_ids(sheet, up=action == "move_up"),
-            }
         case "update_step_instructions":
-            instructions = field_text(fields, "instructions")
-            return {"action": action, "stepId": step_id, "instructions": instructions}
+            return {"instructions": field_text(fields, "instructions")}
+        case "set_title":
+            title = field_text(fields, "title")
+            return {"title": title} if title else {}
+        case "set_dependencies":
+            return {"dependsOn": _orders(field_text(fields, "dependsOn"))}
+        case "set_conditions":
+            return {"branchingConditions": field_text(fields, "conditions") or "[]"}
         case "fail_step":
-            details = {"reason": field_text(fields, "reason"), "retry": "retry" in fields}
-            return {"action": action, "stepId": step_id, **details}
+            return {"reason": field_text(fields, "reason"), "retry": "retry" in fields}
         case _:
-            return {"action": action, "stepId": step_id}
+            return {}
+
+
+def _orders(text: str) -> list[int | str]:
+    """Return the step numbers in a text such as "1, 2"; the tool rejects any other text."""
+    parts = text.replace(",", " ").split()
+    return [int(part) if is_number(part) else part for part in parts]
 
 
 def reordered_step_ids(sheet: StepDetail, *, up: bool) -> list[str]:

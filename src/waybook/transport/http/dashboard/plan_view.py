@@ -121,7 +121,13 @@ def _with_short_keys(drawing: Drawing) -> Drawing:
         for lane in diagram.lanes
     )
     steps = {(stage, short_id(key)): mark for (stage, key), mark in marks.steps.items()}
-    return Drawing(replace(diagram, lanes=lanes), replace(marks, steps=steps))
+    branches = tuple(
+        replace(
+            branch, source=short_id(branch.source), target=branch.target and short_id(branch.target)
+        )
+        for branch in marks.branches
+    )
+    return Drawing(replace(diagram, lanes=lanes), replace(marks, steps=steps, branches=branches))
 
 
 def draw_plan_map(sheet: PlanDetail, svg: str | None = None) -> PlanMap:

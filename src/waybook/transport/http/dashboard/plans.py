@@ -8,7 +8,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from waybook.app.queries.plans import (
-    MAX_COUNTED,
     PlanFilter,
     PlanOrder,
     PlanPage,
@@ -16,8 +15,9 @@ from waybook.app.queries.plans import (
 )
 from waybook.core.short_ids import short_id
 from waybook.errors import InvalidInput
-from waybook.plan.states import PlanStatus
+from waybook.plan.states import CLOSED_PLAN, PlanStatus
 from waybook.transport.http.dashboard.page import PageContext
+from waybook.transport.http.dashboard.saved_views import view_bar
 from waybook.transport.mcp.prompts import RESUME_PLAN
 
 #: Values of the plan filter that match more than one state.
@@ -75,6 +75,7 @@ class PlansPage:
             request,
             "plans",
             filters=query,
+            views=await view_bar(self.page_context, request, "plans"),
             results=page,
             choices=state_filters(query, page),
             older=query.address(before=page.last.id) if page.last else None,
@@ -119,11 +120,10 @@ def state_filters(query: PlanListQuery, page: PlanPage) -> list[StateFilter]:
     counted |= {state: page.counts[state] for state in PlanStatus if page.counts.get(state)}
     if query.state not in counted:
         counted[query.state] = 0
-    closed = page.total - page.open
     return [
         StateFilter(
             name=name,
-            count=f"{count:,}" + ("+" if closed >= MAX_COUNTED and _is_cut(name) else ""),
+            count=f"{count:,}" + ("+" if page.is_minimum(*_statuses(name)) else ""),
             address=query.address(state=None if name == OPEN else name, before=None),
             chosen=name == query.state,
         )
@@ -141,5 +141,8 @@ def resume_prompt(plan_id: str) -> str:
     return RESUME_PLAN.text.format(planId=short_id(plan_id)).strip()
 
 
-def _is_cut(name: str) -> bool:
-    return name in {ALL, PlanStatus.COMPLETED, PlanStatus.FAILED}
+def _statuses(name: str) -> list[PlanStatus]:
+    """Return the statuses of the plans that a filter of this name matches."""
+    if name == OPEN:
+        return [status for status in PlanStatus if status not in CLOSED_PLAN]
+    return [status for status in PlanStatus if name in {ALL, status}]

@@ -12,16 +12,22 @@ from waybook.notifications.action_links import ACTION_PATH
 from waybook.settings import LoadedSettings
 from waybook.transport.http.client_address import read_proxies
 from waybook.transport.http.dashboard.action_links import ActionLinkPage
+from waybook.transport.http.dashboard.agents import AgentsPage
 from waybook.transport.http.dashboard.audit import AuditPage
 from waybook.transport.http.dashboard.bulk_decisions import BulkApproval
 from waybook.transport.http.dashboard.cancel import CancelPlanPage, CancelRunPage
+from waybook.transport.http.dashboard.copy import CopyPlanPage, CopyRunPage
+from waybook.transport.http.dashboard.costs import CostPage
 from waybook.transport.http.dashboard.inbox import DecisionHandler, FeedbackHandler, InboxPage
 from waybook.transport.http.dashboard.link_access import LinkAccess
 from waybook.transport.http.dashboard.live import LiveUpdates
+from waybook.transport.http.dashboard.new_plan import NewPlanPage
 from waybook.transport.http.dashboard.operations import CallsPage, HealthPage
+from waybook.transport.http.dashboard.outputs import OutputsPage
 from waybook.transport.http.dashboard.overview import OverviewPage
 from waybook.transport.http.dashboard.page import Endpoint, PageContext, with_error_pages
-from waybook.transport.http.dashboard.plan import OutputsPage, PlanExport, PlanPage, StepPage
+from waybook.transport.http.dashboard.plan import PlanExport, PlanPage, StepPage
+from waybook.transport.http.dashboard.plan_edit import PlanEditPage
 from waybook.transport.http.dashboard.plan_history import PlanHistoryPage
 from waybook.transport.http.dashboard.plans import PlansPage
 from waybook.transport.http.dashboard.run_document import RunDocumentPage
@@ -33,7 +39,10 @@ from waybook.transport.http.dashboard.run_work import (
     RunStepPage,
 )
 from waybook.transport.http.dashboard.runs import RunExport, RunPage, RunsPage
+from waybook.transport.http.dashboard.saved_views import SavedViews
+from waybook.transport.http.dashboard.search import SearchPage
 from waybook.transport.http.dashboard.sharing import SharedSnapshot, SharePage
+from waybook.transport.http.dashboard.start_run import StartRunPage
 from waybook.transport.http.dashboard.tokens import TokensPage
 from waybook.transport.http.dashboard.workflows import WorkflowsPage
 from waybook.transport.http.html.layout import serve_asset
@@ -46,33 +55,41 @@ def dashboard_routes(
 ) -> list[Route]:
     """Return all dashboard routes; `caller` authenticates, `loaded` has the settings."""
     page_context = PageContext(dispatcher, caller)
+    # On a server with several orgs, only the operator may see the server's settings and files, so
+    # they are not passed to the pages.
+    visible = None if loaded and loaded.settings.requires_auth else loaded
     live, overview = LiveUpdates(page_context), OverviewPage(page_context)
     pages: dict[str, Endpoint] = {
         "/": overview,
         "/plans": PlansPage(page_context),
+        "/plans/{plan_id}": PlanPage(page_context),
         "/inbox": InboxPage(page_context),
         "/plans/{plan_id}/export.{ending}": PlanExport(page_context),
         "/plans/{plan_id}/history": PlanHistoryPage(page_context),
         **_run_pages(page_context),
         **_record_pages(page_context),
         "/calls": CallsPage(page_context),
-        # On a server with several orgs, only the operator may see the server's settings, so they
-        # are not passed to the page.
-        "/health": HealthPage(
-            page_context, None if loaded and loaded.settings.requires_auth else loaded
-        ),
+        "/health": HealthPage(page_context, visible),
     }
     both: dict[str, Endpoint] = {
-        "/plans/{plan_id}": PlanPage(page_context),
+        "/plans/{plan_id}/edit": PlanEditPage(page_context),
+        "/plans/{plan_id}/copy": CopyPlanPage(page_context),
+        "/runs/{run_id}/copy": CopyRunPage(page_context),
         "/plans/{plan_id}/steps/{step_id}": StepPage(page_context),
         "/plans/{plan_id}/cancel": CancelPlanPage(page_context),
         "/plans/{plan_id}/share": SharePage(page_context),
         "/runs/{run_id}/cancel": CancelRunPage(page_context),
         "/tokens": TokensPage(page_context),
     }
+    # These paths come before those that end with an id, because the first match counts.
+    new: dict[str, Endpoint] = {
+        "/plans/new": NewPlanPage(page_context, visible.settings.data_dir if visible else None),
+        "/runs/new": StartRunPage(page_context),
+    }
     run = RunPage(page_context)
     acts: dict[str, Endpoint] = {
         "/rescue": overview.rescue,
+        "/views": SavedViews(page_context),
         "/decisions": DecisionHandler(page_context),
         "/decisions/selected": BulkApproval(page_context),
         "/feedback": FeedbackHandler(page_context),
@@ -82,6 +99,7 @@ def dashboard_routes(
     links = LinkAccess(dispatcher, read_proxies(loaded.settings.trusted_proxies if loaded else ""))
     return [
         *_link_routes(page_context, links),
+        *_routes(page_context, new, "GET", "POST"),
         *_routes(page_context, pages, "GET"),
         *_routes(page_context, both, "GET", "POST"),
         *_routes(page_context, acts, "POST"),
@@ -134,9 +152,15 @@ def _run_pages(page_context: PageContext) -> dict[str, Endpoint]:
 
 
 def _record_pages(page_context: PageContext) -> dict[str, Endpoint]:
-    """Return the routes of the output pages and the audit page."""
+    """Return the routes of the pages of outputs, agents, cost, audit and search."""
     outputs, audit = OutputsPage(page_context), AuditPage(page_context)
+    agents, search = AgentsPage(page_context), SearchPage(page_context)
     return {
+        "/agents": agents,
+        "/agents/{agent}": agents.show,
+        "/cost": CostPage(page_context),
+        "/search": search,
+        "/research/{research_id}": search.research,
         "/outputs": outputs,
         "/outputs/{output_id}": outputs.show,
         "/plans/{plan_id}/outputs": outputs.of_plan,

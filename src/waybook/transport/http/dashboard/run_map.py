@@ -1,6 +1,6 @@
 """Map of a run on its page: the current stages expanded, the others collapsed to their headings."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,6 +14,7 @@ from waybook.dag.diagram.layers import stack_siblings
 from waybook.dag.diagram.layout import exceeds, steps_around
 from waybook.dag.diagram.model import Lane
 from waybook.transport.http.dashboard.run_stage_view import current_stages
+from waybook.transport.http.html.fragments import mark_drawing
 from waybook.transport.http.html.run_urls import run_step_url
 
 #: Maximum number of boxes of one stage; a larger stage is drawn around its current step.
@@ -31,6 +32,9 @@ class RunMap:
     parameter: str
     #: Key of the step in the middle of the window when the page is opened.
     center: str | None
+    #: Places of the stage and of the step around which a large stage is drawn, such as "1.45", so
+    #: that an update of an open page draws the same steps; empty if all steps are drawn.
+    near: str
     #: Number of steps of expanded stages that are not drawn.
     omitted: int
     #: URLs that expand all stages, and only the current ones.
@@ -45,6 +49,7 @@ class MapPlan:
     job: DrawingJob
     parameter: str
     center: str | None
+    near: str
     omitted: int
 
 
@@ -59,17 +64,25 @@ def expanded_stages(detail: RunDetail, parameter: str | None) -> frozenset[str]:
     return frozenset(slug for place, slug in named if str(place) in places)
 
 
-def plan_map(detail: RunDetail, parameter: str | None) -> MapPlan:
-    """Return the drawing job for the run map, in which every box links to its step."""
+def plan_map(detail: RunDetail, parameter: str | None, near: str | None = None) -> MapPlan:
+    """Return the drawing job for the run map, in which every box links to its step.
+
+    A large stage is drawn around its current step, or around the step at `near` while that part of
+    the stage has steps that are not done.
+    """
     expanded, run_id = expanded_stages(detail, parameter), detail.run.id
     drawing, center = run_drawing(detail), None
-    lanes, omitted = list[Lane](), 0
-    for lane in drawing.diagram.lanes:
+    lanes, omitted, drawn_near = list[Lane](), 0, ""
+    for stage, lane in enumerate(drawing.diagram.lanes, 1):
         if lane.slug not in expanded:
             lanes.append(replace(lane, is_collapsed=True))
             continue
-        focus = _focus(detail, lane)
-        drawn = steps_around(lane, focus, MAX_BOXES) if exceeds(lane, MAX_BOXES) else lane
+        statuses = _statuses(detail, lane)
+        focus, drawn = _focus(lane, statuses), lane
+        if exceeds(lane, MAX_BOXES):
+            places = {f"{stage}.{n}": step.key for n, step in enumerate(lane.steps, 1)}
+            drawn, key = _window(lane, statuses, places.get(near or ""), focus)
+            drawn_near = drawn_near or next(place for place in places if places[place] == key)
         omitted += len(lane.steps) - len(drawn.steps)
         lanes.append(drawn)
         center = center or _box_of(drawn, focus)
@@ -85,8 +98,8 @@ def plan_map(detail: RunDetail, parameter: str | None) -> MapPlan:
         ),
     )
     shown = replace(drawing, diagram=replace(drawing.diagram, lanes=tuple(lanes)))
-    job = DrawingJob(shown, width=MAP_WIDTH, links=links)
-    return MapPlan(job, _parameter(detail, expanded), center, omitted)
+    job = DrawingJob(shown, width=MAP_WIDTH, links=links, live=True)
+    return MapPlan(job, _parameter(detail, expanded), center, drawn_near, omitted)
 
 
 def run_map(detail: RunDetail, plan: MapPlan, svg: str) -> RunMap:
@@ -94,9 +107,10 @@ def run_map(detail: RunDetail, plan: MapPlan, svg: str) -> RunMap:
     return RunMap(
         # The SVG can be inserted into the page without escaping, because Waybook drew it and
         # escaped every text in it.
-        svg=Markup(svg),  # noqa: S704
+        svg=Markup(mark_drawing(svg)),  # noqa: S704
         parameter=plan.parameter,
         center=plan.center,
+        near=plan.near,
         omitted=plan.omitted,
         expand_url=f"/runs/{detail.run.id}?map=all#map",
         current_url=f"/runs/{detail.run.id}#map",
@@ -112,15 +126,32 @@ def _url(detail: RunDetail, expanded: Collection[str]) -> str:
     return f"/runs/{detail.run.id}?map={_parameter(detail, expanded)}#map"
 
 
-def _focus(detail: RunDetail, lane: Lane) -> str:
-    """Return the step of a stage to look at first: failed, in progress, or the next to start."""
+def _statuses(detail: RunDetail, lane: Lane) -> Mapping[str, str]:
     report = next(item for item in detail.report["stages"] if item["stageSlug"] == lane.slug)
-    statuses = {step["stepKey"]: str(step["status"]) for step in report["steps"] or ()}
+    return {step["stepKey"]: str(step["status"]) for step in report["steps"] or ()}
+
+
+def _focus(lane: Lane, statuses: Mapping[str, str]) -> str:
+    """Return the step of a stage to look at first: failed, in progress, or the next to start."""
     for wanted in ("failed", "in_progress", "not_started"):
         key = next((step.key for step in lane.steps if statuses.get(step.key) == wanted), None)
         if key is not None:
             return key
     return lane.steps[0].key
+
+
+def _window(
+    lane: Lane, statuses: Mapping[str, str], near: str | None, focus: str
+) -> tuple[Lane, str]:
+    """Return the part of a large stage that is drawn, and the step in its middle.
+
+    An open page keeps the part around the step `near` while that part has steps that are not done.
+    """
+    if near is not None:
+        drawn = steps_around(lane, near, MAX_BOXES)
+        if any(statuses.get(step.key) != "completed" for step in drawn.steps):
+            return drawn, near
+    return steps_around(lane, focus, MAX_BOXES), focus
 
 
 def _box_of(lane: Lane, key: str) -> str | None:

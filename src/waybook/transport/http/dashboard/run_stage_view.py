@@ -59,6 +59,8 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepView:
+    #: Id of the row, with the places of the stage and the step.
+    anchor: str
     url: str
     key: str
     name: str
@@ -162,10 +164,14 @@ def _stage(
 ) -> StageView:
     slug = report["stageSlug"]
     progress = report["progress"] or {"completedSteps": 0, "totalSteps": 0, "failedSteps": 0}
-    names = {step.key: step.name for step in detail.compiled_dag.stages[slug].recipe.steps}
+    anchor = f"stage-{place}"
+    names = {
+        step.key: (f"{anchor}-{number}", step.name or step.key)
+        for number, step in enumerate(detail.compiled_dag.stages[slug].recipe.steps, 1)
+    }
     statuses = [str(step["status"]) for step in report["steps"] or ()]
     return StageView(
-        anchor=f"stage-{place}",
+        anchor=anchor,
         slug=slug,
         name=stage_name(detail.compiled_dag, slug),
         status=str(report["status"] or "unknown"),
@@ -177,19 +183,22 @@ def _stage(
         expected=report["documentsExpected"],
         available=report["documentsAvailable"],
         warnings=tuple(report["warnings"]),
-        steps=tuple(_step(detail, slug, names[step["stepKey"]], step, cells) for step in shown),
+        steps=tuple(_step(detail, slug, *names[step["stepKey"]], step, cells) for step in shown),
         failures=tuple(failure for failure in detail.failures if failure.stage == slug),
         is_current=is_current,
     )
 
 
-def _step(detail: RunDetail, slug: str, name: str, report: StepReport, cells: "_Cells") -> StepView:
+def _step(
+    detail: RunDetail, slug: str, anchor: str, name: str, report: StepReport, cells: "_Cells"
+) -> StepView:
     jobs, key = report["jobs"], report["stepKey"]
     stage = detail.run.stages.get(slug)
     return StepView(
+        anchor=anchor,
         url=run_step_url(detail.run.id, slug, key),
         key=key,
-        name=name or key,
+        name=name,
         status=str(report["status"]),
         done=jobs["done"],
         active=jobs["active"],

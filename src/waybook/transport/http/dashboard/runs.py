@@ -31,6 +31,7 @@ from waybook.transport.http.dashboard.page import PageContext, error_message
 from waybook.transport.http.dashboard.run_map import plan_map, run_map
 from waybook.transport.http.dashboard.run_stage_view import stage_name
 from waybook.transport.http.dashboard.run_view import CONFIRMATIONS, run_view
+from waybook.transport.http.dashboard.saved_views import view_bar
 from waybook.transport.http.html.forms import (
     current_url_with,
     query_param,
@@ -84,7 +85,7 @@ class RunPage:
     async def _page(self, request: Request, refused: Answer | None = None) -> Response:
         ctx = await self.page_context.request_context(request)
         detail = await read_run_detail(ctx, request.path_params["run_id"], RunInclude.PAGE)
-        plan = plan_map(detail, query_param(request, "map"))
+        plan = plan_map(detail, query_param(request, "map"), query_param(request, "near"))
         svg = await self.page_context.picture(request, plan.job)
         made = partial(run_view, detail, run_map(detail, plan, svg))
         view = await self.page_context.run_layout(request, detail.compiled_dag.dag, made)
@@ -193,6 +194,7 @@ class RunsPage:
             named=stage_name,
             states=STATES,
             filters=filter_,
+            views=await view_bar(self.page_context, request, "runs"),
             first=filter_.before is None,
             further=current_url_with(request, before=last) if last else None,
             newest=current_url_with(request, before=None),

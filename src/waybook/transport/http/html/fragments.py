@@ -6,13 +6,13 @@ still has the hashes of that version, it returns only the fragments that differ.
 returns the whole part, so that nothing depends on this memory.
 
 A fragment is unchanged if its own text and the list of its inner fragments are. The hash leaves out
-texts that differ in every response without being news: form tokens and ages.
+texts that differ in every response without being news: form tokens, idempotency keys and ages.
 """
 
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
@@ -38,7 +38,7 @@ MAX_REMEMBERED_BYTES: Final = 4 * 1024 * 1024
 
 #: Parts of the text that are not hashed.
 _AGE: Final = re.compile(r"(<time\b[^>]*>)[^<]*")
-_CENTER: Final = re.compile(r' data-centre="[^"]*"')
+_VOLATILE_ATTRIBUTE: Final = re.compile(r' data-(?:age|centre)="[^"]*"')
 
 
 def fragment(name: str) -> Markup:
@@ -88,12 +88,14 @@ class Fragment:
         for piece in self.inner():
             yield from piece.walk()
 
-    def seal(self, token: str) -> None:
+    def seal(self, volatile: Sequence[str]) -> None:
         """Compute the digests and sizes of this fragment and of all inside it."""
         for piece in self.inner():
-            piece.seal(token)
+            piece.seal(volatile)
         text = "".join(p if isinstance(p, str) else f"\0{p.name}\0" for p in self.pieces)
-        text = _CENTER.sub("", _AGE.sub(r"\1", text.replace(token, "") if token else text))
+        for value in volatile:
+            text = text.replace(value, "")
+        text = _VOLATILE_ATTRIBUTE.sub("", _AGE.sub(r"\1", text))
         self.digest = blake2b(text.encode("utf-8", "replace"), digest_size=DIGEST_BYTES).digest()
         self.size = 1 + sum(piece.size for piece in self.inner())
 
@@ -172,14 +174,17 @@ class RenderedText:
 
 
 def finish_rendering(
-    text: str, memory: VersionMemory, *, token: str, known_version: str | None
+    text: str, memory: VersionMemory, *, volatile: Sequence[str], known_version: str | None
 ) -> RenderedText:
-    """Return a rendered page without marks, or the changes since the version that is known."""
+    """Return a rendered page without marks, or the changes since the version that is known.
+
+    `volatile` has the texts that differ in every response, such as form tokens.
+    """
     if _NONCE not in text:
         return RenderedText(text)
     page = parse_fragments(text)
     for part in page.inner():
-        part.seal(token)
+        part.seal(volatile)
         changed = memory.changes_since(known_version, part) if known_version else None
         version = memory.remember(part)
         if changed is not None:

@@ -29,6 +29,7 @@ from waybook.dag.templates.json_markdown import json_to_markdown
 from waybook.dag.templates.rendering import escape_hidden_characters, markdown_to_html
 from waybook.json_values import Json
 from waybook.transport.http.compression import accepts_gzip, gzip_text
+from waybook.transport.http.html.agent_urls import agent_url
 from waybook.transport.http.html.fragments import (
     VERSION_HEADER,
     VersionMemory,
@@ -43,11 +44,16 @@ MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 NAMES: Final = (
     *("waybook.css", "htmx.min.js", "waybook.js", "live.js"),
     # Only on the pages that need them.
-    *("overview.css", "notify.js", "run.css", "map.js", "inbox.js"),
+    *("overview.css", "notify.js", "run.css", "map.js", "inbox.js", "sign_in.css"),
+    *("records.css", "search.css", "edit.css", "order.js"),
+    # Loaded by the script of the pages when a user opens the palette.
+    *("palette.js", "palette.css"),
 )
 #: Scripts that belong to Waybook, in contrast to third-party scripts. They are minified when they
 #: are served.
-OWN_SCRIPTS: Final = ("waybook.js", "live.js", "notify.js", "map.js", "inbox.js")
+OWN_SCRIPTS: Final = (
+    *("waybook.js", "live.js", "notify.js", "map.js", "inbox.js", "palette.js", "order.js"),
+)
 MAX_GZIP_LEVEL: Final = 9
 ASSET_HEADERS: Final = {
     "cache-control": "public, max-age=31536000, immutable",
@@ -63,9 +69,27 @@ def read_asset(name: str) -> str:
     """Return the text of a static asset; the style sheet includes the styles of DAG maps."""
     folder = files("waybook.transport.http.html").joinpath("static")
     text = folder.joinpath(name).read_text("utf-8")
+    if name.endswith(".css"):
+        text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("/*"))
     if name == "waybook.css":
-        return text + style_sheet()
-    return minify(text) if name in OWN_SCRIPTS else text
+        return minify_styles(text + style_sheet())
+    if name not in OWN_SCRIPTS:
+        return text
+    # A script names another asset as `asset:NAME`, so that its own version depends on the other's.
+    return _ASSET.sub(lambda asset: asset_url(asset[1]), minify(text))
+
+
+_ASSET: Final = re.compile(r"asset:([\w.]+)")
+_COMMENT: Final = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
+
+
+def minify_styles(styles: str) -> str:
+    r"""Return a style sheet without comments and line breaks.
+
+    >>> minify_styles("/* Why. */\na{b:c}\nd{e:f}\n")
+    'a{b:c}d{e:f}'
+    """
+    return _COMMENT.sub("", styles).replace("\n", "")
 
 
 def minify(script: str) -> str:
@@ -215,6 +239,7 @@ TEMPLATE_HELPERS: Final = (
     run_stage_url,
     run_step_url,
     run_document_url,
+    agent_url,
 )
 
 
@@ -258,7 +283,7 @@ def render_template(
     rendered = finish_rendering(
         text,
         VERSIONS,
-        token=str(view.get("token", "")),
+        volatile=[str(view[name]) for name in ("token", "key") if view.get(name)],
         known_version=request.headers.get(VERSION_HEADER) if is_part else None,
     )
     headers = {VERSION_HEADER: rendered.version} if rendered.version else {}

@@ -12,15 +12,16 @@ def run_step_url(run_id: str, stage: str, key: str) -> str:
     >>> run_step_url("r", "a/b", "c d~")
     '/runs/r/steps/a~1b/c%20d~0'
     """
-    return f"/runs/{run_id}/steps/{_segment(stage)}/{_segment(key)}"
+    return f"/runs/{run_id}/steps/{to_segment(stage)}/{to_segment(key)}"
 
 
 def run_stage_url(run_id: str, stage: str) -> str:
     """Return the URL of the page of a run's stage."""
-    return f"/runs/{run_id}/stages/{_segment(stage)}"
+    return f"/runs/{run_id}/stages/{to_segment(stage)}"
 
 
-def _segment(text: str) -> str:
+def to_segment(text: str) -> str:
+    """Return any text as one segment of a path."""
     return quote(text.replace("~", "~0").replace("/", "~1"), safe="~")
 
 

@@ -53,6 +53,7 @@
     small.setAttribute("viewBox", `0 0 ${box.width} ${box.height}`);
     small.setAttribute("class", "minimap");
     small.setAttribute("aria-hidden", "true");
+    if (map.nextElementSibling?.matches(".minimap")) map.nextElementSibling.remove();
     map.after(small);
     const go = event => {
       const area = small.getBoundingClientRect(), ratio = Math.min(area.width / box.width, area.height / box.height);
@@ -88,6 +89,11 @@
     scale = 1;
     minimap(map);
     zoom(map, kept, 0, 0);
+    // A live update replaces single boxes.
+    new MutationObserver(() => {
+      minimap(map);
+      frame(map);
+    }).observe(map, { childList: true, subtree: true });
     map.addEventListener("scroll", () => frame(map), { passive: true });
     map.addEventListener("wheel", event => {
       if (!event.ctrlKey && !event.metaKey) return;
@@ -120,8 +126,10 @@
         }
       }
     });
-    // A link under the pointer is not opened at the end of a drag.
-    map.addEventListener("click", event => moved && event.preventDefault(), true);
+    // Two fingers zoom; without this the browser would take the gesture for scrolling.
+    map.addEventListener("touchmove", event => event.touches.length > 1 && event.preventDefault(), { passive: false });
+    // A link under the pointer is not opened at the end of a drag; a key press has no detail.
+    map.addEventListener("click", event => moved && event.detail && event.preventDefault(), true);
     map.addEventListener("dragstart", event => event.preventDefault());
   };
   for (const end of ["pointerup", "pointercancel"])
@@ -134,6 +142,7 @@
     if (button && map) ACTS[button.dataset.zoom](map);
   });
   addEventListener("resize", () => find() && frame(find()));
-  addEventListener("htmx:afterSwap", () => start(find()));
+  for (const change of ["htmx:afterSwap", "htmx:afterProcessNode"])
+    addEventListener(change, () => start(find()));
   start(find());
 })();

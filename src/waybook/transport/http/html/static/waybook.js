@@ -27,8 +27,28 @@
     const next = items[at < 0 ? (way > 0 ? 0 : items.length - 1) : at + way];
     if (next) next.focus();
   };
+  // The palette is loaded when it is used for the first time; it gets what is typed meanwhile.
+  const palette = event => {
+    let typed = "";
+    const hear = event => {
+      if (event.ctrlKey || event.metaKey || event.key.length > 1) return;
+      typed += event.key;
+      event.preventDefault();
+      event.stopPropagation();
+    };
+    event.preventDefault();
+    addEventListener("keydown", hear, true);
+    import("asset:palette.js").then(({ toggle }) => toggle(() => {
+      removeEventListener("keydown", hear, true);
+      return typed;
+    })).catch(() => location.href = "/search");
+  };
+  doc.addEventListener("click", event => {
+    if (!event.ctrlKey && !event.metaKey && event.target.closest("nav [href='/search']")) palette(event);
+  });
   doc.addEventListener("keydown", event => {
     const key = event.key;
+    if (key === "k" && (event.ctrlKey || event.metaKey)) palette(event);
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     if (event.target.closest("input,textarea,select,dialog,[contenteditable]")) return;
     const place = Date.now() - waits < 1500 && GO[key], filter = find("[data-filter]");

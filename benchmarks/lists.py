@@ -1,0 +1,136 @@
+"""Cost of reads that must not grow with the number of plans, compared with reading one plan.
+
+Lists, counts, the front page, the stall sweep and the filters of the audit are measured in an org
+with 1,000 plans and in an org with 100,000, half of them open. Each is a multiple of the time to
+read one plan by its key in the same run.
+
+    PYTHONPATH=tests/support python benchmarks/lists.py [--plans 1000 100000] [--rounds 15]
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import uvloop
+
+from sample_definitions import make_definition, make_recipe_step, make_stage
+from waybook.accounts.model import LOCAL_ORG
+from waybook.app.operations.stalls import sweep_stalls
+from waybook.app.queries.audit import AuditFilter, browse_audit
+from waybook.app.queries.inbox import count_pending
+from waybook.app.queries.overview import LastLook, read_overview
+from waybook.app.queries.plans import PlanFilter, PlanOrder, plan_summaries
+from waybook.app.queries.runs import RunFilter, RunOrder, list_runs
+from waybook.app.request.caller import Caller
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.services import Services
+from waybook.cli.demo.environment import temporary_database
+from waybook.core.decision_context import Channel
+from waybook.embedded_postgres.supervisor import attach
+from waybook.plan.states import PlanStatus
+from waybook.store.driver.database import Database
+from waybook.store.driver.pool import ConnectionPool
+from waybook.store.maintenance.migrate import migrate
+
+FILL = Path(__file__).with_suffix(".sql").read_text()
+#: Maximum cost of a read, as a multiple of the time to read one plan by its key.
+MAX_RATIO = 5.0
+
+
+def read_by_name() -> Mapping[str, Callable[[RequestContext], Awaitable[object]]]:
+    """Return the reads that are measured."""
+
+    def plans(**filters: object) -> Callable[[RequestContext], Awaitable[object]]:
+        order = filters.pop("order", PlanOrder.CREATION)
+        wanted = PlanFilter(order=order, **filters)  # type: ignore[arg-type]
+        return lambda ctx: plan_summaries(ctx, wanted, limit=20)
+
+    def audit(**filters: object) -> Callable[[RequestContext], Awaitable[object]]:
+        wanted = AuditFilter(**filters)  # type: ignore[arg-type]
+        return lambda ctx: browse_audit(ctx, wanted, limit=20)
+
+    look = LastLook(since=None, looked_at=None)
+    return {
+        "list_active_plans": plans(order=PlanOrder.ACTIVITY),
+        "waybook plans --all": plans(order=PlanOrder.ACTIVITY, all=True),
+        "plans, newest first": plans(),
+        "stalled plans": plans(state=PlanStatus.STALLED),
+        "plans waiting for review": plans(state=PlanStatus.AWAITING_REVIEW),
+        "plans of one user": plans(creator="user-7"),
+        "plan by rare name": plans(all=True, text="c4ca4238a0b923820dcc509a6f75849b"),
+        "plans by common name": plans(all=True, text="region"),
+        "plan by missing name": plans(all=True, text="no such plan"),
+        "runs": lambda ctx: list_runs(ctx, RunFilter(order=RunOrder.START), 20),
+        "front page": lambda ctx: read_overview(ctx, look),
+        "number of waiting items": count_pending,
+        "stall sweep": sweep_stalls,
+        "audit": audit(),
+        "audit of one agent": audit(actor="agent-7"),
+        "audit of an unknown agent": audit(actor="nobody"),
+        "audit of one event": audit(event="step_failed"),
+        "audit of one channel": audit(channel="cli"),
+    }
+
+
+async def median_ms(act: Callable[[], Awaitable[object]], rounds: int) -> float:
+    """Return the median duration in milliseconds, after a warm-up."""
+    for _ in range(3):
+        await act()
+    times = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        await act()
+        times.append(time.perf_counter() - started)
+    return 1_000 * statistics.median(times)
+
+
+async def measure(plans: int, rounds: int) -> dict[str, float]:
+    """Return the cost of each read in an org with so many plans, relative to a read by key."""
+    with temporary_database() as folder, attach(folder) as postgres:
+        migrate(postgres.owner_dsn)
+        body = json.dumps(make_definition("bench", make_stage("s", make_recipe_step("k"))))
+        query = FILL.replace(":plans", str(plans)).replace(":org", str(LOCAL_ORG))
+        with psycopg.connect(postgres.admin_dsn, autocommit=True) as admin:
+            admin.execute(query.replace(":body", body).encode())
+            admin.execute("vacuum analyze")
+            row = admin.execute("select id::text from plan limit 1").fetchone()
+        assert row is not None
+        with closing(Database(ConnectionPool(postgres.app_dsn, size=1), role=None)) as database:
+            caller = Caller(org_id=LOCAL_ORG, user="ann", channel=Channel.MCP)
+            ctx = RequestContext(services=Services(database=database), caller=caller)
+            by_key = await median_ms(
+                lambda: ctx.read(f"select * from plan where id = '{row[0]}'"),  # noqa: S608 - an id
+                rounds,
+            )
+            return {
+                "one plan by its key": by_key,
+                **{
+                    name: await median_ms(lambda read=read: read(ctx), rounds)  # type: ignore[misc]
+                    for name, read in read_by_name().items()
+                },
+            }
+
+
+async def main(sizes: list[int], rounds: int) -> None:
+    """Print the cost of each read at each size, as a multiple of the read by key."""
+    costs = {size: await measure(size, rounds) for size in sizes}
+    print(f"{'read':28}" + "".join(f"{f'{size:,} plans':>22}" for size in sizes))
+    for name in costs[sizes[0]]:
+        cells = ""
+        for size in sizes:
+            ms, key = costs[size][name], costs[size]["one plan by its key"]
+            cells += f"{ms:12.2f} ms{ms / key:6.1f}x"
+        print(f"{name:28}{cells}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--plans", type=int, nargs="+", default=[1_000, 100_000])
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    uvloop.run(main(options.plans, options.rounds))

@@ -1,0 +1,61 @@
+-- Fill an org with plans: half of them closed, activity over 90 days. Of the open plans, one in 25
+-- has a step in progress, one in 500 a failed step and one in 250 an open review. The number of
+-- plans and the org are replaced by the benchmark.
+create temporary table bench as
+select n,
+       (lpad(to_hex((extract(epoch from made) * 1000)::bigint), 12, '0') || '70008000'
+        || lpad(to_hex(n), 12, '0'))::uuid as id,
+       made, case when n <= 15000 and n % 50 in (1, 3) then now() - interval '10 minutes' * random()
+                  else made + (now() - made) * random() end as active, n % 2 = 0 as closed
+  from (select n, now() - interval '90 days' * (1 - n::float8 / :plans) as made
+          from generate_series(1, :plans) n) t;
+insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at,
+                  completed_at)
+select ':org', id, 'Compare ' || md5(n::text) || ' in region ' || n % 997,
+       case when closed then 'completed' when n % 500 = 1 then 'awaiting_review'
+            when n <= 15000 and n % 50 < 4 then 'executing' else 'planning' end,
+       1, 3, '\x00', active, case when closed then active end
+  from bench;
+insert into plan_brief (org_id, plan_id, research_question, created_at, created_by)
+select ':org', id, 'Which of them?', made, 'user-' || n % 40 from bench;
+insert into plan_step (org_id, id, plan_id, step_order, step_type, title, status, attempt,
+                       in_progress_since, held_by, completed_at)
+select ':org', gen_random_uuid(), b.id, k, 'search', 'Step ' || k, s.status, 1,
+       case when s.status = 'in_progress' then b.active end,
+       case when s.status = 'in_progress' then 'agent-' || n % 300 end,
+       case when s.status = 'completed' then b.active end
+  from bench b
+ cross join generate_series(1, 3) k
+ cross join lateral (select case when closed or k = 1 then 'completed'
+                                 when k = 2 and n % 1000 = 3 then 'failed'
+                                 when k = 2 and n % 500 = 1 then 'awaiting_input'
+                                 when k = 2 and n <= 15000 and n % 50 < 4 then 'in_progress'
+                                 else 'pending' end as status) s;
+insert into step_brief (org_id, step_id, instructions)
+select org_id, id, 'Look it up.' from plan_step;
+insert into review (org_id, id, plan_id, step_id, summary, questions, requested_at, requested_by)
+select org_id, gen_random_uuid(), plan_id, id, 'Right?', '[]', now(), 'ann'
+  from plan_step where status = 'awaiting_input';
+insert into audit_entry (org_id, subject_id, seq, at, subject, event, actor, channel, details, hash)
+select ':org', id, k, made + (active - made) * (k / 3.0), 'plan',
+       case when n % 1000 = 3 and k = 3 then 'step_failed' when k = 1 then 'plan_modified'
+            else 'step_started' end,
+       'agent-' || n % 300, case when n % 100 = 0 then 'cli' else 'mcp' end, '{}', '\x00'
+  from bench cross join generate_series(1, 3) k;
+insert into dag_definition (org_id, slug, version, name, body, body_hash, created_at, created_by)
+values (':org', 'bench', 1, 'Bench', ':body', '\x00', now(), 'ann');
+insert into run (org_id, id, name, dag_slug, dag_version, audit_seq, audit_hash, updated_at,
+                 completed_at)
+select ':org', id, 'Run ' || n, 'bench', 1, 1, '\x00', active, case when closed then active end
+  from bench where n % 10 < 2;
+insert into run_brief (org_id, run_id, input, created_at, created_by)
+select r.org_id, r.id, '"x"', b.made, 'ann' from run r join bench b on b.id = r.id;
+insert into stage_run (org_id, run_id, stage_slug, models, prior, started_at, completed_at)
+select r.org_id, r.id, 's', '[]', '{}', b.made, case when closed or n % 500 = 1 then b.active end
+  from run r join bench b on b.id = r.id;
+insert into stage_step (org_id, run_id, stage_slug, step_key, total, done, failed, opened_at,
+                        closed_at)
+select r.org_id, r.id, 's', 'k', 3, 1, case when n % 1000 = 501 then 1 else 0 end, b.made,
+       case when closed then b.active end
+  from run r join bench b on b.id = r.id;
+analyze;

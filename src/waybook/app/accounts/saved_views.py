@@ -1,0 +1,49 @@
+"""Saved views of a user: filters of a list, stored under a name."""
+
+from typing import Final, TypeAlias
+
+from waybook.app.request.request_context import RequestContext
+from waybook.errors import InvalidInput
+from waybook.store import saved_views
+from waybook.store.saved_views import SavedViewRow
+
+SavedView: TypeAlias = SavedViewRow
+
+#: Maximum number of views of a user for each page.
+MAX_VIEWS: Final = 20
+MAX_NAME_LENGTH: Final = 60
+MAX_QUERY_LENGTH: Final = 1_000
+
+
+async def list_views(ctx: RequestContext, page: str) -> list[SavedView]:
+    """Return the caller's saved views for a page, by name."""
+    (rows,) = await ctx.read(saved_views.views_statement(ctx.caller.user, page, MAX_VIEWS))
+    return list(rows)
+
+
+async def save_view(ctx: RequestContext, page: str, name: str, query: str) -> None:
+    """Store a view under a name, and replace the caller's view of the same name.
+
+    Raises:
+        InvalidInput: the name or the query is empty or too long, or there are too many views.
+    """
+    name = " ".join(name.split())
+    if not name.isprintable() or not 1 <= len(name) <= MAX_NAME_LENGTH:
+        raise InvalidInput(
+            f"Enter a name of 1 to {MAX_NAME_LENGTH} printable characters.", argument="name"
+        )
+    if not 1 <= len(query) <= MAX_QUERY_LENGTH:
+        raise InvalidInput("Set a filter of the list first, then save it.", argument="query")
+    statements = saved_views.save_statements(
+        ctx.caller.user, page, SavedView(name, query), MAX_VIEWS
+    )
+    *_, inserted = await ctx.write_and_read(*statements)
+    if not inserted:
+        raise InvalidInput(
+            f"You have {MAX_VIEWS} views of this list already. Delete one of them first."
+        )
+
+
+async def delete_view(ctx: RequestContext, page: str, name: str) -> None:
+    """Delete a view of the caller; do nothing if it does not exist."""
+    await ctx.write_and_read(saved_views.delete_statement(ctx.caller.user, page, name))

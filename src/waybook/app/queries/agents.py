@@ -1,0 +1,203 @@
+"""Agents of an org: when and with which client each was seen, what it holds, and what it did.
+
+An agent is a user and a session. What it did is read from the audit; its clients and the time of
+its last call come from the call log.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import TypeAlias
+from urllib.parse import quote, unquote
+
+from waybook.app.queries.audit import NEVER, entry_cursor, place_behind
+from waybook.app.queries.audit_names import Names, find_names
+from waybook.app.request.request_context import RequestContext
+from waybook.core.usage import Totals
+from waybook.errors import InvalidInput, NotFound
+from waybook.json_values import rfc3339
+from waybook.store import agents, audit
+from waybook.store.agents import AgentCounts, AgentRow, HeldRow
+from waybook.store.agents import AgentKey as StoredKey
+from waybook.store.audit import SealedEntry
+
+#: User and session of an agent; the session is empty if it has none.
+AgentKey: TypeAlias = StoredKey
+PAGE_SIZE = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldItem:
+    """Plan step or job that an agent works on."""
+
+    kind: str
+    work_id: str
+    work_name: str
+    item_id: str
+    #: Position of the step in its plan; None for a job.
+    number: int | None
+    title: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """Agent with its work of the last 30 days."""
+
+    key: AgentKey
+    clients: tuple[str, ...]
+    last_seen_at: datetime
+    completed: int
+    failed: int
+    usage: Totals
+    #: Whether there is more work than was counted.
+    has_more: bool
+    held: tuple[HeldItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentsPage:
+    agents: list[Agent]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentActivity:
+    """Audit entries of an agent, newest first, and the names that they refer to."""
+
+    agent: Agent
+    entries: list[SealedEntry]
+    names: Names
+    counts: AgentCounts
+    now: datetime
+    next_cursor: str | None
+
+    @property
+    def is_cut(self) -> bool:
+        """Return whether the agent did so much that counting stopped at its limit."""
+        return self.counts.entries >= agents.MAX_COUNTED
+
+
+async def list_agents(
+    ctx: RequestContext, cursor: str | None = None, limit: int = PAGE_SIZE
+) -> AgentsPage:
+    """Return a page of the agents that made calls in the last 30 days, latest first.
+
+    Raises:
+        InvalidInput: the cursor is not valid.
+    """
+    at, name, session = _place(cursor)
+    statement = agents.SQL["agents_page"](
+        at=at, name=name, session=session, most=limit + 1, counted=agents.MAX_COUNTED
+    )
+    rows, *held = await ctx.read(statement, *agents.held_statements())
+    read = agents.read_agents(rows)
+    shown = read[:limit]
+    items = _held_by(row for rows in held for row in rows)
+    return AgentsPage(
+        [_agent(row, items.get(row.key, ())) for row in shown],
+        _cursor(shown[-1]) if len(read) > limit else None,
+    )
+
+
+async def read_agent(
+    ctx: RequestContext, key: AgentKey, day: date | None = None, cursor: str | None = None
+) -> AgentActivity:
+    """Return an agent with a page of its audit entries, of one day in UTC or of all days.
+
+    Raises:
+        InvalidInput: the cursor is not valid.
+        NotFound: no agent with this name and session is known.
+    """
+    since, until = _bounds(day)
+    at, subject_id, seq = place_behind(cursor, until)
+    entries = audit.SQL["agent_entries"](
+        **key._asdict(), since=since, at=at, subject_id=subject_id, seq=seq, most=PAGE_SIZE + 1
+    )
+    found = agents.SQL["agent"](**key._asdict(), counted=agents.MAX_COUNTED)
+    counts = agents.SQL["agent_counts"](
+        **key._asdict(),
+        since=since,
+        until=rfc3339(until) if until else NEVER,
+        counted=agents.MAX_COUNTED,
+    )
+    rows, *held, (counted,), listed = await ctx.read(
+        found, *agents.held_statements(key), counts, entries
+    )
+    if not rows:
+        raise NotFound("there is no agent with this name and session; see the list of agents")
+    (row,) = agents.read_agents(rows)
+    read = audit.read_entries(listed)
+    shown = read[:PAGE_SIZE]
+    return AgentActivity(
+        agent=_agent(row, [_held_item(item) for items in held for item in items]),
+        entries=shown,
+        names=await find_names(ctx, shown),
+        counts=counted,
+        now=row.now,
+        next_cursor=entry_cursor(shown[-1]) if len(read) > PAGE_SIZE else None,
+    )
+
+
+def _bounds(day: date | None) -> tuple[str, datetime | None]:
+    """Return the times between which entries are read; without a day, any time."""
+    if day is None:
+        return f"-{NEVER}", None
+    midnight = datetime.combine(day, time(), UTC)
+    try:
+        return rfc3339(midnight), midnight + timedelta(days=1)
+    except OverflowError:
+        raise InvalidInput(f"{day} is too far in the future") from None
+
+
+def _agent(row: AgentRow, held: Sequence[HeldItem]) -> Agent:
+    most = agents.MAX_COUNTED
+    return Agent(
+        key=row.key,
+        clients=tuple(row.clients),
+        last_seen_at=row.last_seen_at,
+        completed=row.completed,
+        failed=row.failed,
+        usage=row.usage,
+        has_more=row.counted >= most or row.results >= most,
+        held=tuple(held),
+    )
+
+
+def _held_by(rows: Iterable[HeldRow]) -> dict[AgentKey, list[HeldItem]]:
+    held: dict[AgentKey, list[HeldItem]] = defaultdict(list)
+    for row in rows:
+        held[AgentKey(row.held_by, row.session)].append(_held_item(row))
+    return held
+
+
+def _held_item(row: HeldRow) -> HeldItem:
+    return HeldItem(
+        kind=row.kind,
+        work_id=row.work_id,
+        work_name=row.work_name,
+        item_id=row.item_id,
+        number=row.number,
+        title=row.title or "",
+        since=row.since.astimezone(UTC),
+    )
+
+
+def _cursor(row: AgentRow) -> str:
+    """Return the paging cursor of an agent: the time of its last call, its name and its session."""
+    return ",".join((rfc3339(row.last_seen_at), *(quote(text, safe="") for text in row.key)))
+
+
+def _place(cursor: str | None) -> tuple[str, str, str]:
+    """Return the position in the list of agents after which the requested page begins."""
+    if cursor is None:
+        return NEVER, "", ""
+    try:
+        at, name, session = cursor.split(",")
+        place = rfc3339(datetime.fromisoformat(at).astimezone(UTC)), unquote(name), unquote(session)
+    except (ValueError, OverflowError):
+        raise InvalidInput("invalid cursor; start from the first page") from None
+    if "\0" in place[1] + place[2]:
+        raise InvalidInput("invalid cursor; start from the first page")
+    return place

@@ -1,0 +1,68 @@
+"""Names of the plans, runs, steps and jobs that audit entries refer to.
+
+An audit entry refers to them by id. All names for a page of entries are read with one query; rows
+that were deleted since have no name.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+from waybook.app.queries.audit import changes_in, entry_details
+from waybook.app.request.request_context import RequestContext
+from waybook.core.changes import Entity
+from waybook.core.short_ids import parse_short_id
+from waybook.store import agents
+from waybook.store.agents import NameRow
+from waybook.store.audit import SealedEntry
+from waybook.store.driver.queries import is_id
+
+#: Name of a row that audit entries refer to.
+RowName: TypeAlias = NameRow
+#: Names by the id of the row.
+Names: TypeAlias = Mapping[str, RowName]
+#: Fields of an entry's details that have the id of the step or job that the entry is about.
+ITEM_FIELDS: Final = ("stepId", "jobId")
+#: Rows whose names are shown with the changes of an entry.
+NAMED_ENTITIES: Final = frozenset({Entity.STEP, Entity.JOB})
+#: Maximum number of changes of an entry whose names are read.
+MAX_NAMED_CHANGES: Final = 30
+#: Maximum number of plans, and of runs, that a name may refer to.
+MAX_SUBJECTS: Final = 10
+
+
+async def find_names(ctx: RequestContext, entries: Iterable[SealedEntry]) -> Names:
+    """Return the names of the rows that these audit entries refer to."""
+    ids = {row_id for entry in entries for row_id in _ids_in(entry) if is_id(row_id)}
+    if not ids:
+        return {}
+    (rows,) = await ctx.read(agents.names_statement(ids))
+    return agents.read_names(rows)
+
+
+async def find_subjects(ctx: RequestContext, text: str) -> list[RowName]:
+    """Return the newest plans and runs whose name contains a text; none if the text is an id."""
+    if is_id(text) or parse_short_id(text) is not None:
+        return []
+    (rows,) = await ctx.read(agents.SQL["subjects_named"](text=text, most=MAX_SUBJECTS))
+    return list(rows)
+
+
+def item_of(entry: SealedEntry, names: Names) -> RowName | None:
+    """Return the step or job that an audit entry is about, or None if the entry has no such id."""
+    details = entry_details(entry)
+    for field in ITEM_FIELDS:
+        named = details.get(field)
+        if isinstance(named, str) and named in names:
+            return names[named]
+    return None
+
+
+def _ids_in(entry: SealedEntry) -> Iterator[str]:
+    yield entry.subject_id
+    details = entry_details(entry)
+    yield from (str(details[field]) for field in ITEM_FIELDS if field in details)
+    for number, change in enumerate(changes_in([entry])):
+        if number >= MAX_NAMED_CHANGES:
+            return
+        if change.entity in NAMED_ENTITIES:
+            yield change.id

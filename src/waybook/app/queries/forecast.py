@@ -1,0 +1,168 @@
+"""Forecasts of plans and runs: time and cost, and the history on which they are based."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import TypeAlias
+
+from waybook.app.request.request_context import RequestContext
+from waybook.core.forecast import (
+    MIN_UNITS,
+    MIN_WHOLES,
+    Forecast,
+    estimate_sum,
+    estimate_whole,
+    make_forecast,
+)
+from waybook.dag.expansion.counts import StageCounts
+from waybook.dag.progress.structure import structure_counts, valid_structure
+from waybook.plan.model import Plan
+from waybook.plan.states import CLOSED_PLAN, StepStatus
+from waybook.run.model import MAX_JOBS, CompiledDag, Run
+from waybook.store.plans.forecast import FinishedStepRow
+from waybook.store.runs import forecast as runs_store
+from waybook.store.runs.forecast import FinishedRunRow, ResultCostRow
+from waybook.store.runs.work import JobTimesRow
+
+FinishedStep: TypeAlias = FinishedStepRow
+FinishedRun: TypeAlias = FinishedRunRow
+
+#: Statuses of steps that still have to be worked on.
+OPEN_STEPS = (StepStatus.PENDING, StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT)
+
+
+def plan_forecast(plan: Plan, history: Sequence[FinishedStepRow]) -> Forecast | None:
+    """Return the work that is left in an open plan, or None if there is too little history.
+
+    The plan's own steps and steps with the title of an open step are the best history, because
+    plans from the same template have the same titles; all other steps are used only if those are
+    too few.
+    """
+    if plan.status in CLOSED_PLAN:
+        return None
+    left = [*plan.steps_with_status(*OPEN_STEPS)]
+    titles = {step.title for step in left if step.title}
+    similar = [row for row in history if row.is_own or row.title in titles]
+    basis = "finished steps of this plan and steps with the same title"
+    if len(similar) < MIN_UNITS:
+        similar, basis = [*history], "finished steps of recent plans"
+    costs = [row.cost_micros for row in similar if row.cost_micros is not None]
+    return make_forecast(
+        estimate_sum([row.seconds for row in similar], len(left)),
+        estimate_sum(costs, len(left)),
+        f"{len(similar)} {basis}",
+    )
+
+
+def _scaled(history: Sequence[FinishedRunRow], jobs: int) -> Forecast | None:
+    """Return the time and cost of `jobs` jobs, in proportion to those of earlier runs."""
+    runs = [row for row in history if row.jobs]
+    costs = [row.cost_micros * jobs / row.jobs for row in runs if row.cost_micros is not None]
+    return make_forecast(
+        estimate_whole([row.seconds * jobs / row.jobs for row in runs]),
+        estimate_whole(costs),
+        f"median of the last {len(runs)} runs of this workflow, in proportion to the jobs",
+    )
+
+
+def run_forecast(
+    run: Run,
+    expected: Mapping[str, StageCounts],
+    stages: int,
+    history: Sequence[FinishedRunRow],
+    own: "OwnPace",
+) -> Forecast | None:
+    """Return the time and cost that are left in an open run, or None if too little is known."""
+    if run.completed_at or run.canceled_at or len(expected) < stages:
+        return None
+    total = sum(counts.total for counts in expected.values())
+    left = total - sum(step.done for step in run.steps.values())
+    if left < 1:
+        return None
+    if sum(row.jobs > 0 for row in history) >= MIN_WHOLES:
+        return _scaled(history, left)
+    return make_forecast(
+        estimate_sum(own.intervals, left),
+        estimate_sum([row.cost_micros for row in own.costs], left),
+        f"{len(own.intervals)} finished jobs of this run",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnPace:
+    """Times between the ends of consecutive jobs of a run, and the costs of its results."""
+
+    intervals: Sequence[float]
+    costs: Sequence[ResultCostRow]
+
+
+def own_pace(
+    started: datetime | None, jobs: Sequence[JobTimesRow], costs: Sequence[ResultCostRow]
+) -> OwnPace:
+    """Return the pace of a run; jobs that several agents did at once shorten the intervals."""
+    ends = sorted(
+        job.completed_at for job in jobs if job.completed_at and job.status == "completed"
+    )
+    # If the list of jobs is cut, the run's start is not the end of the job before the first one.
+    is_whole = bool(jobs) and jobs[0].total == len(jobs)
+    times = [started, *ends] if started is not None and is_whole else ends
+    gaps = [(end - start).total_seconds() for start, end in pairwise(times)]
+    return OwnPace(intervals=gaps, costs=costs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageJobs:
+    """Expected number of jobs of a stage; None if it cannot be known."""
+
+    slug: str
+    jobs: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartPreview:
+    """Jobs that a run of a workflow with these models would have, and its forecast."""
+
+    stages: tuple[StageJobs, ...]
+    #: None if the number of jobs of a stage is not known.
+    total: int | None
+    forecast: Forecast | None
+    #: Number of completed runs of the workflow on which a forecast could be based.
+    runs: int
+
+    @property
+    def too_large(self) -> StageJobs | None:
+        """Return the first stage with more jobs than a stage may have."""
+        return next((s for s in self.stages if s.jobs is not None and s.jobs > MAX_JOBS), None)
+
+
+def start_preview(
+    compiled_dag: CompiledDag, models: Sequence[str], history: Sequence[FinishedRunRow]
+) -> StartPreview:
+    """Return the jobs of a run before it is started, and its forecast."""
+    structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
+    counts = structure_counts(structure, {compiled_dag.order[0]: models})
+    stages = tuple(
+        StageJobs(slug=slug, jobs=counts[slug].total if slug in counts else None)
+        for slug in compiled_dag.order
+    )
+    known = [stage.jobs for stage in stages if stage.jobs is not None]
+    total = sum(known) if len(known) == len(stages) else None
+    return StartPreview(
+        stages=stages,
+        total=total,
+        forecast=_scaled(history, total) if total else None,
+        runs=len(history),
+    )
+
+
+async def read_finished_runs(ctx: RequestContext, slug: str) -> Sequence[FinishedRunRow]:
+    """Return the completed runs of a workflow, newest first."""
+    (rows,) = await ctx.read(runs_store.finished_runs_statement(slug=slug))
+    return rows
+
+
+async def read_known_models(ctx: RequestContext) -> list[str]:
+    """Return the models that the org used last, most recent first."""
+    (rows,) = await ctx.read(runs_store.known_models_statement())
+    return [row.model for row in rows]

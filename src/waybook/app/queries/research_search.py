@@ -1,0 +1,59 @@
+"""Search in stored research: full-text, and semantic where embeddings are available."""
+
+import asyncio
+from dataclasses import dataclass
+
+from waybook.app.request.request_context import RequestContext
+from waybook.research.fusion import Hit, fuse
+from waybook.research.query import SearchQuery, parse_query
+from waybook.store.driver.connection import Results
+from waybook.store.driver.queries import Statement
+from waybook.store.research import search
+from waybook.store.research.artifacts import Backend
+from waybook.store.research.search import QueryVector, Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResults:
+    """Results of a search: the ranked hits, and the search methods that were used."""
+
+    question: SearchQuery
+    hits: list[Hit]
+    method: str
+
+
+async def run_search(
+    ctx: RequestContext,
+    text: str,
+    scope: Scope,
+    *extra_statements: Statement,
+    semantic: bool = True,
+) -> tuple[SearchResults, Results]:
+    """Return the hits for a text, best first, and the results of the additional SQL statements.
+
+    The search is full-text, and also semantic if `semantic` is set and embeddings are available.
+    """
+    library, org_id = ctx.services.search_backend, ctx.caller.org_id
+    able = await library.capabilities(ctx.services.database, org_id)
+    question = await asyncio.to_thread(parse_query, text)
+    wants_vectors = able.vectors and semantic
+    made = await library.embed_texts([question.embedding_text]) if wants_vectors else None
+    query_vector = (
+        QueryVector(vector=made[0], model=library.model.name, org_id=org_id) if made else None
+    )
+    statements = search.search_statements(question, query_vector, scope, able)
+    if query_vector is not None and able.backend is Backend.PORTABLE:
+        portable = library.portable_search(ctx.services.database, query_vector, scope)
+        more = await portable.begin()
+        results = await ctx.read(*extra_statements, *statements, *more)
+        split = len(results) - len(more)
+        ranked = search.read_ranked(results[len(extra_statements) : split])
+        ranked["meaning"] = await portable.finish(results[split:])
+    else:
+        results = await ctx.read(*extra_statements, *statements)
+        ranked = search.read_ranked(results[len(extra_statements) :])
+    down = wants_vectors and query_vector is None
+    how = "full text alone (the embeddings endpoint does not answer)" if down else able.describe
+    return SearchResults(question=question, hits=fuse(ranked), method=how), results[
+        : len(extra_statements)
+    ]

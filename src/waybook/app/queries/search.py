@@ -1,0 +1,219 @@
+"""Search in everything that an org stores, with the matching sentence of each hit."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from waybook.app.queries.research_search import run_search
+from waybook.app.request.definition_cache import builtin_dags
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.short_ids import find_full_id
+from waybook.core.short_ids import IdKind
+from waybook.errors import InvalidInput
+from waybook.research.excerpts import (
+    Piece,
+    SearchWords,
+    mark_words,
+    matching_sentence,
+    parse_words,
+)
+from waybook.research.passages import json_to_text
+from waybook.store import text_search
+from waybook.store.driver.queries import is_id
+from waybook.store.research import search as research_store
+from waybook.store.research.search import HitRow, Scope
+from waybook.store.text_search import TextHitRow, TextQuery, WorkflowNameRow
+
+__all__ = ["Piece"]
+
+MAX_TEXT_LENGTH: Final = 500
+#: Maximum length in characters of the name of a hit.
+MAX_NAME_LENGTH: Final = 160
+
+
+class HitKind(StrEnum):
+    """Kind of thing that a search finds, in the order of the results."""
+
+    PLAN = "plan"
+    RUN = "run"
+    STEP = "step"
+    RESULT = "result"
+    DOCUMENT = "document"
+    RESEARCH = "research"
+    WORKFLOW = "workflow"
+
+
+#: Kind of the hits of each query of the store.
+STORED_KINDS: Final = dict(
+    zip(
+        text_search.KINDS,
+        (HitKind.PLAN, HitKind.RUN, HitKind.STEP, HitKind.RESULT, HitKind.DOCUMENT),
+        strict=True,
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchHit:
+    """Thing that matches a search; the ids identify its page."""
+
+    kind: HitKind
+    #: Id, or the slug of a workflow.
+    id: str
+    name: tuple[Piece, ...]
+    #: Name of the plan or run that contains it, or the kind of the research.
+    place: str | None
+    excerpt: tuple[Piece, ...]
+    at: datetime | None
+    plan_id: str | None = None
+    step_id: str | None = None
+    run_id: str | None = None
+    job_id: str | None = None
+    resource_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchGroup:
+    """Hits of one kind, best first."""
+
+    kind: HitKind
+    hits: tuple[SearchHit, ...]
+    has_more: bool
+
+
+async def search_everything(
+    ctx: RequestContext, text: str, *, limit: int, semantic: bool
+) -> list[SearchGroup]:
+    """Return the best hits of each kind for a text; an empty text has none.
+
+    Raises:
+        InvalidInput: the text is too long.
+    """
+    if len(text) > MAX_TEXT_LENGTH:
+        raise InvalidInput(
+            f"a search has at most {MAX_TEXT_LENGTH} characters; this one has {len(text):,}"
+        )
+    wanted = parse_words(text)
+    if not wanted.words:
+        return []
+    library = ctx.services.search_backend
+    able = await library.capabilities(ctx.services.database, ctx.caller.org_id)
+    full_id = text if is_id(text) else await _short_id(ctx, text)
+    statements = text_search.text_search_statements(
+        text_query(text, full_id), limit + 1, indexed=able.indexed
+    )
+    workflows, *results = await ctx.read(text_search.workflows_statement(), *statements)
+    groups = {
+        kind: [_stored_hit(kind, row, wanted) for row in rows]
+        for kind, rows in zip(STORED_KINDS.values(), text_search.read_hits(results), strict=True)
+    }
+    groups[HitKind.RESEARCH] = await _research(ctx, text, wanted, limit + 1, semantic=semantic)
+    groups[HitKind.WORKFLOW] = _workflows(workflows, wanted)
+    return [
+        SearchGroup(kind=kind, hits=tuple(hits[:limit]), has_more=len(hits) > limit)
+        for kind, hits in groups.items()
+        if hits
+    ]
+
+
+async def _short_id(ctx: RequestContext, text: str) -> str | None:
+    return await find_full_id(ctx, text, IdKind.PLAN, IdKind.RUN, IdKind.STEP)
+
+
+_PREFIX = re.compile(r"[^\W_]+$")
+#: Signs of the search syntax, in which the last word is not the beginning of a word.
+_SYNTAX = re.compile(r'["]|(?:^|\s)-|\bor\b', re.IGNORECASE)
+
+
+def text_query(text: str, full_id: str | None = None) -> TextQuery:
+    """Return the parts of a search text for the store.
+
+    >>> query = text_query("glacial lak")
+    >>> query.before_last, query.last, query.beginnings
+    ('glacial ', 'lak:*', 'glacial:* & lak:*')
+    """
+    words = _WORDS.findall(text)[:MAX_PREFIXES]
+    last = None if _SYNTAX.search(text) else _PREFIX.search(text)
+    return TextQuery(
+        text=text,
+        before_last=text[: last.start()] if last else None,
+        last=f"{last[0]}:*" if last else None,
+        beginnings=" & ".join(f"{word}:*" for word in words) if last else None,
+        id=full_id,
+    )
+
+
+_WORDS = re.compile(r"[^\W_]+")
+#: Maximum number of words whose beginnings are compared with names.
+MAX_PREFIXES: Final = 60
+
+
+def _stored_hit(kind: HitKind, row: TextHitRow, wanted: SearchWords) -> SearchHit:
+    return SearchHit(
+        kind=kind,
+        id=row.id,
+        name=_name(row.name, wanted),
+        place=row.place,
+        excerpt=matching_sentence(json_to_text(row.body), wanted),
+        at=row.at,
+        plan_id=row.plan_id,
+        step_id=row.step_id,
+        run_id=row.run_id,
+        job_id=row.job_id,
+        resource_id=row.resource_id,
+    )
+
+
+def _name(name: str, wanted: SearchWords) -> tuple[Piece, ...]:
+    short = name if len(name) <= MAX_NAME_LENGTH else f"{name[: MAX_NAME_LENGTH - 1].rstrip()}…"
+    return mark_words(short, wanted)
+
+
+async def _research(
+    ctx: RequestContext, text: str, wanted: SearchWords, most: int, *, semantic: bool
+) -> list[SearchHit]:
+    results, _ = await run_search(ctx, text, Scope(), semantic=semantic)
+    best = results.hits[:most]
+    if not best:
+        return []
+    statement = research_store.hits_statement((hit.subject_id, hit.part) for hit in best)
+    rows: Sequence[HitRow] = (await ctx.read(statement))[0]
+    by_id = {row.id: row for row in rows}
+    # A later version may have replaced an artifact between the two reads.
+    there = [by_id[hit.subject_id] for hit in best if hit.subject_id in by_id]
+    return [_research_hit(row, wanted) for row in there]
+
+
+def _research_hit(row: HitRow, wanted: SearchWords) -> SearchHit:
+    return SearchHit(
+        kind=HitKind.RESEARCH,
+        id=row.id,
+        name=_name(row.title, wanted),
+        place="source" if row.subject == "source" else row.kind,
+        excerpt=matching_sentence(row.body, wanted),
+        at=row.created_at,
+        plan_id=row.plan_id,
+        step_id=row.step_id,
+    )
+
+
+def _workflows(rows: Iterable[WorkflowNameRow], wanted: SearchWords) -> list[SearchHit]:
+    """Return the workflows whose name or slug contains words that begin like all wanted words."""
+    named = {slug: (dag.dag.name or slug, None) for slug, dag in builtin_dags().items()}
+    stored = {row.slug: (row.name or row.slug, row.at) for row in rows}
+    everything: dict[str, tuple[str, datetime | None]] = {**named, **stored}
+    return [
+        SearchHit(
+            kind=HitKind.WORKFLOW, id=slug, name=_name(name, wanted), place=slug, excerpt=(), at=at
+        )
+        for slug, (name, at) in sorted(everything.items())
+        if _has_words(f"{name} {slug}", wanted)
+    ]
+
+
+def _has_words(text: str, wanted: SearchWords) -> bool:
+    words = parse_words(text).words
+    return all(any(word.startswith(part) for word in words) for part in wanted.words)

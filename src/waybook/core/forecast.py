@@ -1,0 +1,128 @@
+"""Forecasts of time and cost from finished work: median or sum, with a 5 to 95 % range."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from math import sqrt
+from typing import Final
+
+from waybook.core.durations import format_duration
+from waybook.core.usage import format_cost
+
+#: Minimum number of finished runs, and of finished steps or jobs, from which a forecast is made.
+MIN_WHOLES: Final = 3
+MIN_UNITS: Final = 5
+LOW_QUANTILE: Final = 0.05
+HIGH_QUANTILE: Final = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """Expected value with the range that covers 90 % of the history."""
+
+    middle: float
+    low: float
+    high: float
+
+    def format(self, show: Callable[[float], str]) -> str:
+        """Return the estimate as text, with the range unless it looks the same as the value.
+
+        >>> Estimate(middle=60, low=30, high=90).format(format_seconds)
+        '1 min (5 to 95 %: 30 s to 1 min)'
+        """
+        middle, low, high = show(self.middle), show(self.low), show(self.high)
+        return middle if low == middle == high else f"{middle} (5 to 95 %: {low} to {high})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """Expected time and cost of work, with the history on which they are based."""
+
+    #: Time in seconds, and cost in millionths of a dollar; None if too little is known.
+    seconds: Estimate | None
+    cost: Estimate | None
+    basis: str
+
+    @property
+    def time_text(self) -> str:
+        return self.seconds.format(format_seconds) if self.seconds else ""
+
+    @property
+    def cost_text(self) -> str:
+        return self.cost.format(format_micros) if self.cost else ""
+
+    @property
+    def text(self) -> str:
+        """Return time and cost as one phrase.
+
+        >>> same = Estimate(middle=120, low=120, high=120)
+        >>> Forecast(seconds=same, cost=None, basis="").text
+        '2 min'
+        """
+        return ", ".join(filter(None, (self.time_text, self.cost_text)))
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a number of seconds as a readable duration."""
+    return format_duration(timedelta(seconds=seconds))
+
+
+def format_micros(micros: float) -> str:
+    """Return a number of millionths of a dollar as an amount."""
+    return format_cost(round(micros))
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Return the value below which this share of the values is, interpolated between neighbors.
+
+    >>> quantile([4, 1, 2, 3], 0.5), quantile([7], 0.95)
+    (2.5, 7.0)
+    """
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def estimate_whole(values: Sequence[float]) -> Estimate | None:
+    """Return the median and the range of comparable work; None if there is too little of it.
+
+    >>> estimate_whole([10, 20, 30])
+    Estimate(middle=20.0, low=11.0, high=29.0)
+    >>> print(estimate_whole([10, 20]))
+    None
+    """
+    if len(values) < MIN_WHOLES:
+        return None
+    low, middle, high = (quantile(values, q) for q in (LOW_QUANTILE, 0.5, HIGH_QUANTILE))
+    return Estimate(middle=middle, low=low, high=high)
+
+
+def estimate_sum(values: Sequence[float], count: int) -> Estimate | None:
+    """Return the sum of `count` more units like these; None if there are too few of them.
+
+    The expected sum is `count` times the mean. The units are taken as independent, so the
+    range grows with the square root of `count`; for one unit it is the range of the values.
+
+    >>> estimate_sum([10, 10, 10, 10, 10], 4)
+    Estimate(middle=40.0, low=40.0, high=40.0)
+    """
+    if len(values) < MIN_UNITS or count < 1:
+        return None
+    mean = sum(values) / len(values)
+    low, high = (quantile(values, q) for q in (LOW_QUANTILE, HIGH_QUANTILE))
+    middle = count * mean
+    return Estimate(
+        middle=middle,
+        # The mean of skewed values may be outside their quantiles.
+        low=min(middle, middle - sqrt(count) * (mean - low)),
+        high=max(middle, middle + sqrt(count) * (high - mean)),
+    )
+
+
+def make_forecast(seconds: Estimate | None, cost: Estimate | None, basis: str) -> Forecast | None:
+    """Return a forecast, or None if neither time nor cost can be estimated."""
+    if seconds is None and cost is None:
+        return None
+    return Forecast(seconds=seconds, cost=cost, basis=basis)

@@ -1,0 +1,71 @@
+"""Branching conditions in a diagram: dashed lines to the steps they skip to, and a list below."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from waybook.dag.diagram.boxes import element, text
+from waybook.dag.diagram.dimensions import WORD_SIZE, text_width, truncate
+from waybook.dag.diagram.routing import Box, Layout
+from waybook.dag.diagram.status_marks import BRANCH_MARK, Annotations, Branch
+
+#: Maximum number of conditions that are listed below the map.
+MAX_LISTED: Final = 6
+LINE_HEIGHT: Final = 18
+LEFT: Final = 14
+#: Maximum width in pixels of a listed condition.
+MAX_LINE_WIDTH: Final = 700
+#: Horizontal distance in pixels between a box and the middle of a line to a box in its column.
+BULGE: Final = 30
+
+
+def branches_of(layout: Layout, marks: Annotations) -> list[Branch]:
+    """Return the conditions of the steps that the diagram contains."""
+    drawn = {(lane.slug, step.key) for lane in layout.sketch.lanes for step in lane.steps}
+    return [branch for branch in marks.branches if (branch.stage, branch.source) in drawn]
+
+
+def branch_lines(layout: Layout, marks: Annotations) -> Iterator[str]:
+    """Yield a dashed line for each condition that skips to a step, to be drawn under the boxes."""
+    if not marks.branches:
+        return
+    boxes = {
+        (layout.sketch.lanes[box.lane].slug, layout.sketch.lanes[box.lane].steps[step].key): box
+        for box in layout.boxes
+        for step in box.steps
+    }
+    for branch in branches_of(layout, marks):
+        source = boxes.get((branch.stage, branch.source))
+        target = boxes.get((branch.stage, branch.target or ""))
+        if source and target and source != target:
+            yield element("path", class_="branch", d=_curve(source, target))
+
+
+def _curve(source: Box, target: Box) -> str:
+    """Return a curve from the bottom of a box to the top or bottom of another.
+
+    It leaves the box vertically, so that it differs from an edge, which leaves it on the side.
+    """
+    x, y = source.x + source.width * 3 // 4, source.y + source.height
+    to_x = target.x + target.width // 4
+    if target.y > y:
+        middle = (target.y - y) // 2
+        return f"M{x} {y}C{x} {y + middle} {to_x} {target.y - middle} {to_x} {target.y}"
+    to_y = target.y + target.height
+    low = max(y, to_y) + BULGE
+    return f"M{x} {y}C{x} {low} {to_x} {low} {to_x} {to_y}"
+
+
+def branch_list(layout: Layout, marks: Annotations, top: int) -> tuple[str, int, int]:
+    """Return the list of conditions below the map, its width, and its height."""
+    branches = branches_of(layout, marks)
+    lines = [f"{BRANCH_MARK} {branch.text}" for branch in branches[:MAX_LISTED]]
+    if len(branches) > MAX_LISTED:
+        lines.append(f"and {len(branches) - MAX_LISTED} more conditions")
+    shown = [truncate(line, MAX_LINE_WIDTH, WORD_SIZE) for line in lines]
+    width = max((round(text_width(line, WORD_SIZE)) for line in shown), default=-2 * LEFT)
+    drawn = "".join(
+        text(LEFT, top + LINE_HEIGHT * number + 12, line, "note")
+        for number, line in enumerate(shown)
+    )
+    height = LINE_HEIGHT * len(shown) + 6 if shown else 0
+    return drawn, width + 2 * LEFT, height

@@ -1,0 +1,55 @@
+"""Edits of a plan that change no status: titles and dependencies of steps, and the budget."""
+
+from dataclasses import dataclass
+
+from waybook.json_values import Json
+from waybook.plan.draft import Draft
+from waybook.plan.model import Budget, Step, StepId
+from waybook.plan.ordering import changed_dependencies
+
+
+@dataclass(frozen=True, slots=True)
+class SetTitle:
+    """New title of a pending step; None removes it."""
+
+    step_id: StepId
+    title: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetDependencies:
+    """New dependencies of a pending step, as positions in the plan."""
+
+    step_id: StepId
+    depends_on: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetBudget:
+    """New soft limits of a plan; None removes them."""
+
+    budget: Budget | None
+
+
+def set_title(draft: Draft, step: Step, title: str | None) -> dict[str, Json]:
+    """Change the title of a step; return the details for the audit."""
+    draft.set_step(step.id, title=title)
+    return {"action": "set_title", "stepId": step.id, "stepOrder": step.order}
+
+
+def set_dependencies(draft: Draft, step: Step, orders: tuple[int, ...]) -> dict[str, Json]:
+    """Change the steps that a step depends on; return the details for the audit.
+
+    Raises:
+        InvalidStepReference: a position does not exist, or the dependencies form a cycle.
+    """
+    draft.set_step(step.id, depends_on=changed_dependencies(draft.plan.steps, step, orders))
+    orders_json: list[Json] = [*orders]
+    details: dict[str, Json] = {"stepOrder": step.order, "dependsOn": orders_json}
+    return {"action": "set_dependencies", "stepId": step.id, **details}
+
+
+def set_budget(draft: Draft, budget: Budget | None) -> dict[str, Json]:
+    """Change the budget of the plan; return the details for the audit."""
+    draft.set_budget(budget)
+    return {"action": "set_budget", "budget": budget.as_json() if budget else None}

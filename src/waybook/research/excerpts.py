@@ -1,0 +1,135 @@
+"""Excerpts for lists of search hits: the sentence with most words of the search, with marks."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from waybook.research.passages import passages
+from waybook.research.query import STOP_WORDS, word_root
+from waybook.research.vocabulary import fold_text
+
+MAX_EXCERPT_LENGTH = 240
+#: Minimum length of an excerpt; a shorter sentence is followed by the next sentences.
+MIN_EXCERPT_LENGTH = 80
+#: Maximum number of words of a search.
+MAX_WORDS = 60
+
+_WORD = re.compile(r"[^\W_]+")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+_BLANK = re.compile(r"\s+")
+
+
+class Piece(NamedTuple):
+    """Piece of a text, and whether it matches the search."""
+
+    text: str
+    is_match: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SearchWords:
+    """Words of a search, as they are compared with the words of a text."""
+
+    #: Words in lower case and without accents, in the order of the search.
+    words: tuple[str, ...]
+    #: Significant words by their roots: words that are not stop words, or all words if there are
+    #: only stop words.
+    roots: Mapping[str, str]
+
+    def match(self, word: str) -> str | None:
+        """Return the word of the search that a word of a text matches, or None.
+
+        >>> parse_words("glacial lake").match("Lakes"), parse_words("gla").match("Glacier")
+        ('lake', 'gla')
+        """
+        folded = fold_text(word)
+        same = self.roots.get(word_root(folded))
+        if same is not None:
+            return same
+        return next((wanted for wanted in self.roots.values() if folded.startswith(wanted)), None)
+
+
+def parse_words(text: str) -> SearchWords:
+    """Return the first words of a search text."""
+    words = tuple(_WORD.findall(fold_text(text))[:MAX_WORDS])
+    significant = [word for word in words if word not in STOP_WORDS] or words
+    return SearchWords(words, {word_root(word): word for word in significant})
+
+
+def mark_words(text: str, wanted: SearchWords) -> tuple[Piece, ...]:
+    """Return a text in pieces, with the words that match the search as pieces of their own.
+
+    >>> [tuple(piece) for piece in mark_words("Two dams broke.", parse_words("dam"))]
+    [('Two ', False), ('dams', True), (' broke.', False)]
+    """
+    return tuple(_pieces(text, wanted))
+
+
+def _pieces(text: str, wanted: SearchWords) -> Iterator[Piece]:
+    at = 0
+    for found in _WORD.finditer(text):
+        if wanted.match(found[0]) is not None:
+            if found.start() > at:
+                yield Piece(text[at : found.start()])
+            yield Piece(found[0], is_match=True)
+            at = found.end()
+    if at < len(text):
+        yield Piece(text[at:])
+
+
+def matching_sentence(
+    text: str, wanted: SearchWords, longest: int = MAX_EXCERPT_LENGTH
+) -> tuple[Piece, ...]:
+    """Return the sentence that contains most words of the search, in marked pieces.
+
+    A long sentence is cut around its first match. Without a match, the text begins the excerpt.
+
+    >>> "".join(piece.text for piece in matching_sentence("Rain. Dams broke.", parse_words("dam")))
+    'Dams broke.'
+    """
+    passage = _best(passages(text), wanted.roots)
+    sentences = [sentence for sentence in _SENTENCE_END.split(passage) if sentence]
+    if not sentences:
+        return ()
+    counts = [_count_matches(sentence, wanted) for sentence in sentences]
+    place = counts.index(max(counts))
+    excerpt = sentences[place]
+    for following in sentences[place + 1 :]:
+        if len(excerpt) >= MIN_EXCERPT_LENGTH or len(excerpt) + len(following) >= longest:
+            break
+        excerpt = f"{excerpt} {following}"
+    return mark_words(_cut(excerpt, wanted, longest), wanted)
+
+
+def _best(texts: Sequence[str], roots: Iterable[str]) -> str:
+    """Return the first passage that contains most roots; an empty text if there is no passage."""
+    wanted = [*roots]
+
+    def count(text: str) -> int:
+        folded = fold_text(text)
+        return sum(root in folded for root in wanted)
+
+    return max(texts, key=count, default="")
+
+
+def _count_matches(sentence: str, wanted: SearchWords) -> int:
+    """Return how many different words of the search the sentence contains."""
+    return len({wanted.match(word) for word in _WORD.findall(sentence)} - {None})
+
+
+def _cut(sentence: str, wanted: SearchWords, longest: int) -> str:
+    """Return at most `longest` characters of a sentence, around its first match."""
+    if len(sentence) <= longest:
+        return sentence
+    matches = (found.start() for found in _WORD.finditer(sentence) if wanted.match(found[0]))
+    first = next(matches, 0)
+    start = max(0, min(first - longest // 3, len(sentence) - longest))
+    if start:
+        blank = _BLANK.search(sentence, start, first)
+        start = blank.end() if blank else start
+    end = start + longest
+    shown = sentence[start:end]
+    if end < len(sentence):
+        shown = (shown.rsplit(" ", 1)[0] if " " in shown else shown) + "…"
+    return ("…" if start else "") + shown

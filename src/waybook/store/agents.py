@@ -1,0 +1,188 @@
+"""Agents that called over MCP, the steps and jobs that they hold, and the names of subjects.
+
+An agent is a user and a session; calls without a session have the empty session. Its row has the
+names of its clients and the time of its last call, and is written with the call log. All else is
+read from the audit, the usage rows and the current holders.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from waybook.core.usage import Totals
+from waybook.store.driver.queries import BATCH_SIZE, Ids, Rows, Statement, load
+
+#: Maximum number of audit entries, and of usage rows, that are counted for one agent.
+MAX_COUNTED = 2_000
+#: Number of the newest open plans in which held steps are searched.
+MAX_OPEN_PLANS = 500
+#: Maximum number of held steps, and of held jobs, in one answer.
+MAX_HELD = 500
+MAX_TITLE_LENGTH = 120
+#: Maximum number of days in one answer.
+MAX_DAYS = 400
+#: Maximum number of audit entries that are read to count results without usage.
+MAX_ENTRIES_READ = 20_000
+
+
+class AgentKey(NamedTuple):
+    """Identity of an agent: its user and its session, which is empty if it has none."""
+
+    name: str
+    session: str
+
+
+class AgentRow(NamedTuple):
+    name: str
+    session: str
+    #: Names that the agent's clients reported for themselves, latest first.
+    clients: list[str]
+    #: None if the agent is known from the audit alone.
+    first_seen_at: datetime | None
+    last_seen_at: datetime
+    completed: int
+    failed: int
+    #: Number of audit entries that were counted.
+    counted: int
+    input_tokens: int
+    output_tokens: int
+    cost_micros: int
+    results: int
+    now: datetime
+
+    @property
+    def key(self) -> AgentKey:
+        return AgentKey(self.name, self.session)
+
+    @property
+    def usage(self) -> Totals:
+        return Totals(
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            cost_micros=self.cost_micros,
+            results=self.results,
+        )
+
+
+class AgentCounts(NamedTuple):
+    """Numbers of audit entries of an agent in a period, by kind of event."""
+
+    started: int
+    completed: int
+    failed: int
+    reviews: int
+    entries: int
+
+
+class HeldRow(NamedTuple):
+    """Step or job in progress, with its holder and its plan or run."""
+
+    held_by: str
+    session: str
+    kind: str
+    work_id: str
+    work_name: str
+    item_id: str
+    number: int | None
+    title: str | None
+    since: datetime
+
+
+class NameRow(NamedTuple):
+    """Name of a row that audit entries refer to."""
+
+    kind: str
+    id: str
+    name: str
+    #: Position of a step in its plan.
+    number: int | None
+    #: Plan or run that a step, a job or an artifact belongs to.
+    work_id: str | None
+
+
+class DayUsageRow(NamedTuple):
+    input_tokens: int
+    output_tokens: int
+    cost_micros: int
+    results: int
+    #: Day in UTC as `YYYY-MM-DD`.
+    day: str
+
+
+class AgentUsageRow(NamedTuple):
+    """Tokens and cost of one agent; `total` is the number of agents."""
+
+    input_tokens: int
+    output_tokens: int
+    cost_micros: int
+    results: int
+    name: str
+    session: str
+    total: int
+
+
+class UnreportedRow(NamedTuple):
+    completed: int
+    unreported: int
+    counted: int
+
+
+SQL = load(
+    "agents",
+    **dict.fromkeys(("agents_page", "agent"), AgentRow),
+    **dict.fromkeys(("held_steps", "held_jobs"), HeldRow),
+    **dict.fromkeys(("names", "subjects_named"), NameRow),
+    agent_counts=AgentCounts,
+    usage_by_day=DayUsageRow,
+    usage_by_agent=AgentUsageRow,
+    results_without_usage=UnreportedRow,
+)
+
+
+def record_statements(calls: Iterable[tuple[AgentKey, str | None]]) -> Iterator[Statement]:
+    """Insert or update the agents that made these calls, each call with the name of its client."""
+    clients: dict[AgentKey, str] = {}
+    for key, client in calls:
+        clients[key] = client or clients.get(key, "")
+    # All writers lock the rows in the same order, so that they cannot deadlock.
+    rows = [(*key, client) for key, client in sorted(clients.items())]
+    for start in range(0, len(rows), BATCH_SIZE):
+        yield SQL["record_agents"](rows=Rows(rows[start : start + BATCH_SIZE]))
+
+
+def held_statements(key: AgentKey | None = None) -> tuple[Statement, Statement]:
+    """Select the steps and the jobs in progress, of one agent or of all agents."""
+    name, session = key or (None, None)
+    return (
+        SQL["held_steps"](
+            name=name, session=session, newest=MAX_OPEN_PLANS, most=MAX_HELD, wide=MAX_TITLE_LENGTH
+        ),
+        SQL["held_jobs"](name=name, session=session, most=MAX_HELD),
+    )
+
+
+def cost_statements(since: datetime | None, most: int) -> tuple[Statement, Statement, Statement]:
+    """Select the org's usage by day and by agent, and the number of results without usage."""
+    return (
+        SQL["usage_by_day"](since=since, most=MAX_DAYS),
+        SQL["usage_by_agent"](since=since, most=most),
+        SQL["results_without_usage"](since=since, most=MAX_ENTRIES_READ),
+    )
+
+
+def read_agents(rows: Iterable[AgentRow]) -> list[AgentRow]:
+    """Return the agents with times in UTC."""
+    return [
+        row._replace(last_seen_at=row.last_seen_at.astimezone(UTC), now=row.now.astimezone(UTC))
+        for row in rows
+    ]
+
+
+def names_statement(ids: Iterable[str]) -> Statement:
+    """Select the names of the rows with these ids."""
+    return SQL["names"](ids=Ids(tuple(sorted(set(ids)))), wide=MAX_TITLE_LENGTH)
+
+
+def read_names(rows: Iterable[NameRow]) -> Mapping[str, NameRow]:
+    """Return the names by id."""
+    return {row.id: row for row in rows}

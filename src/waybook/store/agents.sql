@@ -1,0 +1,178 @@
+-- name: record_agents
+-- Insert agents that made calls, or update the time of their last call, at most twice a minute. The
+-- latest of an agent's clients comes first.
+insert into agent (name, session, clients, first_seen_at, last_seen_at)
+select v.name, v.session, case when v.client = '' then '{}'::text[] else array[v.client] end,
+       app_now(), app_now()
+  from (values %(rows)s) v (name, session, client)
+    on conflict (org_id, name, session) do update
+   set last_seen_at = excluded.last_seen_at,
+       clients = (excluded.clients
+                  || array_remove(agent.clients, excluded.clients[1]))[1:8]
+ where agent.last_seen_at < excluded.last_seen_at - interval '30 seconds'
+    or excluded.clients[1] <> coalesce(agent.clients[1], '');
+
+-- name: agents_page
+-- Return a page of the agents that made calls in the last 30 days, latest first, each with the
+-- results and failures that the audit records for it in that time, and with the reported usage. Only
+-- the latest entries and usages of an agent are counted, up to a limit.
+select a.name, a.session, to_json(a.clients) as clients, a.first_seen_at, a.last_seen_at,
+       w.completed, w.failed, w.counted, u.input_tokens, u.output_tokens, u.cost_micros, u.results,
+       app_now() as now
+  from (select a.*
+          from agent a
+         where a.last_seen_at >= (select app_now() - interval '30 days')
+           and (a.last_seen_at, a.name, a.session)
+               < (%(at)s::timestamptz, %(name)s::text, %(session)s::text)
+         order by a.last_seen_at desc, a.name desc, a.session desc
+         limit %(most)s) a
+ cross join lateral :work_of_agent w
+ cross join lateral :usage_of_agent u
+ order by a.last_seen_at desc, a.name desc, a.session desc;
+
+-- name: agent
+-- Return one agent with its work and usage in the last 30 days. An agent that made no call lately is
+-- known from the audit.
+select a.name, a.session, to_json(a.clients) as clients, a.first_seen_at, a.last_seen_at,
+       w.completed, w.failed, w.counted, u.input_tokens, u.output_tokens, u.cost_micros, u.results,
+       app_now() as now
+  from (select g.name, g.session, g.clients, g.first_seen_at, g.last_seen_at
+          from agent g
+         where g.name = %(name)s and g.session = %(session)s
+         union all
+        (select e.actor, coalesce(e.session, ''), '{}'::text[], null, e.at
+           from audit_entry e
+          where e.actor = %(name)s
+            and coalesce(e.session, '') = %(session)s
+            and not exists (select from agent g
+                             where g.name = %(name)s and g.session = %(session)s)
+          order by e.at desc
+          limit 1)) a
+ cross join lateral :work_of_agent w
+ cross join lateral :usage_of_agent u;
+
+-- name: agent_counts
+-- Count what an agent did in a period, by kind of event, among its latest audit entries.
+select count(*) filter (where e.event = 'step_started') as started,
+       count(*) filter (where e.event = 'step_completed') as completed,
+       count(*) filter (where e.event = 'step_failed') as failed,
+       count(*) filter (where e.event = 'user_reviewed') as reviews,
+       count(*) as entries
+  from (select e.event
+          from audit_entry e
+         where e.actor = %(name)s
+           and coalesce(e.session, '') = %(session)s::text
+           and e.channel = 'mcp'
+           and e.at >= %(since)s::timestamptz
+           and e.at < %(until)s::timestamptz
+         order by e.at desc
+         limit %(counted)s) e;
+
+-- name: held_steps
+-- Return the plan steps in progress that have a holder, longest first, among the newest open plans.
+-- The steps of each plan are limited, so that the planner reads only the steps of these plans.
+select s.held_by, coalesce(s.held_session, '') as session, 'plan' as kind, p.id::text as work_id,
+       p.name as work_name, s.id::text as item_id, s.step_order as number, :title_of_step as title,
+       s.in_progress_since as since
+  from (select p.id, p.name
+          from plan p
+         where p.completed_at is null
+         order by p.id desc
+         limit %(newest)s) p
+ cross join lateral (select s.*
+                       from plan_step s
+                      where s.plan_id = p.id
+                        and s.status = 'in_progress'
+                        and s.held_by is not null
+                        and (%(name)s::text is null
+                             or s.held_by = %(name)s::text
+                                and coalesce(s.held_session, '') = %(session)s::text)
+                      limit %(most)s) s
+ order by s.in_progress_since, s.id
+ limit %(most)s;
+
+-- name: held_jobs
+-- Return the jobs in progress, longest first.
+select h.held_by, coalesce(h.held_session, '') as session, 'run' as kind, r.id::text as work_id,
+       r.name as work_name, h.id::text as item_id, null::integer as number, h.step_key as title,
+       h.started_at as since
+  from (select j.id, j.run_id, j.step_key, j.held_by, j.held_session, j.started_at
+          from job j
+         where j.status = 'processing'
+           and j.held_by is not null
+           and (%(name)s::text is null
+                or j.held_by = %(name)s::text and coalesce(j.held_session, '') = %(session)s::text)
+         limit %(most)s) h
+  join run r on r.id = h.run_id
+ order by h.started_at, h.id;
+
+-- name: names
+-- Return the names of plans, runs, steps, jobs, skill executions and artifacts.
+select 'plan' as kind, p.id::text, p.name, null::integer as number, null::text as work_id
+  from plan p
+ where p.id = any (%(ids)s)
+ union all
+select 'run', r.id::text, r.name, null, null
+  from run r
+ where r.id = any (%(ids)s)
+ union all
+select 'step', s.id::text, :title_of_step, s.step_order, s.plan_id::text
+  from plan_step s
+ where s.id = any (%(ids)s)
+ union all
+select 'job', j.id::text, j.step_key || ', ' || j.model, null, j.run_id::text
+  from job j
+ where j.id = any (%(ids)s)
+ union all
+select 'skill_execution', x.id::text, x.skill, null, null
+  from skill_execution x
+ where x.id = any (%(ids)s)
+ union all
+select 'artifact', a.id::text, a.title, null, a.plan_id::text
+  from artifact a
+ where a.id = any (%(ids)s);
+
+-- name: subjects_named
+-- Return the newest plans and runs whose name contains a text.
+(select 'plan' as kind, p.id::text, p.name, null::integer as number, null::text as work_id
+   from plan p
+  where strpos(lower(p.name), lower(%(text)s::text)) > 0
+  order by p.id desc
+  limit %(most)s)
+ union all
+(select 'run', r.id::text, r.name, null, null
+   from run r
+  where strpos(lower(r.name), lower(%(text)s::text)) > 0
+  order by r.id desc
+  limit %(most)s);
+
+-- name: usage_by_day
+-- Return the org's usage on each day in UTC, oldest first. Days without usage are not included.
+select :usage_sums, (u.at at time zone 'UTC')::date::text as day
+  from usage u
+ where u.at >= (select coalesce(%(since)s::timestamptz, app_now() - interval '30 days'))
+ group by 5
+ order by 5
+ limit %(most)s;
+
+-- name: usage_by_agent
+-- Return the org's usage per user and session, highest cost first, and the number of them in all.
+select :usage_sums, u.by as name, coalesce(u.session, '') as session, count(*) over () as total
+  from usage u
+ where u.at >= (select coalesce(%(since)s::timestamptz, app_now() - interval '30 days'))
+ group by u.by, coalesce(u.session, '')
+ order by 3 desc, 1 desc, 2 desc, u.by, 6
+ limit %(most)s;
+
+-- name: results_without_usage
+-- Count the completed steps and jobs in a period, and those of them whose result reported no usage.
+-- Only the latest audit entries are read, up to a limit.
+select count(*) filter (where c.event = 'step_completed') as completed,
+       count(*) filter (where c.event = 'step_completed'
+                          and strpos(c.details::text, '"entity":"usage"') = 0) as unreported,
+       count(*) as counted
+  from (select e.event, e.details
+          from audit_entry e
+         where e.at >= (select coalesce(%(since)s::timestamptz, app_now() - interval '30 days'))
+         order by e.at desc
+         limit %(most)s) c;

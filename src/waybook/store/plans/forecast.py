@@ -1,0 +1,28 @@
+"""Query for the history on which the forecast of a plan is based."""
+
+from typing import NamedTuple
+
+from waybook.store.driver.queries import Statement, load
+
+#: Number of other plans whose steps are read, and maximum number of steps in all.
+MAX_PLANS = 20
+MAX_FINISHED_STEPS = 500
+
+
+class FinishedStepRow(NamedTuple):
+    """Completed step, with the time it took and its cost."""
+
+    #: Whether the step belongs to the plan for which the forecast is made.
+    is_own: bool
+    title: str | None
+    seconds: float
+    #: None if no cost was reported.
+    cost_micros: int | None
+
+
+SQL = load("plans/forecast", finished_steps=FinishedStepRow)
+
+
+def finished_steps_statement(plan_id: str) -> Statement:
+    """Select the completed steps of a plan, and of the plans that closed before."""
+    return SQL["finished_steps"](plan_id=plan_id, plans=MAX_PLANS, most=MAX_FINISHED_STEPS)

@@ -1,0 +1,35 @@
+-- name: finished_steps
+-- Return the completed steps of a plan, and of the plans that were created last among the closed
+-- ones, each with its time and its cost. A step that was reviewed or copied is left out: its time
+-- includes the waiting for a person, or belongs to another plan.
+with chosen as (
+  (select p.id, true as is_own
+     from plan p
+    where p.id = %(plan_id)s)
+   union all
+  (select p.id, false
+     from plan p
+    where p.completed_at is not null
+      and p.id <> %(plan_id)s
+    order by p.id desc
+    limit %(plans)s)),
+used as (
+  select u.step_id, sum(u.cost_micros)::bigint as cost_micros
+    from chosen c
+    join usage u on u.plan_id = c.id
+   group by u.step_id)
+select c.is_own, s.title,
+       extract(epoch from s.completed_at - s.in_progress_since)::float8 as seconds,
+       used.cost_micros
+  from chosen c
+  join plan_step s on s.plan_id = c.id
+  left join used on used.step_id = s.id
+ where s.status = 'completed'
+   and s.in_progress_since is not null
+   and s.copied_from is null
+   and not exists (select
+                     from review v
+                    where v.plan_id = s.plan_id
+                      and v.step_id = s.id)
+ order by c.is_own desc, s.completed_at desc, s.id
+ limit %(most)s;

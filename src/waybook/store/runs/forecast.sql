@@ -1,0 +1,42 @@
+-- name: finished_runs
+-- Return the time, the cost and the number of jobs of the completed runs of a workflow, or of the
+-- workflow of a run, newest run first. A copy is left out: it did not do the work of its earlier stages.
+select extract(epoch from r.completed_at - b.created_at)::float8 as seconds,
+       (r.usage ->> 'cost_micros')::bigint as cost_micros,
+       coalesce((select sum(s.done) from stage_step s where s.run_id = r.id), 0)::bigint as jobs
+  from (select n.*
+          from (select w.id, w.dag_slug, w.completed_at, w.copied_from, w.usage
+                  from run w
+                 order by w.id desc
+                 limit %(newest)s) n
+         where n.dag_slug = coalesce(%(slug)s::text, (select r.dag_slug
+                                                from run r
+                                               where r.id = %(run_id)s::uuid))
+           and n.completed_at is not null
+           and n.copied_from is null
+         order by n.id desc
+         limit %(most)s) r
+  join run_brief b on b.run_id = r.id
+ order by r.id desc;
+
+-- name: result_costs
+-- Return the costs that the latest results of a run reported.
+select u.cost_micros
+  from usage u
+ where u.run_id = %(run_id)s
+   and u.cost_micros is not null
+ order by u.at desc, u.id desc
+ limit %(most)s;
+
+-- name: known_models
+-- Return the models with which stages of the org's newest runs were started, most recent first.
+select m.model
+  from (select r.id
+          from run r
+         order by r.id desc
+         limit %(runs)s) n
+  join stage_run g on g.run_id = n.id
+  cross join lateral json_array_elements_text(g.models) as m(model)
+ group by m.model
+ order by max(g.started_at) desc, m.model
+ limit %(most)s;

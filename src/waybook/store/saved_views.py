@@ -1,0 +1,33 @@
+"""Queries for saved views: filters of a list that a user stored under a name."""
+
+from typing import NamedTuple
+
+from waybook.store.driver.queries import Statement, load
+
+
+class SavedViewRow(NamedTuple):
+    """Saved view: its name, and the query string of the list."""
+
+    name: str
+    query: str
+
+
+SQL = load("saved_views", views=SavedViewRow)
+
+
+def views_statement(user: str, page: str, most: int) -> Statement:
+    """Select the saved views of a user for a page."""
+    return SQL["views"](user_name=user, page=page, most=most)
+
+
+def save_statements(user: str, page: str, view: SavedViewRow, most: int) -> list[Statement]:
+    """Return the statements that replace or insert a view; the last returns its name."""
+    return [
+        delete_statement(user, page, view.name),
+        SQL["insert_view"](user_name=user, page=page, name=view.name, query=view.query, most=most),
+    ]
+
+
+def delete_statement(user: str, page: str, name: str) -> Statement:
+    """Delete a view, if it exists."""
+    return SQL["delete_view"](user_name=user, page=page, name=name)

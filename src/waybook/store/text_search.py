@@ -1,0 +1,120 @@
+"""Full-text search in plans, steps, results, runs and documents.
+
+The lexemes of these rows are generated columns; research has its own search, in
+`store.research.search`. The queries always use generic query plans: with the default selectivity
+of a text query, PostgreSQL uses the full-text index, however frequent the terms are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from waybook.json_values import Json
+from waybook.store.driver.connection import Results
+from waybook.store.driver.queries import Statement, Value, load
+
+
+class TextHitRow(NamedTuple):
+    """Row that matches a search, with the text that was searched and the ids of its page."""
+
+    id: str
+    name: str
+    #: Name of the plan or run that contains the row; None for a plan or run.
+    place: str | None
+    body: Json
+    at: datetime
+    plan_id: str | None
+    step_id: str | None
+    run_id: str | None
+    job_id: str | None
+    resource_id: str | None
+
+
+class WorkflowNameRow(NamedTuple):
+    """Workflow with its name and the time at which its latest version was stored."""
+
+    slug: str
+    name: str
+    at: datetime
+
+
+SQL = load(
+    "text_search",
+    plans=TextHitRow,
+    steps=TextHitRow,
+    results=TextHitRow,
+    runs=TextHitRow,
+    documents=TextHitRow,
+    workflows=WorkflowNameRow,
+)
+
+#: Maximum number of matching rows that a query ranks.
+MAX_CANDIDATES: Final = 500
+#: Number of the newest rows of each table that are searched without the full-text index.
+MAX_UNINDEXED_ROWS: Final = 5_000
+#: Maximum length in characters of a question or instructions, and of a result or document, that is
+#: read for an excerpt. Only the first 100,000 characters are indexed.
+MAX_BRIEF_LENGTH: Final = 20_000
+MAX_BODY_LENGTH: Final = 100_000
+#: Maximum length of the beginning of the instructions that replaces a missing step title.
+MAX_TITLE_LENGTH: Final = 120
+#: Maximum number of workflows whose names are searched.
+MAX_WORKFLOWS: Final = 500
+FIRST_ID: Final = "00000000-0000-0000-0000-000000000000"
+
+#: PostgreSQL settings applied in a transaction before a search.
+SETTINGS: Final = (
+    "set local plan_cache_mode = force_generic_plan",
+    # A scan of all rows would be cheap only as long as the table is small.
+    "set local enable_seqscan = off",
+)
+KINDS: Final = ("plans", "runs", "steps", "results", "documents")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextQuery:
+    """Search text, and the parts of it that match beginnings of words."""
+
+    text: str
+    #: Text without its last word; None if the last word must match as a whole.
+    before_last: str | None
+    #: Last word as a prefix, in the syntax of a text query.
+    last: str | None
+    #: Full id, if the text is an id.
+    id: str | None = None
+    #: All words as prefixes, in the syntax of a text query; None if the text has no words.
+    beginnings: str | None
+
+
+def text_search_statements(asked: TextQuery, most: int, *, indexed: bool) -> list[Statement | str]:
+    """Return the settings and the queries of a search, one query for each of `KINDS`.
+
+    Send them in their own transaction, because they change settings until its end.
+    """
+    values: dict[str, Value] = {
+        "text": asked.text,
+        "before_last": asked.before_last,
+        "last": asked.last,
+        "beginnings": asked.beginnings,
+        "indexed": indexed,
+        "first": FIRST_ID,
+        "newest": MAX_UNINDEXED_ROWS,
+        "candidates": MAX_CANDIDATES,
+        "most": most,
+        "id": asked.id,
+        "wide": MAX_TITLE_LENGTH,
+        "brief": MAX_BRIEF_LENGTH,
+        "long": MAX_BODY_LENGTH,
+    }
+    return [*SETTINGS, *(SQL[kind](**values) for kind in KINDS)]
+
+
+def read_hits(results: Results) -> Sequence[Sequence[TextHitRow]]:
+    """Return the rows of each of `KINDS` from the results of the statements of a search."""
+    return results[len(SETTINGS) :]
+
+
+def workflows_statement() -> Statement:
+    """Select the names of the stored workflows."""
+    return SQL["workflows"](most=MAX_WORKFLOWS)

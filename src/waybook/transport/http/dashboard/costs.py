@@ -1,0 +1,71 @@
+"""Cost page: tokens and cost by day, by plan or run, by agent and by model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from waybook.app.queries.costs import DayUsage, count_costs
+from waybook.core.usage import Totals
+from waybook.transport.http.dashboard.page import PageContext
+
+#: Size of the drawing of the days in SVG units; each day has a column of the same width.
+CHART_HEIGHT: Final = 120
+COLUMN_WIDTH: Final = 20
+BAR_WIDTH: Final = 14
+#: Minimum height of the bar of a day with usage.
+MIN_BAR_HEIGHT: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayBar:
+    """Bar of one day in the drawing."""
+
+    day: date
+    usage: Totals
+    x: int
+    y: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class CostPage:
+    page_context: PageContext
+
+    async def __call__(self, request: Request) -> Response:
+        """Render the org's tokens and cost of the last 30 days."""
+        call = await self.page_context.request_context(request)
+        costs = await count_costs(call)
+        return await self.page_context.render_page(
+            request,
+            "cost",
+            costs=costs,
+            by_cost=has_cost(costs.days),
+            bars=day_bars(costs.days),
+            chart_width=COLUMN_WIDTH * len(costs.days),
+            chart_height=CHART_HEIGHT,
+            bar_width=BAR_WIDTH,
+        )
+
+
+def has_cost(days: Sequence[DayUsage]) -> bool:
+    """Return whether any cost was reported; otherwise, tokens are drawn."""
+    return any(day.usage.cost_micros for day in days)
+
+
+def day_bars(days: Sequence[DayUsage]) -> list[DayBar]:
+    """Return a bar for each day, as high as its cost, or as its tokens if no cost is known."""
+    by_cost = has_cost(days)
+    values = [day.usage.cost_micros if by_cost else day.usage.tokens for day in days]
+    highest = max(values, default=0) or 1
+    bars = []
+    for number, (day, value) in enumerate(zip(days, values, strict=True)):
+        height = max(round(value / highest * CHART_HEIGHT), MIN_BAR_HEIGHT) if value else 0
+        x = number * COLUMN_WIDTH + (COLUMN_WIDTH - BAR_WIDTH) // 2
+        bars.append(
+            DayBar(day=day.day, usage=day.usage, x=x, y=CHART_HEIGHT - height, height=height)
+        )
+    return bars

@@ -1,0 +1,146 @@
+"""Lists of outputs, and the page of one output: rendered Markdown, a table, or plain text."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+
+from waybook.app.queries.documents import latest_outputs, plan_outputs, read_output
+from waybook.app.request.caller import ReadableOutput
+from waybook.plan.output import Output
+from waybook.transport.http.dashboard.page import PageContext
+from waybook.transport.http.html.forms import current_url_with, query_param
+from waybook.transport.http.html.layout import document_html
+
+MARKDOWN: Final = frozenset({"text/markdown", "text/x-markdown"})
+#: Separators of the media types that are shown as a table.
+SEPARATORS: Final = {"text/csv": ",", "text/tab-separated-values": "\t"}
+#: Maximum number of characters of an output that its page shows.
+MAX_SHOWN_LENGTH: Final = 200_000
+#: Maximum size of a table on the page. A cell has at most as many characters as a line of text that
+#: a reader takes in; the download has everything.
+MAX_ROWS, MAX_COLUMNS, MAX_CELL_LENGTH = 500, 40, 300
+#: Number of other versions that the page links to.
+MAX_VERSIONS: Final = 20
+#: Characters that are rendered or parsed in about the time in which one step of a map is drawn.
+CHARACTERS_PER_COST: Final = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableView:
+    """Table of an output in CSV or a similar format, within limits."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    #: Texts that say which rows and columns are not shown.
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputView:
+    output: ReadableOutput
+    plan_name: str
+    #: Latest versions of this output, newest first.
+    versions: Sequence[Output]
+    #: The content in one of three forms.
+    html: Markup | None
+    table: TableView | None
+    text: str | None
+    #: Number of characters that are not shown.
+    omitted: int
+
+
+def parse_table(text: str, separator: str) -> TableView | None:
+    r"""Return the table in a text, or None if the text is not a table.
+
+    >>> parse_table("river,km\nNile,6650\n", ",").rows
+    [['Nile', '6650']]
+    """
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    try:
+        rows = [row for row in islice(lines, MAX_ROWS + 2) if any(map(str.strip, row))]
+    except csv.Error:
+        return None
+    if not rows:
+        return None
+    width = max(map(len, rows))
+    shown = [[_cell(row, n) for n in range(min(width, MAX_COLUMNS))] for row in rows]
+    notes = []
+    if len(shown) > MAX_ROWS + 1:
+        notes.append(f"Only the first {MAX_ROWS} rows are shown.")
+    if width > MAX_COLUMNS:
+        notes.append(f"Only the first {MAX_COLUMNS} of {width:,} columns are shown.")
+    return TableView(head=shown[0], rows=shown[1 : MAX_ROWS + 1], notes=notes)
+
+
+def _cell(row: Sequence[str], place: int) -> str:
+    text = row[place] if place < len(row) else ""
+    return text if len(text) <= MAX_CELL_LENGTH else f"{text[:MAX_CELL_LENGTH]}…"
+
+
+def output_view(output: ReadableOutput, plan_name: str, versions: Sequence[Output]) -> OutputView:
+    """Return the view model of an output's page."""
+    kind = output.media_type.partition(";")[0].strip().lower()
+    shown = output.content[:MAX_SHOWN_LENGTH]
+    omitted = len(output.content) - len(shown)
+    table = None
+    if separator := SEPARATORS.get(kind):
+        # The last line is incomplete if the text was cut.
+        table = parse_table(shown.rpartition("\n")[0] if omitted else shown, separator)
+    html = document_html(shown) if kind in MARKDOWN else None
+    return OutputView(
+        output=output,
+        plan_name=plan_name,
+        versions=[item for item in versions if item.title == output.title][:MAX_VERSIONS],
+        html=html,
+        table=table,
+        text=shown if html is None and table is None else None,
+        omitted=omitted,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OutputsPage:
+    page_context: PageContext
+
+    async def __call__(self, request: Request) -> Response:
+        """Render a list of the outputs of all plans, with only their latest versions."""
+        behind = query_param(request, "behind")
+        page = await latest_outputs(await self.page_context.request_context(request), behind)
+        return await self.page_context.render_page(
+            request,
+            "outputs",
+            outputs=page.outputs,
+            first=behind is None,
+            further=current_url_with(request, behind=page.next_cursor)
+            if page.next_cursor
+            else None,
+        )
+
+    async def of_plan(self, request: Request) -> Response:
+        """Render a list of all outputs of a plan, with all versions."""
+        plan_id = request.path_params["plan_id"]
+        name, outputs = await plan_outputs(
+            await self.page_context.request_context(request), plan_id
+        )
+        return await self.page_context.render_page(
+            request, "plan_outputs", plan_id=plan_id, plan_name=name, outputs=outputs
+        )
+
+    async def show(self, request: Request) -> Response:
+        """Render the page of an output."""
+        ctx = await self.page_context.request_context(request)
+        output = await read_output(ctx, request.path_params["output_id"])
+        name, versions = await plan_outputs(ctx, output.plan_id)
+        cost = min(len(output.content), MAX_SHOWN_LENGTH) // CHARACTERS_PER_COST
+        view = await self.page_context.run_costly(
+            request, cost, partial(output_view, output, name, versions)
+        )
+        return await self.page_context.render_page(request, "output", view=view)

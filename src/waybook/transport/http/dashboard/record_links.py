@@ -1,0 +1,68 @@
+"""Names and links of what an audit entry is about: its plan or run, its step or job, its agent."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from waybook.app.queries.audit import AuditEntry
+from waybook.app.queries.audit_names import Names, RowName, item_of
+from waybook.core.decision_context import Channel
+from waybook.transport.http.html.agent_urls import agent_url
+
+#: Maximum number of characters of a name in a table.
+MAX_NAME_LENGTH: Final = 120
+PAGES: Final = {"plan": "/plans/", "run": "/runs/"}
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Name of an object, and the URL of its page, if it has one."""
+
+    name: str
+    url: str | None = None
+
+
+def subject_link(entry: AuditEntry, names: Names) -> Link:
+    """Return the plan, run or other subject of an audit entry.
+
+    A subject without a name was deleted, or is the org itself.
+    """
+    row = names.get(entry.subject_id)
+    page = PAGES.get(entry.subject)
+    if row is None:
+        return Link(entry.subject.replace("_", " "), page and page + entry.subject_id)
+    return Link(shorten(row.name), page and page + row.id)
+
+
+def item_link(entry: AuditEntry, names: Names) -> Link | None:
+    """Return the step or job that an audit entry is about, or None if it names neither."""
+    row = item_of(entry, names)
+    return item_row_link(row) if row else None
+
+
+def item_row_link(row: RowName) -> Link:
+    """Return a step with its number and title, or a job with its step and model."""
+    if row.kind == "step":
+        url = f"/plans/{row.work_id}/steps/{row.id}"
+        return Link(shorten(f"step {row.number}: {row.name}"), url)
+    return Link(shorten(row.name), f"/runs/{row.work_id}/jobs/{row.id}")
+
+
+def agent_link(entry: AuditEntry) -> Link:
+    """Return the user of an audit entry, with the page of the agent if it called over MCP."""
+    if entry.channel != Channel.MCP:
+        return Link(entry.actor)
+    return Link(entry.actor, agent_url(entry.actor, entry.session))
+
+
+def row_label(row_id: str, names: Names) -> str:
+    """Return the number of a changed step, or the name of a changed job; empty for other rows."""
+    row = names.get(row_id)
+    if row is None or row.kind not in {"step", "job"}:
+        return ""
+    return str(row.number) if row.number is not None else shorten(row.name)
+
+
+def shorten(name: str) -> str:
+    """Return a name that is cut if it is long."""
+    cut = MAX_NAME_LENGTH
+    return name if len(name) <= cut else f"{name[: cut - 1]}…"

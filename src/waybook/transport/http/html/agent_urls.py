@@ -1,0 +1,16 @@
+"""URLs of the pages of agents."""
+
+from urllib.parse import urlencode
+
+from waybook.transport.http.html.run_urls import to_segment
+
+
+def agent_url(name: str, session: str | None = None, **query: str) -> str:
+    """Return the URL of the page of an agent, which is a user and a session.
+
+    >>> agent_url("ann", "chat 7"), agent_url("a/b", day="2030-01-31")
+    ('/agents/ann?session=chat+7', '/agents/a~1b?day=2030-01-31')
+    """
+    named = {"session": session or "", **query}
+    text = urlencode({field: value for field, value in named.items() if value})
+    return f"/agents/{to_segment(name)}{text and '?'}{text}"

@@ -1,0 +1,42 @@
+"""Name of the program that calls a tool over MCP."""
+
+from typing import Final
+
+from waybook.redaction import redact
+from waybook.transport.errors import Context
+
+#: Maximum length of a client's name. A client chooses its name itself.
+MAX_CLIENT_LENGTH: Final = 80
+
+
+def client_name(context: Context) -> str | None:
+    """Return the name that the client reports for itself, or None if it reports none.
+
+    Over stdio, a client reports its name once, when the session begins. Over HTTP, a client
+    reports it with every request since protocol revision 2026-07-28; the name of an older client
+    is taken from its User-Agent header, because the server stores no HTTP sessions.
+    """
+    params = context.session.client_params
+    if params is not None:
+        return clean_name(params.client_info.name)
+    agent = context.request.headers.get("user-agent", "") if context.request else ""
+    return clean_name(product_of(agent))
+
+
+def product_of(user_agent: str) -> str:
+    """Return the first product in a User-Agent header, without its version.
+
+    >>> product_of("claude-code/2.1.3 (cli)"), product_of("node"), product_of("")
+    ('claude-code', 'node', '')
+    """
+    return user_agent.partition("/")[0].partition("(")[0]
+
+
+def clean_name(name: str) -> str | None:
+    r"""Return a name on one line, shortened and without secrets, or None if it is empty.
+
+    >>> clean_name(" Cursor\n"), clean_name("\0")
+    ('Cursor', None)
+    """
+    printable = "".join(character if character.isprintable() else " " for character in name)
+    return redact(" ".join(printable.split()))[:MAX_CLIENT_LENGTH] or None

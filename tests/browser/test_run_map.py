@@ -1,0 +1,217 @@
+"""Map of a run in a browser: zoom, pan, pinch, minimap, and live updates that keep the view."""
+
+import re
+
+from playwright.async_api import Browser, Locator, Page, expect
+
+from browser.sample_runs import make_busy_run, make_large_run
+from browser.served_site import Site
+from org_env import Body
+
+#: Minimum height in pixels of text in the map at its original size.
+MIN_TEXT_PIXELS = 11
+
+
+async def open_large_run(page: Page, site: Site) -> Body:
+    run = await make_large_run(site.world.agent)
+    await page.goto(f"{site.address}/runs/{run['runId']}")
+    await expect(page.locator("#live")).to_have_text("live")
+    await expect(page.locator(".minimap")).to_be_visible()
+    return run
+
+
+async def scroll_of(map_: Locator) -> list[float]:
+    place: list[float] = await map_.evaluate("map => [map.scrollLeft, map.scrollTop]")
+    return place
+
+
+async def width_of(page: Page) -> float:
+    width: float = await page.locator("#map svg").evaluate(
+        "svg => svg.getBoundingClientRect().width"
+    )
+    return width
+
+
+async def test_run_map_opens_on_the_current_step_with_readable_text(page: Page, site: Site) -> None:
+    run = await open_large_run(page, site)
+    box = page.locator(f"#map [data-step='{run['failed']['stepKey']}']")
+    await expect(box).to_be_in_viewport()
+    seen, window = await box.bounding_box(), await page.locator("#map").bounding_box()
+    assert seen is not None
+    assert window is not None
+    assert window["x"] <= seen["x"]
+    assert seen["x"] + seen["width"] <= window["x"] + window["width"]
+    assert window["y"] <= seen["y"] <= window["y"] + window["height"]
+    sizes = await page.locator("#map text").evaluate_all(
+        "all => all.map(text => parseFloat(getComputedStyle(text).fontSize))"
+    )
+    assert min(sizes) >= MIN_TEXT_PIXELS
+
+
+async def test_run_map_zooms_with_buttons_and_keys(page: Page, site: Site) -> None:
+    await open_large_run(page, site)
+    level, map_ = page.locator("[data-zoom-level]"), page.locator("#map")
+    whole = await width_of(page)
+    await page.get_by_role("button", name="Zoom in").click()
+    await expect(level).to_have_text("125 %")
+    assert round(await width_of(page) / whole, 2) == 1.25
+    await page.get_by_role("button", name="Zoom out").click()
+    await expect(level).to_have_text("100 %")
+    await map_.focus()
+    await map_.press("+")
+    await expect(level).to_have_text("125 %")
+    await map_.press("-")
+    await map_.press("-")
+    await expect(level).to_have_text("80 %")
+    await map_.press("0")
+    fits = "map => map.scrollWidth <= map.clientWidth && map.scrollHeight <= map.clientHeight"
+    assert await map_.evaluate(fits)
+    await expect(page.locator(".minimap")).to_be_hidden()
+    await map_.press("1")
+    await expect(level).to_have_text("100 %")
+    await expect(map_).to_be_focused()
+    await page.get_by_role("button", name="Fit").click()
+    assert await map_.evaluate(fits)
+
+
+async def test_run_map_zooms_at_the_pointer_with_control_and_wheel(page: Page, site: Site) -> None:
+    run = await open_large_run(page, site)
+    box = page.locator(f"#map [data-step='{run['failed']['stepKey']}'] rect").first
+    before = await box.bounding_box()
+    assert before is not None
+    x, y = before["x"] + before["width"] / 2, before["y"] + before["height"] / 2
+    await page.mouse.move(x, y)
+    await page.keyboard.down("Control")
+    await page.mouse.wheel(0, -150)
+    await page.keyboard.up("Control")
+    await expect(page.locator("[data-zoom-level]")).to_have_text("165 %")
+    after = await box.bounding_box()
+    assert after is not None
+    assert abs(after["x"] + after["width"] / 2 - x) <= 3
+    assert abs(after["y"] + after["height"] / 2 - y) <= 3
+    top = await page.evaluate("scrollY")
+    await page.mouse.wheel(0, 40)
+    await expect(page.locator("[data-zoom-level]")).to_have_text("165 %")
+    assert await page.evaluate("scrollY") == top, "the map scrolls, not the page"
+
+
+async def test_run_map_is_dragged_without_opening_a_step(page: Page, site: Site) -> None:
+    run = await open_large_run(page, site)
+    map_ = page.locator("#map")
+    await page.get_by_role("button", name="Zoom in").click()
+    await page.get_by_role("button", name="Zoom in").click()
+    failed = page.locator(f"#map [data-step='{run['failed']['stepKey']}']")
+    await failed.scroll_into_view_if_needed()
+    left, top = await scroll_of(map_)
+    box = await failed.bounding_box()
+    assert box is not None
+    await page.mouse.move(box["x"] + 20, box["y"] + 20)
+    await page.mouse.down()
+    await page.mouse.move(box["x"] + 60, box["y"] + 50, steps=4)
+    await page.mouse.up()
+    assert await scroll_of(map_) == [max(left - 40, 0), max(top - 30, 0)]
+    assert "/steps/" not in page.url
+    link = page.locator("#map a:has([data-step])").first
+    await link.focus()
+    await link.press("Enter")
+    await expect(page).to_have_url(re.compile("/steps/"))
+
+
+async def test_run_map_zooms_with_two_fingers(browser: Browser, site: Site) -> None:
+    context = await browser.new_context(
+        viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True
+    )
+    page = await context.new_page()
+    site.watch(page)
+    await open_large_run(page, site)
+    await page.locator("#map").scroll_into_view_if_needed()
+    area = await page.locator("#map").bounding_box()
+    assert area is not None
+    x, y = area["x"] + area["width"] / 2, area["y"] + 120
+    devtools = await context.new_cdp_session(page)
+
+    async def touch(kind: str, *distances: float) -> None:
+        points = [{"x": x + way, "y": y, "id": n} for n, way in enumerate(distances)]
+        await devtools.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    await touch("touchStart", -30, 30)
+    for distance in (35, 40, 50, 60):
+        await touch("touchMove", -distance, distance * 0.9)
+    await touch("touchEnd")
+    await expect(page.locator("[data-zoom-level]")).not_to_have_text("100 %")
+    level = await page.locator("[data-zoom-level]").inner_text()
+    assert 150 <= int(level.split()[0]) <= 220, level
+    assert await page.evaluate("visualViewport.scale") == 1, "the page is not zoomed"
+    await context.close()
+    assert site.faults == []
+
+
+async def test_run_map_scrolls_to_the_clicked_place_of_the_minimap(page: Page, site: Site) -> None:
+    await open_large_run(page, site)
+    map_, minimap = page.locator("#map"), page.locator(".minimap")
+    for _ in range(4):
+        await page.get_by_role("button", name="Zoom in").click()
+    area = await minimap.bounding_box()
+    assert area is not None
+    await minimap.click(position={"x": 8, "y": 8})
+    assert await scroll_of(map_) == [0, 0]
+    await minimap.click(position={"x": area["width"] - 8, "y": area["height"] - 8})
+    end = await map_.evaluate(
+        "map => [map.scrollWidth - map.clientWidth, map.scrollHeight - map.clientHeight]"
+    )
+    assert [round(place) for place in await scroll_of(map_)] == end
+    seen = await minimap.locator("rect").bounding_box()
+    assert seen is not None
+    assert abs(seen["x"] + seen["width"] - area["x"] - area["width"]) <= area["width"] / 4
+
+
+async def test_live_update_of_run_keeps_zoom_scroll_and_focus(page: Page, site: Site) -> None:
+    agent = site.world.agent
+    run = await make_busy_run(site.world)
+    await page.goto(f"{site.address}/runs/{run['runId']}")
+    await expect(page.locator("#live")).to_have_text("live")
+    map_, level = page.locator("#map"), page.locator("[data-zoom-level]")
+    for _ in range(2):
+        await page.get_by_role("button", name="Zoom in").click()
+    await map_.evaluate("map => map.scrollTo(70, 50)")
+    await map_.focus()
+    await page.locator("#stage-1 summary").first.click()
+    await map_.focus()
+    place = await scroll_of(map_)
+    assert place == [70, 50]
+    drawn = await page.locator(".minimap path[data-status=completed]").get_attribute("d")
+    failed = page.locator(f"#map [data-step='{run['failed']['stepKey']}']")
+    await expect(failed).to_have_attribute("data-status", "failed")
+    received: list[str | None] = []
+    page.on("response", lambda answer: received.append(answer.headers.get("waybook-version")))
+    await agent.call("retry_failed", runId=run["runId"], stageSlug=run["failed"]["stageSlug"])
+    await expect(failed).not_to_have_attribute("data-status", "failed")
+    await expect(page.locator(".minimap path[data-status=failed]")).to_have_count(0)
+    # An element in the wrong namespace would be in the document, but would not be drawn.
+    assert await failed.evaluate("box => box.getBBox().width > 0")
+    await expect(level).to_have_text("156 %")
+    assert await scroll_of(map_) == place
+    await expect(map_).to_be_focused()
+    await expect(page.locator("#stage-1")).to_have_attribute("open", "")
+    assert drawn
+    assert any(received), "only changed fragments travel"
+
+
+async def test_whole_new_map_keeps_zoom_and_scroll(page: Page, site: Site) -> None:
+    agent = site.world.agent
+    run = await agent.run("dialectic", ["opus"], input="Build a lighthouse.")
+    await page.goto(f"{site.address}/runs/{run['runId']}")
+    await expect(page.locator("#live")).to_have_text("live")
+    map_ = page.locator("#map")
+    for _ in range(3):
+        await page.get_by_role("button", name="Zoom in").click()
+    await map_.evaluate("map => map.scrollTo(60, 40)")
+    await map_.focus()
+    await agent.work_off(run)
+    await agent.feedback(run, "thesis")
+    await expect(page.locator("#stage-2")).to_be_visible()
+    await expect(page.locator("[data-zoom-level]")).to_have_text("195 %")
+    widest = await map_.evaluate("map => map.scrollWidth - map.clientWidth")
+    assert await scroll_of(map_) == [min(60, widest), 40]
+    await expect(map_).to_be_focused()
+    await expect(page.locator(".minimap")).to_have_count(1)

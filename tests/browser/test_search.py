@@ -1,0 +1,139 @@
+"""Search page, palette and saved views, in a browser."""
+
+from playwright.async_api import Page, expect
+
+from browser.axe import accessible
+from browser.pictures import take_picture
+from browser.sample_org import create_sample_org
+from browser.served_site import Site
+from full_ids import full_id
+from org_env import AgentClient, Body, make_step
+from waybook.background import index_all_orgs
+
+SENTENCE = "The moraine dam of the upper lake failed twice before the spring flood"
+
+
+async def make_result(agent: AgentClient) -> tuple[Body, str]:
+    """Return a plan with the sentence inside a result, and the path of the step's page."""
+    plan = await agent.plan([make_step(title="Survey the lake"), make_step()], name="Floods")
+    taken = await agent.take(plan)
+    await agent.submit(taken, {"findings": ["Rain fell. " * 900, f"First. {SENTENCE}. Then dry."]})
+    return plan, f"/plans/{full_id(plan['planId'])}/steps/{full_id(taken['stepId'])}"
+
+
+async def test_user_searches_a_sentence_inside_a_result_without_scripts(
+    page: Page, site: Site
+) -> None:
+    await create_sample_org(site.world)
+    _, path = await make_result(site.world.agent)
+    await index_all_orgs(site.world.dispatcher.services)
+    browser = page.context.browser
+    assert browser
+    context = await browser.new_context(java_script_enabled=False)
+    plain = await context.new_page()
+    await plain.goto(site.address)
+    await plain.get_by_role("link", name="Search", exact=True).click()
+    await plain.get_by_role("searchbox").fill(SENTENCE)
+    await plain.get_by_role("button", name="Search").click()
+    results = plain.get_by_role("region", name="Results")
+    await expect(results.locator(".excerpt mark").first).to_have_text("moraine")
+    await results.get_by_role("link", name="Survey the lake").click()
+    await expect(plain).to_have_url(f"{site.address}{path}#result")
+    await context.close()
+
+
+async def test_palette_is_used_by_keyboard_only(page: Page, site: Site) -> None:
+    agent = site.world.agent
+    plan, path = await make_result(agent)
+    await page.goto(f"{site.address}/plans")
+    await page.get_by_role("link", name="Floods").focus()
+    await page.keyboard.press("Control+k")
+    palette = page.get_by_role("dialog", name="Search and commands")
+    field = palette.get_by_role("combobox")
+    await expect(field).to_be_focused()
+    await expect(palette.get_by_role("option")).to_have_count(10)
+    await accessible(page)
+    await page.keyboard.type("inb")
+    await expect(palette.get_by_role("option", selected=True)).to_have_text("Go to inbox")
+    await page.keyboard.press("Escape")
+    await expect(palette).to_be_hidden()
+    await expect(page.get_by_role("link", name="Floods")).to_be_focused()
+    await page.keyboard.press("Control+k")
+    await expect(field).to_have_value("")
+    await page.keyboard.type("moraine dam fail")
+    await expect(palette).to_have_attribute("data-shown", "moraine dam fail")
+    chosen = palette.get_by_role("option", selected=True)
+    await expect(chosen).to_contain_text("Survey the lake")
+    await expect(field).to_have_attribute("aria-activedescendant", "palette-option-0")
+    await accessible(page)
+    await page.keyboard.press("ArrowUp")
+    await expect(chosen).to_have_text("Search everything for “moraine dam fail”")
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(f"{site.address}{path}#result")
+    await page.wait_for_load_state()
+    # What is typed before the palette has loaded is not lost.
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("floo")
+    await expect(field).to_have_value("floo")
+    await expect(palette).to_have_attribute("data-shown", "floo")
+    await expect(chosen).to_contain_text("Floods")
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(f"{site.address}/plans/{full_id(plan['planId'])}")
+
+
+async def test_palette_opens_by_header_link_and_fits_every_window(page: Page, site: Site) -> None:
+    await create_sample_org(site.world)
+    await page.goto(site.address)
+    for width in (1440, 1024, 390):
+        await page.set_viewport_size({"width": width, "height": 900})
+        await page.get_by_role("link", name="Search", exact=True).click()
+        palette = page.get_by_role("dialog", name="Search and commands")
+        await palette.get_by_role("combobox").fill("billing")
+        await expect(palette.get_by_role("option").first).to_contain_text("billing")
+        box = await palette.bounding_box()
+        assert box
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+        for theme in ("light", "dark"):
+            await take_picture(page, f"palette-{width}-{theme}", theme)
+        await page.keyboard.press("Control+k")
+        await expect(palette).to_be_hidden()
+
+
+async def test_palette_shows_only_the_options_of_the_last_text(page: Page, site: Site) -> None:
+    await make_result(site.world.agent)
+    await page.goto(site.address)
+    await page.keyboard.press("Meta+k")
+    palette = page.get_by_role("dialog", name="Search and commands")
+    await expect(palette.get_by_role("option")).to_have_count(10)
+    # Enter before the options have arrived opens the search page with the whole text.
+    await page.route("**/search?part=options&q=zz*", lambda route: route.abort())
+    await palette.get_by_role("combobox").fill("zzz lake")
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(f"{site.address}/search?q=zzz+lake")
+    await expect(page.get_by_text("No results for “zzz lake”.")).to_be_visible()
+    # The browser reports the request that the test aborted, if it was sent at all.
+    site.faults[:] = [fault for fault in site.faults if "ERR_FAILED" not in fault]
+
+
+async def test_user_saves_opens_and_deletes_a_view(page: Page, site: Site) -> None:
+    await site.world.agent.plan(name="Lakes")
+    await site.world.agent.plan(name="Rivers")
+    await page.goto(f"{site.address}/plans?q=lake")
+    await page.get_by_text("Save view", exact=True).first.click()
+    await page.get_by_label("Name", exact=True).fill("Lakes only")
+    await page.get_by_role("button", name="Save view").click()
+    await expect(page.get_by_role("link", name="Lakes only")).to_have_attribute(
+        "aria-current", "true"
+    )
+    await accessible(page)
+    await page.goto(f"{site.address}/plans")
+    await expect(page.get_by_role("row").filter(has_text="Rivers")).to_be_visible()
+    await page.get_by_role("link", name="Lakes only").click()
+    await expect(page).to_have_url(f"{site.address}/plans?q=lake")
+    await expect(page.get_by_role("row").filter(has_text="Rivers")).to_have_count(0)
+    await page.get_by_text("Save or delete view").click()
+    await take_picture(page, "saved-views", "light")
+    await page.get_by_role("button", name="Delete Lakes only").click()
+    await expect(page.get_by_role("link", name="Lakes only")).to_have_count(0)

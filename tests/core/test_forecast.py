@@ -1,0 +1,103 @@
+"""Forecasts: bounded by the history, never negative, and monotone."""
+
+from math import isclose
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybook.core.forecast import (
+    MIN_UNITS,
+    MIN_WHOLES,
+    Estimate,
+    Forecast,
+    estimate_sum,
+    estimate_whole,
+    make_forecast,
+    quantile,
+)
+
+VALUES = st.floats(min_value=0, max_value=1e9, allow_nan=False)
+UNITS = st.lists(VALUES, min_size=MIN_UNITS, max_size=60)
+WHOLES = st.lists(VALUES, min_size=MIN_WHOLES, max_size=60)
+COUNTS = st.integers(min_value=1, max_value=20_000)
+
+
+def at_most(one: float, other: float) -> bool:
+    """Return whether a value is at most another, apart from rounding."""
+    return one <= other or isclose(one, other, rel_tol=1e-9, abs_tol=1e-6)
+
+
+@given(st.lists(VALUES, min_size=1), st.floats(0, 1), st.floats(0, 1))
+def test_quantile_grows_with_the_share_and_stays_between_the_values(
+    values: list[float], one: float, other: float
+) -> None:
+    low, high = (quantile(values, share) for share in sorted((one, other)))
+    assert at_most(min(values), low)
+    assert at_most(low, high)
+    assert at_most(high, max(values))
+
+
+@given(WHOLES)
+def test_estimate_of_whole_stays_within_the_history(values: list[float]) -> None:
+    made = estimate_whole(values)
+    assert made is not None
+    bounds = (min(values), made.low, made.middle, made.high, max(values))
+    assert all(map(at_most, bounds, bounds[1:]))
+
+
+@given(WHOLES, st.floats(0, 1e6))
+def test_estimate_of_whole_is_not_lower_for_longer_history(
+    values: list[float], more: float
+) -> None:
+    short, long = estimate_whole(values), estimate_whole([value + more for value in values])
+    assert short is not None
+    assert long is not None
+    assert at_most(short.middle, long.middle)
+    assert at_most(short.low, long.low)
+    assert at_most(short.high, long.high)
+
+
+@given(UNITS, COUNTS)
+def test_estimate_of_sum_is_bounded_and_never_negative(values: list[float], count: int) -> None:
+    made = estimate_sum(values, count)
+    assert made is not None
+    bounds = (0, count * min(values), made.low, made.middle, made.high, count * max(values))
+    assert all(map(at_most, bounds, bounds[1:]))
+
+
+@given(UNITS, COUNTS, COUNTS)
+def test_estimate_of_sum_grows_with_the_number_of_units(
+    values: list[float], one: int, other: int
+) -> None:
+    few, many = (estimate_sum(values, count) for count in sorted((one, other)))
+    assert few is not None
+    assert many is not None
+    assert at_most(few.low, many.low)
+    assert at_most(few.middle, many.middle)
+    assert at_most(few.high, many.high)
+
+
+@given(st.lists(VALUES, max_size=MIN_UNITS - 1), COUNTS)
+def test_estimate_of_sum_returns_none_for_too_few_units(values: list[float], count: int) -> None:
+    assert estimate_sum(values, count) is None
+
+
+def test_estimate_of_sum_returns_none_if_no_units_are_left() -> None:
+    assert estimate_sum([1.0] * MIN_UNITS, 0) is None
+
+
+def test_estimate_of_whole_returns_none_for_too_little_history() -> None:
+    assert estimate_whole([1.0] * (MIN_WHOLES - 1)) is None
+
+
+def test_forecast_text_names_time_cost_and_range() -> None:
+    seconds = Estimate(middle=11_400, low=7_200, high=18_000)
+    cost = Estimate(middle=4_200_000, low=4_200_000, high=4_200_000)
+    made = Forecast(seconds=seconds, cost=cost, basis="12 runs")
+    assert made.text == "3 h 10 min (5 to 95 %: 2 h to 5 h), $4.20"
+
+
+def test_make_forecast_returns_none_without_time_and_cost() -> None:
+    assert make_forecast(None, None, "no runs") is None
+    cost = Estimate(middle=1, low=1, high=1)
+    assert make_forecast(None, cost, "3 runs") == Forecast(seconds=None, cost=cost, basis="3 runs")

@@ -1,0 +1,265 @@
+"""Dashboard pages of agents: the list, what each did, and the links of audit entries to them."""
+
+import re
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import httpx2
+import pytest
+
+from full_ids import full_id
+from org_env import AgentClient, Body, OrgEnv
+from transport.page_reader import make_reader, visible_text
+from waybook.app.queries.agents import AgentKey, list_agents, read_agent
+from waybook.app.request.request_context import RequestContext
+from waybook.core.decision_context import Channel
+
+USAGE = {"inputTokens": 900, "outputTokens": 100, "costUsd": 0.25, "model": "m"}
+
+
+@pytest.fixture
+async def reader(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
+    async with make_reader(world.agent) as client:
+        yield client
+
+
+def with_client(agent: AgentClient, client: str | None, user: str = "ann") -> AgentClient:
+    """Return an agent whose program reports this name."""
+    return AgentClient(agent.dispatcher, replace(agent.caller, client=client, user=user))
+
+
+def reading(agent: AgentClient) -> RequestContext:
+    return RequestContext(services=agent.dispatcher.services, caller=agent.caller)
+
+
+def table(page: httpx2.Response) -> list[str]:
+    """Return the visible text of each row of the tables of a page, without their heads."""
+    rows = re.findall(r"<tr>(.*?)</tr>", page.text.replace("\n", " "))
+    texts = [re.sub(r"<[^>]+>", " ", row) for row in rows if "<td" in row]
+    return [re.sub(r"\s+", " ", text).strip() for text in texts]
+
+
+async def make_work(world: OrgEnv) -> Body:
+    """Let two sessions of one user work on a plan, one of them on two days."""
+    agent = world.agent
+    plan = await agent.plan([{"stepType": "search", "instructions": "x", "title": "Survey"}] * 4)
+    coder = with_client(agent, "claude-code")
+    await coder.submit(await coder.take(plan, sessionId="a"), sessionId="a", usage=USAGE)
+    world.clock.advance(days=1)
+    taken = await coder.take(plan, sessionId="a")
+    change = {"action": "fail_step", "stepId": taken["stepId"], "reason": "No access."}
+    await coder.call("modify_plan", planId=plan["planId"], modifications=[change], sessionId="a")
+    await with_client(agent, "cursor").take(plan, sessionId="b", another=True)
+    await world.dispatcher.calls.flush()
+    return plan
+
+
+async def test_agents_page_lists_session_client_work_and_cost(
+    world: OrgEnv, reader: httpx2.AsyncClient
+) -> None:
+    await make_work(world)
+    first, second, third = table(await reader.get("/agents"))
+    assert {first.split()[1], second.split()[1]} == {"a", "b"}
+    by_session = {row.split()[1]: row for row in (first, second, third)}
+    assert re.fullmatch(
+        r"ann a claude-code nothing 1 1 \$0\.25 1,000 tokens just now", by_session["a"]
+    ), by_session["a"]
+    assert "ann b cursor step 3: Survey of Rivers, since" in by_session["b"]
+    assert "ann no session not reported nothing 0" in by_session["no"]
+
+
+async def test_agents_page_omits_dashboard_users_and_other_orgs(
+    world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    await agent.acting_as("eve", Channel.DASHBOARD).plan(1)
+    await world.dispatcher.calls.flush()
+    assert "No agents yet." in visible_text(await reader.get("/agents"))
+    world.other_org_may_change = True
+    await with_client(world.other_org, "theirs", "mallory").plan(1)
+    await world.dispatcher.calls.flush()
+    assert "mallory" not in (await reader.get("/agents")).text
+    assert (await reader.get("/agents/mallory")).status_code == 404
+
+
+async def test_agents_page_omits_agents_not_seen_for_30_days(
+    world: OrgEnv, reader: httpx2.AsyncClient
+) -> None:
+    await make_work(world)
+    world.clock.advance(days=31)
+    assert "No agents yet." in visible_text(await reader.get("/agents"))
+    assert (await reader.get("/agents/ann?session=a")).status_code == 200
+
+
+async def test_agents_are_paged_without_gaps_or_repetitions(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    plan = await agent.plan(1)
+    for number in range(7):
+        await agent.call("get_plan_status", planId=plan["planId"], sessionId=f"s~{number}/%")
+        await world.dispatcher.calls.flush()
+        world.clock.advance(minutes=number % 2)
+    seen: list[AgentKey] = []
+    cursor = None
+    while True:
+        page = await list_agents(reading(agent), cursor, 3)
+        seen += [each.key for each in page.agents]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert sorted(seen) == [("ann", ""), *(("ann", f"s~{number}/%") for number in range(7))]
+
+
+async def test_agent_lists_the_latest_clients_first(world: OrgEnv, agent: AgentClient) -> None:
+    plan = await agent.plan(1)
+    for client in ("cursor", "claude-code", None, "cursor", *(f"c{n}" for n in range(9))):
+        await with_client(agent, client).call("get_plan_status", planId=plan["planId"])
+        await world.dispatcher.calls.flush()
+    (listed,) = (await list_agents(reading(agent))).agents
+    assert listed.clients == tuple(f"c{n}" for n in range(8, 0, -1))
+
+
+async def test_agent_page_of_yesterday_lists_only_events_of_that_day(
+    world: OrgEnv, reader: httpx2.AsyncClient
+) -> None:
+    plan = await make_work(world)
+    every = table(await reader.get("/agents/ann?session=a"))
+    assert [re.sub(r"^\d\d:\d\d (\S )?", "", row) for row in every] == [
+        "marked a step as failed No access. step 2: Survey Rivers",
+        "started a step step 2: Survey Rivers",
+        "completed a step step 1: Survey Rivers",
+        "started a step step 1: Survey Rivers",
+    ]
+    page = await reader.get("/agents/ann?session=a&day=2030-01-01")
+    assert len(table(page)) == 2
+    text = visible_text(page)
+    assert "1 started 1 completed 0 failed 0 review events" in text
+    assert "Tuesday, January 1, 2030" in text
+    step = full_id(plan["stepIds"][0])
+    assert f'href="/plans/{full_id(plan["planId"])}/steps/{step}"' in page.text
+    yesterday = re.search(r'href="([^"]+)" aria-current="true">Yesterday', page.text)
+    assert yesterday is not None
+    assert yesterday[1] == "/agents/ann?session=a&amp;day=2030-01-01"
+    empty = await reader.get("/agents/ann?session=a&day=2029-12-31")
+    assert "No activity on this day." in visible_text(empty)
+
+
+async def test_agent_page_lists_jobs_with_names_of_runs(
+    reader: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    run = await agent.run("dialectic", name="Lighthouse")
+    held = await agent.job(run, sessionId="w")
+    page = await reader.get("/agents/ann?session=w")
+    job = full_id(held["jobId"])
+    assert f'href="/runs/{full_id(run["runId"])}/jobs/{job}"' in page.text
+    (row,) = table(page)
+    assert "claimed a job" in row
+    assert "Lighthouse" in row
+    assert f"{held['stepKey']} of Lighthouse, since" in visible_text(page)
+
+
+async def test_agent_page_omits_changes_of_the_user_on_other_channels(
+    reader: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    plan = await agent.plan(1)
+    await agent.acting_as("ann", Channel.DASHBOARD).take(plan)
+    assert [row.split(" ", 1)[1] for row in table(await reader.get("/agents/ann"))] == [
+        "created the plan Rivers"
+    ]
+
+
+async def test_agent_entries_are_paged_without_gaps_or_repetitions(
+    agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("waybook.app.queries.agents.PAGE_SIZE", 3)
+    for _ in range(3):
+        await agent.work_through(await agent.plan(2))
+    key, cursor, seen = AgentKey("ann", ""), None, []
+    while True:
+        page = await read_agent(reading(agent), key, cursor=cursor)
+        seen += [(entry.subject_id, entry.seq) for entry in page.entries]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert len(seen) == len(set(seen)) == page.counts.entries == 15
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/agents?behind=x", 400),
+        ("/agents?behind=2030-01-01,a%2500,b", 400),
+        ("/agents/unknown", 404),
+        ("/agents/ann?session=none", 404),
+        ("/agents/ann?day=yesterday", 400),
+        ("/agents/ann?day=9999-12-31", 400),
+        ("/agents/ann?behind=1", 400),
+        ("/agents/%00", 404),
+    ],
+)
+async def test_agent_pages_refuse_invalid_addresses(
+    reader: httpx2.AsyncClient, agent: AgentClient, path: str, status: int
+) -> None:
+    await agent.plan(1)
+    assert (await reader.get(path)).status_code == status
+
+
+async def test_agent_page_of_names_with_special_characters_opens(
+    reader: httpx2.AsyncClient, agent: AgentClient, world: OrgEnv
+) -> None:
+    odd = agent.acting_as("a/b ~ü?#<i>")
+    plan = await odd.plan(1, sessionId="s/1&x=<b>")
+    await odd.take(plan, sessionId="s/1&x=<b>")
+    await world.dispatcher.calls.flush()
+    links = re.findall(r'href="(/agents/[^"]+)"', (await reader.get("/agents")).text)
+    pages = [await reader.get(link.replace("&amp;", "&")) for link in links]
+    assert [page.status_code for page in pages] == [200] * len(links)
+    assert any("started a step" in page.text for page in pages)
+    assert not any("<b>" in page.text.partition("<h1>")[2].partition("</h1>")[0] for page in pages)
+
+
+# Audit
+
+
+async def test_audit_page_shows_names_and_links_of_plan_step_and_agent(
+    world: OrgEnv, reader: httpx2.AsyncClient
+) -> None:
+    plan = await make_work(world)
+    page = await reader.get("/audit", params={"event": "step_completed"})
+    (row,) = table(page)
+    assert "completed a step: step 1: Survey" in row
+    assert "Rivers #" in row
+    plan_id = full_id(plan["planId"])
+    assert f'<a href="/plans/{plan_id}">Rivers</a>' in page.text
+    assert f'/plans/{plan_id}/steps/{full_id(plan["stepIds"][0])}">step 1: Survey</a>' in page.text
+    assert '<a href="/agents/ann?session=a">ann</a>' in page.text
+
+
+async def test_audit_page_filters_by_session_and_by_name(
+    world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    await make_work(world)
+    of_agent = await reader.get("/audit", params={"actor": "ann", "session": "b"})
+    rows = table(of_agent)
+    assert ["started a step" in row for row in rows] == [True, False]
+    assert ["resumed in a new session" in row for row in rows] == [False, True]
+    assert table(await reader.get("/audit", params={"session": "b"})) == rows
+    await agent.plan(1, name="Mountains")
+    assert len(table(await reader.get("/audit", params={"subject": "mountain"}))) == 1
+    await agent.plan(1, name="Mountains of Asia")
+    both = await reader.get("/audit", params={"subject": "mountain", "event": "plan_modified"})
+    assert table(both) == ["No matching events."]
+    links = re.findall(r'<li><a href="(/audit\?[^"]+)">([^<]+)</a>', both.text)
+    assert {name for _, name in links} == {"Mountains", "Mountains of Asia"}
+    chosen = await reader.get(links[0][0].replace("&amp;", "&"))
+    assert len(table(chosen)) == 1
+
+
+async def test_audit_page_of_deleted_step_shows_the_entry_without_name(
+    reader: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    plan = await agent.plan(2)
+    removed = {"action": "remove_step", "stepId": plan["stepIds"][1]}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[removed])
+    page = await reader.get("/audit")
+    assert page.status_code == 200
+    assert "removed a step" in visible_text(page)

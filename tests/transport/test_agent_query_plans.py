@@ -1,0 +1,114 @@
+"""Indexes of the queries behind the pages of agents and cost, with many rows of other agents."""
+
+import psycopg
+import pytest
+
+from org_env import OrgEnv
+from statements import prepared
+from waybook.store import agents, audit
+from waybook.store.driver.queries import LAST_ID, Statement
+
+#: Run these tests on PostgreSQL 15 too, because query plans differ between server versions.
+pytestmark = pytest.mark.every_server
+
+#: Rows of a year, of 200 agents and 2,000 plans, as an org with many agents has them.
+ROWS = """
+insert into agent (org_id, name, session, clients, first_seen_at, last_seen_at)
+select app_org(), 'agent-' || n % 20, 's' || n, '{m}', app_now() - n * interval '2 hours',
+       app_now() - n * interval '2 hours'
+  from generate_series(1, 4000) n;
+insert into audit_entry (org_id, subject_id, subject, seq, at, event, actor, channel, session,
+                         details, hash)
+select app_org(), gen_random_uuid(), 'plan', 1, app_now() - n * interval '40 minutes',
+       'step_completed', 'agent-' || n % 20, 'mcp', 's' || n % 200, '{}', ''
+  from generate_series(1, 10000) n;
+insert into usage (org_id, id, attempt, cost_micros, at, by, session)
+select app_org(), gen_random_uuid(), 1, n, app_now() - n * interval '40 minutes',
+       'agent-' || n % 20, 's' || n % 200
+  from generate_series(1, 10000) n;
+insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at,
+                  completed_at)
+select app_org(), gen_random_uuid(), 'p' || n,
+       case when n % 20 > 0 then 'completed' else 'executing' end, 1, 1, '', app_now(),
+       case when n % 20 > 0 then app_now() end
+  from generate_series(1, 2000) n;
+insert into plan_step (org_id, id, plan_id, step_order, step_type, status, attempt)
+select p.org_id, gen_random_uuid(), p.id, n, 'search', 'pending', 1
+  from plan p, generate_series(1, 5) n
+ where p.org_id = app_org();
+analyze agent, audit_entry, usage, plan, plan_step;
+"""
+AGENT = {"name": "agent-1", "session": "s1"}
+PERIOD: dict[str, str | int] = {
+    "since": "-infinity",
+    "at": "infinity",
+    "subject_id": LAST_ID,
+    "seq": 1,
+}
+AGENT_ENTRIES = "audit_entry_default_org_id_actor_coalesce_at_idx"
+PAGE = agents.SQL["agents_page"](at="infinity", name="", session="", most=51, counted=100)
+BY_DAY, BY_AGENT, UNREPORTED = agents.cost_statements(None, 50)
+#: For each query, the indexes that it must use.
+QUERIES = {
+    "agents_page": (PAGE, ("agent_seen", AGENT_ENTRIES, "usage_agent")),
+    "agent": (
+        agents.SQL["agent"](**AGENT, counted=100),
+        ("agent_pkey", AGENT_ENTRIES, "usage_agent"),
+    ),
+    "agent_entries": (audit.SQL["agent_entries"](**AGENT, **PERIOD, most=51), (AGENT_ENTRIES,)),
+    "agent_counts": (
+        agents.SQL["agent_counts"](**AGENT, since="-infinity", until="infinity", counted=100),
+        (AGENT_ENTRIES,),
+    ),
+    "audit_page_of_agent": (
+        audit.SQL["page_of_agent"](
+            actor="agent-1",
+            session="s1",
+            **PERIOD,
+            event=None,
+            channel=None,
+            members=False,
+            most=51,
+        ),
+        (AGENT_ENTRIES,),
+    ),
+    "names": (agents.names_statement([LAST_ID]), ("plan_pkey", "plan_step_pkey")),
+    "held_steps": (agents.held_statements()[0], ("plan_open", "plan_step_org_id_plan_id")),
+    "usage_by_day": (BY_DAY, ("usage_time",)),
+    "usage_by_agent": (BY_AGENT, ("usage_time",)),
+    "results_without_usage": (UNREPORTED, ("at_idx",)),
+}
+
+
+@pytest.fixture
+def crowded(world: OrgEnv) -> OrgEnv:
+    world.is_sound = False
+    with psycopg.connect(world.place.owner_dsn) as owner:
+        owner.execute("select set_config('app.org_id', %s, true)", [str(world.agent.org_id)])
+        owner.execute(ROWS.encode())
+    return world
+
+
+def explain(world: OrgEnv, statement: Statement) -> str:
+    """Return the query plan that PostgreSQL chooses for the serving role.
+
+    Sequential scans are disabled, because all rows of the table belong to one org.
+    """
+    with psycopg.connect(world.place.app_dsn, autocommit=True) as connection:
+        if world.place.server.role:
+            connection.execute(f"set role {world.place.server.role}".encode())
+        connection.execute("select set_config('app.org_id', %s, false)", [str(world.agent.org_id)])
+        connection.execute("set enable_seqscan = off")
+        rows = connection.execute(f"explain {prepared(connection, statement)}".encode()).fetchall()
+    return "\n".join(row[0] for row in rows)
+
+
+async def test_queries_of_agents_and_cost_use_indexes_with_many_rows(crowded: OrgEnv) -> None:
+    plans = {name: explain(crowded, statement) for name, (statement, _) in QUERIES.items()}
+    missing = {
+        (name, index): plans[name]
+        for name, (_, indexes) in QUERIES.items()
+        for index in indexes
+        if index not in plans[name]
+    }
+    assert missing == {}, "\n\n".join(f"{key}\n{plan}" for key, plan in missing.items())

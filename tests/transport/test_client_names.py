@@ -1,0 +1,58 @@
+"""Client names: each call carries the name that the MCP client reports for itself."""
+
+from typing import Literal
+
+import pytest
+from mcp import Client
+from mcp_types import Implementation
+
+from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
+from waybook.transport.http.app import build_app
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.server import listen, serve_in_background
+from waybook.transport.mcp.client_name import MAX_CLIENT_LENGTH, clean_name
+from waybook.transport.mcp.server import build_server
+
+CODER = Implementation(name="claude-code", version="2.1.3")
+
+
+async def client_over_http(mode: Literal["legacy", "2026-07-28"]) -> str | None:
+    """Call a tool over HTTP; return the name of the client that the dispatcher gets."""
+    dispatcher = RecordingDispatcher()
+    app = build_app(
+        build_server(TOOLS, make_gateway(dispatcher)), hosts=AllowedHosts(), ready=always
+    )
+    async with (
+        serve_in_background(app, listen("127.0.0.1", 0), dispatcher.bus.close) as address,
+        Client(f"{address}/mcp", mode=mode, client_info=CODER) as client,
+    ):
+        await client.call_tool("get_next_step", {"planId": "1"})
+    ((caller, _, _),) = dispatcher.calls
+    return caller.client
+
+
+async def test_client_name_over_http_is_that_of_the_request() -> None:
+    assert await client_over_http("2026-07-28") == "claude-code"
+
+
+async def test_client_name_of_older_revision_is_the_user_agent() -> None:
+    assert await client_over_http("legacy") == "python-httpx2"
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_client_name_over_connection_is_that_of_the_handshake(
+    mode: Literal["legacy", "2026-07-28"],
+) -> None:
+    dispatcher = RecordingDispatcher()
+    server = build_server(TOOLS, make_gateway(dispatcher), one_line=True)
+    async with Client(server, mode=mode, client_info=CODER) as client:
+        await client.call_tool("get_next_step", {"planId": "1"})
+        await client.call_tool("get_next_step", {"planId": "2"})
+    assert {caller.client for caller, _, _ in dispatcher.calls} == {"claude-code"}
+
+
+def test_client_name_is_one_line_without_secrets() -> None:
+    assert clean_name("a\nb\x00\u202ec") == "a b c"
+    assert clean_name("x" * 500) == "x" * MAX_CLIENT_LENGTH
+    secret = "wb_" + "a" * 43
+    assert secret not in (clean_name(f"agent {secret}") or "")

@@ -1,0 +1,140 @@
+"""Page that creates a plan from a template or from scratch: preview, creation and refusals."""
+
+import re
+from collections.abc import AsyncIterator
+from html import unescape
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from org_env import AgentClient, OrgEnv
+from transport.page_client import make_browser, send, visible_text
+from transport.page_reader import TOKEN, make_reader
+from waybook.importers.templates import builtin_templates, write_template
+from waybook.settings import LoadedSettings, Settings
+
+PATH = "/plans/new"
+
+
+@pytest.fixture
+def world(alone: OrgEnv) -> OrgEnv:
+    """Return a PostgreSQL 18 environment, as the page does not depend on the version."""
+    return alone
+
+
+@pytest.fixture
+async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
+    async with make_browser(world.agent) as client:
+        yield client
+
+
+def plan_of(reply: httpx2.Response) -> dict[str, str]:
+    """Return the plan to which a reply redirects."""
+    assert reply.status_code == 303, reply.text
+    return {"planId": reply.headers["location"].rpartition("/")[2]}
+
+
+async def test_preview_of_plain_lines_shows_steps_and_creates_nothing(
+    browser: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    reply = await send(browser, PATH, name="Rivers", goal="Which?", steps="Read <all>\n\nWrite")
+    text = visible_text(reply.text)
+    assert reply.status_code == 200
+    assert "Create this plan? Rivers Which?" in text
+    assert "Read &lt;all&gt;" in reply.text
+    assert "2 Write custom" in text
+    assert (await agent.call("list_active_plans"))["plans"] == []
+
+
+async def test_confirmed_plan_is_created_once(
+    browser: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    fields = {"name": "Rivers", "goal": "Which?", "steps": "Read\nWrite"}
+    preview = await send(browser, PATH, **fields)
+    key = re.search(r'name="key" value="([^"]+)"', preview.text)
+    assert key
+    fields |= {"step": "create", "key": key[1]}
+    made = [await send(browser, PATH, **fields) for _ in range(2)]
+    assert made[0].headers["location"] == made[1].headers["location"]
+    assert len((await agent.call("list_active_plans"))["plans"]) == 1
+
+
+async def test_markdown_list_gives_dependencies_name_and_goal(
+    browser: httpx2.AsyncClient,
+) -> None:
+    text = "# Rivers\n\nWhich is longest?\n\n1. Read\n2. Measure\n3. Write (after 1, 2)\n"
+    shown = visible_text((await send(browser, PATH, steps=text)).text)
+    assert "Create this plan? Rivers Which is longest?" in shown
+    assert "3 Write custom 1, 2" in shown
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        (" \n", "Enter the steps, one per line."),
+        ("- [x] Read\n- [x] Write", "Steps: line 1: all 2 tasks are done"),
+        ("- Read (after 9)", "Steps: line 1"),
+    ],
+)
+async def test_steps_that_cannot_be_read_are_refused_and_kept(
+    browser: httpx2.AsyncClient, steps: str, message: str
+) -> None:
+    reply = await send(browser, PATH, name="Rivers", goal="Which?", steps=steps)
+    assert reply.status_code == 400
+    assert message in unescape(visible_text(reply.text))
+    assert "--" not in visible_text(reply.text)
+    assert steps in unescape(reply.text)
+    assert 'value="Rivers"' in reply.text
+
+
+async def test_refusal_of_the_tool_keeps_input(browser: httpx2.AsyncClient) -> None:
+    fields = {"name": "x" * 201, "steps": "Read", "step": "create", "key": "k"}
+    reply = await send(browser, PATH, **fields)
+    assert reply.status_code == 413
+    assert "x" * 201 in reply.text
+    assert "Read</textarea>" in reply.text
+
+
+async def test_plan_is_created_from_a_built_in_template(
+    browser: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    template = builtin_templates()["code-change"]
+    path = f"{PATH}?template=code-change"
+    form = (await browser.get(path)).text
+    assert "the whole test suite</textarea>" in form
+    values = {"parameter:change": "Sort rivers", "parameter:repository": "atlas"}
+    fields = {**values, "parameter:check": "make test"}
+    preview = visible_text((await send(browser, path, **fields)).text)
+    assert "Sort rivers (in atlas)" in preview
+    made = await send(browser, path, **fields, step="create", key="k")
+    status = await agent.status(plan_of(made))
+    assert status["totalSteps"] == len(template.arguments["steps"])  # type: ignore[arg-type]
+    missing = await send(browser, path, **{**fields, "parameter:change": " "})
+    assert missing.status_code == 400
+    assert "Enter a value for: change." in visible_text(missing.text)
+    assert "atlas</textarea>" in missing.text
+
+
+async def test_unknown_template_is_not_found(browser: httpx2.AsyncClient) -> None:
+    assert (await browser.get(f"{PATH}?template=nothing")).status_code == 404
+
+
+async def test_saved_templates_are_listed_only_for_a_single_org(
+    agent: AgentClient, tmp_path: Path
+) -> None:
+    folder = tmp_path / "templates"
+    folder.mkdir()
+    steps = [{"stepType": "search", "instructions": "Look at rivers."}]
+    arguments = {"name": "Look", "researchQuestion": "Why?", "steps": steps}
+    text = write_template("my-look", "", arguments, {"what": "rivers"})  # type: ignore[arg-type]
+    (folder / "my-look.yaml").write_text(text)
+    for auth, status in (("none", 200), ("required", 404)):
+        settings = Settings(data_dir=tmp_path, auth=auth)
+        async with make_reader(agent, LoadedSettings(settings, {})) as reader:
+            reply = await reader.get(f"{PATH}?template=my-look")
+            assert reply.status_code == status
+            if status == 200:
+                fields = {"token": TOKEN, "parameter:what": "lakes", "step": "create", "key": "k"}
+                made = await reader.post(f"{PATH}?template=my-look", data=fields)
+                assert (await agent.take(plan_of(made)))["instructions"] == "Look at lakes."

@@ -1,0 +1,196 @@
+"""Search page without a browser: hits of every kind, excerpts, bounds and other orgs."""
+
+import re
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+
+from full_ids import full_id
+from org_env import OrgEnv, make_step
+from run_documents import render_all
+from transport.page_client import make_browser, visible_text
+from waybook.background import index_all_orgs
+
+SENTENCE = "The moraine dam of the upper lake failed twice before the spring flood."
+LONG_TEXT = "Nothing of interest happened here. " * 1_500
+
+
+@pytest.fixture
+async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
+    async with make_browser(world.agent) as client:
+        yield client
+
+
+async def search(browser: httpx2.AsyncClient, text: str, **more: str) -> str:
+    reply = await browser.get("/search", params={"q": text, **more})
+    assert reply.status_code == 200, reply.text
+    return reply.text
+
+
+def section(html: str, kind: str) -> str:
+    """Return the HTML of the hits of one kind, or an empty text."""
+    match = re.search(
+        rf'<section class="card hits" aria-labelledby="g-{kind}">.*?</section>', html, re.DOTALL
+    )
+    return match[0] if match else ""
+
+
+async def test_search_finds_sentence_inside_a_long_result(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    agent = world.agent
+    plan = await agent.plan([make_step(title="Survey the lake"), make_step()], name="Floods")
+    taken = await agent.take(plan)
+    await agent.submit(taken, {"findings": [LONG_TEXT, f"Before. {SENTENCE} After."]})
+    html = section(await search(browser, SENTENCE), "result")
+    step = f"/plans/{full_id(plan['planId'])}/steps/{full_id(taken['stepId'])}#result"
+    assert f'href="{step}"' in html
+    assert "<mark>moraine</mark> <mark>dam</mark>" in html
+    assert visible_text(html).endswith("spring flood . After.")
+    assert "Survey the lake Floods" in visible_text(html)
+    assert (await browser.get(step)).status_code == 200
+
+
+async def test_search_finds_plans_steps_and_runs_by_beginnings_of_words(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    agent = world.agent
+    steps = [make_step(title="Running waters of Lapland")]
+    plan = await agent.plan(steps, name="Glacial rivers", researchQuestion="Where is meltwater?")
+    run = await agent.run(name="Glacial comparison", input="Compare the moraines.")
+    html = await search(browser, "glac")
+    assert f'href="/plans/{full_id(plan["planId"])}"' in section(html, "plan")
+    assert "<mark>Glacial</mark> rivers" in section(html, "plan")
+    assert f'href="/runs/{full_id(run["runId"])}"' in section(html, "run")
+    assert "<mark>Running</mark> <mark>waters</mark>" in section(
+        await search(browser, "runni wat"), "step"
+    )
+    assert "Glacial rivers" in section(await search(browser, "meltwater"), "plan")
+    assert "Compare the <mark>moraines</mark>" in section(await search(browser, "moraine"), "run")
+
+
+@pytest.mark.parametrize("is_short", [True, False])
+async def test_search_for_an_id_finds_the_plan(
+    browser: httpx2.AsyncClient, world: OrgEnv, *, is_short: bool
+) -> None:
+    plan = await world.agent.plan(name="Ponds")
+    named = plan["planId"] if is_short else full_id(plan["planId"])
+    assert f'href="/plans/{full_id(plan["planId"])}"' in section(
+        await search(browser, named), "plan"
+    )
+
+
+async def test_search_finds_only_the_latest_version_of_a_document(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    agent = world.agent
+    run = await agent.run()
+    job = await agent.job(run)
+    first = await agent.submit_documents(job, f"# Brief\n\n{SENTENCE}")
+    html = section(await search(browser, "moraine dam"), "document")
+    assert "failed twice" in visible_text(html)
+    assert f"/runs/{full_id(run['runId'])}/jobs/{full_id(job['jobId'])}" in html
+    await render_all(agent)
+    link = re.search(r'href="([^"]+/documents/[^"]+)"', await search(browser, "moraine dam"))
+    assert link
+    assert (await browser.get(link[1])).status_code == 200
+    await agent.call("regenerate_document", documentId=first["documentIds"][0])
+    again = await agent.job(run)
+    await agent.submit_documents(again, "# Brief\n\nNo dams at all.")
+    assert section(await search(browser, "moraine dam"), "document") == ""
+
+
+async def test_search_hit_in_research_links_to_content_and_sources(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    source = {"url": "https://example.org/lake", "title": "Atlas of lakes", "quote": "A dam."}
+    note = {"kind": "finding", "title": "Dams", "content": SENTENCE, "sources": [source]}
+    stored = await world.agent.call("store_research", **note)
+    await index_all_orgs(world.agent.dispatcher.services)
+    html = section(await search(browser, "moraine"), "research")
+    path = f"/research/{stored['artifactId']}"
+    assert f'href="{path}"' in html
+    page = (await browser.get(path)).text
+    assert SENTENCE in page
+    link = re.search(r'href="(/research/[^"]+)">Atlas of lakes', page)
+    assert link
+    shown = visible_text((await browser.get(link[1])).text)
+    assert "https://example.org/lake" in shown
+    assert "Cited by Dams finding" in shown
+
+
+async def test_search_finds_workflows_by_name_and_slug(browser: httpx2.AsyncClient) -> None:
+    html = section(await search(browser, "deep res"), "workflow")
+    assert 'href="/dags/deep-research"' in html
+
+
+@pytest.mark.parametrize("text", ["", "  ", "!?", "the of", "\0", "'@x'", "a:* & (", "zzzz", "-"])
+async def test_search_without_matches_says_so(
+    browser: httpx2.AsyncClient, world: OrgEnv, text: str
+) -> None:
+    await world.agent.plan(name="Rivers")
+    html = await search(browser, text)
+    assert "hits" not in html
+    assert ("No results for" in html) == bool(text.replace("\0", "").strip())
+
+
+async def test_search_text_of_excessive_length_is_refused_and_kept(
+    browser: httpx2.AsyncClient,
+) -> None:
+    assert (await browser.get("/search", params={"q": "x" * 500})).status_code == 200
+    reply = await browser.get("/search", params={"q": "x" * 501}, headers={"accept": "text/html"})
+    assert reply.status_code == 400
+    assert "at most 500 characters; this one has 501" in reply.text
+    assert f'value="{"x" * 501}"' in reply.text
+
+
+async def test_search_hits_of_each_kind_are_limited(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    for n in range(12):
+        await world.agent.plan(1, name=f"Lagoon {n}")
+    assert section(await search(browser, "lagoon"), "plan").count("<li>") == 10
+    assert "the best 10" in section(await search(browser, "lagoon"), "plan")
+    options = await search(browser, "lagoon", part="options")
+    assert options.count('href="/plans/') == 4
+    assert "Search everything for “lagoon”" in options
+
+
+async def test_search_escapes_hostile_texts(browser: httpx2.AsyncClient, world: OrgEnv) -> None:
+    attack = "<script>alert(1)</script> <img src=x onerror=alert(2)> moraine"
+    taken = await world.agent.take(await world.agent.plan(1, name=attack))
+    await world.agent.submit(taken, {"found": attack})
+    for text in ("moraine", attack):
+        for part in ("", "options"):
+            html = await search(browser, text, part=part)
+            assert "<script>alert" not in html
+            assert "<img" not in html
+
+
+async def test_search_shows_nothing_of_another_org(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    world.other_org_may_change = True
+    other = world.other_org
+    taken = await other.take(world.other_org_plan)
+    await other.submit(taken, {"found": SENTENCE})
+    await other.submit_documents(await other.job(await other.run(name="Moraines")), SENTENCE)
+    stored = await other.call("store_research", kind="note", title="Moraine", content=SENTENCE)
+    await index_all_orgs(world.agent.dispatcher.services)
+    for text in (SENTENCE, "moraine", "Next door", full_id(world.other_org_plan["planId"])):
+        html = await search(browser, text)
+        assert "hits" not in html, html
+    reply = await browser.get(f"/research/{stored['artifactId']}")
+    assert reply.status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("", 10), ("inb", 1), ("open pl", 1), ("start run", 1), ("zzz", 0)]
+)
+async def test_palette_lists_commands_that_match_the_text(
+    browser: httpx2.AsyncClient, text: str, expected: int
+) -> None:
+    html = await search(browser, text, part="options")
+    assert html.count('role="option"') == expected + bool(text)
+    assert "<html" not in html
