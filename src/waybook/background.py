@@ -1,4 +1,4 @@
-"""Background loops: stall sweep, rendering, indexing, retention, webhooks, and change events.
+"""Background loops: stalls, reminders, rendering, indexing, retention, webhooks, and events.
 
 Any number of processes may run these loops concurrently.
 """
@@ -13,6 +13,7 @@ from uuid import UUID
 from waybook.app.operations.delivery import deliver_notifications
 from waybook.app.operations.erasure import retain
 from waybook.app.operations.indexing import index_research
+from waybook.app.operations.reminders import remind_of_reviews
 from waybook.app.operations.rendering import render_documents
 from waybook.app.operations.stalls import sweep_stalls
 from waybook.app.request.caller import Caller
@@ -90,11 +91,12 @@ async def log_calls_for_ever(services: Services, calls: CallLog) -> None:
 
 
 async def stall_sweep_loop(services: Services, every_seconds: float) -> None:
-    """Check all plans for stalls periodically, until canceled."""
+    """Check all plans for stalls and overdue reviews periodically, until canceled."""
 
     async def turn() -> None:
         await asyncio.sleep(every_seconds)
         await sweep_all_orgs(services)
+        await remind_all_orgs(services)
 
     await repeat(services, "the stall sweep", turn)
 
@@ -103,6 +105,11 @@ async def sweep_all_orgs(services: Services) -> int:
     """Check the plans of every org for stalls; return how many plans were marked as stalled."""
     services.stalls.keep_only(await services.database.list_org_ids())
     return await _in_every_org(services, sweep_stalls)
+
+
+async def remind_all_orgs(services: Services) -> int:
+    """Store reminders of overdue reviews in every org; return how many were stored."""
+    return await _in_every_org(services, remind_of_reviews)
 
 
 async def _in_every_org(

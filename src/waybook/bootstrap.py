@@ -36,7 +36,7 @@ from waybook.background import (
 from waybook.core.decision_context import ALL_SCOPES, Channel, Scope
 from waybook.embedded_postgres.supervisor import attach
 from waybook.errors import Forbidden, WaybookError
-from waybook.integrations.config import webhook_from_settings
+from waybook.integrations.config import action_links_from_settings, webhook_from_settings
 from waybook.integrations.factory import open_embedder, open_model, open_webhook_sender
 from waybook.page_address import current_base_url
 from waybook.research.embedding import EmbeddingModel
@@ -168,6 +168,8 @@ async def start_application(
                 model_seconds=settings.model_seconds,
                 notification_events=webhook.events if webhook else frozenset(),
                 webhook_sender=sender,
+                action_links=action_links_from_settings(settings, webhook),
+                review_reminder=timedelta(hours=settings.review_reminder_hours) or None,
                 rate_limit=_rate_limit(settings),
             )
             calls = CallLog(database)

@@ -45,6 +45,8 @@ class Settings:
     keep_archived_days: int = 0
     #: Time in seconds between two sweeps that look for stalled steps; 0 disables the sweep.
     sweep_seconds: int = 30
+    #: Time in hours after which an undecided review is overdue; 0 for no deadline.
+    review_reminder_hours: int = 24
     #: Profile that selects the tools offered to clients: plan, research, runs or all.
     tools: str = "plan"
     #: Name of the user in local mode.
@@ -99,6 +101,11 @@ class Settings:
     webhook_format: str = "standard"
     #: Folder with webhook templates, which are used in place of the built-in templates.
     webhook_templates_dir: str | None = None
+    #: Name of the user for whom the links in review messages decide without sign-in; if it is not
+    #: set, only messages in local mode have such links.
+    webhook_reviewer: str | None = None
+    #: Number of days for which the links in a review message can be used; 0 for no links.
+    action_link_days: int = 7
     #: Maximum number of calls per second for each org (0 for no limit), and number of calls that an
     #: org may make at once.
     calls_per_second: int | None = None

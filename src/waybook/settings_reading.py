@@ -26,6 +26,10 @@ RETENTION_SETTINGS = (
 )
 #: Maximum time in seconds for which an idle connection may stay open; each one costs a descriptor.
 MAX_KEEP_ALIVE_SECONDS = 3600
+#: Maximum time in days for which a link that decides a review can be used.
+MAX_LINK_DAYS = 90
+#: Maximum time in hours after which a review is overdue: ten years.
+MAX_REMINDER_HOURS = 87_600
 #: Maximum size in bytes of the configuration file.
 MAX_FILE_BYTES = 1024 * 1024
 
@@ -124,6 +128,11 @@ def _check(settings: Settings) -> None:
     _check_model(settings)
     if settings.effective_calls_per_second < 0 or settings.burst < 1:
         raise Misconfigured("calls_per_second must be 0 or more, burst at least 1")
+    if not 0 <= settings.review_reminder_hours <= MAX_REMINDER_HOURS:
+        raise Misconfigured(
+            f"review_reminder_hours is {settings.review_reminder_hours}: use 1 to "
+            f"{MAX_REMINDER_HOURS}, or 0 for no deadline"
+        )
     keep = {name: getattr(settings, name) for name in RETENTION_SETTINGS}
     if min(keep.values()) < 0:
         raise Misconfigured(f"{', '.join(keep)} are days, or 0 for ever")
@@ -206,6 +215,15 @@ def _check_webhook(settings: Settings) -> None:
     if settings.webhook_format not in {"standard", "slack", "text"}:
         raise Misconfigured(
             f"there is no webhook_format {settings.webhook_format!r}: use standard, slack or text"
+        )
+    if not 0 <= settings.action_link_days <= MAX_LINK_DAYS:
+        raise Misconfigured(
+            f"action_link_days is {settings.action_link_days}: use 1 to {MAX_LINK_DAYS}, or 0 for "
+            "no links"
+        )
+    if settings.webhook_reviewer and not settings.webhook_secret:
+        raise Misconfigured(
+            "webhook_reviewer is set, but not used: links that decide need a webhook_secret"
         )
     if settings.webhook_secret and not settings.webhook_url:
         raise Misconfigured("webhook_secret is set, but not used: set webhook_url")

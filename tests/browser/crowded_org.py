@@ -3,7 +3,7 @@
 The pages must stay readable with it. All calls go through the dispatcher, as those of agents do.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from org_env import AgentClient, Body, OrgEnv, make_step
 from run_documents import render_all
@@ -34,6 +34,12 @@ ERROR = (
     "HTTPError: 503 Service Unavailable for url: https://archive.example.org/api/v2/search?"
     "q=billing&page=118&sort=relevance: upstream connect error or disconnect/reset before headers"
 )
+CLIENTS = ("claude-code", "cursor-vscode", "gemini-cli-mcp-client", "codex-mcp-client")
+LONG_SESSIONS = (
+    "2030-01-01-billing-rewrite-compare-proposals-with-finance-and-the-ledger-team",
+    "0199c3a1-7f2e-7cc2-9d55-1f4c0f6d2b11",
+    "مراجعة الفواتير",
+)
 PLANS = 60
 RUNS = 10
 BIG = "every-invoice"
@@ -49,7 +55,10 @@ class CrowdedOrg:
     reviewed: Body
     big_run: Body
     failed_run: Body
+    #: Job of the failed run that failed.
+    failed_job: Body
     dialectic_run: Body
+    output: Body
 
 
 def plan_name(number: int) -> str:
@@ -97,15 +106,40 @@ async def create_crowded_org(world: OrgEnv) -> CrowdedOrg:
         for _ in range(n % 3):
             await agent.acting_as(f"agent-{n % 3}").take(made, another=True)
         world.clock.advance(seconds=20)
-    big_run, failed_run, dialectic_run = runs
+    await _agents(world)
+    big_run, failed_run, failed_job, dialectic_run = runs
     return CrowdedOrg(
         stalled=waiting[0],
         failing=failing,
         reviewed=reviewed,
         big_run=big_run,
         failed_run=failed_run,
+        failed_job=failed_job,
         dialectic_run=dialectic_run,
+        output=await _output(agent, failing),
     )
+
+
+async def _agents(world: OrgEnv) -> None:
+    """Let agents with several clients and long session names report usage, and flush the log."""
+    plan = await world.agent.plan(plan_steps(0, 12), name=plan_name(0))
+    for n, session in enumerate((*LONG_SESSIONS, "")):
+        caller = replace(world.agent.caller, client=CLIENTS[n % len(CLIENTS)], user="local")
+        agent = AgentClient(world.dispatcher, caller)
+        named = {"sessionId": session} if session else {}
+        taken = await agent.take(plan, another=True, **named)
+        usage = {"inputTokens": 81_000 * (n + 1), "outputTokens": 9_400, "costUsd": 1.35 * n}
+        await agent.submit(taken, **named, usage={**usage, "model": MODELS[n % len(MODELS)]})
+        await agent.take(plan, another=True, **named)
+    await world.dispatcher.calls.flush()
+
+
+async def _output(agent: AgentClient, plan: Body) -> Body:
+    """Store a wide table with a long title."""
+    head = ",".join(f"quarter {n} of the fiscal year" for n in range(1, 13))
+    row = ",".join(["410000", LONG_NAMES[1], *["n/a"] * 10])
+    written = {"mediaType": "text/csv", "title": LONG_NAMES[0], "content": f"{head}\n{row}\n" * 20}
+    return await agent.call("store_research_output", planId=plan["planId"], **written)
 
 
 async def _completed_and_failed_plans(agent: AgentClient) -> None:
@@ -160,14 +194,15 @@ async def _reviews(world: OrgEnv) -> Body:
     return plan
 
 
-async def _fail_job(agent: AgentClient, run: Body) -> None:
+async def _fail_job(agent: AgentClient, run: Body) -> Body:
     job = await agent.job(run)
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
     await agent.call("fail_job", **held, error=ERROR, retryable=False)
+    return job
 
 
-async def _runs(agent: AgentClient) -> tuple[Body, Body, Body]:
-    """Create ten runs; return the one with 500 steps, a failed one, and a dialectic one."""
+async def _runs(agent: AgentClient) -> tuple[Body, Body, Body, Body]:
+    """Create ten runs; return that of 500 steps, a failed one with its job, a dialectic one."""
     await agent.call("add_dag", definition=big_definition())
     big = await agent.run(BIG, MODELS, name=LONG_NAMES[0])
     for _ in range(64):
@@ -176,7 +211,7 @@ async def _runs(agent: AgentClient) -> tuple[Body, Body, Body]:
     failed = await agent.run(models=MODELS, name=LONG_NAMES[1])
     await agent.work_off(failed)
     await agent.feedback(failed, "scope")
-    await _fail_job(agent, failed)
+    failed_job = await _fail_job(agent, failed)
     dialectic = await agent.run("dialectic", MODELS, name=LONG_NAMES[2])
     await agent.work_off(dialectic)
     await agent.feedback(dialectic, "thesis")
@@ -195,4 +230,4 @@ async def _runs(agent: AgentClient) -> tuple[Body, Body, Body]:
         run = await agent.run(models=MODELS, name=f"{LONG_NAMES[n]} (run {n})")
         await agent.acting_as(f"worker-{n}").job(run)
     await render_all(agent)
-    return big, failed, dialectic
+    return big, failed, failed_job, dialectic

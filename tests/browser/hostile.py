@@ -49,7 +49,7 @@ async def _plan(agent: AgentClient, text: str) -> list[str]:
         sessionId=text[:180],
     )
     first = await author.take(plan, sessionId=text[:180])
-    research = await _research(author, plan, first, text)
+    research_url = await _research(author, plan, first, text)
     result: Any = {"found": ALL, text[:100]: [text, {"deep": ALL}]}
     notes = {"stepExecutionReport": {"said": ALL}, "outputFormattingNotes": text}
     await author.submit(first, result, sessionId=text[:180], **notes)
@@ -67,7 +67,7 @@ async def _plan(agent: AgentClient, text: str) -> list[str]:
     await author.call("submit_user_decision", **decided)
     await author.call("request_user_review", stepId=second["stepId"], **args)
     place = f"/plans/{plan['planId']}"
-    return [place, f"{place}/steps/{plan['stepIds'][0]}", research]
+    return [place, f"{place}/steps/{plan['stepIds'][0]}", research_url]
 
 
 async def _research(agent: AgentClient, plan: Body, step: Body, text: str) -> str:

@@ -16,6 +16,7 @@ MAX_HEADER_PIXELS = 64
 
 def pages_of(org: CrowdedOrg) -> dict[str, str]:
     """Return the addresses of the pages, by the name of their screenshot."""
+    failing, run, job = f"/plans/{org.failing['planId']}", org.failed_run["runId"], org.failed_job
     return {
         "overview": "/",
         "plans": "/plans",
@@ -26,9 +27,28 @@ def pages_of(org: CrowdedOrg) -> dict[str, str]:
         "plan-from-template": "/plans/new?template=code-change",
         "inbox": "/inbox",
         "runs": "/runs",
+        "plan": failing,
+        "step": f"{failing}/steps/{org.failing['stepIds'][0]}",
+        "plan-history": f"{failing}/history",
+        "plan-outputs": f"{failing}/outputs",
+        "outputs": "/outputs",
+        "output": f"/outputs/{org.output['outputId']}",
+        "run": f"/runs/{run}",
+        "run-step": f"/runs/{run}/steps/{job['stageSlug']}/{job['stepKey']}",
+        "run-job": f"/runs/{run}/jobs/{job['jobId']}",
+        "run-dialectic": f"/runs/{org.dialectic_run['runId']}",
+        "run-documents": f"/runs/{org.dialectic_run['runId']}/documents",
+        "run-large": f"/runs/{org.big_run['runId']}",
+        "run-large-stage": f"/runs/{org.big_run['runId']}/stages/all",
+        "run-large-jobs": f"/runs/{org.big_run['runId']}/jobs",
+        "workflows": "/dags",
+        "workflow": "/dags/dialectic",
+        "audit": "/audit",
         "start-run": "/runs/new?dag=dialectic",
-        "plan": f"/plans/{org.failing['planId']}",
         "search": "/search?q=invoice",
+        "agents": "/agents",
+        "agent": "/agents/ann",
+        "cost": "/cost",
         "cancel": f"/runs/{org.failed_run['runId']}/cancel?back=/",
     }
 

@@ -51,10 +51,10 @@ async def test_run_map_opens_on_the_current_step_with_readable_text(page: Page, 
 async def test_run_map_zooms_with_buttons_and_keys(page: Page, site: Site) -> None:
     await open_large_run(page, site)
     level, map_ = page.locator("[data-zoom-level]"), page.locator("#map")
-    whole = await width_of(page)
+    width = await width_of(page)
     await page.get_by_role("button", name="Zoom in").click()
     await expect(level).to_have_text("125 %")
-    assert round(await width_of(page) / whole, 2) == 1.25
+    assert round(await width_of(page) / width, 2) == 1.25
     await page.get_by_role("button", name="Zoom out").click()
     await expect(level).to_have_text("100 %")
     await map_.focus()

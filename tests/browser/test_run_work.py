@@ -73,7 +73,9 @@ async def test_run_page_of_500_steps_stays_within_size_and_node_limits(
     ).to_be_visible()
 
 
-async def test_user_finds_why_a_step_failed_and_retries_it(page: Page, site: Site) -> None:
+async def test_user_reads_the_error_of_a_failed_step_and_retries_the_step(
+    page: Page, site: Site
+) -> None:
     agent = site.world.agent
     run = await make_busy_run(site.world)
     failed = run["failed"]

@@ -130,3 +130,17 @@ async def test_sign_in_page_is_accessible(browser: Browser, door: Door) -> None:
         await accessible(page)
         await take_picture(page, f"signed-in-{width}", "light", full_page=False)
         await context.close()
+
+
+async def test_header_of_signed_in_user_is_one_row_at_every_width(tab: Page, door: Door) -> None:
+    pat = await make_token(door.world.agent, "pat.of.the.research.team", scopes=(Scope.REVIEW,))
+    await tab.goto(door.address)
+    await sign_in(tab, pat.secret)
+    for width in (1440, 1280, 1101, 1024, 800, 390):
+        await tab.set_viewport_size({"width": width, "height": 800})
+        header = await tab.locator("header.top").bounding_box()
+        assert header is not None
+        assert header["height"] <= 64, width
+        await expect(tab.get_by_role("button", name="Sign out")).to_be_in_viewport()
+        wide = await tab.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0, width

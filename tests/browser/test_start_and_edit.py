@@ -6,6 +6,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
+from browser.pictures import take_picture
 from browser.served_site import Site
 from org_env import Body, make_step
 
@@ -41,6 +42,7 @@ async def test_user_starts_a_run_from_the_workflow_page(tab: Page, site: Site) -
     await tab.get_by_role("button", name="Continue").click()
     await expect(tab.get_by_role("heading", level=1)).to_have_text("Start this run?")
     await expect(tab.get_by_text("No forecast: no completed runs")).to_be_visible()
+    await take_picture(tab, "start-run-confirmation-light", "light")
     await tab.get_by_role("button", name="Edit").click()
     await expect(tab.get_by_label("Question")).to_have_value("Which river is longest?")
     await expect(tab.get_by_label("Other models")).to_have_value("gemini")
@@ -63,6 +65,7 @@ async def test_user_creates_a_plan_from_a_template(tab: Page, site: Site) -> Non
     await tab.locator("[name='parameter:repository']").fill("atlas")
     await tab.get_by_role("button", name="Preview").click()
     await expect(tab.get_by_role("heading", level=2)).to_have_text("Sort rivers by length")
+    await take_picture(tab, "new-plan-preview-dark", "dark")
     await tab.get_by_role("button", name="Create plan").click()
     await expect(tab.get_by_role("heading", level=1)).to_contain_text("Sort rivers by length")
     await expect(tab.locator("#s1")).to_contain_text("Read the code concerned")
@@ -94,7 +97,7 @@ async def test_user_reorders_steps_by_drag(page: Page, site: Site) -> None:
     assert await titles(site, plan) == ["Write", "Read", "Measure", "Weigh"]
 
 
-async def test_user_edits_a_step_and_runs_the_plan_again_from_it(tab: Page, site: Site) -> None:
+async def test_user_edits_a_step_and_copies_the_plan(tab: Page, site: Site) -> None:
     plan = await make_plan(site)
     await site.world.agent.submit(await site.world.agent.take(plan))
     await tab.goto(f"{site.address}/plans/{plan['planId']}/edit")

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -176,3 +177,37 @@ def test_audit_as_of_shows_run_at_that_time(terminal: Terminal) -> None:
     terminal.call("cancel_run", runId=run_id, reason="Not needed.")
     assert "canceled" in terminal.say("audit", "as-of", run_id, str(last + 1))
     assert "in progress" in terminal.say("audit", "as-of", run_id, "2")
+
+
+def test_audit_verify_of_exported_file_needs_no_database(
+    terminal: Terminal, worked_on: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "export.json"
+    file.write_text(terminal.say("export", worked_on, "--format", "json"))
+    nowhere = ("--database-url", "postgresql://127.0.0.1:1/none")
+    verified = terminal.json_output("audit", "verify", str(file), *nowhere)
+    assert (verified["ok"], verified["id"], verified["entries"]) == (True, full_id(worked_on), 4)
+    seal = verified["seal"]
+    assert "is intact as of entry 4" in terminal.say("audit", "verify", str(file), "--seal", seal)
+    other = terminal.run("audit", "verify", str(file), "--seal", "00" * 32)
+    assert other.exit_code == 1
+    assert seal in " ".join(other.output.split())
+
+
+def test_audit_verify_of_missing_file_names_the_file(terminal: Terminal) -> None:
+    result = terminal.run("audit", "verify", "missing.html")
+    assert result.exit_code != 0
+    assert "there is no file missing.html" in result.output
+
+
+@pytest.mark.parametrize(("old", "new"), [("Nile", "Mile"), ('"seq":2', '"seq":3'), ("{", "")])
+def test_audit_verify_of_changed_file_fails(
+    terminal: Terminal, worked_on: str, tmp_path: Path, old: str, new: str
+) -> None:
+    file = tmp_path / "export.json"
+    text = terminal.say("export", worked_on, "--format", "json")
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+    result = terminal.run("audit", "verify", str(file))
+    assert result.exit_code == 1
+    assert "Traceback" not in result.output

@@ -156,11 +156,11 @@ def test_run_figures_are_equal_in_tool_reply_dashboard_page_and_command(
     assert [in_reply[name] for name in ("completedSteps", "failedSteps")] == [
         sums[name] for name in ("completedSteps", "failedSteps")
     ]
-    whole = report["progress"]
-    assert whole["total"] == in_reply["totalSteps"] > sums["totalSteps"]
-    assert in_list["progress"] == whole
+    progress = report["progress"]
+    assert progress["total"] == in_reply["totalSteps"] > sums["totalSteps"]
+    assert in_list["progress"] == progress
     for shown in (list_page, page):
-        assert f"{whole['done']} of {whole['total']}" in shown
+        assert f"{progress['done']} of {progress['total']}" in shown
     for counts in steps.values():
         for shown in (board, page):
             assert f"{counts['completedSteps']} of {counts['totalSteps']}" in shown

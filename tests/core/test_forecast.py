@@ -6,50 +6,48 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.core.forecast import (
+    MIN_RUNS,
     MIN_UNITS,
-    MIN_WHOLES,
     Estimate,
     Forecast,
+    estimate_median,
     estimate_sum,
-    estimate_whole,
     make_forecast,
     quantile,
 )
 
 VALUES = st.floats(min_value=0, max_value=1e9, allow_nan=False)
 UNITS = st.lists(VALUES, min_size=MIN_UNITS, max_size=60)
-WHOLES = st.lists(VALUES, min_size=MIN_WHOLES, max_size=60)
+RUNS = st.lists(VALUES, min_size=MIN_RUNS, max_size=60)
 COUNTS = st.integers(min_value=1, max_value=20_000)
 
 
-def at_most(one: float, other: float) -> bool:
+def at_most(first: float, second: float) -> bool:
     """Return whether a value is at most another, apart from rounding."""
-    return one <= other or isclose(one, other, rel_tol=1e-9, abs_tol=1e-6)
+    return first <= second or isclose(first, second, rel_tol=1e-9, abs_tol=1e-6)
 
 
 @given(st.lists(VALUES, min_size=1), st.floats(0, 1), st.floats(0, 1))
 def test_quantile_grows_with_the_share_and_stays_between_the_values(
-    values: list[float], one: float, other: float
+    values: list[float], first: float, second: float
 ) -> None:
-    low, high = (quantile(values, share) for share in sorted((one, other)))
+    low, high = (quantile(values, share) for share in sorted((first, second)))
     assert at_most(min(values), low)
     assert at_most(low, high)
     assert at_most(high, max(values))
 
 
-@given(WHOLES)
-def test_estimate_of_whole_stays_within_the_history(values: list[float]) -> None:
-    made = estimate_whole(values)
+@given(RUNS)
+def test_estimate_of_median_stays_within_the_history(values: list[float]) -> None:
+    made = estimate_median(values)
     assert made is not None
     bounds = (min(values), made.low, made.middle, made.high, max(values))
     assert all(map(at_most, bounds, bounds[1:]))
 
 
-@given(WHOLES, st.floats(0, 1e6))
-def test_estimate_of_whole_is_not_lower_for_longer_history(
-    values: list[float], more: float
-) -> None:
-    short, long = estimate_whole(values), estimate_whole([value + more for value in values])
+@given(RUNS, st.floats(0, 1e6))
+def test_estimate_of_median_grows_with_the_history(values: list[float], more: float) -> None:
+    short, long = estimate_median(values), estimate_median([value + more for value in values])
     assert short is not None
     assert long is not None
     assert at_most(short.middle, long.middle)
@@ -67,9 +65,9 @@ def test_estimate_of_sum_is_bounded_and_never_negative(values: list[float], coun
 
 @given(UNITS, COUNTS, COUNTS)
 def test_estimate_of_sum_grows_with_the_number_of_units(
-    values: list[float], one: int, other: int
+    values: list[float], first: int, second: int
 ) -> None:
-    few, many = (estimate_sum(values, count) for count in sorted((one, other)))
+    few, many = (estimate_sum(values, count) for count in sorted((first, second)))
     assert few is not None
     assert many is not None
     assert at_most(few.low, many.low)
@@ -86,8 +84,8 @@ def test_estimate_of_sum_returns_none_if_no_units_are_left() -> None:
     assert estimate_sum([1.0] * MIN_UNITS, 0) is None
 
 
-def test_estimate_of_whole_returns_none_for_too_little_history() -> None:
-    assert estimate_whole([1.0] * (MIN_WHOLES - 1)) is None
+def test_estimate_of_median_returns_none_for_too_little_history() -> None:
+    assert estimate_median([1.0] * (MIN_RUNS - 1)) is None
 
 
 def test_forecast_text_names_time_cost_and_range() -> None:

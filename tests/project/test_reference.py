@@ -64,7 +64,7 @@ ORDER = [
     *("template list", "template show", "template save", "template use"),
     *("dag list", "dag show", "dag add", "dag schema"),
     *("audit list", "audit verify", "audit anchor", "audit as-of"),
-    *("webhooks list", "webhooks test", "webhooks retry"),
+    *("webhooks list", "webhooks test", "webhooks retry", "webhooks revoke-links"),
     *("org add", "org list", "org show", "org set", "org erase"),
     *("user add", "user list", "user scopes", "user disable", "user enable", "user erase"),
     *("token add", "token list", "token revoke"),

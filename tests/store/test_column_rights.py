@@ -4,6 +4,7 @@ import psycopg
 from psycopg import sql
 
 from auth_env import make_token
+from foreign_records import make_review_link
 from org_env import OrgEnv
 from waybook.app.accounts.authentication import start_by_token
 
@@ -17,12 +18,15 @@ async def test_serving_role_cannot_change_columns_in_rows_of_another_org(world: 
     for agent in (world.agent, world.other_org):
         token = await make_token(agent)
         await start_by_token(world.dispatcher.services, token.secret)
+        await make_review_link(agent)
     with psycopg.connect(world.place.app_dsn) as connection:
         if world.place.server.role:
             connection.execute(f"set local role {world.place.server.role}".encode())
         connection.execute(f"set local app.org_id = '{world.agent.org_id}'".encode())
         columns = connection.execute(COLUMNS).fetchall()
-        assert {table for table, _ in columns} == {"org", "org_user", "api_token", "web_session"}
+        assert {table for table, _ in columns} == {
+            *("org", "org_user", "api_token", "web_session", "access_link")
+        }
         for table, column in columns:
             named = sql.Identifier(table), sql.Identifier(column)
             touched = [

@@ -24,7 +24,7 @@ ACROSS_ORGS = {"org_slug_key"}
 
 #: Tables of credentials. A credential does not name its owner, so it is looked up only by its hash,
 #: and the lookup makes only that row visible.
-BY_HASH = {"api_token", "web_session"}
+BY_HASH = {"access_link", "api_token", "web_session"}
 
 
 @pytest.fixture(scope="module")

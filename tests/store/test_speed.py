@@ -20,7 +20,7 @@ from waybook.store import audit
 from waybook.store.accounts.accounts import add_org
 from waybook.store.calls import Key
 from waybook.store.driver.queries import LAST_ID, Statement, Value, new_id
-from waybook.store.plans import contexts, lists, load, overview
+from waybook.store.plans import contexts, forecast, lists, load, overview
 from waybook.store.plans.load import PlanRequest
 from waybook.store.text_search import KINDS, SETTINGS, TextQuery, text_search_statements
 
@@ -251,6 +251,7 @@ def unbounded_reads() -> dict[str, Statement]:
         "counts": lists.SQL["count_plans"](most=1_000, statuses="planning stalled"),
         "inactive plans": load.SQL["inactive_plans"](patience=1_800, most=100),
         "stalls": load.SQL["count_stalls"](patience=1_800),
+        "finished steps": forecast.finished_steps_statement(LAST_ID),
         "open reviews": lists.SQL["review_lines"](most=10, wide=100),
         "audit of an actor": audit.SQL["page_of_actor"](**{**filters, "actor": "ann"}),
         "audit of an event": audit.SQL["page_of_rare_event"](**{**filters, "event": "step_failed"}),
@@ -259,10 +260,10 @@ def unbounded_reads() -> dict[str, Statement]:
 
 
 @pytest.mark.parametrize("name", unbounded_reads())
-def test_query_about_all_plans_reads_them_through_an_index(full: ServerDatabase, name: str) -> None:
+def test_query_about_all_plans_uses_an_index(full: ServerDatabase, name: str) -> None:
     # As in the sessions of the server, a sequential scan is planned only if no index can serve.
     read = set(_reads(explained(full, unbounded_reads()[name], "enable_seqscan = off")))
-    tables = {"plan", "plan_step", "plan_brief", "review", "audit_entry_default"}
+    tables = {"plan", "plan_step", "plan_brief", "review", "audit_entry_default", "usage"}
     assert {table for table, how in read if how == "Seq Scan"} & tables == set()
 
 

@@ -35,7 +35,7 @@ EXCEPTIONS = {
 #: alone makes its row visible, and no other row.
 BY_HASH = {
     (table, "bearer", "(hash = app_secret_hash())", None, "SELECT", "PERMISSIVE", "{public}")
-    for table in ("api_token", "web_session")
+    for table in ("access_link", "api_token", "web_session")
 }
 #: Table that belongs to no org; the serving role may not even read it.
 OUTSIDE = {"schema_migration"}
@@ -240,6 +240,7 @@ def test_table_privileges_belong_only_to_owner_and_serving_role(
     # Columns that the serving role may update: the description of an org, but not its slug; the
     # permissions of a user; the last use and the revocation of a token or a session.
     assert sorted(ask(catalog, of_columns)) == [
+        *(("access_link", name) for name in ("revoked_at", "revoked_by")),
         *(("api_token", name) for name in ("last_used_at", "revoked_at", "revoked_by")),
         *(("org", name) for name in ("audit_hash", "audit_seq", "name", "review_policy")),
         *(("org_user", name) for name in ("disabled_at", "scopes")),

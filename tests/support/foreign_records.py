@@ -1,14 +1,21 @@
 """Records of another org, one of every kind, for tests of access across orgs."""
 
+import secrets
 from collections.abc import Mapping
+from datetime import timedelta
 
 from auth_env import make_token
+from full_ids import full_id
 from org_env import AgentClient, OrgEnv
 from run_calls import make_gathering
 from tool_calls import MUTATING, PREPARE, submit_late_result, valid_call
+from waybook.accounts.tokens import hash_token
 from waybook.app.accounts.saved_views import save_view
+from waybook.app.operations.sharing import create_snapshot_link
 from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
+from waybook.store import links
+from waybook.store.driver.queries import new_id
 from waybook.store.research import embeddings
 
 
@@ -72,8 +79,41 @@ async def all_foreign_records(agent: AgentClient) -> None:
     await _passages_of_every_kind(agent)
     ctx = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     await save_view(ctx, "audit", "Ann's work", "actor=ann")
+    await make_review_link(agent)
     await render_all_orgs(agent.dispatcher.services)
     await agent.dispatcher.calls.flush()
+
+
+async def make_review_link(agent: AgentClient, for_user: str | None = None) -> str:
+    """Request a review and create a link that decides it; return the secret of the link.
+
+    Only the link for a user with an account, named `for_user`, can decide.
+    """
+    step = await agent.take(await agent.plan(1))
+    asked = await agent.call("request_user_review", stepId=step["stepId"], summary="Look.")
+    services, link_id = agent.dispatcher.services, new_id()
+    secret = secrets.token_urlsafe(32)
+    now = await services.database.read_now(agent.org_id)
+    statement = links.insert_review_link(
+        link_id,
+        hash_token(secret),
+        plan_id=full_id(asked["planId"]),
+        review_id=full_id(asked["reviewId"]),
+        for_user=for_user or agent.caller.user,
+        needs_account=for_user is not None,
+        now=now,
+        expires_at=now + timedelta(days=7),
+    )
+    async with services.database.org_transaction(agent.org_id) as tx:
+        await tx.commit(statement)
+    return secret
+
+
+async def make_snapshot_link(agent: AgentClient) -> tuple[str, str]:
+    """Share a plan by link; return the id of the plan and the secret of the link."""
+    plan_id = full_id((await agent.plan(2))["planId"])
+    ctx = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
+    return plan_id, await create_snapshot_link(ctx, plan_id, 7)
 
 
 async def _passages_of_every_kind(agent: AgentClient) -> None:

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from foreign_records import make_review_link, make_snapshot_link
 from org_env import AgentClient
 from run_calls import make_gathering
 from tool_calls import valid_call
@@ -107,4 +108,6 @@ async def sample_ids(agent: AgentClient) -> dict[str, str]:
     worked = {"job_id": job["jobId"], "stage": job["stageSlug"], "step_key": job["stepKey"]}
     note = await agent.call("store_research", kind="note", title="Nile", content="It is long.")
     kept = {"output_id": stored["outputId"], "research_id": note["artifactId"]}
-    return {**named, **worked, "resource_id": shown, **kept}
+    linked = {"secret": await make_review_link(agent), "decision": "approve"}
+    linked["snapshot"] = (await make_snapshot_link(agent))[1]
+    return {**named, **worked, **linked, "resource_id": shown, **kept}

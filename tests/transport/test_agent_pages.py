@@ -81,6 +81,25 @@ async def test_agents_page_omits_dashboard_users_and_other_orgs(
     assert (await reader.get("/agents/mallory")).status_code == 404
 
 
+async def test_agents_list_omits_reads_without_session_of_known_sessions(
+    agent: AgentClient, world: OrgEnv
+) -> None:
+    plan = await agent.acting_as("eve").plan(1)
+    bob = agent.acting_as("bob")
+    await bob.call("get_plan_status", planId=plan["planId"])
+    await world.dispatcher.calls.flush()
+    assert {each.key for each in (await list_agents(reading(agent))).agents} == {
+        ("bob", ""),
+        ("eve", ""),
+    }
+    await bob.take(plan, sessionId="b")
+    await world.dispatcher.calls.flush()
+    assert {each.key for each in (await list_agents(reading(agent))).agents} == {
+        ("bob", "b"),
+        ("eve", ""),
+    }
+
+
 async def test_agents_page_omits_agents_not_seen_for_30_days(
     world: OrgEnv, reader: httpx2.AsyncClient
 ) -> None:
@@ -132,7 +151,7 @@ async def test_agent_page_of_yesterday_lists_only_events_of_that_day(
     page = await reader.get("/agents/ann?session=a&day=2030-01-01")
     assert len(table(page)) == 2
     text = visible_text(page)
-    assert "1 started 1 completed 0 failed 0 review events" in text
+    assert "1 started 1 completed 0 failed 0 reviews requested" in text
     assert "Tuesday, January 1, 2030" in text
     step = full_id(plan["stepIds"][0])
     assert f'href="/plans/{full_id(plan["planId"])}/steps/{step}"' in page.text

@@ -45,7 +45,7 @@ PERIOD: dict[str, str | int] = {
     "subject_id": LAST_ID,
     "seq": 1,
 }
-AGENT_ENTRIES = "audit_entry_default_org_id_actor_coalesce_at_idx"
+AGENT_ENTRIES = "audit_entry_default_org_id_actor"
 PAGE = agents.SQL["agents_page"](at="infinity", name="", session="", most=51, counted=100)
 BY_DAY, BY_AGENT, UNREPORTED = agents.cost_statements(None, 50)
 #: For each query, the indexes that it must use.

@@ -69,6 +69,7 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         {"run": "ID", "stage": "scope", "key": "k"},
     ),
     "/plans/{plan_id}/cancel": ({"reason": "x", "revision": "1"},),
+    "/plans/{plan_id}/share": ({"act": "revoke", "link": "ID"}, {"act": "create", "days": "7"}),
     "/runs/{run_id}/cancel": ({"reason": "x"},),
     "/runs/{run_id}/retry": ({"stage": "scope", "key": "k"},),
     "/runs/{run_id}/regenerate": ({"document": "ID", "key": "k"},),
@@ -90,8 +91,9 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
     ),
 }
 #: Routes that are not tested here: routes for snapshots and saved views, whose request body refers
-#: to no stored row of another user, and MCP routes, which are tested separately.
-NO_ROWS = {"/api/report", "/api/map", "/mcp", "/mcp/", "/views"}
+#: to no stored row of another user, the route of links, which takes a secret and no id, and MCP
+#: routes, which are tested separately.
+NO_ROWS = {"/api/report", "/api/map", "/act/{secret}/{decision}", "/mcp", "/mcp/", "/views"}
 #: Routes that take no ids: a new run refers to its workflow by name, a new plan to its template.
 NO_IDS = {"/plans/new", "/runs/new"}
 #: Routes whose response never ends; their events are tested in `test_live.py`.

@@ -260,3 +260,18 @@ async def test_review_url_opens_page_with_decision_form(
     named = {"planId": review["planId"], "reviewId": review["reviewId"], "decision": "approve"}
     reply = await send(browser, path, at="/decisions", back=path, **named)
     assert (reply.status_code, reply.headers["location"]) == (303, path)
+
+
+async def test_inbox_and_front_page_mark_overdue_review(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    await make_review(world.agent, name="Late")
+    world.clock.advance(hours=20)
+    await make_review(world.agent, name="Recent")
+    assert "due in 4 h" in (await browser.get("/inbox")).text
+    world.clock.advance(hours=6)
+    inbox = (await browser.get("/inbox")).text
+    assert inbox.count("overdue by 2 h") == 1
+    assert inbox.index("overdue by 2 h") < inbox.index("Recent</a>, step 1")
+    front = (await browser.get("/")).text
+    assert front.count("<b>overdue</b>") == 1

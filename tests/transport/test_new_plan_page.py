@@ -77,7 +77,7 @@ async def test_markdown_list_gives_dependencies_name_and_goal(
         ("- Read (after 9)", "Steps: line 1"),
     ],
 )
-async def test_steps_that_cannot_be_read_are_refused_and_kept(
+async def test_unreadable_steps_are_refused_and_shown_again(
     browser: httpx2.AsyncClient, steps: str, message: str
 ) -> None:
     reply = await send(browser, PATH, name="Rivers", goal="Which?", steps=steps)
@@ -116,7 +116,7 @@ async def test_plan_is_created_from_a_built_in_template(
     assert "atlas</textarea>" in missing.text
 
 
-async def test_unknown_template_is_not_found(browser: httpx2.AsyncClient) -> None:
+async def test_unknown_template_returns_404(browser: httpx2.AsyncClient) -> None:
     assert (await browser.get(f"{PATH}?template=nothing")).status_code == 404
 
 

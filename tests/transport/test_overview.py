@@ -296,3 +296,39 @@ async def test_cancel_page_of_an_unknown_plan_or_run_is_not_found(
     theirs = full_id(world.other_org_plan["planId"])
     for path in ("/plans/Rivers", f"/plans/{theirs}", "/runs/x"):
         assert (await browser.get(f"{path}/cancel", headers=HTML)).status_code == 404
+
+
+async def test_front_page_summarizes_activity_since_the_last_look(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    agent = world.agent
+    reviewed = await agent.take(await agent.plan(1, name="Reviewed"))
+    await agent.call("request_user_review", stepId=reviewed["stepId"], summary="Right?")
+    assert "While you were away" not in (await browser.get("/")).text
+    world.clock.advance(minutes=45)
+    await agent.work_through(await agent.plan(2, name="Done"))
+    failing = await agent.take(await agent.plan(1, name="Failing"))
+    await fail_step(agent, failing, "No source.")
+    deciding = agent.acting_as("rita")
+    await deciding.call("submit_user_decision", planId=reviewed["planId"], decision="approve")
+    text = (await browser.get("/")).text
+    match = re.search(r'<section[^>]*"away-head".*?</section>', text, re.DOTALL)
+    assert match, text
+    shown = visible_text(match[0])
+    assert "2 steps completed in 1 plan" in shown
+    assert "1 review decided : rita approved" in shown
+    assert "1 failure" in shown
+    for href in re.findall(r'href="([^"]+)"', match[0]):
+        assert (await browser.get(href.replace("&amp;", "&"))).status_code == 200, href
+
+
+async def test_front_page_has_no_summary_without_activity_or_after_short_pause(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    await world.agent.plan(2)
+    await browser.get("/")
+    world.clock.advance(minutes=10)
+    await world.agent.work_through(await world.agent.plan(1))
+    assert "While you were away" not in (await browser.get("/")).text
+    world.clock.advance(hours=2)
+    assert "While you were away" not in (await browser.get("/")).text

@@ -92,7 +92,7 @@ async def test_budget_form_sets_and_removes_the_budget(
     assert "budget" not in await agent.status(plan)
 
 
-async def test_invalid_budget_is_refused_and_kept(
+async def test_invalid_budget_is_refused_and_shown_again(
     browser: httpx2.AsyncClient, agent: AgentClient, plan: Body
 ) -> None:
     fields = {"action": "set_budget", "tokens": "many", "revision": "1"}

@@ -126,7 +126,7 @@ async def test_form_on_the_edit_page_returns_403_without_a_form_token(
     assert (await agent.status(plan))["totalSteps"] == 2
 
 
-async def test_edit_page_of_a_closed_plan_says_why_it_cannot_be_changed(
+async def test_edit_page_of_a_closed_plan_shows_the_reason(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)

@@ -26,8 +26,8 @@ async def save(browser: httpx2.AsyncClient, page: str, name: str, query: str) ->
 
 def views_of(html: str) -> str:
     """Return the visible text of the links to saved views, or an empty text."""
-    _, label, rest = html.partition('aria-label="Saved views">')
-    return visible_text(rest.partition("</nav>")[0]).removeprefix("Views").strip() if label else ""
+    _, head, rest = html.partition('aria-label="Saved views">')
+    return visible_text(rest.partition("</nav>")[0]).removeprefix("Views").strip() if head else ""
 
 
 @pytest.mark.parametrize(

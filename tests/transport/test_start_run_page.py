@@ -48,9 +48,9 @@ async def finish_runs(world: OrgEnv, count: int) -> None:
 
 def hidden_fields(page: str) -> dict[str, str]:
     """Return the key of the confirmation."""
-    found = re.search(r'name="key" value="([^"]+)"', page)
-    assert found, page
-    return {"key": found[1]}
+    match = re.search(r'name="key" value="([^"]+)"', page)
+    assert match, page
+    return {"key": match[1]}
 
 
 async def test_workflow_page_links_to_the_form(browser: httpx2.AsyncClient) -> None:
@@ -183,3 +183,25 @@ async def test_run_page_shows_the_forecast_of_an_open_run(
     run = await world.agent.run()
     page = visible_text((await browser.get(f"/runs/{run['runId']}")).text)
     assert re.search(r"About \d+ min .* left; median of the last 3 runs", page), page
+
+
+async def test_run_page_uses_the_own_pace_of_a_run_without_history(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    agent, run = world.agent, await world.agent.run(models="abcdef")
+    usage = {"inputTokens": 1, "costUsd": 0.1, "model": "a"}
+    done = 0
+    for stage in ("scope", "gather"):
+        while (job := await agent.call("get_next_job", runId=run["runId"]))[
+            "status"
+        ] == "job_ready":
+            world.clock.advance(minutes=2)
+            await agent.submit_documents(job, usage=usage)
+            done += 1
+            text = visible_text((await browser.get(f"/runs/{run['runId']}")).text)
+            assert (f"left; {done} finished jobs of this run" in text) == (done >= 5), (done, text)
+            if done == 6:
+                # Every job took two minutes and ten cents, so there is no range.
+                assert re.search(r"About [\d hmin]+, \$\d+\.\d0 left; 6 finished", text), text
+                return
+        await agent.feedback(run, stage)

@@ -29,6 +29,9 @@ OPEN = {
     "/sign-in/callback": 403,
     "/static/{version}/{name}": 200,
     "/metrics": 404,
+    "/act/{secret}/{decision}": 404,
+    "/shared/{snapshot}": 404,
+    "/shared/{snapshot}/file": 404,
     "/.well-known/oauth-protected-resource": 200,
     "/.well-known/oauth-protected-resource/mcp": 200,
 }

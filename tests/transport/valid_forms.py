@@ -1,6 +1,11 @@
 """A valid form for every route that accepts forms; each form changes data."""
 
+from auth_env import make_token
+from foreign_records import make_review_link, make_snapshot_link
 from org_env import AgentClient
+from waybook.app.operations.sharing import read_shared_plan
+from waybook.app.request.request_context import RequestContext
+from waybook.core.decision_context import Scope
 
 
 async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]]]:
@@ -24,6 +29,8 @@ async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]
             "/decisions/selected",
             {"review": (await _decision(agent))["reviewId"], "back": "/inbox"},
         ),
+        "/plans/{plan_id}/share": await _shared_plan(agent),
+        "/act/{secret}/{decision}": await _action_link(agent),
         **await _of_runs(agent),
         "/views": ("/views", {"page": "plans", "name": "Failed", "query": "state=failed"}),
         "/plans/new": ("/plans/new", {"name": "Rivers", "steps": "Read\nWrite", "step": "create"}),
@@ -38,6 +45,18 @@ async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]
 async def _cancellation(agent: AgentClient) -> tuple[str, dict[str, str]]:
     plan = await agent.plan()
     return f"/plans/{plan['planId']}/cancel", {"reason": "Not needed.", "revision": "1"}
+
+
+async def _action_link(agent: AgentClient) -> tuple[str, dict[str, str]]:
+    await make_token(agent, "rita", may=(Scope.REVIEW,), scopes=(Scope.PLAN_READ,))
+    return f"/act/{await make_review_link(agent, 'rita')}/approve", {"feedback": "Fine."}
+
+
+async def _shared_plan(agent: AgentClient) -> tuple[str, dict[str, str]]:
+    plan_id, _ = await make_snapshot_link(agent)
+    ctx = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
+    (link,) = (await read_shared_plan(ctx, plan_id)).links
+    return f"/plans/{plan_id}/share", {"act": "revoke", "link": link.id}
 
 
 async def _decision(agent: AgentClient) -> dict[str, str]:

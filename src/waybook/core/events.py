@@ -87,6 +87,8 @@ class NotificationKind(StrEnum):
     """Kind of notification."""
 
     REVIEW_REQUESTED = "plan.review_requested"
+    #: A review has waited for longer than the operator configured.
+    REVIEW_OVERDUE = "plan.review_overdue"
     PLAN_STALLED = "plan.stalled"
     PLAN_COMPLETED = "plan.completed"
     PLAN_FAILED = "plan.failed"

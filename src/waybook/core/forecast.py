@@ -10,7 +10,7 @@ from waybook.core.durations import format_duration
 from waybook.core.usage import format_cost
 
 #: Minimum number of finished runs, and of finished steps or jobs, from which a forecast is made.
-MIN_WHOLES: Final = 3
+MIN_RUNS: Final = 3
 MIN_UNITS: Final = 5
 LOW_QUANTILE: Final = 0.05
 HIGH_QUANTILE: Final = 0.95
@@ -85,15 +85,15 @@ def quantile(values: Sequence[float], share: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
-def estimate_whole(values: Sequence[float]) -> Estimate | None:
+def estimate_median(values: Sequence[float]) -> Estimate | None:
     """Return the median and the range of comparable work; None if there is too little of it.
 
-    >>> estimate_whole([10, 20, 30])
+    >>> estimate_median([10, 20, 30])
     Estimate(middle=20.0, low=11.0, high=29.0)
-    >>> print(estimate_whole([10, 20]))
+    >>> print(estimate_median([10, 20]))
     None
     """
-    if len(values) < MIN_WHOLES:
+    if len(values) < MIN_RUNS:
         return None
     low, middle, high = (quantile(values, q) for q in (LOW_QUANTILE, 0.5, HIGH_QUANTILE))
     return Estimate(middle=middle, low=low, high=high)

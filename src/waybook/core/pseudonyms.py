@@ -15,7 +15,7 @@ from waybook.json_values import Json
 #: Suffixes and names of row fields that contain the name of a person, the credential of a person,
 #: or the reason why something ended.
 PERSON_FIELD_SUFFIXES = ("_by", "_as")
-PERSON_FIELDS = frozenset({"by", "actor", "fail_reason"})
+PERSON_FIELDS = frozenset({"for_user", "by", "actor", "fail_reason"})
 #: Suffixes and names of fields, in the details of audit entries and in replies, that contain the
 #: name of a person, the credential of a person, or a reason.
 PERSON_DETAIL_SUFFIXES = ("By", "As")

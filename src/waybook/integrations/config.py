@@ -4,12 +4,14 @@ They come from the operator's configuration and are never stored.
 """
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from waybook.core.decision_context import Scope
 from waybook.core.events import NotificationKind
 from waybook.errors import Misconfigured
+from waybook.notifications.action_links import ActionLinks
 from waybook.notifications.message import parse_secrets
 from waybook.settings import LOOPBACK, Settings
 
@@ -69,6 +71,25 @@ def webhook_from_settings(settings: Settings) -> WebhookSettings | None:
         format=settings.webhook_format,
         events=_events(settings.webhook_events),
         templates_dir=Path(folder).expanduser() if folder else None,
+    )
+
+
+def action_links_from_settings(
+    settings: Settings, webhook: WebhookSettings | None
+) -> ActionLinks | None:
+    """Return the settings of action links, or None if messages have no such links.
+
+    Without authentication the dashboard itself needs no sign-in, so links decide for the local
+    user; otherwise the operator names the user.
+    """
+    reviewer = settings.webhook_reviewer or (None if settings.requires_auth else settings.user)
+    if webhook is None or not webhook.secrets or not settings.action_link_days or not reviewer:
+        return None
+    return ActionLinks(
+        key=webhook.secrets[0],
+        reviewer=reviewer,
+        lifetime=timedelta(days=settings.action_link_days),
+        needs_account=settings.requires_auth,
     )
 
 

@@ -54,6 +54,13 @@ DATA: Mapping[NotificationKind, dict[str, Json]] = MappingProxyType(
             "review": _REVIEW,
             "reviewUrl": f"{_PLAN['url']}#review",
         },
+        NotificationKind.REVIEW_OVERDUE: {
+            **_PLAN,
+            "status": "awaiting_review",
+            "review": _REVIEW,
+            "reviewUrl": f"{_PLAN['url']}#review",
+            "dueAt": "2029-12-31T12:00:00+00:00",
+        },
         NotificationKind.PLAN_STALLED: {**_PLAN, "status": "stalled", "steps": [_STEP]},
         NotificationKind.PLAN_COMPLETED: {**_PLAN, "status": "completed", "outcome": "completed"},
         NotificationKind.PLAN_FAILED: {**_PLAN, "status": "failed", "outcome": "failed"},

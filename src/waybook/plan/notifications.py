@@ -1,6 +1,7 @@
-"""Notifications about a plan: review requested, plan stalled, or plan closed."""
+"""Notifications about a plan: review requested or overdue, plan stalled, or plan closed."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from types import MappingProxyType
 
 from waybook.core.events import (
@@ -10,7 +11,7 @@ from waybook.core.events import (
     NotificationKind,
     shorten,
 )
-from waybook.json_values import Json
+from waybook.json_values import Json, rfc3339
 from waybook.plan.model import Plan, Review, Step
 from waybook.plan.progress import plan_outcome, plan_progress
 from waybook.plan.states import PlanStatus, StepStatus
@@ -32,6 +33,12 @@ def plan_notifications(before: Plan, plan: Plan) -> tuple[Notification, ...]:
     if occasion is None or plan.status is before.status:
         return ()
     return (Notification(occasion, plan.id, _build_payload(plan)),)
+
+
+def overdue_notification(plan: Plan, review: Review, due_at: datetime) -> Notification:
+    """Return the reminder that a review of the plan is overdue since this time."""
+    data = {**_build_payload(plan), "review": _review(plan, review), "dueAt": rfc3339(due_at)}
+    return Notification(NotificationKind.REVIEW_OVERDUE, plan.id, data)
 
 
 def _build_payload(plan: Plan) -> dict[str, Json]:

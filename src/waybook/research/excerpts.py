@@ -68,12 +68,12 @@ def mark_words(text: str, wanted: SearchWords) -> tuple[Piece, ...]:
 
 def _pieces(text: str, wanted: SearchWords) -> Iterator[Piece]:
     at = 0
-    for word_match in _WORD.finditer(text):
-        if wanted.match(word_match[0]) is not None:
-            if word_match.start() > at:
-                yield Piece(text[at : word_match.start()])
-            yield Piece(word_match[0], is_match=True)
-            at = word_match.end()
+    for word in _WORD.finditer(text):
+        if wanted.match(word[0]) is not None:
+            if word.start() > at:
+                yield Piece(text[at : word.start()])
+            yield Piece(word[0], is_match=True)
+            at = word.end()
     if at < len(text):
         yield Piece(text[at:])
 
@@ -122,9 +122,7 @@ def _cut(sentence: str, wanted: SearchWords, longest: int) -> str:
     """Return at most `longest` characters of a sentence, around its first match."""
     if len(sentence) <= longest:
         return sentence
-    matches = (
-        word_match.start() for word_match in _WORD.finditer(sentence) if wanted.match(word_match[0])
-    )
+    matches = (word.start() for word in _WORD.finditer(sentence) if wanted.match(word[0]))
     first = next(matches, 0)
     start = max(0, min(first - longest // 3, len(sentence) - longest))
     if start:

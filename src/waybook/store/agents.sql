@@ -15,7 +15,8 @@ select v.name, v.session, case when v.client = '' then '{}'::text[] else array[v
 -- name: agents_page
 -- Return a page of the agents that made calls in the last 30 days, latest first, each with the
 -- results and failures that the audit records for it in that time, and with the reported usage. Only
--- the latest entries and usages of an agent are counted, up to a limit.
+-- the latest entries and usages of an agent are counted, up to a limit. Reads usually name no session,
+-- so a user with sessions is listed without a session only if calls without one changed anything.
 select a.name, a.session, to_json(a.clients) as clients, a.first_seen_at, a.last_seen_at,
        w.completed, w.failed, w.counted, u.input_tokens, u.output_tokens, u.cost_micros, u.results,
        app_now() as now
@@ -24,6 +25,14 @@ select a.name, a.session, to_json(a.clients) as clients, a.first_seen_at, a.last
          where a.last_seen_at >= (select app_now() - interval '30 days')
            and (a.last_seen_at, a.name, a.session)
                < (%(at)s::timestamptz, %(name)s::text, %(session)s::text)
+           and (a.session <> ''
+                or not exists (select from agent g where g.name = a.name and g.session <> '')
+                or exists (select
+                             from audit_entry e
+                            where e.actor = a.name
+                              and coalesce(e.session, '') = ''
+                              and e.channel = 'mcp'
+                              and e.at >= (select app_now() - interval '30 days')))
          order by a.last_seen_at desc, a.name desc, a.session desc
          limit %(most)s) a
  cross join lateral :work_of_agent w
@@ -56,9 +65,10 @@ select a.name, a.session, to_json(a.clients) as clients, a.first_seen_at, a.last
 select count(*) filter (where e.event = 'step_started') as started,
        count(*) filter (where e.event = 'step_completed') as completed,
        count(*) filter (where e.event = 'step_failed') as failed,
-       count(*) filter (where e.event = 'user_reviewed') as reviews,
+       count(*) filter (where e.event = 'user_reviewed'
+                          and e.details ->> 'action' = 'review_requested') as reviews,
        count(*) as entries
-  from (select e.event
+  from (select e.event, e.details
           from audit_entry e
          where e.actor = %(name)s
            and coalesce(e.session, '') = %(session)s::text

@@ -1,6 +1,7 @@
 """Notification outbox: a message is stored with the change that it reports, and sent later."""
 
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from waybook.core.events import Notification
 from waybook.notifications.message import (
@@ -18,7 +19,32 @@ from waybook.store.driver.queries import AsJson, Statement, load
 RETENTION_DAYS = 30
 
 
-SQL = load("deliveries", claim=WebhookMessage, latest=Delivery, delivery_counts=Deliveries)
+#: Number of days after its deadline in which a review still gets a reminder. It is shorter than
+#: `RETENTION_DAYS`, so that the stored reminder prevents a second one.
+REMINDER_DAYS = 7
+
+
+class OverdueReview(NamedTuple):
+    """Open review that needs a reminder, with the id of the reminder."""
+
+    review_id: str
+    plan_id: str
+    reminder_id: str
+    due_at: datetime
+
+
+SQL = load(
+    "deliveries",
+    claim=WebhookMessage,
+    latest=Delivery,
+    delivery_counts=Deliveries,
+    overdue_reviews=OverdueReview,
+)
+
+
+def overdue_statement(patience: timedelta, most: int) -> Statement:
+    """Select open reviews that have waited for longer than `patience` and have no reminder."""
+    return SQL["overdue_reviews"](patience=patience.total_seconds(), days=REMINDER_DAYS, most=most)
 
 
 def insert_statement(message_id: str, notification: Notification, now: datetime) -> Statement:

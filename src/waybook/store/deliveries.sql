@@ -1,6 +1,27 @@
 -- name: insert_delivery
 insert into webhook_delivery (id, event, subject_id, data, at, due_at, expires_at)
-values (%(id)s, %(event)s, %(subject_id)s, %(data)s, %(at)s, %(at)s, %(expires_at)s);
+values (%(id)s, %(event)s, %(subject_id)s, %(data)s, %(at)s, %(at)s, %(expires_at)s)
+on conflict (org_id, id) do nothing
+returning id::text;
+
+-- name: overdue_reviews
+-- Return open reviews that have waited for longer than the limit and have no reminder yet, longest
+-- waiting first. The id of a reminder is derived from the id of its review, so that several
+-- processes store it once. A review whose deadline passed long ago gets none, because the delivery
+-- of its reminder may have been deleted.
+select r.id::text as review_id, r.plan_id::text, n.id::text as reminder_id,
+       r.requested_at + make_interval(secs => %(patience)s) as due_at
+  from review r
+  join plan p on p.id = r.plan_id
+ cross join lateral (
+       select encode(substring(sha256(uuid_send(r.id)) from 1 for 16), 'hex')::uuid as id) n
+ where r.decision is null
+   and p.completed_at is null
+   and r.requested_at <= app_now() - make_interval(secs => %(patience)s)
+   and r.requested_at > app_now() - make_interval(secs => %(patience)s, days => %(days)s)
+   and not exists (select from webhook_delivery d where d.id = n.id)
+ order by r.requested_at, r.id
+ limit %(most)s;
 
 -- name: claim
 -- Claim due webhook deliveries for the duration of a lease. Deliveries that another process is

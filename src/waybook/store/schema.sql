@@ -58,6 +58,42 @@ begin
   return null;
 end $function$;
 
+create table access_link (
+  org_id uuid not null default app_org(),
+  id uuid not null,
+  kind text not null,
+  hash bytea not null,
+  plan_id uuid not null,
+  review_id uuid,
+  seq integer,
+  user_id uuid,
+  for_user text not null,
+  created_at timestamp with time zone not null,
+  expires_at timestamp with time zone not null,
+  revoked_at timestamp with time zone,
+  revoked_by text,
+  constraint access_link_pkey PRIMARY KEY (org_id, id),
+  constraint access_link_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id),
+  constraint access_link_org_id_user_id_fkey FOREIGN KEY (org_id, user_id) REFERENCES org_user(org_id, id),
+  constraint access_link_check CHECK (((kind = 'review'::text) = (review_id IS NOT NULL))),
+  constraint access_link_check1 CHECK (((kind = 'snapshot'::text) = (seq IS NOT NULL))),
+  constraint access_link_check2 CHECK (((revoked_at IS NULL) = (revoked_by IS NULL))),
+  constraint access_link_hash_check CHECK ((length(hash) = 32)),
+  constraint access_link_kind_check CHECK ((kind = ANY (ARRAY['review'::text, 'snapshot'::text]))),
+  constraint access_link_seq_check CHECK ((seq >= 1))
+);
+CREATE INDEX access_link_hash ON public.access_link USING btree (hash);
+CREATE INDEX access_link_plan ON public.access_link USING btree (org_id, plan_id);
+CREATE INDEX access_link_user ON public.access_link USING btree (org_id, user_id) WHERE (user_id IS NOT NULL);
+alter table access_link enable row level security;
+alter table access_link force row level security;
+create policy bearer on access_link as permissive for select to public
+  using (hash = app_secret_hash());
+create policy tenant on access_link as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert on access_link to waybook_app;
+
 create table agent (
   org_id uuid not null default app_org(),
   name text not null,

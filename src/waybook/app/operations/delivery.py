@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from waybook.app.queries.usage import delivery_not_found, get_delivery
 from waybook.app.request.locking import OpenTransaction, Written
-from waybook.app.request.outbox import notification_statement
+from waybook.app.request.outbox import REVIEW_KINDS, notification_statement
 from waybook.app.request.request_context import RequestContext
 from waybook.core.events import Notification, NotificationKind
 from waybook.notifications.message import (
@@ -23,7 +23,7 @@ from waybook.notifications.message import (
     WebhookSender,
     decide_retry,
 )
-from waybook.store import deliveries
+from waybook.store import deliveries, links
 from waybook.store.driver.queries import is_id
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ async def deliver_notifications(ctx: RequestContext) -> int:
 async def _deliver(
     ctx: RequestContext, sender: WebhookSender, message: WebhookMessage
 ) -> DeliveryOutcome:
-    outcome = await sender.deliver(message)
+    outcome = await sender.deliver(await _with_actions(ctx, message))
     retry_decision = decide_retry(message, outcome, random.random())  # noqa: S311 - for spreading, not for hiding
     if retry_decision.status is DeliveryStatus.GIVEN_UP:
         log_format = "webhook %s (%s) is given up after %d attempts: %s"
@@ -57,6 +57,21 @@ async def _deliver(
         log.warning("webhook %s (%s) is tried again: %s", message.id, message.event, outcome.error)
     await ctx.write_and_read(*deliveries.outcome_statements(message, outcome, retry_decision))
     return outcome
+
+
+async def _with_actions(ctx: RequestContext, message: WebhookMessage) -> WebhookMessage:
+    """Add the action links to a message about a review, unless they were revoked.
+
+    The stored message has no links, because their secrets are not stored.
+    """
+    configured = ctx.services.action_links
+    if configured is None or message.event not in REVIEW_KINDS:
+        return message
+    (usable,) = await ctx.read(links.usable_statement(message.id))
+    if not usable:
+        return message
+    actions = configured.urls(message.id, ctx.services.base_url)
+    return message._replace(data={**message.data, "actions": actions})
 
 
 async def send_test_notification(ctx: RequestContext) -> Delivery:

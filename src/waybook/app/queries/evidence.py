@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from waybook.app.queries.inbox import PendingFeedback
 from waybook.app.request.request_context import RequestContext
@@ -29,6 +30,8 @@ class ReviewEvidence:
     research: tuple[ReviewArtifact, ...] = ()
     #: Newest outputs of the plan.
     outputs: tuple[ReviewArtifact, ...] = ()
+    #: Time after which the undecided review is overdue; None if reviews have no deadline.
+    decide_within: timedelta | None = None
 
 
 async def read_evidence(
@@ -48,6 +51,7 @@ async def read_evidence(
             previous=previous.get(review_id),
             research=tuple(row for row in stored[review_id] if row.kind != OUTPUT_KIND),
             outputs=tuple(row for row in stored[review_id] if row.kind == OUTPUT_KIND),
+            decide_within=ctx.services.review_reminder,
         )
         for review_id in ids
     }

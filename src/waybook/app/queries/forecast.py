@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 from waybook.app.request.request_context import RequestContext
 from waybook.core.forecast import (
+    MIN_RUNS,
     MIN_UNITS,
-    MIN_WHOLES,
     Forecast,
+    estimate_median,
     estimate_sum,
-    estimate_whole,
     make_forecast,
 )
 from waybook.dag.expansion.counts import StageCounts
@@ -60,8 +60,8 @@ def _scaled(history: Sequence[FinishedRunRow], jobs: int) -> Forecast | None:
     runs = [row for row in history if row.jobs]
     costs = [row.cost_micros * jobs / row.jobs for row in runs if row.cost_micros is not None]
     return make_forecast(
-        estimate_whole([row.seconds * jobs / row.jobs for row in runs]),
-        estimate_whole(costs),
+        estimate_median([row.seconds * jobs / row.jobs for row in runs]),
+        estimate_median(costs),
         f"median of the last {len(runs)} runs of this workflow, in proportion to the jobs",
     )
 
@@ -80,7 +80,7 @@ def run_forecast(
     left = total - sum(step.done for step in run.steps.values())
     if left < 1:
         return None
-    if sum(row.jobs > 0 for row in history) >= MIN_WHOLES:
+    if sum(row.jobs > 0 for row in history) >= MIN_RUNS:
         return _scaled(history, left)
     return make_forecast(
         estimate_sum(own.intervals, left),
@@ -105,8 +105,8 @@ def own_pace(
         job.completed_at for job in jobs if job.completed_at and job.status == "completed"
     )
     # If the list of jobs is cut, the run's start is not the end of the job before the first one.
-    is_whole = bool(jobs) and jobs[0].total == len(jobs)
-    times = [started, *ends] if started is not None and is_whole else ends
+    is_complete = bool(jobs) and jobs[0].total == len(jobs)
+    times = [started, *ends] if started is not None and is_complete else ends
     gaps = [(end - start).total_seconds() for start, end in pairwise(times)]
     return OwnPace(intervals=gaps, costs=costs)
 

@@ -52,6 +52,7 @@ class PendingFeedback:
     """Run that is blocked until a person gives feedback on a stage."""
 
     kind: ClassVar[str] = "run"
+    is_overdue: ClassVar[bool] = False
 
     run: RunSummary
     stage_slug: str
@@ -63,10 +64,12 @@ class PendingFeedback:
         return stage.name if stage else self.stage_slug
 
 
-def pending_statements(most: int) -> tuple[Statement, Statement]:
+def pending_statements(ctx: RequestContext, most: int) -> tuple[Statement, Statement]:
     """Select reviews and stages that wait for a person, one line each."""
+    patience = ctx.services.review_reminder
+    seconds = patience.total_seconds() if patience else None
     return (
-        lists.SQL["review_lines"](most=most, wide=SUMMARY_LENGTH),
+        lists.SQL["review_lines"](most=most, wide=SUMMARY_LENGTH, patience=seconds),
         load.awaiting_statement(most),
     )
 
@@ -78,9 +81,12 @@ async def pending_actions(
     *,
     most: int,
 ) -> list[PendingReview | PendingFeedback]:
-    """Return the selected reviews and stages that wait for a person, longest waiting first."""
+    """Return the selected reviews and stages that wait for a person.
+
+    Overdue reviews come first, then what has waited longest.
+    """
     every: list[PendingReview | PendingFeedback] = [*reviews, *await _awaiting(ctx, runs)]
-    return sorted(every, key=lambda action: action.since)[:most]
+    return sorted(every, key=lambda action: (not action.is_overdue, action.since))[:most]
 
 
 async def runs_awaiting_feedback(ctx: RequestContext, *, most: int = 100) -> list[PendingFeedback]:

@@ -207,7 +207,7 @@ async def read_overview(
     ctx: RequestContext, look: LastLook, *, most: int = MAX_ENTRIES
 ) -> Overview:
     """Return up to `most` entries of each section; one message reads everything."""
-    pending = inbox_statements(most)
+    pending = inbox_statements(ctx, most)
     of_plans = plan_rows.overview_statements(look, most=most, wide=EXCERPT_LENGTH)
     of_runs = run_rows.overview_statements(
         look.since, look.looked_at, most=most, wide=EXCERPT_LENGTH

@@ -83,10 +83,11 @@ async def read_plan_history(
     if at is None:
         seq = last if seq is None else min(max(1, seq), last)
     then = await subject_as_of(ctx, plan.id, at=at, seq=seq if at is None else None)
-    return _past_plan(then, last, frozenset(step.id for step in plan.steps))
+    return past_plan(then, last, frozenset(step.id for step in plan.steps))
 
 
-def _past_plan(then: SubjectAsOf, last_seq: int, existing: frozenset[str]) -> PastPlan:
+def past_plan(then: SubjectAsOf, last_seq: int, existing: frozenset[str]) -> PastPlan:
+    """Return a plan from the rows as they were; `existing` has the ids of its current steps."""
     plan = next(iter(then.rows["plan"].values()))
     rows: Mapping[str, Row] = then.rows.get("step", {})
     steps = [_past_step(step_id, row, exists=step_id in existing) for step_id, row in rows.items()]

@@ -1,7 +1,9 @@
 """Notification outbox, written in the transaction of the change, and dashboard URLs."""
 
 from collections.abc import Iterable
+from typing import Final
 
+from waybook.accounts.tokens import hash_token
 from waybook.app.request.caller import Caller
 from waybook.app.request.services import Services
 from waybook.core.events import Notification, NotificationKind
@@ -10,9 +12,14 @@ from waybook.plan.model import Plan
 from waybook.plan.notifications import plan_notifications
 from waybook.run.model import CompiledDag, Run
 from waybook.run.notifications import run_notifications
-from waybook.store import deliveries
+from waybook.store import deliveries, links
 from waybook.store.audit import WriteContext
 from waybook.store.driver.queries import Statement, new_id
+
+#: Kinds of notifications that ask a person for the decision on a review.
+REVIEW_KINDS: Final = frozenset(
+    {NotificationKind.REVIEW_REQUESTED, NotificationKind.REVIEW_OVERDUE}
+)
 
 
 def plan_url(plan_id: str, base_url: str) -> str:
@@ -60,10 +67,18 @@ def run_notification_statements(
 
 
 def notification_statement(
-    services: Services, caller: Caller, notification: Notification, write_context: WriteContext
+    services: Services,
+    caller: Caller,
+    notification: Notification,
+    write_context: WriteContext,
+    *,
+    notification_id: str | None = None,
 ) -> tuple[str, Statement]:
-    """Return the id of a new notification, and the SQL statement that stores it."""
-    notification_id = new_id()
+    """Return the id of a new notification, and the SQL statement that stores it.
+
+    A notification whose id is given and in use is not stored again.
+    """
+    notification_id = notification_id or new_id()
     data = {**_about(services, caller, notification, write_context), **notification.data}
     statement = deliveries.insert_statement(
         notification_id, notification._replace(data=data), write_context.now
@@ -74,11 +89,32 @@ def notification_statement(
 def _statements(
     services: Services, caller: Caller, notices: Iterable[Notification], write_context: WriteContext
 ) -> list[Statement]:
-    return [
-        notification_statement(services, caller, notice, write_context)[1]
-        for notice in notices
-        if notice.kind in services.notification_events
-    ]
+    statements: list[Statement] = []
+    for notice in notices:
+        if notice.kind in services.notification_events:
+            notice_id, statement = notification_statement(services, caller, notice, write_context)
+            statements += [statement, *link_statements(services, notice, notice_id, write_context)]
+    return statements
+
+
+def link_statements(
+    services: Services, notification: Notification, notification_id: str, context: WriteContext
+) -> list[Statement]:
+    """Return the SQL statements that store the action links of a notification, if it has any."""
+    configured, review = services.action_links, notification.data.get("review")
+    if configured is None or not isinstance(review, dict):
+        return []
+    statement = links.insert_review_link(
+        notification_id,
+        hash_token(configured.secret(notification_id)),
+        plan_id=notification.subject_id,
+        review_id=str(review["reviewId"]),
+        for_user=configured.reviewer,
+        needs_account=configured.needs_account,
+        now=context.now,
+        expires_at=context.now + configured.lifetime,
+    )
+    return [statement]
 
 
 def _about(
@@ -92,7 +128,7 @@ def _about(
     place, subject = services.base_url, notification.subject_id
     if not subject:
         return {**about, "url": place}
-    if notification.kind is NotificationKind.REVIEW_REQUESTED:
+    if notification.kind in REVIEW_KINDS:
         about["reviewUrl"] = review_url(subject, place)
     is_plan = notification.kind.startswith("plan.")
     return {**about, "url": plan_url(subject, place) if is_plan else run_url(subject, place)}

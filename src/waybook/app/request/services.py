@@ -23,6 +23,7 @@ from waybook.app.request.wait_queue import WaitingCalls
 from waybook.app.skills.skill import Skill
 from waybook.errors import EndpointFailed, Misconfigured
 from waybook.integrations.llm_messages import Model
+from waybook.notifications.action_links import ActionLinks
 from waybook.notifications.message import WebhookSender
 from waybook.research.embedding import EmbeddingModel, StaticEmbedder, Vector, builtin_embedder
 from waybook.settings import Settings
@@ -172,6 +173,11 @@ class Services:
     #: configured webhook, there are no such events and no sender.
     notification_events: frozenset[str] = frozenset()
     webhook_sender: WebhookSender | None = None
+    #: Settings of the links with which a message about a review can be answered; None if messages
+    #: have no such links.
+    action_links: ActionLinks | None = None
+    #: Time after which an undecided review is overdue; None if reviews have no deadline.
+    review_reminder: timedelta | None = timedelta(hours=24)
     #: Set when there are notifications to deliver, to wake up the delivery loop.
     delivery_requested: asyncio.Event = field(default_factory=asyncio.Event)
     #: Set when there are documents to render, to wake up the rendering loop.

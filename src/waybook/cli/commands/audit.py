@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import click
 from rich.text import Text
 
 from waybook.app.operations.anchors import AnchorCheck
+from waybook.app.operations.file_verification import verify_file
 from waybook.app.queries.as_of import SubjectAsOf, subject_as_of
 from waybook.app.queries.audit import list_audit
 from waybook.app.queries.plans import resolve_plan
@@ -31,6 +33,9 @@ from waybook.cli.terminal.audit_text import as_of_table, entries_table
 from waybook.errors import InvalidInput, NotFound
 from waybook.json_values import Body
 from waybook.settings import Settings
+
+#: Maximum size in bytes of a file to verify.
+MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
 @click.group()
@@ -71,6 +76,8 @@ async def _entries(
 
 
 @group.command("verify")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--seal", metavar="HEX", help="Expected seal of the last entry of the file.")
 @click.option(
     "--anchor",
     type=click.Path(path_type=Path),
@@ -79,8 +86,12 @@ async def _entries(
 )
 @json_option
 @database_options
-def verify_command(*, anchor: Path | None, as_json: bool, **flags: object) -> None:
+def verify_command(
+    *, file: Path | None, seal: str | None, anchor: Path | None, as_json: bool, **flags: object
+) -> None:
     """Verify the audit chain and replay it against the database.
+
+    With FILE, verifies a shared snapshot or a JSON export instead, without a database.
 
     Recomputes every chain of seals, replays every plan from its entries and compares the result
     with its rows. Exits with code 1 and names the first broken entry if anything is wrong; exits
@@ -89,6 +100,11 @@ def verify_command(*, anchor: Path | None, as_json: bool, **flags: object) -> No
     Only an anchor reveals chains that are missing entirely. The anchor of an embedded database is
     in the data directory; it is compared each time, and renewed if verification succeeds.
     """
+    if file is not None:
+        _verify_file(file, seal, as_json=as_json)
+        return
+    if seal is not None:
+        raise click.UsageError("--seal is the seal of a file: name the file too")
     settings = load_settings(flags)
     verification = asyncio.run(verify_with_anchors(settings, anchor, bar=not as_json))
     if as_json:
@@ -96,6 +112,32 @@ def verify_command(*, anchor: Path | None, as_json: bool, **flags: object) -> No
     else:
         show_verification(get_console(), verification)
     sys.exit(verification.exit_code)
+
+
+def _verify_file(file: Path, seal: str | None, *, as_json: bool) -> None:
+    """Verify a file and print the result; exit with code 1 if the file was changed."""
+    if not file.is_file():
+        raise InvalidInput(f"there is no file {file}; name a snapshot or a JSON export")
+    if file.stat().st_size > MAX_FILE_BYTES:
+        raise InvalidInput(f"{file} has over {MAX_FILE_BYTES:,} bytes and is not verified")
+    try:
+        verified = verify_file(file.read_bytes(), seal)
+    except InvalidInput as error:
+        if as_json:
+            print_json({"ok": False, "file": str(file), "error": error.message})
+        else:
+            get_console().print(Text.assemble(("✗ ", "red"), f"{file}: {error.message}"))
+        sys.exit(BROKEN_EXIT)
+    if as_json:
+        print_json({"ok": True, "file": str(file), **asdict(verified)})
+        return
+    message = (
+        f"{verified.kind} “{verified.name}” is intact as of entry {verified.entries}, "
+        f"{verified.at}\n  seal {verified.seal}"
+    )
+    get_console().print(Text.assemble(("✓ ", "green"), message))
+    if seal is None:
+        get_console().print("  Compare the seal with the one from the sender, or use --seal.")
 
 
 @group.command("anchor")

@@ -8,7 +8,9 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from waybook.app.accounts.links import revoke_review_links
 from waybook.app.operations.delivery import retry_delivery, send_test_notification
+from waybook.app.queries.plans import resolve_plan
 from waybook.app.queries.usage import list_deliveries
 from waybook.app.request.request_context import RequestContext
 from waybook.cli.options import database_options, json_option
@@ -102,6 +104,26 @@ def retry_command(*, message: str, as_json: bool, **flags: object) -> None:
     If it fails, delivery is retried for another day and the exit code is 1.
     """
     _send(load_settings(flags), lambda call: retry_delivery(call, message), as_json=as_json)
+
+
+@group.command("revoke-links")
+@click.argument("plan", required=False)
+@json_option
+@database_options
+def revoke_links_command(*, plan: str | None, as_json: bool, **flags: object) -> None:
+    """Revoke the links in review messages, of one plan or of all plans."""
+    count = asyncio.run(_revoke_links(load_settings(flags), plan))
+    if as_json:
+        print_json({"revoked": count})
+    else:
+        noun = "message" if count == 1 else "messages"
+        click.echo(f"The links of {count} {noun} are revoked; the reviews stay open.")
+
+
+async def _revoke_links(settings: Settings, plan: str | None) -> int:
+    async with open_app(settings) as here:
+        plan_id = (await resolve_plan(here.call, plan)).id if plan else None
+        return await revoke_review_links(here.call, plan_id)
 
 
 def _send(

@@ -53,19 +53,19 @@ def diagram_from_structure(structure: Structure) -> Diagram:
 
 def diagram_of_stages(structure: Structure) -> Diagram:
     """Return a diagram of a DAG with a box per stage, for a DAG with too many steps to draw."""
-    whole = diagram_from_structure(structure)
+    diagram = diagram_from_structure(structure)
     stages = tuple(
-        DiagramStep(lane.slug, f"{lane.name} ({len(lane.steps):,} steps)") for lane in whole.lanes
+        DiagramStep(lane.slug, f"{lane.name} ({len(lane.steps):,} steps)") for lane in diagram.lanes
     )
-    lane = Lane(slug="", name="", steps=stages, edges=whole.transitions)
-    return Diagram(name=whole.name, lanes=(lane,))
+    lane = Lane(slug="", name="", steps=stages, edges=diagram.transitions)
+    return Diagram(name=diagram.name, lanes=(lane,))
 
 
 def diagram_of_stage(structure: Structure, slug: str) -> Diagram:
     """Return the diagram of a single stage."""
-    whole = diagram_from_structure(structure)
-    lanes = tuple(lane for lane in whole.lanes if lane.slug == slug)
-    return Diagram(name=whole.name, lanes=lanes)
+    diagram = diagram_from_structure(structure)
+    lanes = tuple(lane for lane in diagram.lanes if lane.slug == slug)
+    return Diagram(name=diagram.name, lanes=lanes)
 
 
 def _lane(stage: Stage, graph: Graph | None) -> Lane:

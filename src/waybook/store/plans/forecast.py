@@ -24,5 +24,5 @@ SQL = load("plans/forecast", finished_steps=FinishedStepRow)
 
 
 def finished_steps_statement(plan_id: str) -> Statement:
-    """Select the completed steps of a plan, and of the plans that closed before."""
+    """Select the completed steps of a plan, and of the newest completed plans."""
     return SQL["finished_steps"](plan_id=plan_id, plans=MAX_PLANS, most=MAX_FINISHED_STEPS)

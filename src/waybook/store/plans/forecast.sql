@@ -1,6 +1,6 @@
 -- name: finished_steps
--- Return the completed steps of a plan, and of the plans that were created last among the closed
--- ones, each with its time and its cost. A step that was reviewed or copied is left out: its time
+-- Return the completed steps of a plan, and of the newest completed plans, each with its time and
+-- its cost. A step that was reviewed or copied is left out: its time
 -- includes the waiting for a person, or belongs to another plan.
 with chosen as (
   (select p.id, true as is_own
@@ -9,7 +9,7 @@ with chosen as (
    union all
   (select p.id, false
      from plan p
-    where p.completed_at is not null
+    where p.status = 'completed'
       and p.id <> %(plan_id)s
     order by p.id desc
     limit %(plans)s)),

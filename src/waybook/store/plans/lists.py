@@ -83,6 +83,7 @@ class PendingReview(NamedTuple):
     step_order: int
     summary: str
     since: datetime
+    is_overdue: bool
 
     @property
     def kind(self) -> str:

@@ -111,7 +111,9 @@ select r.id::text, r.plan_id::text, r.step_id::text, r.summary, r.questions, r.r
 -- name: review_lines
 -- Return the open reviews with truncated summaries, longest waiting first.
 select r.id::text, p.id::text as plan_id, p.name as plan_name, s.step_order,
-       left(r.summary, %(wide)s) as summary, r.requested_at as since
+       left(r.summary, %(wide)s) as summary, r.requested_at as since,
+       coalesce(r.requested_at < app_now() - make_interval(secs => %(patience)s), false)
+       as is_overdue
   from review r
   join plan p on p.id = r.plan_id
   join plan_step s on s.id = r.step_id

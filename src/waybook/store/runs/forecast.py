@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from waybook.store.driver.queries import Statement, load
 
-#: Number of the newest runs among which completed runs of a workflow are looked up, and maximum
+#: Number of the runs completed last among which those of a workflow are looked up, and maximum
 #: number of these that are read.
 MAX_NEWEST_RUNS = 2_000
 MAX_FINISHED_RUNS = 20

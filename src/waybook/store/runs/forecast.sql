@@ -1,23 +1,24 @@
 -- name: finished_runs
 -- Return the time, the cost and the number of jobs of the completed runs of a workflow, or of the
--- workflow of a run, newest run first. A copy is left out: it did not do the work of its earlier stages.
+-- workflow of a run, latest end first. A copy is left out: it did not do the work of its earlier
+-- stages.
 select extract(epoch from r.completed_at - b.created_at)::float8 as seconds,
        (r.usage ->> 'cost_micros')::bigint as cost_micros,
        coalesce((select sum(s.done) from stage_step s where s.run_id = r.id), 0)::bigint as jobs
   from (select n.*
           from (select w.id, w.dag_slug, w.completed_at, w.copied_from, w.usage
                   from run w
-                 order by w.id desc
+                 where w.completed_at is not null
+                 order by w.completed_at desc
                  limit %(newest)s) n
          where n.dag_slug = coalesce(%(slug)s::text, (select r.dag_slug
                                                 from run r
                                                where r.id = %(run_id)s::uuid))
-           and n.completed_at is not null
            and n.copied_from is null
-         order by n.id desc
+         order by n.completed_at desc, n.id desc
          limit %(most)s) r
   join run_brief b on b.run_id = r.id
- order by r.id desc;
+ order by r.completed_at desc, r.id desc;
 
 -- name: result_costs
 -- Return the costs that the latest results of a run reported.

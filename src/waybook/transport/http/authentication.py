@@ -16,9 +16,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from waybook.app.operations.sharing import SHARED_PATH
 from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel
 from waybook.errors import RateLimited, Unauthenticated, WaybookError
+from waybook.notifications.action_links import ACTION_PATH
 from waybook.transport.http.bearer import (
     PresentedToken,
     challenge,
@@ -37,9 +39,12 @@ from waybook.transport.http.html.error_pages import (
 from waybook.transport.http.requests import http_status
 from waybook.transport.http.responses import error_response, json_response, retry_after_header
 
-#: Paths that need no authentication: health checks and sign-in.
+#: Paths that need no authentication: health checks, sign-in, and links with their own secret.
 PUBLIC_PATHS: Final = frozenset({"/healthz", "/readyz", "/sign-in"})
-PUBLIC_PREFIXES: Final = ("/static/", "/sign-in/", "/.well-known/")
+PUBLIC_PREFIXES: Final = (
+    *("/static/", "/sign-in/", "/.well-known/"),
+    *(f"{ACTION_PATH}/", f"{SHARED_PATH}/"),
+)
 METRICS_PATH: Final = "/metrics"
 #: Channel of the requests under each path prefix that programs call.
 PROGRAM_CHANNELS: Final[Mapping[str, Channel]] = {"/mcp": Channel.MCP, "/api": Channel.REST}

@@ -68,12 +68,18 @@ class DecisionCard:
     changes: Diff | None = None
     research: tuple[ReviewArtifact, ...] = ()
     outputs: tuple[ReviewArtifact, ...] = ()
+    #: Time by which the review should be decided; None if it has no deadline.
+    due_at: datetime | None = None
     typed: FormInput = field(default_factory=FormInput)
     outcome: DecisionOutcome | None = None
 
     @property
     def since(self) -> datetime:
         return self.review.requested_at
+
+    @property
+    def is_overdue(self) -> bool:
+        return self.due_at is not None and self.review.now > self.due_at
 
 
 #: Number of characters in the first lines of a document.
@@ -93,6 +99,7 @@ class FeedbackCard:
     """Completed stage of a run that awaits feedback."""
 
     kind: ClassVar[str] = "run"
+    is_overdue: ClassVar[bool] = False
 
     run_id: str
     run_name: str
@@ -126,6 +133,7 @@ def decision_card(
         changes=_changes(found.previous, result) if found.previous else None,
         research=found.research,
         outputs=found.outputs,
+        due_at=review.requested_at + found.decide_within if found.decide_within else None,
         typed=typed or FormInput(),
     )
 

@@ -1,4 +1,4 @@
-"""Inbox page with pending reviews and feedback, oldest first, and its form handlers.
+"""Inbox page with pending reviews and feedback, overdue ones first, and its form handlers.
 
 Forms work with or without JavaScript. Without JavaScript, a submitted decision redirects to the
 page of its form, and an error shows the form again with its input. With JavaScript, only the card
@@ -60,7 +60,7 @@ class InboxPage:
         documents = await read_stage_documents(call, stages)
         feedback = [feedback_card(*item) for item in zip(stages, documents, strict=True)]
         every: list[DecisionCard | FeedbackCard] = [*decisions, *feedback]
-        every.sort(key=lambda card: card.since)
+        every.sort(key=lambda card: (not card.is_overdue, card.since))
         return await self.page_context.render_page(request, "inbox", cards=every[:MAX_CARDS])
 
 

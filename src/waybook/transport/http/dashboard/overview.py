@@ -16,9 +16,11 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from waybook.app.queries.activity import read_away_summary
 from waybook.app.queries.overview import MAX_ENTRIES, LastLook, read_overview
 from waybook.app.request.caller import Answer
 from waybook.dag.templates.rendering import markdown_to_html
+from waybook.transport.http.dashboard.cards import DECISION_TEXT
 from waybook.transport.http.dashboard.page import PageContext, SubmittedForm, error_message
 from waybook.transport.http.dashboard.plan_forms import modification_arguments, refusal_status
 from waybook.transport.http.dashboard.plans import mcp_url
@@ -92,6 +94,8 @@ class OverviewPage:
             overview=overview,
             only_trouble=only_trouble,
             since_look=since_look,
+            away=await read_away_summary(ctx, since_look) if since_look else None,
+            decision_text=DECISION_TEXT,
             gist=markdown_gist,
             refused=error_message(refused) if refused else None,
             note=CONFIRMATIONS.get(request.query_params.get("done", "")),

@@ -6,8 +6,12 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from waybook.app.dispatcher import Dispatcher
+from waybook.app.operations.sharing import SHARED_PATH
 from waybook.app.request.caller import Caller
+from waybook.notifications.action_links import ACTION_PATH
 from waybook.settings import LoadedSettings
+from waybook.transport.http.client_address import read_proxies
+from waybook.transport.http.dashboard.action_links import ActionLinkPage
 from waybook.transport.http.dashboard.agents import AgentsPage
 from waybook.transport.http.dashboard.audit import AuditPage
 from waybook.transport.http.dashboard.bulk_decisions import BulkApproval
@@ -15,6 +19,7 @@ from waybook.transport.http.dashboard.cancel import CancelPlanPage, CancelRunPag
 from waybook.transport.http.dashboard.copy import CopyPlanPage, CopyRunPage
 from waybook.transport.http.dashboard.costs import CostPage
 from waybook.transport.http.dashboard.inbox import DecisionHandler, FeedbackHandler, InboxPage
+from waybook.transport.http.dashboard.link_access import LinkAccess
 from waybook.transport.http.dashboard.live import LiveUpdates
 from waybook.transport.http.dashboard.new_plan import NewPlanPage
 from waybook.transport.http.dashboard.operations import CallsPage, HealthPage
@@ -36,6 +41,7 @@ from waybook.transport.http.dashboard.run_work import (
 from waybook.transport.http.dashboard.runs import RunExport, RunPage, RunsPage
 from waybook.transport.http.dashboard.saved_views import SavedViews
 from waybook.transport.http.dashboard.search import SearchPage
+from waybook.transport.http.dashboard.sharing import SharedSnapshot, SharePage
 from waybook.transport.http.dashboard.start_run import StartRunPage
 from waybook.transport.http.dashboard.tokens import TokensPage
 from waybook.transport.http.dashboard.workflows import WorkflowsPage
@@ -71,6 +77,7 @@ def dashboard_routes(
         "/runs/{run_id}/copy": CopyRunPage(page_context),
         "/plans/{plan_id}/steps/{step_id}": StepPage(page_context),
         "/plans/{plan_id}/cancel": CancelPlanPage(page_context),
+        "/plans/{plan_id}/share": SharePage(page_context),
         "/runs/{run_id}/cancel": CancelRunPage(page_context),
         "/tokens": TokensPage(page_context),
     }
@@ -89,7 +96,9 @@ def dashboard_routes(
         "/runs/{run_id}/retry": run.retry,
         "/runs/{run_id}/regenerate": run.regenerate,
     }
+    links = LinkAccess(dispatcher, read_proxies(loaded.settings.trusted_proxies if loaded else ""))
     return [
+        *_link_routes(page_context, links),
         *_routes(page_context, new, "GET", "POST"),
         *_routes(page_context, pages, "GET"),
         *_routes(page_context, both, "GET", "POST"),
@@ -107,6 +116,20 @@ def _routes(
     return [
         Route(path, with_error_pages(page_context, endpoint), methods=[*methods])
         for path, endpoint in endpoints.items()
+    ]
+
+
+def _link_routes(page_context: PageContext, links: LinkAccess) -> list[Route]:
+    """Return the routes of the pages that links open without sign-in."""
+    shared = SharedSnapshot(links)
+    actions: dict[str, Endpoint] = {f"{ACTION_PATH}/{{secret}}/{{decision}}": ActionLinkPage(links)}
+    snapshots: dict[str, Endpoint] = {
+        f"{SHARED_PATH}/{{snapshot}}": shared,
+        f"{SHARED_PATH}/{{snapshot}}/file": shared.download,
+    }
+    return [
+        *_routes(page_context, actions, "GET", "POST"),
+        *_routes(page_context, snapshots, "GET"),
     ]
 
 

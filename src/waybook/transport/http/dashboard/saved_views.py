@@ -67,10 +67,10 @@ def view_query(page: str, query: str) -> str:
     'state=failed&q=a+b'
     """
     try:
-        parameters = dict(parse_qsl(query, max_num_fields=MAX_PARAMETERS))
+        fields = dict(parse_qsl(query, max_num_fields=MAX_PARAMETERS))
     except ValueError:
         return ""
-    return urlencode({name: parameters[name] for name in PARAMETERS[page] if parameters.get(name)})
+    return urlencode({name: fields[name] for name in PARAMETERS[page] if fields.get(name)})
 
 
 @dataclass(frozen=True, slots=True)

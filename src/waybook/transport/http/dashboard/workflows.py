@@ -52,7 +52,7 @@ class WorkflowView:
     previous: str | None = None
     next: str | None = None
     #: URL of the page with all stages; None if this is that page.
-    whole: str | None = None
+    all_stages_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def workflow_view(compiled_dag: CompiledDag, chosen: str | None, request: Reques
             chosen=chosen,
             previous=current_url_with(request, page=number - 1) if number > 1 else None,
             next=current_url_with(request, page=number + 1) if number < last else None,
-            whole=current_url_with(request, stage=None, page=None),
+            all_stages_url=current_url_with(request, stage=None, page=None),
         )
     if sum(len(stage.recipe.steps) for stage in compiled_dag.stages.values()) > MAX_DRAWN_STEPS:
         # The diagram has one unnamed stage, whose steps are the stages of the workflow.

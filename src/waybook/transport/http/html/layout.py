@@ -176,10 +176,10 @@ def status_badge(name: str, note: str = "", *, word: str = "") -> Markup:
 
 def status_mark(name: str) -> Markup:
     """Return a status as its symbol alone, with the label for screen readers and on hover."""
-    found = symbol_for(name)
+    mark = symbol_for(name)
     return Markup(
         '<span class="mark" data-status="{}" role="img" aria-label="{}" title="{}">{}</span>'
-    ).format(name, found.label, found.label, found.symbol)
+    ).format(name, mark.label, mark.label, mark.symbol)
 
 
 #: Status whose icon and color a job's status has, and the label, by status of the job.

@@ -83,7 +83,7 @@ for (const map of document.querySelectorAll(".map[data-centre]")) {
     changed.clear();
   };
   const later = () => {
-    if (changed.size) timer ||= setTimeout(flush, Math.max(40, last + 400 - Date.now()));
+    if (changed.size) timer ||= setTimeout(flush, Math.max(40, last + 200 - Date.now()));
   };
   const hear = ({ data }) => {
     at = data.at;

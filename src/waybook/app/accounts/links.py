@@ -1,0 +1,76 @@
+"""Callers who present the secret of a link instead of signing in."""
+
+from typing import Final
+
+from waybook.accounts.model import LOCAL_ORG
+from waybook.accounts.tokens import hash_token
+from waybook.app.request.caller import Caller
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.services import Services
+from waybook.core.decision_context import Channel, Scope
+from waybook.errors import Forbidden, Unauthenticated
+from waybook.notifications.action_links import looks_like_secret
+from waybook.store import links
+from waybook.store.links import AccessLink, LinkKind
+
+__all__ = ["AccessLink", "LinkKind"]
+
+#: Scopes that a review link has at most; they allow nothing but to read and decide.
+LINK_SCOPES: Final = frozenset({Scope.PLAN_READ, Scope.REVIEW})
+
+
+async def find_link(services: Services, secret: str, kind: LinkKind) -> AccessLink:
+    """Return the link with this secret, even if it is expired or revoked.
+
+    Raises:
+        Unauthenticated: there is no such link; the error does not say why.
+    """
+    if not looks_like_secret(secret):
+        raise Unauthenticated
+    _, rows = await services.database.read_by_secret(
+        hash_token(secret), *links.by_link_statements()
+    )
+    if not rows or rows[0].kind != kind:
+        raise Unauthenticated
+    link: AccessLink = rows[0]
+    return link
+
+
+def link_reader(link: AccessLink) -> Caller:
+    """Return a caller who can only read, for the page that a link opens."""
+    return Caller(
+        org_id=link.org_id,
+        user=link.for_user,
+        channel=Channel.DASHBOARD,
+        scopes=frozenset({Scope.PLAN_READ}),
+        credential=f"link:{link.id}",
+    )
+
+
+def link_decider(link: AccessLink) -> Caller:
+    """Return the caller who decides with a review link: its user, with the link as credential.
+
+    Raises:
+        Forbidden: the user is disabled or may not review.
+    """
+    is_local = not link.has_account and link.org_id == LOCAL_ORG
+    scopes = LINK_SCOPES if is_local else LINK_SCOPES & link.scopes
+    if Scope.REVIEW not in scopes:
+        raise Forbidden(
+            f"this link decides for {link.for_user}, who may not review here; open the review and "
+            "sign in as a reviewer",
+            needed=[str(Scope.REVIEW)],
+        )
+    return Caller(
+        org_id=link.org_id,
+        user=link.user_name or link.for_user,
+        channel=Channel.DASHBOARD,
+        scopes=scopes,
+        credential=f"link:{link.id}",
+    )
+
+
+async def revoke_review_links(ctx: RequestContext, plan_id: str | None) -> int:
+    """Revoke the review links of a plan, or of all plans; return how many were valid."""
+    (rows,) = await ctx.write_and_read(links.revoke_review_links(plan_id, ctx.caller.user))
+    return len(rows)

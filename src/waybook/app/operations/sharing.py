@@ -1,0 +1,94 @@
+"""Links to snapshots of plans: created, listed and revoked by users of the org."""
+
+import secrets
+from dataclasses import dataclass
+from typing import Final
+
+from waybook.accounts.tokens import hash_token
+from waybook.app.queries.plan_snapshot import read_snapshot_entries
+from waybook.app.queries.plans import resolve_plan
+from waybook.app.request.caller import require_scope
+from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
+from waybook.core.decision_context import Scope
+from waybook.errors import InvalidInput
+from waybook.store import audit, links
+from waybook.store.driver.queries import new_id
+from waybook.store.links import SnapshotLink
+
+__all__ = ["SnapshotLink"]
+
+#: Path of the snapshots that links open.
+SHARED_PATH: Final = "/shared"
+DEFAULT_DAYS: Final = 30
+MAX_DAYS: Final = 365
+#: Maximum number of links that the page of a plan lists.
+MAX_LINKS: Final = 50
+SECRET_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedPlan:
+    """Plan that can be shared, with its last audit entry and its links."""
+
+    id: str
+    name: str
+    seq: int
+    seal: str
+    links: list[SnapshotLink]
+
+
+async def read_shared_plan(ctx: RequestContext, plan_id: str) -> SharedPlan:
+    """Return a plan with its last seal and the links to its snapshots.
+
+    Raises:
+        NotFound: there is no such plan here.
+    """
+    plan = await resolve_plan(ctx, id_or_nil(plan_id))
+    ends, listed = await ctx.read(
+        audit.SQL["head"](subject_id=plan.id), links.snapshot_links_statement(plan.id, MAX_LINKS)
+    )
+    end = ends[0]
+    return SharedPlan(
+        id=plan.id, name=plan.name, seq=end.seq, seal=bytes(end.hash).hex(), links=[*listed]
+    )
+
+
+async def create_snapshot_link(ctx: RequestContext, plan_id: str, days: int) -> str:
+    """Create a link to the plan as of its last audit entry; return its secret, which is not stored.
+
+    Raises:
+        Forbidden: the caller may not change plans.
+        NotFound: there is no such plan here.
+        InvalidInput: the number of days is out of range.
+        TooLarge: the plan is too large for a snapshot.
+    """
+    require_scope(ctx.caller, Scope.PLAN_WRITE, "sharing a snapshot")
+    if not 1 <= days <= MAX_DAYS:
+        raise InvalidInput(f"a link is valid for 1 to {MAX_DAYS} days", argument="days")
+    plan = await read_shared_plan(ctx, plan_id)
+    await read_snapshot_entries(ctx, plan.id, plan.seq)
+    secret = secrets.token_urlsafe(SECRET_BYTES)
+    statement = links.insert_snapshot_link(
+        new_id(),
+        hash_token(secret),
+        plan_id=plan.id,
+        seq=plan.seq,
+        created_by=ctx.caller.user,
+        days=days,
+    )
+    await ctx.write_and_read(statement)
+    return secret
+
+
+async def revoke_snapshot_link(ctx: RequestContext, plan_id: str, link_id: str) -> None:
+    """Revoke a link to a snapshot of a plan.
+
+    Raises:
+        Forbidden: the caller may not change plans.
+        NotFound: the plan has no such link.
+    """
+    require_scope(ctx.caller, Scope.PLAN_WRITE, "revoking a link")
+    statement = links.revoke_snapshot_link(id_or_nil(link_id), id_or_nil(plan_id), ctx.caller.user)
+    (rows,) = await ctx.write_and_read(statement)
+    if not rows:
+        raise not_found("link")

@@ -1,0 +1,164 @@
+"""Snapshot of a plan as of an audit entry: one HTML file that can be verified without a server.
+
+The file shows the plan, and contains its export with the audit chain up to the entry. It is a pure
+function of these entries, so that a verifier can compute it again and compare every byte. It needs
+no scripts and loads nothing.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+import orjson
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+
+from waybook.app.queries.as_of import SubjectAsOf
+from waybook.app.queries.audit import changes_in, entry_details, event_label, read_all_entries
+from waybook.app.queries.export_format import (
+    PLAN_FORMAT,
+    PLAN_KEYS,
+    VERSION,
+    exported_entry,
+    exported_row,
+    exported_rows,
+)
+from waybook.app.queries.plan_history import past_drawing, past_plan
+from waybook.app.request.layout_worker import DrawingJob, render
+from waybook.app.request.request_context import RequestContext
+from waybook.core.replay import Row, Rows, replay
+from waybook.dag.diagram.status_marks import symbol_for
+from waybook.dag.templates.rendering import markdown_to_html
+from waybook.errors import NotFound, TooLarge
+from waybook.json_values import Body, Json, rfc3339
+from waybook.store.audit import SealedEntry
+
+#: Texts before and after the export in the file.
+DATA_START: Final = '<script type="application/json" id="waybook-export">'
+DATA_END: Final = "</script>"
+#: Marker of the layout. A verifier computes only files of its own layout again.
+GENERATOR: Final = '<meta name="generator" content="waybook snapshot 1">'
+MAP_WIDTH: Final = 960
+#: Maximum number of audit entries, and of bytes of these entries, of a plan in a snapshot.
+MAX_ENTRIES: Final = 5_000
+MAX_ENTRY_BYTES: Final = 8 * 1024 * 1024
+
+
+async def read_snapshot_entries(ctx: RequestContext, plan_id: str, seq: int) -> list[SealedEntry]:
+    """Return the audit entries of a plan up to an entry number.
+
+    Raises:
+        NotFound: the plan does not exist here, or its audit is shorter.
+        TooLarge: the audit is too long for a snapshot.
+    """
+    if seq > MAX_ENTRIES:
+        raise _too_large()
+    entries = await read_all_entries(ctx, plan_id, until=seq)
+    if len(entries) != seq:
+        raise NotFound("there is no such plan or audit entry here")
+    if sum(len(entry.details) for entry in entries) > MAX_ENTRY_BYTES:
+        raise _too_large()
+    return entries
+
+
+def _too_large() -> TooLarge:
+    return TooLarge(
+        f"a snapshot has at most {MAX_ENTRIES:,} audit entries with {MAX_ENTRY_BYTES:,} bytes; "
+        "use waybook export instead"
+    )
+
+
+def snapshot_file(entries: Sequence[SealedEntry]) -> str:
+    """Return the HTML file of a plan as it was after the last of these audit entries."""
+    rows = replay(changes_in(entries))
+    plan_id, plan = next(iter(rows["plan"].items()))
+    last = entries[-1]
+    past = past_plan(SubjectAsOf(rows, last), last.seq, frozenset())
+    view = {
+        "generator": Markup(GENERATOR),  # noqa: S704 - a constant
+        "plan": plan,
+        "past": past,
+        "symbol": symbol_for,
+        "steps": [_step(step_id, rows) for step_id in _in_order(rows)],
+        # The drawing function escapes every text.
+        "svg": Markup(render(DrawingJob(past_drawing(past), MAP_WIDTH, styled=True))),  # noqa: S704
+        "entries": [_entry(entry) for entry in entries],
+        "seal": bytes(last.hash).hex(),
+        "time": _time(last.at),
+        # The text is JSON in which no tag can begin.
+        "data": Markup(DATA_START + _data(plan_id, rows, entries) + DATA_END),  # noqa: S704
+    }
+    return _template().render(view)
+
+
+def _data(plan_id: str, rows: Rows, entries: Sequence[SealedEntry]) -> str:
+    (plan,) = rows["plan"].values()
+    export: Body = {
+        "format": PLAN_FORMAT,
+        "version": VERSION,
+        "exportedAt": rfc3339(entries[-1].at),
+        "plan": exported_row(plan_id, plan),
+        **exported_rows(rows, PLAN_KEYS),
+        "audit": [exported_entry(entry) for entry in entries],
+    }
+    return orjson.dumps(export).decode().replace("<", "\\u003c")
+
+
+def _in_order(rows: Rows) -> list[str]:
+    steps = rows.get("step", {})
+    return sorted(steps, key=lambda step_id: int(str(steps[step_id]["order"])))
+
+
+def _step(step_id: str, rows: Rows) -> dict[str, object]:
+    """Return a step with its result and its reviews, for the template."""
+    step = rows["step"][step_id]
+    return {
+        "row": step,
+        "name": step["title"] or str(step["instructions"]).strip().split("\n", 1)[0],
+        "instructions": _rich(step["instructions"]),
+        "result": _rich(step.get("result_summary")),
+        "reviews": [_review(row) for row in _reviews_of(step_id, rows)],
+    }
+
+
+def _reviews_of(step_id: str, rows: Rows) -> list[Row]:
+    reviews = [row for row in rows.get("review", {}).values() if row["step_id"] == step_id]
+    return sorted(reviews, key=lambda row: str(row["requested_at"]))
+
+
+def _review(row: Row) -> dict[str, object]:
+    return {"row": row, "summary": _rich(row["summary"]), "feedback": _rich(row.get("feedback"))}
+
+
+def _entry(entry: SealedEntry) -> dict[str, object]:
+    action = entry_details(entry).get("action")
+    return {
+        "seq": entry.seq,
+        "time": _time(entry.at),
+        "actor": entry.session or entry.actor,
+        "channel": entry.channel,
+        "event": event_label(entry.event, action if isinstance(action, str) else None),
+        "seal": bytes(entry.hash).hex(),
+    }
+
+
+def _rich(value: Json) -> Markup | None:
+    """Return a text as sanitized HTML, another value as preformatted JSON, None as None."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        return Markup(markdown_to_html(value))  # noqa: S704 - sanitized
+    return Markup("<pre>{}</pre>").format(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+
+
+def _time(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+@cache
+def _template() -> Template:
+    text = files("waybook.app.queries").joinpath("plan_snapshot.html").read_text("utf-8")
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    return environment.from_string(text)

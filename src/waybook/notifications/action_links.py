@@ -1,0 +1,60 @@
+"""Action links in review messages: secrets, URLs, and the settings of the links.
+
+A secret is an HMAC of the message id under the webhook secret. It is derived again for every
+delivery attempt, so that neither the outbox nor a backup contains it.
+"""
+
+import hmac
+import re
+from base64 import urlsafe_b64encode
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from waybook.json_values import Json
+
+#: Path of the pages that action links open.
+ACTION_PATH: Final = "/act"
+#: Decisions for which a message has links.
+LINKED_DECISIONS: Final = ("approve", "modify", "reject")
+#: Separates these HMACs from the signatures of messages, which use the same key.
+_PURPOSE: Final = b"waybook action link "
+_SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionLinks:
+    """Settings of action links."""
+
+    key: bytes = field(repr=False)
+    #: Name of the user for whom links decide.
+    reviewer: str
+    lifetime: timedelta
+    #: Whether the user must have an account, as in server mode.
+    needs_account: bool
+
+    def secret(self, message_id: str) -> str:
+        """Return the secret of the links in the message with this id.
+
+        >>> links = ActionLinks(
+        ...     key=b"k", reviewer="ann", lifetime=timedelta(days=7), needs_account=True
+        ... )
+        >>> len(links.secret("1")), links.secret("1") == links.secret("2")
+        (43, False)
+        """
+        digest = hmac.digest(self.key, _PURPOSE + message_id.encode(), "sha256")
+        return urlsafe_b64encode(digest).decode().rstrip("=")
+
+    def urls(self, message_id: str, base_url: str) -> dict[str, Json]:
+        """Return the URL of the confirmation page of each decision."""
+        secret = self.secret(message_id)
+        return {name: f"{base_url}{ACTION_PATH}/{secret}/{name}" for name in LINKED_DECISIONS}
+
+
+def looks_like_secret(text: str) -> bool:
+    """Return whether a text has the form of a link's secret.
+
+    >>> looks_like_secret("a" * 43), looks_like_secret("a" * 42), looks_like_secret("é" * 43)
+    (True, False, False)
+    """
+    return _SECRET.fullmatch(text) is not None

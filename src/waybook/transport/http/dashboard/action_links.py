@@ -1,0 +1,120 @@
+"""Confirmation page of the links in review messages, which works without sign-in.
+
+Chat services and mail filters open links to preview them, so opening a link decides nothing: the
+page shows the review, and only its form decides. The link is the only credential, and it allows
+nothing but to read and decide this review. The page keeps the referrer policy of the other pages,
+because browsers hide the origin of a form from the server under a stricter one.
+"""
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from waybook.app.accounts.links import AccessLink, LinkKind, link_decider, link_reader
+from waybook.app.queries.evidence import read_evidence
+from waybook.app.queries.inbox import read_review
+from waybook.app.request.caller import Answer
+from waybook.app.request.request_context import RequestContext
+from waybook.errors import NotFound
+from waybook.transport.errors import code_of
+from waybook.transport.http.authentication import is_cross_site_navigation
+from waybook.transport.http.dashboard.cards import DecisionCard, FormInput, decided_card
+from waybook.transport.http.dashboard.inbox import (
+    ALREADY_DECIDED_CODES,
+    FEEDBACK_REQUIRED_MESSAGE,
+)
+from waybook.transport.http.dashboard.link_access import (
+    LinkAccess,
+    mark_private,
+    reason_unusable,
+)
+from waybook.transport.http.dashboard.page import SubmittedForm, error_message
+from waybook.transport.http.html.error_pages import redirect_page
+from waybook.transport.http.html.forms import csrf_token, mask_token, read_form, set_csrf_cookie
+from waybook.transport.http.html.layout import render_template
+
+#: Label of the button of each decision.
+DECISION_LABELS: Final = {
+    "approve": "Approve",
+    "modify": "Request changes",
+    "skip": "Skip step",
+    "reject": "Reject and fail the plan",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ActionLinkPage:
+    access: LinkAccess
+
+    async def __call__(self, request: Request) -> Response:
+        """Render the confirmation page, or submit the decision."""
+        if is_cross_site_navigation(request):
+            # The browser sends the cookie of our forms only with requests from our own pages.
+            return mark_private(redirect_page(request, request.url.path))
+        decision = request.path_params["decision"]
+        if decision not in DECISION_LABELS:
+            raise NotFound("there is no such decision; open the link in the message again")
+        link = await self.access.find(request, LinkKind.REVIEW)
+        self.access.dispatcher.require_capacity(link_reader(link))
+        if request.method == "POST":
+            return await self._decide(request, link, decision)
+        return await self._page(request, link, FormInput())
+
+    async def _decide(self, request: Request, link: AccessLink, decision: str) -> Response:
+        feedback = SubmittedForm(await read_form(request)).text("feedback")
+        if reason_unusable(link):
+            return await self._page(request, link, FormInput())
+        if decision == "modify" and not feedback.strip():
+            typed = FormInput(feedback=feedback, error=FEEDBACK_REQUIRED_MESSAGE)
+            return await self._page(request, link, typed, HTTPStatus.BAD_REQUEST)
+        answer = await self._submit(link, decision, feedback)
+        if not answer.is_error:
+            return RedirectResponse(request.url.path, HTTPStatus.SEE_OTHER)
+        if code_of(answer) in ALREADY_DECIDED_CODES:
+            typed = FormInput(feedback=feedback)
+            return await self._page(request, link, typed, HTTPStatus.CONFLICT)
+        typed = FormInput(feedback=feedback, error=error_message(answer))
+        return await self._page(request, link, typed, HTTPStatus.BAD_REQUEST)
+
+    async def _submit(self, link: AccessLink, decision: str, feedback: str) -> Answer:
+        """Submit the decision as the user of the link.
+
+        Raises:
+            Forbidden: the user is disabled or may not review.
+        """
+        arguments = {"planId": link.plan_id, "reviewId": link.review_id, "decision": decision}
+        more = {"feedback": feedback} if feedback.strip() else {}
+        return await self.access.dispatcher.dispatch(
+            link_decider(link), "submit_user_decision", {**arguments, **more}
+        )
+
+    async def _page(
+        self, request: Request, link: AccessLink, typed: FormInput, status: int = HTTPStatus.OK
+    ) -> Response:
+        """Render the page; a link that cannot be used shows nothing of the review."""
+        reason = reason_unusable(link)
+        card = None if reason else await self._card(link, typed, is_late=status != HTTPStatus.OK)
+        token = csrf_token(request)
+        shown = {
+            "card": card,
+            "link": link,
+            "reason": reason,
+            "decision": request.path_params["decision"],
+            "labels": DECISION_LABELS,
+            "base": request.url.path.rpartition("/")[0],
+            "token": mask_token(token),
+            "now": card.review.now if card else None,
+        }
+        code = HTTPStatus.GONE if reason else status
+        reply = render_template(request, "action_link", shown, status_code=code)
+        set_csrf_cookie(request, reply, token)
+        return mark_private(reply)
+
+    async def _card(self, link: AccessLink, typed: FormInput, *, is_late: bool) -> DecisionCard:
+        ctx = RequestContext(services=self.access.dispatcher.services, caller=link_reader(link))
+        review = await read_review(ctx, link.review_id or "")
+        evidence = await read_evidence(ctx, [review.id])
+        return decided_card(review, typed, too_late=is_late, evidence=evidence[review.id])

@@ -1,0 +1,53 @@
+"""Access by link: lookup of a link's secret, with a limit on failures per client address."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from waybook.app.accounts.links import AccessLink, LinkKind, find_link
+from waybook.app.dispatcher import Dispatcher
+from waybook.errors import NotFound, Unauthenticated
+from waybook.transport.http.client_address import TrustedProxies, client_address_of
+from waybook.transport.http.failed_credentials import FailedCredentials
+
+#: Headers of every page that a link opens. Pages that a link opens are not for search engines.
+LINK_HEADERS: Final = {"x-robots-tag": "noindex, nofollow, noarchive"}
+
+
+@dataclass(frozen=True, slots=True)
+class LinkAccess:
+    dispatcher: Dispatcher
+    #: Proxies trusted to report the client's address.
+    proxies: TrustedProxies = field(default_factory=TrustedProxies)
+    failures: FailedCredentials = field(default_factory=FailedCredentials)
+
+    async def find(self, request: Request, kind: LinkKind) -> AccessLink:
+        """Return the link of the request's path, even if it is expired or revoked.
+
+        Raises:
+            NotFound: there is no such link.
+            RateLimited: too many unknown links were requested from the client's address.
+        """
+        secret = request.path_params["secret" if kind is LinkKind.REVIEW else "snapshot"]
+        try:
+            with self.failures.lookup(client_address_of(request, self.proxies), secret):
+                return await find_link(self.dispatcher.services, secret, kind)
+        except Unauthenticated:
+            raise NotFound("there is no such link; it may be incomplete") from None
+
+
+def reason_unusable(link: AccessLink) -> str | None:
+    """Return why a link can no longer be used, or None if it can."""
+    if link.is_revoked:
+        return "This link was revoked."
+    if link.is_expired:
+        return "This link has expired."
+    return None
+
+
+def mark_private(reply: Response) -> Response:
+    """Add the headers of a page that a link opens."""
+    reply.headers.update(LINK_HEADERS)
+    return reply

@@ -1,0 +1,117 @@
+"""Reminders of overdue reviews: one per review, sent by webhook, without a decision."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+from full_ids import full_id
+from org_env import FakeClock, OrgEnv
+from waybook.app.operations.reminders import remind_of_reviews
+from waybook.app.queries.inbox import (
+    PendingReview,
+    pending_actions,
+    pending_statements,
+    read_review,
+)
+from waybook.app.request.request_context import RequestContext
+from webhook_env import (
+    EVERY_EVENT,
+    events,
+    make_review,
+    make_webhook_env,
+    received_events,
+    verified,
+)
+
+
+async def test_overdue_review_is_reminded_once_with_the_deadline(
+    world: OrgEnv, clock: FakeClock
+) -> None:
+    async with received_events(world) as (other, teller):
+        review = await make_review(teller.agent)
+        due_at = clock.now + timedelta(hours=24)
+        clock.advance(hours=23)
+        assert await remind_of_reviews(teller.call) == 0
+        clock.advance(hours=2)
+        assert await remind_of_reviews(teller.call) == 1
+        assert await remind_of_reviews(teller.call) == 0
+        await teller.deliver()
+        payload = verified(other.requests[-1])
+    data = payload["data"]
+    assert payload["type"] == "plan.review_overdue"
+    assert data["dueAt"] == due_at.isoformat()
+    assert data["by"] == {"user": "waybook", "channel": "sweep"}
+    assert data["review"]["reviewId"] == full_id(review["reviewId"])
+    assert data["reviewUrl"].endswith(f"/plans/{full_id(review['planId'])}#review")
+
+
+async def test_reminder_of_two_processes_at_once_is_stored_once(
+    world: OrgEnv, clock: FakeClock
+) -> None:
+    async with (
+        make_webhook_env(world, "http://127.0.0.1:1") as one,
+        make_webhook_env(world, "http://127.0.0.1:1") as two,
+    ):
+        await make_review(one.agent)
+        clock.advance(hours=25)
+        stored = await asyncio.gather(remind_of_reviews(one.call), remind_of_reviews(two.call))
+        assert sum(stored) == 1
+        assert await events(one) == ["plan.review_requested", "plan.review_overdue"]
+
+
+async def test_reminder_leaves_the_review_open_and_the_audit_unchanged(
+    world: OrgEnv, clock: FakeClock
+) -> None:
+    async with make_webhook_env(world, "http://127.0.0.1:1") as teller:
+        review = await make_review(teller.agent)
+        before = await teller.agent.call("get_plan_status", planId=review["planId"])
+        clock.advance(hours=25)
+        await remind_of_reviews(teller.call)
+        after = await teller.agent.call("get_plan_status", planId=review["planId"])
+        record = await read_review(teller.call, full_id(review["reviewId"]))
+    assert record.decision is None
+    assert (after["status"], after["revision"]) == (before["status"], before["revision"])
+
+
+async def test_decided_review_is_not_reminded(world: OrgEnv, clock: FakeClock) -> None:
+    async with make_webhook_env(world, "http://127.0.0.1:1") as teller:
+        review = await make_review(teller.agent)
+        await teller.agent.call("submit_user_decision", planId=review["planId"], decision="approve")
+        clock.advance(hours=25)
+        assert await remind_of_reviews(teller.call) == 0
+
+
+async def test_review_overdue_for_over_a_week_is_not_reminded(
+    world: OrgEnv, clock: FakeClock
+) -> None:
+    async with make_webhook_env(world, "http://127.0.0.1:1") as teller:
+        await make_review(teller.agent)
+        clock.advance(days=9)
+        assert await remind_of_reviews(teller.call) == 0
+
+
+async def test_reminder_is_not_stored_without_deadline_or_event(
+    world: OrgEnv, clock: FakeClock
+) -> None:
+    others = EVERY_EVENT - {"plan.review_overdue"}
+    async with make_webhook_env(world, "http://127.0.0.1:1", events=others) as teller:
+        await make_review(teller.agent)
+        clock.advance(hours=25)
+        assert await remind_of_reviews(teller.call) == 0
+    async with make_webhook_env(world, "http://127.0.0.1:1") as teller:
+        endless = replace(teller.services, review_reminder=None)
+        assert await remind_of_reviews(replace(teller.call, services=endless)) == 0
+
+
+async def test_pending_actions_mark_only_overdue_reviews(world: OrgEnv, clock: FakeClock) -> None:
+    ctx = RequestContext(services=world.dispatcher.services, caller=world.agent.caller)
+    late = await make_review(world.agent)
+    clock.advance(hours=25)
+    early = await make_review(world.agent)
+    reviews, runs = await ctx.read(*pending_statements(ctx, 10))
+    pending = await pending_actions(ctx, reviews, runs, most=10)
+    reviews_shown = [item for item in pending if isinstance(item, PendingReview)]
+    assert [(item.id, item.is_overdue) for item in reviews_shown] == [
+        (full_id(late["reviewId"]), True),
+        (full_id(early["reviewId"]), False),
+    ]
