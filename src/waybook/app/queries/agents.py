@@ -115,7 +115,7 @@ async def read_agent(
     entries = audit.SQL["agent_entries"](
         **key._asdict(), since=since, at=at, subject_id=subject_id, seq=seq, most=PAGE_SIZE + 1
     )
-    found = agents.SQL["agent"](**key._asdict(), counted=agents.MAX_COUNTED)
+    agent = agents.SQL["agent"](**key._asdict(), counted=agents.MAX_COUNTED)
     counts = agents.SQL["agent_counts"](
         **key._asdict(),
         since=since,
@@ -123,7 +123,7 @@ async def read_agent(
         counted=agents.MAX_COUNTED,
     )
     rows, *held, (counted,), listed = await ctx.read(
-        found, *agents.held_statements(key), counts, entries
+        agent, *agents.held_statements(key), counts, entries
     )
     if not rows:
         raise NotFound("there is no agent with this name and session; see the list of agents")
