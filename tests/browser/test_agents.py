@@ -54,7 +54,7 @@ async def see_yesterday(page: Page, site: Site) -> None:
     await expect(page.get_by_role("heading", name="Tuesday, January 1, 2030")).to_be_visible()
 
 
-async def test_user_sees_what_an_agent_did_yesterday(page: Page, site: Site) -> None:
+async def test_user_opens_activity_of_an_agent_of_yesterday(page: Page, site: Site) -> None:
     await make_two_days(site.world)
     await see_yesterday(page, site)
     await accessible(page)
@@ -62,7 +62,7 @@ async def test_user_sees_what_an_agent_did_yesterday(page: Page, site: Site) -> 
     await expect(page.get_by_role("heading", level=1)).to_contain_text("Compare the prices")
 
 
-async def test_user_sees_what_an_agent_did_without_javascript(browser: Browser, site: Site) -> None:
+async def test_activity_of_an_agent_opens_without_javascript(browser: Browser, site: Site) -> None:
     await make_two_days(site.world)
     context = await browser.new_context(java_script_enabled=False)
     await see_yesterday(await context.new_page(), site)

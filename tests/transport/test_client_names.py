@@ -51,7 +51,7 @@ async def test_client_name_over_connection_is_that_of_the_handshake(
     assert {caller.client for caller, _, _ in dispatcher.calls} == {"claude-code"}
 
 
-def test_client_name_is_one_line_without_secrets() -> None:
+def test_client_name_has_no_line_breaks_and_no_secrets() -> None:
     assert clean_name("a\nb\x00\u202ec") == "a b c"
     assert clean_name("x" * 500) == "x" * MAX_CLIENT_LENGTH
     secret = "wb_" + "a" * 43
