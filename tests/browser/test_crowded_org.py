@@ -30,6 +30,7 @@ def pages_of(org: CrowdedOrg) -> dict[str, str]:
         "plan": f"/plans/{org.failing['planId']}",
         "search": "/search?q=the+a",
         "cancel": f"/runs/{org.failed_run['runId']}/cancel?back=/",
+        "share": f"/plans/{org.failing['planId']}/share",
     }
 
 
