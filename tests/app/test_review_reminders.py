@@ -49,14 +49,14 @@ async def test_reminder_of_two_processes_at_once_is_stored_once(
     world: OrgEnv, clock: FakeClock
 ) -> None:
     async with (
-        make_webhook_env(world, "http://127.0.0.1:1") as one,
-        make_webhook_env(world, "http://127.0.0.1:1") as two,
+        make_webhook_env(world, "http://127.0.0.1:1") as first,
+        make_webhook_env(world, "http://127.0.0.1:1") as second,
     ):
-        await make_review(one.agent)
+        await make_review(first.agent)
         clock.advance(hours=25)
-        stored = await asyncio.gather(remind_of_reviews(one.call), remind_of_reviews(two.call))
+        stored = await asyncio.gather(remind_of_reviews(first.call), remind_of_reviews(second.call))
         assert sum(stored) == 1
-        assert await events(one) == ["plan.review_requested", "plan.review_overdue"]
+        assert await events(first) == ["plan.review_requested", "plan.review_overdue"]
 
 
 async def test_reminder_leaves_the_review_open_and_the_audit_unchanged(

@@ -50,6 +50,7 @@ def pages_of(org: CrowdedOrg) -> dict[str, str]:
         "agent": "/agents/ann",
         "cost": "/cost",
         "cancel": f"/runs/{org.failed_run['runId']}/cancel?back=/",
+        "share": f"/plans/{org.failing['planId']}/share",
     }
 
 

@@ -90,15 +90,15 @@ async def make_review_link(agent: AgentClient, for_user: str | None = None) -> s
     Only the link for a user with an account, named `for_user`, can decide.
     """
     step = await agent.take(await agent.plan(1))
-    asked = await agent.call("request_user_review", stepId=step["stepId"], summary="Look.")
+    review = await agent.call("request_user_review", stepId=step["stepId"], summary="Look.")
     services, link_id = agent.dispatcher.services, new_id()
     secret = secrets.token_urlsafe(32)
     now = await services.database.read_now(agent.org_id)
     statement = links.insert_review_link(
         link_id,
         hash_token(secret),
-        plan_id=full_id(asked["planId"]),
-        review_id=full_id(asked["reviewId"]),
+        plan_id=full_id(review["planId"]),
+        review_id=full_id(review["reviewId"]),
         for_user=for_user or agent.caller.user,
         needs_account=for_user is not None,
         now=now,

@@ -159,7 +159,7 @@ async def test_revoked_action_link_is_gone_and_left_out_of_redelivery(world: Org
         assert await revoke_review_links(linked.env.call, None) == 0
 
 
-async def test_changed_action_link_is_not_found_and_then_limited(world: OrgEnv) -> None:
+async def test_changed_action_link_returns_404_and_then_429(world: OrgEnv) -> None:
     async with linked_review(world) as linked:
         secret = linked.path().split("/")[2]
         other = secret[:-1] + ("A" if secret[-1] != "A" else "Q")
@@ -180,10 +180,10 @@ async def test_action_link_opens_no_other_page(world: OrgEnv) -> None:
         plan_id = full_id(linked.review["planId"])
         for path in ("/", "/inbox", f"/plans/{plan_id}", f"/act/{secret}/../../inbox"):
             assert (await linked.get(path)).status_code in {303, 401, 404}, path
-        asked = await linked.client.post(
+        reply = await linked.client.post(
             "/mcp", json={}, headers={"authorization": f"Bearer {secret}"}
         )
-        assert asked.status_code == 401
+        assert reply.status_code == 401
 
 
 async def test_action_link_of_user_without_review_scope_is_refused(world: OrgEnv) -> None:

@@ -39,16 +39,18 @@ def verify_file(content: bytes, seal: str | None = None) -> VerifiedFile:
     if is_page and snapshot_file(export.entries) != text:
         raise InvalidInput("the page of this snapshot does not show what its audit entries say")
     last = export.entries[-1]
-    found = bytes(last.hash).hex()
-    if seal is not None and seal.strip().lower() != found:
-        raise InvalidInput(f"the last entry of this file has the seal {found}, not the given one")
+    last_seal = bytes(last.hash).hex()
+    if seal is not None and seal.strip().lower() != last_seal:
+        raise InvalidInput(
+            f"the last entry of this file has the seal {last_seal}, not the given one"
+        )
     return VerifiedFile(
         kind=export.kind,
         id=export.id,
         name=export.name,
         entries=len(export.entries),
         at=last.at.isoformat(),
-        seal=found,
+        seal=last_seal,
     )
 
 
