@@ -71,16 +71,6 @@ def dashboard_routes(
         "/calls": CallsPage(page_context),
         "/health": HealthPage(page_context, visible),
     }
-    both: dict[str, Endpoint] = {
-        "/plans/{plan_id}/edit": PlanEditPage(page_context),
-        "/plans/{plan_id}/copy": CopyPlanPage(page_context),
-        "/runs/{run_id}/copy": CopyRunPage(page_context),
-        "/plans/{plan_id}/steps/{step_id}": StepPage(page_context),
-        "/plans/{plan_id}/cancel": CancelPlanPage(page_context),
-        "/plans/{plan_id}/share": SharePage(page_context),
-        "/runs/{run_id}/cancel": CancelRunPage(page_context),
-        "/tokens": TokensPage(page_context),
-    }
     # These paths come before those that end with an id, because the first match counts.
     new: dict[str, Endpoint] = {
         "/plans/new": NewPlanPage(page_context, visible.settings.data_dir if visible else None),
@@ -101,12 +91,26 @@ def dashboard_routes(
         *_link_routes(page_context, links),
         *_routes(page_context, new, "GET", "POST"),
         *_routes(page_context, pages, "GET"),
-        *_routes(page_context, both, "GET", "POST"),
+        *_routes(page_context, _form_pages(page_context), "GET", "POST"),
         *_routes(page_context, acts, "POST"),
         Route("/live", live.stream),
         Route("/live/waiting", with_error_pages(page_context, live.pending_count)),
         Route("/static/{version}/{name}", serve_asset),
     ]
+
+
+def _form_pages(page_context: PageContext) -> dict[str, Endpoint]:
+    """Return the routes of the pages that also accept a form."""
+    return {
+        "/plans/{plan_id}/edit": PlanEditPage(page_context),
+        "/plans/{plan_id}/copy": CopyPlanPage(page_context),
+        "/runs/{run_id}/copy": CopyRunPage(page_context),
+        "/plans/{plan_id}/steps/{step_id}": StepPage(page_context),
+        "/plans/{plan_id}/cancel": CancelPlanPage(page_context),
+        "/plans/{plan_id}/share": SharePage(page_context),
+        "/runs/{run_id}/cancel": CancelRunPage(page_context),
+        "/tokens": TokensPage(page_context),
+    }
 
 
 def _routes(
