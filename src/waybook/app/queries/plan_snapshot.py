@@ -5,9 +5,11 @@ function of these entries, so that a verifier can compute it again and compare e
 no scripts and loads nothing.
 """
 
+from base64 import b64encode
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from typing import Final
 
@@ -30,6 +32,7 @@ from waybook.app.request.layout_worker import DrawingJob, render
 from waybook.app.request.request_context import RequestContext
 from waybook.core.replay import Row, Rows, replay
 from waybook.dag.diagram.status_marks import symbol_for
+from waybook.dag.diagram.svg import style_sheet
 from waybook.dag.templates.rendering import markdown_to_html
 from waybook.errors import NotFound, TooLarge
 from waybook.json_values import Body, Json, rfc3339
@@ -158,7 +161,18 @@ def _time(at: datetime) -> str:
 
 
 @cache
+def style_hashes() -> tuple[str, ...]:
+    """Return the hashes of the file's two styles, as sources of a content security policy."""
+    page_style = _template_text().partition("<style>")[2].partition("</style>")[0]
+    digests = (sha256(style.encode()).digest() for style in (page_style, style_sheet()))
+    return tuple(f"'sha256-{b64encode(digest).decode()}'" for digest in digests)
+
+
+@cache
 def _template() -> Template:
-    text = files("waybook.app.queries").joinpath("plan_snapshot.html").read_text("utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return environment.from_string(text)
+    return environment.from_string(_template_text())
+
+
+def _template_text() -> str:
+    return files("waybook.app.queries").joinpath("plan_snapshot.html").read_text("utf-8")

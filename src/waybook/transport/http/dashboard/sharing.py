@@ -16,7 +16,11 @@ from waybook.app.operations.sharing import (
     read_shared_plan,
     revoke_snapshot_link,
 )
-from waybook.app.queries.plan_snapshot import read_snapshot_entries, snapshot_file
+from waybook.app.queries.plan_snapshot import (
+    read_snapshot_entries,
+    snapshot_file,
+    style_hashes,
+)
 from waybook.app.request.request_context import RequestContext
 from waybook.errors import NotFound, WaybookError
 from waybook.transport.http.dashboard.link_access import (
@@ -29,12 +33,13 @@ from waybook.transport.http.html.error_pages import error_page
 from waybook.transport.http.html.forms import read_form
 from waybook.transport.http.requests import http_status
 
-#: Headers of a snapshot. It contains texts of agents, so nothing in it may run or load.
+#: Headers of a snapshot. It contains texts of agents, so nothing in it may run or load,
+#: and only its own styles apply.
 SNAPSHOT_HEADERS: Final = {
     "cache-control": "no-store",
     "content-security-policy": (
-        "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'; sandbox"
+        f"default-src 'none'; style-src {' '.join(style_hashes())}; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'; sandbox"
     ),
     "referrer-policy": "no-referrer",
 }
