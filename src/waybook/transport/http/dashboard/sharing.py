@@ -41,6 +41,7 @@ SNAPSHOT_HEADERS: Final = {
         f"default-src 'none'; style-src {' '.join(style_hashes())}; base-uri 'none'; "
         "form-action 'none'; frame-ancestors 'none'; sandbox"
     ),
+    "cross-origin-opener-policy": "same-origin",
     "referrer-policy": "no-referrer",
 }
 
