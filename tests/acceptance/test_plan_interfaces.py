@@ -163,7 +163,7 @@ async def test_plan_list_page_shows_status_and_progress_of_stalled_plan(
     world: OrgEnv, plan: Body
 ) -> None:
     async with make_browser(world.agent) as browser:
-        text = await page(browser, "/")
+        text = await page(browser, "/plans")
     row = text[text.index(f'id="p-{full_id(plan["planId"])}"') :]
     done, total, failed = found(r"<b>(\d+)</b> of <b>(\d+)</b>, (\d+) failed", row)
     order, name = found(r'class="current">.*?>(\d)\.</span> (.*?)</td>', row)

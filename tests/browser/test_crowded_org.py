@@ -57,9 +57,9 @@ def pages_of(org: CrowdedOrg) -> dict[str, str]:
 async def test_pages_of_crowded_org_fit_every_window(page: Page, site: Site) -> None:
     org = await create_crowded_org(site.world)
     for name, path in pages_of(org).items():
+        await page.goto(site.address + path)
         for width in WIDTHS:
             await page.set_viewport_size({"width": width, "height": 900})
-            await page.goto(site.address + path)
             wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
             assert wide <= 0, f"{path} is {wide} pixels wider than a window of {width}"
             header = await page.locator("header.top").bounding_box()

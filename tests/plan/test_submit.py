@@ -51,7 +51,7 @@ def test_usage_of_a_submitted_result_is_stored_and_added_to_the_plan() -> None:
     done = submit(plan, step_id(1), DONE, make_context())
     (row,) = [change.new for change in changes_of(done) if change.entity == "usage"]
     reported = {"input_tokens": 10, "output_tokens": None, "cost_micros": 2, "model": "m"}
-    about = {"step_id": "s1", "attempt": 2, "at": NOON.isoformat(), "by": "ann"}
+    about = {"step_id": "s1", "attempt": 2, "at": NOON.isoformat(), "by": "ann", "session": "a"}
     assert row == {**reported, **about}
     sums = Totals(input_tokens=15, output_tokens=1, cost_micros=5, results=2)
     assert done.plan.usage == sums

@@ -252,7 +252,7 @@ def unbounded_reads() -> dict[str, Statement]:
         "inactive plans": load.SQL["inactive_plans"](patience=1_800, most=100),
         "stalls": load.SQL["count_stalls"](patience=1_800),
         "finished steps": forecast.finished_steps_statement(LAST_ID),
-        "open reviews": lists.SQL["review_lines"](most=10, wide=100),
+        "open reviews": lists.SQL["review_lines"](most=10, wide=100, patience=3_600),
         "audit of an actor": audit.SQL["page_of_actor"](**{**filters, "actor": "ann"}),
         "audit of an event": audit.SQL["page_of_rare_event"](**{**filters, "event": "step_failed"}),
         "audit of a channel": audit.SQL["page_of_other_channel"](**{**filters, "channel": "cli"}),

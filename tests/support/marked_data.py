@@ -184,6 +184,7 @@ async def _changed(agent: AgentClient, ink: MarkedWriter, plan: Body) -> None:
                 "stepId": third,
                 "instructions": ink.long(*inner, "instructions"),
             },
+            {"action": "set_title", "stepId": third, "title": ink.short(*inner, "title")},
             {"action": "fail_step", "stepId": fourth, "reason": ink.short(*inner, "reason")},
         ],
         modificationRationale=ink.short(made, "modificationRationale", room=1_900),

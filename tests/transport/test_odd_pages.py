@@ -43,5 +43,5 @@ async def test_document_page_escapes_hidden_characters_but_the_markdown_does_not
 async def test_stylesheet_isolates_bidi_text_of_inline_elements(world: OrgEnv) -> None:
     async with make_reader(world.agent) as reader:
         style = (await reader.get(asset_url("waybook.css"))).text
-    rule = next(line for line in style.splitlines() if "unicode-bidi:isolate" in line)
-    assert {"a", "b", "span", "strong", "code"} <= {*rule.partition("{")[0].split(",")}
+    selectors = style.partition("{unicode-bidi:isolate")[0].rpartition("}")[2]
+    assert {"a", "b", "span", "strong", "code"} <= {*selectors.strip().split(",")}

@@ -149,7 +149,7 @@ async def test_tokens_and_health_pages_without_admin_scope_return_403(
             assert issued.token.label not in answer.text
         for sure in ({}, {"confirmed": "yes"}):
             form = {"act": "revoke", "id": issued.token.id, **sure}
-            plan = f"/plans/{(await world.agent.plan())['planId']}"
+            plan = f"/plans/{(await world.agent.plan())['planId']}/cancel"
             assert (await send(browser, plan, at="/tokens", **form)).status_code == 403
         assert (await browser.get("/")).status_code == 200
     await authenticate_token(world.dispatcher.services, issued.secret, Channel.MCP)

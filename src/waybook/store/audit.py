@@ -81,6 +81,11 @@ SQL = load(
 )
 
 
+def chain_end_statement(subject_id: str) -> Statement:
+    """Select where an audit chain should end, and where it does end."""
+    return SQL["head"](subject_id=subject_id)
+
+
 class ChainHead(NamedTuple):
     """Number, hash and time of the last entry in an audit chain."""
 

@@ -40,7 +40,7 @@ select id::text
 
 -- name: snapshot_links
 -- Return the links to snapshots of a plan that can still be opened, newest first.
-select id::text, seq, for_user, created_at, expires_at
+select id::text, seq, for_user as created_by, created_at, expires_at
   from access_link
  where org_id = app_org() and plan_id = %(plan_id)s and kind = 'snapshot'
    and revoked_at is null and expires_at > app_now()

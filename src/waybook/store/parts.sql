@@ -139,18 +139,6 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
                    limit %(newest)s) f)) f on f.id = p.id
   where p.completed_at is null) p;
 
--- name: running_plans
--- Open plans on which agents can work and that have no failed step, among a limited number of the
--- open plans with the latest activity.
-(select p.*
-   from (select p.*
-           from plan p
-          where p.completed_at is null
-          order by p.active_minute desc
-          limit %(newest)s) p
-  where p.status in ('planning', 'executing')
-    and not exists (select from plan_step s where s.plan_id = p.id and s.status = 'failed')) p;
-
 -- name: plans_closed_lately
 -- Plans that ended since the reader's last look or within a day, at most a limited number of the
 -- latest, with whether a person or agent canceled the plan.

@@ -107,7 +107,14 @@ def text_search_statements(query: TextQuery, most: int, *, indexed: bool) -> lis
         "brief": MAX_BRIEF_LENGTH,
         "long": MAX_BODY_LENGTH,
     }
-    return [*SETTINGS, *(SQL[kind](**values) for kind in KINDS)]
+    return [
+        *SETTINGS,
+        SQL["plans"](**values),
+        SQL["runs"](**values),
+        SQL["steps"](**values),
+        SQL["results"](**values),
+        SQL["documents"](**values),
+    ]
 
 
 def read_hits(results: Results) -> Sequence[Sequence[TextHitRow]]:

@@ -63,7 +63,7 @@ async def verify_audit(
 async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
     """Verify a subject: its rows must match its audit entries, and the entries their seals."""
     ends, stored, resealed = await ctx.read(
-        audit.SQL["head"](subject_id=subject.id),
+        audit.chain_end_statement(subject.id),
         _stored_statement(subject),
         owner.SQL["resealed_chains"](subject_id=subject.id),
     )

@@ -45,7 +45,7 @@ async def read_shared_plan(ctx: RequestContext, plan_id: str) -> SharedPlan:
     """
     plan = await resolve_plan(ctx, id_or_nil(plan_id))
     ends, listed = await ctx.read(
-        audit.SQL["head"](subject_id=plan.id), links.snapshot_links_statement(plan.id, MAX_LINKS)
+        audit.chain_end_statement(plan.id), links.snapshot_links_statement(plan.id, MAX_LINKS)
     )
     end = ends[0]
     return SharedPlan(

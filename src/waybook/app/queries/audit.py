@@ -19,7 +19,7 @@ from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json, rfc3339
 from waybook.store import audit
 from waybook.store.audit import SealedEntry
-from waybook.store.driver.queries import LAST_ID, Statement, is_id
+from waybook.store.driver.queries import LAST_ID, Query, Statement, is_id
 
 PAGE_SIZE = 500
 #: Events of which the latest entries always contain some; the other events have an index.
@@ -152,8 +152,7 @@ def _statement(filter_: AuditFilter, most: int, *, members: bool) -> Statement:
         "most": most,
     }
     if filter_.subject_id is None:
-        query = audit.SQL[_page_query(filter_)]
-        return query(at=at, subject_id=subject_id, seq=seq, **params)
+        return _page_query(filter_)(at=at, subject_id=subject_id, seq=seq, **params)
     # The entries of one audit chain are sorted by their number, not by time, so the time is used
     # only to exclude entries after `until`.
     until = rfc3339(filter_.until) if filter_.until else NEVER
@@ -161,15 +160,17 @@ def _statement(filter_: AuditFilter, most: int, *, members: bool) -> Statement:
     return audit.SQL["page_of"](at=until, subject_id=named, seq=seq, **params)
 
 
-def _page_query(filter_: AuditFilter) -> str:
-    """Return the name of the query whose index finds the fewest entries besides the requested."""
+def _page_query(filter_: AuditFilter) -> Query:
+    """Return the query whose index finds the fewest entries besides the requested ones."""
+    if filter_.actor is not None and filter_.session is not None:
+        return audit.SQL["page_of_agent"]
     if filter_.actor is not None:
-        return "page_of_actor" if filter_.session is None else "page_of_agent"
+        return audit.SQL["page_of_actor"]
     if filter_.event is not None and filter_.event not in FREQUENT_EVENTS:
-        return "page_of_rare_event"
+        return audit.SQL["page_of_rare_event"]
     if filter_.channel is not None and filter_.channel != Channel.MCP:
-        return "page_of_other_channel"
-    return "page"
+        return audit.SQL["page_of_other_channel"]
+    return audit.SQL["page"]
 
 
 def place_behind(cursor: str | None, until: datetime | None) -> tuple[str, str, int]:

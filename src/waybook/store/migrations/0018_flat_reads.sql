@@ -32,3 +32,11 @@ create index audit_entry_actor on audit_entry (org_id, actor, at);
 create index audit_entry_event on audit_entry (org_id, event, at)
   where event not in ('step_started', 'step_completed');
 create index audit_entry_channel on audit_entry (org_id, channel, at) where channel <> 'mcp';
+
+-- On a table without statistics, several indexes seem to cost the same, and the newest is used. The
+-- lookup of short ids must not scan the whole org, so its indexes are created again, as the newest.
+drop index plan_short_key, plan_step_short_key, review_short_key, run_short_key;
+create unique index plan_short_key on plan (org_id, short_key);
+create unique index plan_step_short_key on plan_step (org_id, short_key);
+create unique index review_short_key on review (org_id, short_key);
+create unique index run_short_key on run (org_id, short_key);

@@ -55,13 +55,19 @@ select :row_of_plan, p.fail_reason,
 
 -- name: plans_running
 -- Return open plans on which agents can work and that have no failed step, latest activity first,
--- each with the holders of its steps.
+-- among a limited number of the open plans, each with the holders of its steps.
 select :row_of_plan,
        (select json_agg(distinct s.held_by)
           from plan_step s
          where s.plan_id = p.id and s.status = 'in_progress' and s.held_by is not null) as holders
   from (select p.id, p.name, p.status, p.revision, p.updated_at
-          from :running_plans
+          from (select p.*
+                  from plan p
+                 where p.completed_at is null
+                 order by p.active_minute desc
+                 limit %(newest)s) p
+         where p.status in ('planning', 'executing')
+           and not exists (select from plan_step s where s.plan_id = p.id and s.status = 'failed')
          order by p.updated_at desc, p.id desc
          limit %(most)s) p
   join plan_brief b on b.plan_id = p.id

@@ -130,7 +130,10 @@ def page() -> str:
     """Return the minified HTML page of the map app, including its style sheet."""
     html = files("waybook.transport.mcp").joinpath("map.html").read_text("utf-8")
     style = files("waybook.dag.diagram").joinpath("map.css").read_text("utf-8")
-    return "\n".join(_lean(html.replace(STYLE_PLACEHOLDER, style))) + "\n"
+    before, _, rest = html.partition("<style>")
+    own_style, _, after = rest.partition("</style>")
+    styles = "".join(_lean(own_style.replace(STYLE_PLACEHOLDER, style)))
+    return "\n".join(_lean(f"{before}<style>{styles}</style>{after}")) + "\n"
 
 
 def _lean(text: str) -> Iterator[str]:
