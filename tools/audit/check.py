@@ -28,7 +28,7 @@ ACCEPTED = {
     "B704: src/waybook/transport/http/dashboard/plan_history.py": "SVG from our own renderer",
     "B704: src/waybook/transport/http/dashboard/plan_view.py": "SVG from our own renderer",
     "B704: src/waybook/transport/http/html/layout.py": "sanitized on the line before",
-    "B704: src/waybook/app/queries/plan_snapshot.py": "constants, our SVG, sanitized Markdown, JSON",
+    "B704: src/waybook/app/queries/plan_snapshot.py": "constants, our SVG, sanitized text, JSON",
     "B704: src/waybook/transport/http/dashboard/overview.py": "only the text of the HTML is used",
     "B704: src/waybook/transport/http/dashboard/run_map.py": "SVG from our own renderer",
     "B704: src/waybook/transport/http/dashboard/workflows.py": "SVG from our own renderer",
