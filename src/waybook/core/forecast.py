@@ -122,7 +122,15 @@ def estimate_sum(values: Sequence[float], count: int) -> Estimate | None:
 
 
 def make_forecast(seconds: Estimate | None, cost: Estimate | None, basis: str) -> Forecast | None:
-    """Return a forecast, or None if neither time nor cost can be estimated."""
+    """Return a forecast, or None if neither time nor cost can be estimated.
+
+    A time below one second is left out, because it says nothing.
+
+    >>> print(make_forecast(Estimate(middle=0.0, low=0.0, high=0.0), None, "5 steps"))
+    None
+    """
+    if seconds is not None and seconds.high < 1:
+        seconds = None
     if seconds is None and cost is None:
         return None
     return Forecast(seconds=seconds, cost=cost, basis=basis)
