@@ -91,7 +91,7 @@ test: env
 
 # What is load rather than a rule; the same tests run with fewer workers and agents in `make test`.
 test-load: env
-	@$(BIN)/python -m pytest -q -m load tests/acceptance
+	@$(BIN)/python -m pytest -q -m load tests/acceptance tests/browser
 
 # WAYBOOK_WALK=wide walks further, for some minutes more.
 model: env

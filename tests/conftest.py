@@ -81,6 +81,9 @@ def pytest_make_collect_report(collector: pytest.Collector) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test with its test layer, so that `-m` can select by layer."""
+    # The tests in a browser take longest. They start first, so that none of them runs alone at the
+    # end while the other processes have nothing to do.
+    items.sort(key=lambda item: item.path.parent.name != "browser")
     for item in items:
         layer = layer_of(item.path)
         item.add_marker(layer)

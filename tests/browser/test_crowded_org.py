@@ -3,6 +3,7 @@
 With WAYBOOK_PICTURES=FOLDER, screenshots in three widths and both themes are kept there.
 """
 
+import pytest
 from playwright.async_api import Page
 
 from browser.axe import accessible
@@ -67,4 +68,11 @@ async def test_pages_of_crowded_org_fit_every_window(page: Page, site: Site) -> 
             assert header["height"] <= MAX_HEADER_PIXELS, (path, width)
             for theme in ("light", "dark"):
                 await take_picture(page, f"crowded-{name}-{width}-{theme}", theme)
+
+
+@pytest.mark.load
+async def test_pages_of_crowded_org_are_accessible(page: Page, site: Site) -> None:
+    org = await create_crowded_org(site.world)
+    for path in pages_of(org).values():
+        await page.goto(site.address + path)
         await accessible(page)
