@@ -247,7 +247,7 @@ bench: env
 	@$(BIN)/python benchmarks/flood.py
 	@$(BIN)/python benchmarks/waiting.py
 	@$(BIN)/python benchmarks/agent_tokens.py
-	@PYTHONPATH=tests/support $(BIN)/python benchmarks/lists.py
+	@PYTHONPATH=tests:tests/support $(BIN)/python benchmarks/lists.py
 
 # The real Claude Code and Gemini CLI with scripted models, and the bundle manifest; ten minutes.
 plugins: env

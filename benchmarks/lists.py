@@ -4,7 +4,7 @@ Lists, counts, the front page, the stall sweep and the filters of the audit are 
 with 1,000 plans and in an org with 100,000, half of them open. Each is a multiple of the time to
 read one plan by its key in the same run.
 
-    PYTHONPATH=tests/support python benchmarks/lists.py [--plans 1000 100000] [--rounds 15]
+    PYTHONPATH=tests:tests/support python benchmarks/lists.py [--plans 1000 100000] [--rounds 15]
 """
 
 import argparse
