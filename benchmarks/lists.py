@@ -24,8 +24,8 @@ from waybook.app.operations.stalls import sweep_stalls
 from waybook.app.queries.audit import AuditFilter, browse_audit
 from waybook.app.queries.inbox import count_pending
 from waybook.app.queries.overview import LastLook, read_overview
-from waybook.app.queries.plans import PlanFilter, PlanOrder, plan_summaries
-from waybook.app.queries.runs import RunFilter, RunOrder, list_runs
+from waybook.app.queries.plans.plan_list import PlanFilter, PlanOrder, plan_summaries
+from waybook.app.queries.runs.run_list import RunFilter, RunOrder, list_runs
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services

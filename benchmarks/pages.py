@@ -15,7 +15,7 @@ import time
 from plan_builders import NOON
 from plan_details import make_large_plan, make_plan_detail
 from waybook.plan.model import Plan
-from waybook.transport.http.dashboard.plan_view import plan_view
+from waybook.transport.http.dashboard.plans.plan_view import plan_view
 from waybook.transport.http.html.layout import TEMPLATES
 
 #: For each number of steps: target milliseconds and maximum compressed bytes.

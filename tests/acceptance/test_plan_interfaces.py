@@ -12,8 +12,8 @@ from rich.console import Console
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from transport.page_client import make_browser
-from waybook.app.queries.plan import PlanInclude, read_plan_detail
-from waybook.app.queries.plans import PlanFilter, PlanOrder, plan_summaries
+from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
+from waybook.app.queries.plans.plan_list import PlanFilter, PlanOrder, plan_summaries
 from waybook.app.request.request_context import RequestContext
 from waybook.cli.commands.plans import _as_json
 from waybook.cli.terminal.plan_board import Viewport, plan_display

@@ -7,9 +7,9 @@ import pytest
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from sample_definitions import make_definition, make_recipe_step, make_stage
-from waybook.app.queries.run import RunInclude, read_run_detail
-from waybook.app.queries.run_export import read_run_rows, run_export_body, run_report_text
-from waybook.app.queries.runs import OPEN, RunFilter, list_runs
+from waybook.app.queries.runs.run import RunInclude, read_run_detail
+from waybook.app.queries.runs.run_export import read_run_rows, run_export_body, run_report_text
+from waybook.app.queries.runs.run_list import OPEN, RunFilter, list_runs
 from waybook.app.request.request_context import RequestContext
 from waybook.run.status import RunState
 

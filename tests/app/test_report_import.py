@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.app.queries.plan_export import PlanRows, report_text
+from waybook.app.queries.plans.plan_export import PlanRows, report_text
 from waybook.importers.formats import read_plan
 from waybook.plan.model import NewStep, StepType
 from waybook.plan.progress import Progress

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from full_ids import full_id
 from org_env import AgentClient, Body
-from waybook.app.queries.status_results import decode_beginning
+from waybook.app.queries.plans.status_results import decode_beginning
 from waybook.app.request.caller import MAX_REPLY_BYTES
 from waybook.app.request.request_context import RequestContext
 from waybook.store.plans import load

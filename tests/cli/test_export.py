@@ -15,8 +15,8 @@ from embedded_postgres.data_directories import make_data_directory
 from full_ids import full_id
 from waybook.app.operations.audit_verification import audited_subjects, verify_audit
 from waybook.app.operations.imports import import_export, read_export
-from waybook.app.queries.plan_export import PlanRows, export_json, read_plan_rows
-from waybook.app.queries.run_export import read_run_rows
+from waybook.app.queries.plans.plan_export import PlanRows, export_json, read_plan_rows
+from waybook.app.queries.runs.run_export import read_run_rows
 from waybook.cli.runtime import AppSession
 from waybook.core.decision_context import ALL_SCOPES, Scope
 from waybook.embedded_postgres.supervisor import attach

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.app.queries.plan import StepStatusChange
+from waybook.app.queries.plans.plan import StepStatusChange
 from waybook.app.queries.timeline import Axis, Span, spans_of, time_spent
 from waybook.cli.terminal.bars import cell_counts, segmented_bar
 from waybook.cli.terminal.plan_board import timeline_bar

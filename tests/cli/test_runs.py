@@ -11,7 +11,7 @@ from cli.terminal import Terminal
 from full_ids import full_id
 from org_env import AgentClient, Body
 from transport.page_reader import make_reader, visible_text
-from waybook.app.queries.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.cli.runtime import AppSession
 from waybook.cli.terminal.plan_board import Viewport
 from waybook.cli.terminal.run_board import run_display

@@ -1,6 +1,7 @@
 """Source modules are small and well named, and each has a docstring."""
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 
 import waybook
@@ -8,6 +9,7 @@ from project.repository import Module, modules
 
 MAX_MODULE_LINES = 350
 MAX_FUNCTION_LINES = 50
+MAX_MODULES_PER_FOLDER = 30
 
 #: Module names that do not describe the content of the module.
 NAMELESS = {"base", "common", "helpers", "manager", "misc", "shared", "types", "util", "utils"}
@@ -33,6 +35,11 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 def test_every_module_is_within_the_line_limit() -> None:
     lengths = {module.name: len(module.text.splitlines()) for module in modules()}
     assert {name for name, lines in lengths.items() if lines > MAX_MODULE_LINES} == set()
+
+
+def test_every_folder_is_within_the_limit_of_modules() -> None:
+    counts = Counter(module.path.parent for module in modules())
+    assert {path for path, count in counts.items() if count > MAX_MODULES_PER_FOLDER} == set()
 
 
 def test_every_function_is_within_the_line_limit() -> None:

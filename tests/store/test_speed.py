@@ -13,7 +13,12 @@ from org_env import make_env
 from postgres_servers import Server, ServerDatabase, new_database
 from statements import prepared
 from waybook.accounts.model import LOCAL_ORG
-from waybook.app.queries.plans import PAGE_SIZE, PlanFilter, PlanOrder, summaries_statement
+from waybook.app.queries.plans.plan_list import (
+    PAGE_SIZE,
+    PlanFilter,
+    PlanOrder,
+    summaries_statement,
+)
 from waybook.core.holder import Holder
 from waybook.plan.states import PlanStatus
 from waybook.store import audit

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from plan_builders import NOON, make_plan, make_step
 from waybook.app.queries.inbox import ReviewRecord
-from waybook.app.queries.plan import (
+from waybook.app.queries.plans.plan import (
     HistoryEntry,
     PlanBrief,
     PlanDetail,

@@ -10,7 +10,7 @@ from full_ids import full_id
 from org_env import AgentClient, OrgEnv
 from statements import prepared
 from transport.page_reader import make_reader
-from waybook.app.queries.runs import RunFilter, RunOrder, page_statement
+from waybook.app.queries.runs.run_list import RunFilter, RunOrder, page_statement
 from waybook.background import render_all_orgs
 from waybook.store import audit, calls
 from waybook.store.driver.connection import DbConnection, Message, Results

@@ -6,10 +6,10 @@ import pytest
 
 from plan_builders import NOON
 from plan_details import make_large_plan, make_plan_detail
-from waybook.app.queries.plan import STEPS_AROUND, PlanDetail
+from waybook.app.queries.plans.plan import STEPS_AROUND, PlanDetail
 from waybook.core.short_ids import short_id
 from waybook.transport.http.compression import gzip_text
-from waybook.transport.http.dashboard.plan_view import plan_view
+from waybook.transport.http.dashboard.plans.plan_view import plan_view
 from waybook.transport.http.html.fragments import VersionMemory, finish_rendering
 from waybook.transport.http.html.layout import TEMPLATES
 

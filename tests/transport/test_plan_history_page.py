@@ -9,7 +9,7 @@ import pytest
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from transport.page_client import make_browser, visible_text
-from waybook.app.queries import plan_history
+from waybook.app.queries.plans import plan_history
 
 
 @pytest.fixture

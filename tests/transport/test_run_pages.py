@@ -8,7 +8,7 @@ import pytest
 
 from org_env import AgentClient, Body, OrgEnv
 from transport.page_reader import TOKEN, make_reader, visible_text
-from waybook.app.queries.runs import RunFilter, RunOrder, list_runs
+from waybook.app.queries.runs.run_list import RunFilter, RunOrder, list_runs
 from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from waybook.app.queries.diagrams import run_drawing
-from waybook.app.queries.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.cli.demo.command import STORY, start_run_actors
 from waybook.cli.demo.environment import FAST, EventLog, SimulatedClock, temporary_database
 from waybook.cli.demo.scene import DemoContext

@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from waybook.app.queries.plan import PlanDetail, PlanInclude, read_plan_detail
+from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
 from waybook.cli.demo.command import STORY, start_plan_actors
 from waybook.cli.demo.environment import EventLog, PlaybackSpeed, SimulatedClock, temporary_database
 from waybook.cli.demo.scene import DemoContext

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import orjson
 
 from waybook.app.operations.imports import ExportFile, is_export, read_export
-from waybook.app.queries.plan_snapshot import DATA_END, DATA_START, GENERATOR, snapshot_file
+from waybook.app.queries.plans.plan_snapshot import DATA_END, DATA_START, GENERATOR, snapshot_file
 from waybook.errors import InvalidInput
 
 

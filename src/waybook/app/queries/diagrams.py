@@ -3,9 +3,9 @@
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 
-from waybook.app.queries.plan import PlanDetail
-from waybook.app.queries.plan_map import STAGE, plan_lane
-from waybook.app.queries.run import RunDetail
+from waybook.app.queries.plans.plan import PlanDetail
+from waybook.app.queries.plans.plan_map import STAGE, plan_lane
+from waybook.app.queries.runs.run import RunDetail
 from waybook.dag.diagram.export import Drawing
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane, diagram_from_structure
 from waybook.dag.diagram.status_marks import (

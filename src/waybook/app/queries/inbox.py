@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from waybook.app.queries.runs import RunFilter, RunSummary, list_runs, read_run_summaries
+from waybook.app.queries.runs.run_list import RunFilter, RunSummary, list_runs, read_run_summaries
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.store.driver.queries import Statement
 from waybook.store.plans import lists

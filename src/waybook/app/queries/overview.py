@@ -7,8 +7,8 @@ from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 from waybook.app.queries.inbox import PendingFeedback, PendingReview, pending_actions
 from waybook.app.queries.inbox import pending_statements as inbox_statements
-from waybook.app.queries.plans import EXCERPT_LENGTH, PlanSummary, read_summaries
-from waybook.app.queries.runs import RunSummary, read_run_summaries
+from waybook.app.queries.plans.plan_list import EXCERPT_LENGTH, PlanSummary, read_summaries
+from waybook.app.queries.runs.run_list import RunSummary, read_run_summaries
 from waybook.app.request.request_context import RequestContext
 from waybook.core.durations import format_duration
 from waybook.plan.modify import MODIFIABLE

@@ -6,7 +6,7 @@ from datetime import datetime
 from io import StringIO
 from typing import Final
 
-from waybook.app.queries.run_export import RunRows
+from waybook.app.queries.runs.run_export import RunRows
 from waybook.app.queries.timeline import spans_of
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.json_values import Json, rfc3339

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from waybook.app.operations.anchors import AnchorCheck
 from waybook.app.operations.file_verification import verify_file
-from waybook.app.queries.as_of import SubjectAsOf, subject_as_of
 from waybook.app.queries.audit import list_audit
-from waybook.app.queries.plans import resolve_plan
-from waybook.app.queries.runs import resolve_run
+from waybook.app.queries.plans.as_of import SubjectAsOf, subject_as_of
+from waybook.app.queries.plans.plan_list import resolve_plan
+from waybook.app.queries.runs.run_list import resolve_run
 from waybook.cli.commands.anchoring import (
     BROKEN_EXIT,
     check_json,

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.documents import DocumentListItem, read_document
-from waybook.app.queries.run import RunDetail, RunInclude, read_run_detail
-from waybook.app.queries.runs import resolve_run
+from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.runs.run_list import resolve_run
 from waybook.app.request.caller import ReadableDocument
 from waybook.background import render_all_orgs
 from waybook.cli.options import database_options, json_option

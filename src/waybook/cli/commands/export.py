@@ -12,12 +12,12 @@ import click
 
 from waybook.app.operations.private_file import private_file
 from waybook.app.queries.diagrams import plan_drawing, run_drawing
-from waybook.app.queries.plan import PlanInclude, read_plan_detail
-from waybook.app.queries.plan_export import export_json, read_plan_rows, report_text
-from waybook.app.queries.plans import resolve_plan
-from waybook.app.queries.run import RunInclude, read_run_detail
-from waybook.app.queries.run_export import read_run_rows, run_export_json, run_report_text
-from waybook.app.queries.runs import resolve_run
+from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
+from waybook.app.queries.plans.plan_export import export_json, read_plan_rows, report_text
+from waybook.app.queries.plans.plan_list import resolve_plan
+from waybook.app.queries.runs.run import RunInclude, read_run_detail
+from waybook.app.queries.runs.run_export import read_run_rows, run_export_json, run_report_text
+from waybook.app.queries.runs.run_list import resolve_run
 from waybook.app.queries.timeline_export import plan_timeline, run_timeline
 from waybook.app.request.request_context import RequestContext
 from waybook.cli.inputs import STDIN

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.documents import file_name, list_outputs, read_output
-from waybook.app.queries.plans import resolve_plan
+from waybook.app.queries.plans.plan_list import resolve_plan
 from waybook.app.request.caller import ReadableOutput
 from waybook.app.request.reply import output_view
 from waybook.cli.commands.documents import refuse_to_overwrite, unique_name

@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.diagrams import plan_drawing
-from waybook.app.queries.plan import PlanDetail, PlanInclude, read_plan_detail
-from waybook.app.queries.plans import (
+from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
+from waybook.app.queries.plans.plan_list import (
     PlanFilter,
     PlanOrder,
     PlanSummary,

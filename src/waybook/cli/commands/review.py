@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.inbox import ReviewRecord, list_reviews
-from waybook.app.queries.plans import resolve_plan
-from waybook.app.queries.runs import OPEN, RunFilter, RunSummary, list_runs, resolve_run
+from waybook.app.queries.plans.plan_list import resolve_plan
+from waybook.app.queries.runs.run_list import OPEN, RunFilter, RunSummary, list_runs, resolve_run
 from waybook.app.request.outbox import review_url
 from waybook.cli.inputs import read_argument
 from waybook.cli.options import database_options, json_option

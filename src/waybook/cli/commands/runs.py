@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.diagrams import run_drawing
-from waybook.app.queries.run import RunDetail, RunInclude, read_run_detail
-from waybook.app.queries.runs import OPEN, RunFilter, RunSummary, list_runs, resolve_run
+from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.runs.run_list import OPEN, RunFilter, RunSummary, list_runs, resolve_run
 from waybook.app.request.outbox import run_url
 from waybook.cli.diagram_files import export_options, pop_requested_exports, write_exports
 from waybook.cli.options import database_options, json_option

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from waybook.app.operations.plan_templates import saved_templates, templates_folder
 from waybook.app.operations.private_file import private_file
-from waybook.app.queries.plan_export import plan_arguments, read_plan_rows
-from waybook.app.queries.plans import resolve_plan
+from waybook.app.queries.plans.plan_export import plan_arguments, read_plan_rows
+from waybook.app.queries.plans.plan_list import resolve_plan
 from waybook.cli.commands.import_plan import confirm, create_plan, report_import
 from waybook.cli.inputs import read_all
 from waybook.cli.options import database_options, json_option, org_option

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from waybook.app.accounts.links import revoke_review_links
 from waybook.app.operations.delivery import retry_delivery, send_test_notification
-from waybook.app.queries.plans import resolve_plan
+from waybook.app.queries.plans.plan_list import resolve_plan
 from waybook.app.queries.usage import list_deliveries
 from waybook.app.request.request_context import RequestContext
 from waybook.cli.options import database_options, json_option

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from waybook.app.queries.plan import PlanDetail, PlanInclude, read_plan_detail
-from waybook.app.queries.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
+from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.bootstrap import Application
 from waybook.cli.demo import plan_agents, run_agents
 from waybook.cli.demo.ending import print_summary

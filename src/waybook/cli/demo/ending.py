@@ -15,7 +15,7 @@ from rich.text import Text
 from waybook.app.operations.audit_verification import AuditVerdict
 from waybook.app.queries.audit import list_audit
 from waybook.app.queries.documents import list_documents, read_document
-from waybook.app.queries.run import RunDetail
+from waybook.app.queries.runs.run import RunDetail
 from waybook.cli.demo import script
 from waybook.cli.demo.scene import DemoContext
 from waybook.cli.terminal.audit_text import summary

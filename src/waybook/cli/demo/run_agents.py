@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from waybook.app.queries.runs import resolve_run
+from waybook.app.queries.runs.run_list import resolve_run
 from waybook.app.request.short_ids import full_id_of
 from waybook.background import render_all_orgs
 from waybook.cli.demo import script

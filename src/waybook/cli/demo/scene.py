@@ -13,8 +13,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from waybook.app.queries.plan import PlanDetail
-from waybook.app.queries.run import RunDetail
+from waybook.app.queries.plans.plan import PlanDetail
+from waybook.app.queries.runs.run import RunDetail
 from waybook.app.registry import TOOLS
 from waybook.app.request.request_context import RequestContext
 from waybook.bootstrap import Application

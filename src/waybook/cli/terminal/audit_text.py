@@ -10,8 +10,8 @@ from rich.text import Text
 
 from waybook.app.operations.audit_verification import AuditVerdict, audited_subjects, verify_audit
 from waybook.app.operations.erasure import contexts_of_all_orgs, verify_erasures
-from waybook.app.queries.as_of import SubjectAsOf
 from waybook.app.queries.audit import event_label
+from waybook.app.queries.plans.as_of import SubjectAsOf
 from waybook.app.request.request_context import RequestContext
 from waybook.cli.terminal.bars import PLAN_STYLES, PROGRESS_STYLES, RUN_STYLES, STEP_STYLES
 from waybook.core.replay import Row

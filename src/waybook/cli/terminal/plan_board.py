@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.audit import RUN, event_label
-from waybook.app.queries.plan import HistoryEntry, PlanDetail
-from waybook.app.queries.run import RunEvent
+from waybook.app.queries.plans.plan import HistoryEntry, PlanDetail
+from waybook.app.queries.runs.run import RunEvent
 from waybook.app.queries.timeline import Axis, Span, spans_of, time_spent
 from waybook.cli.terminal.bars import PLAN_STYLES, STEP_STYLES, segmented_bar, status_counts
 from waybook.core.durations import format_age, format_duration

@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from waybook.app.queries.run import RunDetail
+from waybook.app.queries.runs.run import RunDetail
 from waybook.cli.terminal.bars import PROGRESS_STYLES, RUN_STYLES, StatusStyle, segmented_bar
 from waybook.cli.terminal.plan_board import Viewport, run_event_sentence
 from waybook.cli.terminal.run_report import BAR_STATUS, UNKNOWN

@@ -3,8 +3,8 @@
 import orjson
 
 from waybook.app.operations.stalls import record_stall
-from waybook.app.queries.plan import PlanDetail, PlanInclude, read_plan_detail
-from waybook.app.queries.status_results import shown_results
+from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
+from waybook.app.queries.plans.status_results import shown_results
 from waybook.app.request.arguments import DetailField, PlanIdField, ReadArguments
 from waybook.app.request.reply import (
     DETAIL_RESULTS_BUDGET,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from pydantic import Field
 
-from waybook.app.queries.plans import PlanFilter, PlanOrder, PlanSummary, plan_summaries
+from waybook.app.queries.plans.plan_list import PlanFilter, PlanOrder, PlanSummary, plan_summaries
 from waybook.app.request.arguments import ReadArguments
 from waybook.app.request.outbox import review_url
 from waybook.app.request.reply import format_time, next_call

@@ -15,8 +15,8 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.queries.diagrams import plan_drawing, run_drawing
-from waybook.app.queries.plan import PlanDetail, PlanInclude, read_plan_detail
-from waybook.app.queries.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
+from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.request.arguments import Id, PlanIdField, ReadArguments, RunIdField
 from waybook.app.request.layout_worker import DrawingJob
 from waybook.app.request.outbox import review_url

@@ -5,7 +5,7 @@ from typing import cast
 import orjson
 from pydantic import Field
 
-from waybook.app.queries.plan_map import plan_structure
+from waybook.app.queries.plans.plan_map import plan_structure
 from waybook.app.request.arguments import (
     DetailField,
     Id,

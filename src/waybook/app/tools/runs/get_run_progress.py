@@ -5,8 +5,8 @@ from typing import cast
 import orjson
 from pydantic import Field
 
-from waybook.app.queries.plan_map import plan_report
-from waybook.app.queries.run import RunInclude, read_run_detail
+from waybook.app.queries.plans.plan_map import plan_report
+from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.request.arguments import DetailField, PlanIdField, ReadArguments, RunIdField
 from waybook.app.request.reply import (
     MAX_COMPACT_REPLY_BYTES,

@@ -1,6 +1,6 @@
 """list_dags: the available workflows, and the open runs."""
 
-from waybook.app.queries.runs import (
+from waybook.app.queries.runs.run_list import (
     OPEN,
     RunFilter,
     RunSummary,

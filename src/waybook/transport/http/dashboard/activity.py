@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from waybook.app.queries.audit import event_label
-from waybook.app.queries.plan import HistoryEntry, StepStatusChange
+from waybook.app.queries.plans.plan import HistoryEntry, StepStatusChange
 from waybook.app.queries.timeline import Axis, Span, spans_of, time_spent, time_waited
 from waybook.core.durations import format_duration
 

@@ -8,14 +8,14 @@ from http import HTTPStatus
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from waybook.app.queries.plan import PlanInclude, read_plan_detail
-from waybook.app.queries.run import RunInclude, read_run_detail
+from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
+from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.request.caller import Answer
 from waybook.plan.states import DONE_STEP
 from waybook.run.copy import COPY_SUFFIX, MAX_NAME_LENGTH, earlier_stages
 from waybook.transport.http.dashboard.page import PageContext, SubmittedForm, error_message
-from waybook.transport.http.dashboard.plan_forms import is_number, refusal_status
-from waybook.transport.http.dashboard.run_stage_view import stage_name
+from waybook.transport.http.dashboard.plans.plan_forms import is_number, refusal_status
+from waybook.transport.http.dashboard.runs.run_stage_view import stage_name
 from waybook.transport.http.html.forms import query_param, read_form
 
 

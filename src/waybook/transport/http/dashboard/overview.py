@@ -22,8 +22,8 @@ from waybook.app.request.caller import Answer
 from waybook.dag.templates.rendering import markdown_to_html
 from waybook.transport.http.dashboard.cards import DECISION_TEXT
 from waybook.transport.http.dashboard.page import PageContext, SubmittedForm, error_message
-from waybook.transport.http.dashboard.plan_forms import modification_arguments, refusal_status
-from waybook.transport.http.dashboard.plans import mcp_url
+from waybook.transport.http.dashboard.plans.plan_forms import modification_arguments, refusal_status
+from waybook.transport.http.dashboard.plans.plan_list import mcp_url
 from waybook.transport.http.html.forms import read_form
 
 #: Query parameters of the list of plans, which was on this page in earlier versions.

@@ -21,30 +21,30 @@ from waybook.transport.http.dashboard.costs import CostPage
 from waybook.transport.http.dashboard.inbox import DecisionHandler, FeedbackHandler, InboxPage
 from waybook.transport.http.dashboard.link_access import LinkAccess
 from waybook.transport.http.dashboard.live import LiveUpdates
-from waybook.transport.http.dashboard.new_plan import NewPlanPage
 from waybook.transport.http.dashboard.operations import CallsPage, HealthPage
 from waybook.transport.http.dashboard.outputs import OutputsPage
 from waybook.transport.http.dashboard.overview import OverviewPage
 from waybook.transport.http.dashboard.page import Endpoint, PageContext, with_error_pages
-from waybook.transport.http.dashboard.plan import PlanExport, PlanPage, StepPage
-from waybook.transport.http.dashboard.plan_edit import PlanEditPage
-from waybook.transport.http.dashboard.plan_history import PlanHistoryPage
-from waybook.transport.http.dashboard.plans import PlansPage
-from waybook.transport.http.dashboard.run_document import RunDocumentPage
-from waybook.transport.http.dashboard.run_work import (
+from waybook.transport.http.dashboard.plans.new_plan import NewPlanPage
+from waybook.transport.http.dashboard.plans.plan_edit import PlanEditPage
+from waybook.transport.http.dashboard.plans.plan_history import PlanHistoryPage
+from waybook.transport.http.dashboard.plans.plan_list import PlansPage
+from waybook.transport.http.dashboard.plans.plan_page import PlanExport, PlanPage, StepPage
+from waybook.transport.http.dashboard.plans.sharing import SharedSnapshot, SharePage
+from waybook.transport.http.dashboard.runs.run_document import RunDocumentPage
+from waybook.transport.http.dashboard.runs.run_page import RunExport, RunPage, RunsPage
+from waybook.transport.http.dashboard.runs.run_work import (
     RunDocumentsPage,
     RunJobPage,
     RunJobsPage,
     RunStagePage,
     RunStepPage,
 )
-from waybook.transport.http.dashboard.runs import RunExport, RunPage, RunsPage
+from waybook.transport.http.dashboard.runs.start_run import StartRunPage
+from waybook.transport.http.dashboard.runs.workflows import WorkflowsPage
 from waybook.transport.http.dashboard.saved_views import SavedViews
 from waybook.transport.http.dashboard.search import SearchPage
-from waybook.transport.http.dashboard.sharing import SharedSnapshot, SharePage
-from waybook.transport.http.dashboard.start_run import StartRunPage
 from waybook.transport.http.dashboard.tokens import TokensPage
-from waybook.transport.http.dashboard.workflows import WorkflowsPage
 from waybook.transport.http.html.layout import serve_asset
 
 

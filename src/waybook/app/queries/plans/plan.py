@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from waybook.app.queries.forecast import FinishedStep, plan_forecast
-from waybook.app.queries.plan_map import plan_lane
+from waybook.app.queries.plans.plan_map import plan_lane
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.core.forecast import Forecast
 from waybook.core.usage import Totals

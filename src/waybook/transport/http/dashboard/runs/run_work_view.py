@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from waybook.app.context.job import JobInput, JobMaterials
-from waybook.app.queries.run_work import JobList, RunJobDetail, RunStepDetail
+from waybook.app.queries.runs.run_work import JobList, RunJobDetail, RunStepDetail
 from waybook.dag.graph import Graph
 from waybook.dag.model import FAILED_JOB, JobStatus, RecipeStep
 from waybook.dag.progress.report import Jobs
 from waybook.run.model import Run, step_id
-from waybook.transport.http.dashboard.run_stage_view import stage_name
+from waybook.transport.http.dashboard.runs.run_stage_view import stage_name
 
 #: Number of characters from which on a prompt is collapsed.
 MAX_OPEN_PROMPT_LENGTH = 4_000

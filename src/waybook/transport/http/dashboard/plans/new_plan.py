@@ -26,7 +26,7 @@ from waybook.importers.templates import (
 from waybook.json_values import Body
 from waybook.plan.model import MAX_STEPS
 from waybook.transport.http.dashboard.page import PageContext, SubmittedForm, error_message
-from waybook.transport.http.dashboard.plan_forms import refusal_status
+from waybook.transport.http.dashboard.plans.plan_forms import refusal_status
 from waybook.transport.http.html.forms import query_param, read_form
 from waybook.transport.http.requests import http_status
 

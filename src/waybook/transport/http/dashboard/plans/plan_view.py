@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from waybook.app.queries.diagrams import drawing_of_steps
 from waybook.app.queries.evidence import ReviewEvidence
-from waybook.app.queries.plan import PAGE_SIZE, PlanDetail, StepWindow, focus_step
+from waybook.app.queries.plans.plan import PAGE_SIZE, PlanDetail, StepWindow, focus_step
 from waybook.app.request.layout_worker import DrawingJob, Links, render
 from waybook.core.short_ids import short_id
 from waybook.core.usage import to_dollars

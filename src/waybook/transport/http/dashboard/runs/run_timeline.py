@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from waybook.app.queries.run import RunDetail
+from waybook.app.queries.runs.run import RunDetail
 from waybook.core.durations import format_duration
-from waybook.transport.http.dashboard.run_stage_view import CELL_STATUSES
+from waybook.transport.http.dashboard.runs.run_stage_view import CELL_STATUSES
 
 #: Width of the drawing in units, height of a row, and height of a bar.
 WIDTH: Final = 1000

@@ -17,12 +17,12 @@ from waybook.app.queries.forecast import (
     read_known_models,
     start_preview,
 )
-from waybook.app.queries.workflows import input_keys, list_workflows, read_workflow
+from waybook.app.queries.runs.workflows import input_keys, list_workflows, read_workflow
 from waybook.json_values import Json
 from waybook.run.model import MAX_JOBS, MAX_MODELS, CompiledDag
 from waybook.transport.http.dashboard.page import PageContext, SubmittedForm, error_message
-from waybook.transport.http.dashboard.plan_forms import refusal_status
-from waybook.transport.http.dashboard.run_stage_view import stage_name
+from waybook.transport.http.dashboard.plans.plan_forms import refusal_status
+from waybook.transport.http.dashboard.runs.run_stage_view import stage_name
 from waybook.transport.http.html.forms import query_param, read_form
 
 #: Name of the only input field of a workflow whose steps name no inputs.

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import orjson
 
-from waybook.app.queries.step import Source, StepDetail, StoredArtifact
+from waybook.app.queries.plans.step import Source, StepDetail, StoredArtifact
 from waybook.app.queries.timeline import Span, spans_of
 from waybook.app.request.reply import non_empty
 from waybook.json_values import Json
@@ -19,7 +19,7 @@ from waybook.transport.http.dashboard.activity import (
     build_timeline,
     history_rows,
 )
-from waybook.transport.http.dashboard.plan_view import holder_of
+from waybook.transport.http.dashboard.plans.plan_view import holder_of
 from waybook.transport.http.html.layout import RichText, to_rich_text
 
 #: Number of characters in the preview of a collapsed text.

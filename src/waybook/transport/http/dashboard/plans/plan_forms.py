@@ -7,7 +7,7 @@ from typing import Final
 
 from starlette.datastructures import FormData
 
-from waybook.app.queries.step import StepDetail
+from waybook.app.queries.plans.step import StepDetail
 from waybook.app.request.caller import Answer
 from waybook.transport.errors import code_of
 from waybook.transport.http.requests import http_status

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import NamedTuple
 
-from waybook.app.queries.plans import MAX_CANDIDATES, resolve_one
+from waybook.app.queries.plans.plan_list import MAX_CANDIDATES, resolve_one
 from waybook.app.request.definition_cache import compile_definition
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.short_ids import find_full_id

@@ -7,7 +7,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from waybook.app.queries.plans import (
+from waybook.app.queries.plans.plan_list import (
     PlanFilter,
     PlanOrder,
     PlanPage,

@@ -17,7 +17,6 @@ import orjson
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from waybook.app.queries.as_of import SubjectAsOf
 from waybook.app.queries.audit import changes_in, entry_details, event_label, read_all_entries
 from waybook.app.queries.export_format import (
     PLAN_FORMAT,
@@ -27,7 +26,8 @@ from waybook.app.queries.export_format import (
     exported_row,
     exported_rows,
 )
-from waybook.app.queries.plan_history import past_drawing, past_plan
+from waybook.app.queries.plans.as_of import SubjectAsOf
+from waybook.app.queries.plans.plan_history import past_drawing, past_plan
 from waybook.app.request.layout_worker import DrawingJob, render
 from waybook.app.request.request_context import RequestContext
 from waybook.core.replay import Row, Rows, replay
@@ -175,4 +175,4 @@ def _template() -> Template:
 
 
 def _template_text() -> str:
-    return files("waybook.app.queries").joinpath("plan_snapshot.html").read_text("utf-8")
+    return files("waybook.app.queries.plans").joinpath("plan_snapshot.html").read_text("utf-8")

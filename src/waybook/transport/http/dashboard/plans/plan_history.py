@@ -7,11 +7,11 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from waybook.app.queries.plan_history import past_drawing, read_plan_history
+from waybook.app.queries.plans.plan_history import past_drawing, read_plan_history
 from waybook.app.request.layout_worker import DrawingJob
 from waybook.errors import InvalidInput
 from waybook.transport.http.dashboard.page import PageContext
-from waybook.transport.http.dashboard.plan_view import MAX_MAP_WIDTH
+from waybook.transport.http.dashboard.plans.plan_view import MAX_MAP_WIDTH
 from waybook.transport.http.html.forms import query_param
 
 #: Maximum number of steps that the page lists; the map shows the part around the position.

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from waybook.app.context.job_reading import read_job_materials
-from waybook.app.queries.run import RunInclude, read_run_detail
-from waybook.app.queries.run_work import (
+from waybook.app.queries.runs.run import RunInclude, read_run_detail
+from waybook.app.queries.runs.run_work import (
     JOB_STATES,
     JobFilter,
     read_run_job,
@@ -19,10 +19,10 @@ from waybook.app.queries.run_work import (
 )
 from waybook.dag.model import JobType
 from waybook.transport.http.dashboard.page import PageContext
-from waybook.transport.http.dashboard.run_stage_view import stage_name, stage_view
-from waybook.transport.http.dashboard.run_timeline import run_timeline
-from waybook.transport.http.dashboard.run_view import CONFIRMATIONS, documents_view
-from waybook.transport.http.dashboard.run_work_view import run_job_view, run_step_view
+from waybook.transport.http.dashboard.runs.run_stage_view import stage_name, stage_view
+from waybook.transport.http.dashboard.runs.run_timeline import run_timeline
+from waybook.transport.http.dashboard.runs.run_view import CONFIRMATIONS, documents_view
+from waybook.transport.http.dashboard.runs.run_work_view import run_job_view, run_step_view
 from waybook.transport.http.html.forms import current_url_with, query_param
 from waybook.transport.http.html.run_urls import from_segment, run_stage_url, run_step_url
 

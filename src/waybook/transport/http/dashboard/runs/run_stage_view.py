@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from waybook.app.queries.documents import DocumentListItem
-from waybook.app.queries.run import FailedJob, RunDetail
+from waybook.app.queries.runs.run import FailedJob, RunDetail
 from waybook.dag.progress.report import StageReport, StepReport
 from waybook.run.model import CompiledDag, StageRun
 from waybook.transport.http.html.run_urls import run_document_url, run_step_url

@@ -9,14 +9,14 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from waybook.app.queries.plan import PlanDetail, PlanInclude, read_plan_detail
+from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
 from waybook.core.short_ids import short_id
 from waybook.core.usage import to_dollars
 from waybook.plan.model import Budget
 from waybook.plan.modify import MODIFIABLE
 from waybook.plan.states import StepStatus
 from waybook.transport.http.dashboard.page import PageContext
-from waybook.transport.http.dashboard.plan_forms import (
+from waybook.transport.http.dashboard.plans.plan_forms import (
     FormError,
     Modification,
     add_steps_modification,

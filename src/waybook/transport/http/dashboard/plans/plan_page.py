@@ -13,14 +13,14 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from waybook.app.queries.diagrams import plan_drawing
 from waybook.app.queries.evidence import read_evidence
-from waybook.app.queries.plan import PlanInclude, read_plan_detail
-from waybook.app.queries.plan_export import export_json, read_plan_rows, report_text
-from waybook.app.queries.step import StepDetail, read_step_detail
+from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
+from waybook.app.queries.plans.plan_export import export_json, read_plan_rows, report_text
+from waybook.app.queries.plans.step import StepDetail, read_step_detail
 from waybook.app.request.layout_worker import DrawingJob
 from waybook.dag.diagram.export import Drawing, DrawingFormat, export_drawing
 from waybook.dag.templates.rendering import safe_file_name
 from waybook.transport.http.dashboard.page import PageContext
-from waybook.transport.http.dashboard.plan_forms import (
+from waybook.transport.http.dashboard.plans.plan_forms import (
     ChangePreview,
     FormError,
     change_preview,
@@ -29,8 +29,8 @@ from waybook.transport.http.dashboard.plan_forms import (
     modification_arguments,
     step_modification,
 )
-from waybook.transport.http.dashboard.plan_view import map_job, plan_view
-from waybook.transport.http.dashboard.step_view import step_view
+from waybook.transport.http.dashboard.plans.plan_view import map_job, plan_view
+from waybook.transport.http.dashboard.plans.step_view import step_view
 from waybook.transport.http.html.forms import read_form
 from waybook.transport.http.requests import SANDBOX_HEADERS
 

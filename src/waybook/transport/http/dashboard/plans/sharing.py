@@ -16,7 +16,7 @@ from waybook.app.operations.sharing import (
     read_shared_plan,
     revoke_snapshot_link,
 )
-from waybook.app.queries.plan_snapshot import (
+from waybook.app.queries.plans.plan_snapshot import (
     read_snapshot_entries,
     snapshot_file,
     style_hashes,

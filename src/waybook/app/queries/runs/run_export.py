@@ -13,7 +13,7 @@ from waybook.app.queries.export_format import (
     exported_row,
     exported_rows,
 )
-from waybook.app.queries.run import RunDetail
+from waybook.app.queries.runs.run import RunDetail
 from waybook.app.request.definition_cache import definition_body
 from waybook.app.request.locking import load_run
 from waybook.app.request.request_context import RequestContext

@@ -19,8 +19,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from waybook.app.queries.diagrams import run_drawing
-from waybook.app.queries.run import RunDetail, RunInclude, read_run_detail
-from waybook.app.queries.runs import OPEN, RunFilter, RunOrder, list_runs
+from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.runs.run_list import OPEN, RunFilter, RunOrder, list_runs
 from waybook.app.request.caller import Answer
 from waybook.app.request.layout_worker import DrawingJob
 from waybook.dag.diagram.export import DrawingFormat, export_drawing
@@ -28,9 +28,9 @@ from waybook.dag.templates.rendering import safe_file_name
 from waybook.run.status import RunState
 from waybook.transport.errors import code_of
 from waybook.transport.http.dashboard.page import PageContext, error_message
-from waybook.transport.http.dashboard.run_map import plan_map, run_map
-from waybook.transport.http.dashboard.run_stage_view import stage_name
-from waybook.transport.http.dashboard.run_view import CONFIRMATIONS, run_view
+from waybook.transport.http.dashboard.runs.run_map import plan_map, run_map
+from waybook.transport.http.dashboard.runs.run_stage_view import stage_name
+from waybook.transport.http.dashboard.runs.run_view import CONFIRMATIONS, run_view
 from waybook.transport.http.dashboard.saved_views import view_bar
 from waybook.transport.http.html.forms import (
     current_url_with,

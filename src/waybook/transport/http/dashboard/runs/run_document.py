@@ -10,11 +10,15 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from waybook.app.queries.run_documents import DocumentSheet, DocumentVersion, read_document_sheet
+from waybook.app.queries.runs.run_documents import (
+    DocumentSheet,
+    DocumentVersion,
+    read_document_sheet,
+)
 from waybook.transport.http.dashboard.line_diff import Diff, compare_texts
 from waybook.transport.http.dashboard.page import PageContext
-from waybook.transport.http.dashboard.run_stage_view import stage_name
-from waybook.transport.http.dashboard.run_view import CONFIRMATIONS
+from waybook.transport.http.dashboard.runs.run_stage_view import stage_name
+from waybook.transport.http.dashboard.runs.run_view import CONFIRMATIONS
 from waybook.transport.http.html.forms import query_param
 from waybook.transport.http.html.layout import document_html
 from waybook.transport.http.html.run_urls import run_document_url

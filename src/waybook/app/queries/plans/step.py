@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from waybook.app.queries.plan import step_name, untitled
+from waybook.app.queries.plans.plan import step_name, untitled
 from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.core.decision_context import DecisionContext
 from waybook.core.usage import Totals

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, TypeAlias
 
-from waybook.app.queries.run import RunDetail, RunInclude, read_run_detail
+from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.request.locking import job_not_found
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.core.changes import Event

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from waybook.app.queries.workflows import (
+from waybook.app.queries.runs.workflows import (
     MODEL_COUNTS,
     documents_by_models,
     list_workflows,
@@ -27,7 +27,7 @@ from waybook.dag.progress.structure import valid_structure
 from waybook.errors import InvalidInput, NotFound
 from waybook.run.model import CompiledDag
 from waybook.transport.http.dashboard.page import PageContext
-from waybook.transport.http.dashboard.run_stage_view import stage_name
+from waybook.transport.http.dashboard.runs.run_stage_view import stage_name
 from waybook.transport.http.html.forms import current_url_with, query_param
 
 MAX_VERSION_DIGITS: Final = 9

@@ -9,11 +9,11 @@ from typing import Final
 
 from waybook.app.queries.audit import RUN, event_label
 from waybook.app.queries.documents import DocumentListItem
-from waybook.app.queries.run import RunDetail, RunEvent
+from waybook.app.queries.runs.run import RunDetail, RunEvent
 from waybook.transport.http.dashboard.cards import FeedbackCard
-from waybook.transport.http.dashboard.run_map import RunMap
-from waybook.transport.http.dashboard.run_stage_view import StageView, stage_name, stage_views
-from waybook.transport.http.dashboard.run_timeline import RunTimeline, run_timeline
+from waybook.transport.http.dashboard.runs.run_map import RunMap
+from waybook.transport.http.dashboard.runs.run_stage_view import StageView, stage_name, stage_views
+from waybook.transport.http.dashboard.runs.run_timeline import RunTimeline, run_timeline
 
 #: Messages that confirm an action to the user, by action.
 CONFIRMATIONS: Final = {

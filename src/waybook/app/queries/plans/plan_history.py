@@ -5,10 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from waybook.app.queries.as_of import SubjectAsOf, subject_as_of
 from waybook.app.queries.audit import entry_details, event_label
-from waybook.app.queries.plan import MAX_MAP_BOXES, STEPS_AROUND, PlanInclude, read_plan_detail
-from waybook.app.queries.plan_map import STAGE, chain_or_dependencies
+from waybook.app.queries.plans.as_of import SubjectAsOf, subject_as_of
+from waybook.app.queries.plans.plan import (
+    MAX_MAP_BOXES,
+    STEPS_AROUND,
+    PlanInclude,
+    read_plan_detail,
+)
+from waybook.app.queries.plans.plan_map import STAGE, chain_or_dependencies
 from waybook.app.request.request_context import RequestContext
 from waybook.core.replay import Row
 from waybook.dag.diagram.export import Drawing
