@@ -9,7 +9,7 @@ from waybook.store.calls import Key, StoredAnswer, hash_arguments, read_answer
 ARGUMENTS: Json = {"plan_id": "p", "name": "Rivers"}
 QUESTION: Json = {"user": "ann", "arguments": ARGUMENTS}
 SHORT: Json = {"user": "ann", "arguments": {"plan_id": "s", "name": "Rivers"}}
-KEY = Key("submit", "k1", hash_arguments(SHORT), (QUESTION, ARGUMENTS))
+KEY = Key("submit", "k1", hash_arguments(SHORT), lambda: (QUESTION, ARGUMENTS))
 
 
 def test_repeated_request_gets_the_stored_answer() -> None:

@@ -230,18 +230,18 @@ class Dispatcher:
         return Answer(shorten_ids(plain.body, partial(self.services.short_ids.add, caller.org_id)))
 
     async def _carry_out(self, tool: Tool, caller: Caller, args: ToolArguments) -> Answer:
-        ctx = self._call(tool, caller, args)
         try:
-            full_args = await with_full_ids(ctx, args)
+            full_args = await with_full_ids(
+                RequestContext(services=self.services, caller=caller), args
+            )
         except NotFound:
             # If this is a retry, the first call may have removed the object, so a stored answer is
             # looked up.
-            reply: ToolReply | None = await _find_stored(ctx)
+            reply: ToolReply | None = await _find_stored(self._call(tool, caller, args, args))
             if reply is None:
                 raise
         else:
-            ctx = ctx if full_args is args else self._call(tool, caller, full_args)
-            reply = await self._run(tool, ctx, full_args)
+            reply = await self._run(tool, self._call(tool, caller, args, full_args), full_args)
         if isinstance(reply, StoredAnswer):
             return Answer({**reply.body, "replayed": True}, is_error=reply.is_error)
         return Answer(cast("dict[str, object]", reply))
@@ -252,27 +252,35 @@ class Dispatcher:
         finally:
             self.charge(ctx.caller, sum(ctx.operations) // OPERATIONS_PER_CALL)
 
-    def _call(self, tool: Tool, caller: Caller, args: ToolArguments) -> RequestContext:
+    def _call(
+        self, tool: Tool, caller: Caller, args: ToolArguments, full_args: ToolArguments
+    ) -> RequestContext:
+        """Return the context of a call, whose arguments are also given with full ids."""
         key = getattr(args, "idempotency_key", None)
         return RequestContext(
             services=self.services,
             caller=caller,
             session=getattr(args, "session_id", None),
-            key=_key(tool, caller, key, args) if key else None,
+            key=_key(tool.name, key, caller.user, args, full_args) if key else None,
         )
 
 
-def _key(tool: Tool, caller: Caller, key: str, args: ToolArguments) -> Key:
+def _key(tool: str, key: str, user: str, args: ToolArguments, full_args: ToolArguments) -> Key:
     """Return the identity of a call, which is the same for full ids and for short ids."""
-    full, short = (
-        form.model_dump(mode="json", exclude={"idempotency_key"})
-        for form in (args, with_short_ids(args))
-    )
     # The user is part of the request hash, so that one user's stored answer is never returned
     # to another user.
-    question: Json = {"user": caller.user, "arguments": short}
-    earlier: Json = {"user": caller.user, "arguments": full}
-    return Key(tool.name, key, hash_arguments(question), (earlier, full))
+    question: Json = {"user": user, "arguments": _dumped(with_short_ids(args))}
+    return Key(tool, key, hash_arguments(question), partial(_earlier_forms, user, full_args))
+
+
+def _earlier_forms(user: str, full_args: ToolArguments) -> tuple[Json, ...]:
+    """Return the values that earlier versions of the program hashed for a call."""
+    full = _dumped(full_args)
+    return {"user": user, "arguments": full}, full
+
+
+def _dumped(args: ToolArguments) -> dict[str, Json]:
+    return args.model_dump(mode="json", exclude={"idempotency_key"})
 
 
 async def _find_stored(ctx: RequestContext) -> StoredAnswer | None:

@@ -7,6 +7,7 @@ never changes, and the audit does not contain it. See decision 0059.
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import sha256
+from operator import mul
 from typing import Final
 from uuid import UUID
 
@@ -25,6 +26,8 @@ KEYS: Final = BASE**DIGITS
 MAX_BIGINT: Final = 2**63 - 1
 
 _VALUES: Final = {digit: value for value, digit in enumerate(ALPHABET)}
+#: Weights of the digits in the check character.
+_WEIGHTS: Final = range(2, DIGITS + 2)
 
 
 class IdKind(StrEnum):
@@ -102,9 +105,11 @@ def _check_value(values: list[int]) -> int:
     weights differ, every single wrong character and every swap of two characters changes the
     sum.
     """
-    return -sum(weight * value for weight, value in enumerate(values, 2)) % BASE
+    total: int = sum(map(mul, _WEIGHTS, values))
+    return -total % BASE
 
 
+@lru_cache(maxsize=16_384)
 def usual_form(text: str) -> str:
     """Return a full or short id as a short id in its usual spelling; other texts unchanged.
 
@@ -116,5 +121,4 @@ def usual_form(text: str) -> str:
             return short_id(str(UUID(text)))
         except ValueError:
             return text
-    key = parse_short_id(text)
-    return text if key is None else encode_key(key)
+    return text if parse_short_id(text) is None else text.strip().lower()

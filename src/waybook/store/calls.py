@@ -9,7 +9,7 @@ Usage is totaled per org by model and by plan or run, and per plan by step.
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -236,9 +236,9 @@ class Key:
     tool: str
     key: str
     arguments_hash: bytes
-    #: Argument values from which earlier versions of the program computed the stored hash: with
-    #: full ids and, before that, without the user.
-    earlier: tuple[Json, ...] = ()
+    #: Function that returns the argument values from which earlier versions of the program computed
+    #: the stored hash: with full ids and, before that, without the user.
+    earlier: Callable[[], tuple[Json, ...]] = tuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +265,7 @@ def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
     """
     arguments_hash, is_error, body = row
     stored = bytes.fromhex(arguments_hash)
-    if stored not in {key.arguments_hash, *map(hash_arguments, key.earlier)}:
+    if stored != key.arguments_hash and stored not in map(hash_arguments, key.earlier()):
         raise IdempotencyConflict(
             f"idempotencyKey was used before for {key.tool} with other arguments or by another "
             "user; use a new key for a new call, the same key only to repeat the very same call",

@@ -46,6 +46,8 @@ OPAQUE_FIELDS: Final = frozenset(
         "stepExecutionReport",
     }
 )
+#: Types of values that can contain ids in their fields or items.
+CONTAINERS: Final = frozenset({dict, list})
 #: Fields whose text is or contains an id.
 ID_FIELDS: Final = REPLY_KINDS.keys() | URL_FIELDS | {"part"}
 #: Pattern for an id in the path of a page, preceded by the folder that shows the kind of the id.
@@ -65,19 +67,13 @@ def _shortened(value: object, shorten: Shorten) -> object:
         changed = {}
         for name, inner in value.items():
             # Most fields are neither ids nor containers, so they are skipped without a call.
-            if isinstance(inner, str):
-                if name not in ID_FIELDS:
-                    continue
-            elif not isinstance(inner, dict | list):
-                continue
-            new = _field(name, inner, shorten)
-            if new is not inner:
-                changed[name] = new
+            if name in ID_FIELDS or type(inner) in CONTAINERS:
+                new = _field(name, inner, shorten)
+                if new is not inner:
+                    changed[name] = new
         return {**value, **changed} if changed else value
     if isinstance(value, list):
-        items = [
-            _shortened(item, shorten) if isinstance(item, dict | list) else item for item in value
-        ]
+        items = [_shortened(item, shorten) if type(item) in CONTAINERS else item for item in value]
         return items if any(map(_differ, items, value)) else value
     return value
 

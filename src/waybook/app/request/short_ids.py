@@ -6,8 +6,8 @@ tool, which rejects it.
 
 from collections import defaultdict
 from collections.abc import Callable
-from functools import partial
-from typing import Final, TypeAlias, TypeVar, cast
+from functools import cache, partial
+from typing import Final, NamedTuple, TypeAlias, TypeVar, cast, get_args
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -52,25 +52,53 @@ Convert: TypeAlias = Callable[[IdKind, str, str], str]
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
+class _IdField(NamedTuple):
+    """Field of tool arguments that contains ids, or models with such fields."""
+
+    name: str
+    alias: str
+    #: Kind of the ids; None for the name of a packet part, and for a list of models.
+    kind: IdKind | None
+
+
+@cache
+def _id_fields(model: type[BaseModel]) -> tuple[_IdField, ...]:
+    """Return the fields of a model that can contain ids of objects with short ids."""
+    return tuple(
+        _IdField(name, field.alias or name, ARGUMENT_KINDS.get(name))
+        for name, field in model.model_fields.items()
+        if name == "part" or name in ARGUMENT_KINDS or _has_models(field.annotation)
+    )
+
+
+def _has_models(annotation: object) -> bool:
+    """Return whether a type is, or has as a parameter at any depth, a model."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return True
+    return any(map(_has_models, get_args(annotation)))
+
+
 def map_ids(args: ModelT, convert: Convert, at: str = "") -> ModelT:
     """Return the arguments with `convert` applied to every id of an object with a short id."""
     changed = {}
-    for name in args.model_fields_set:
-        value = getattr(args, name)
-        mapped = _map(name, value, convert, f"{at}{type(args).model_fields[name].alias}")
-        if mapped != value:
-            changed[name] = mapped
+    for field in _id_fields(type(args)):
+        if field.name in args.model_fields_set:
+            value = getattr(args, field.name)
+            mapped = _map(field, value, convert, at)
+            if mapped != value:
+                changed[field.name] = mapped
     return args.model_copy(update=changed) if changed else args
 
 
-def _map(name: str, value: object, convert: Convert, at: str) -> object:
+def _map(field: _IdField, value: object, convert: Convert, at: str) -> object:
+    kind, at = field.kind, f"{at}{field.alias}"
     match value:
-        case str() if name == "part":
+        case str() if kind is not None:
+            return convert(kind, at, value)
+        case str():
             return convert_part(value, partial(_flip, convert, at))
-        case str() if name in ARGUMENT_KINDS:
-            return convert(ARGUMENT_KINDS[name], at, value)
-        case [str(), *_] if name in ARGUMENT_KINDS:
-            return [convert(ARGUMENT_KINDS[name], at, str(item)) for item in value]
+        case [str(), *_] if kind is not None:
+            return [convert(kind, at, str(item)) for item in value]
         case [BaseModel(), *_]:
             items = cast("list[BaseModel]", value)
             return [map_ids(item, convert, f"{at}.{n}.") for n, item in enumerate(items)]
@@ -103,17 +131,23 @@ async def with_full_ids(ctx: RequestContext, args: ModelT) -> ModelT:
     Raises:
         NotFound: an id is mistyped, or no object of this org has it.
     """
-    named: list[tuple[IdKind, str, str]] = []
+    org_id, cache = ctx.caller.org_id, ctx.services.short_ids
+    missing: set[tuple[IdKind, str]] = set()
 
-    def collect(kind: IdKind, at: str, text: str) -> str:
-        if looks_like_short_id(text):
-            named.append((kind, at, text))
-        return text
+    def resolve_cached(kind: IdKind, _: str, text: str) -> str:
+        if not looks_like_short_id(text):
+            return text
+        short = usual_form(text)
+        full_id = cache.get(org_id, kind, short)
+        if full_id is None:
+            missing.add((kind, short))
+            return text
+        return full_id
 
-    map_ids(args, collect)
-    if not named:
-        return args
-    full_ids = await _look_up(ctx, {(kind, usual_form(text)) for kind, _, text in named})
+    resolved = map_ids(args, resolve_cached)
+    if not missing:
+        return resolved
+    full_ids = await _look_up(ctx, missing)
 
     def resolve(kind: IdKind, at: str, text: str) -> str:
         if not looks_like_short_id(text):
@@ -123,7 +157,7 @@ async def with_full_ids(ctx: RequestContext, args: ModelT) -> ModelT:
             raise id_not_found(kind, at, text)
         return full_id
 
-    return map_ids(args, resolve)
+    return map_ids(resolved, resolve)
 
 
 async def full_id_of(ctx: RequestContext, kind: IdKind, text: str, at: str) -> str:
