@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from transport.conformance.fixtures import PROMPTS, STATIC, Result, get_prompt, handlers
 from transport.conformance.reviews import TASK_TOOLS, as_review
 from waybook.transport.errors import Context
+from waybook.transport.mcp.direct_calls import ToolServer
 
 REPORTING: Final = frozenset({"test_tool_with_progress"})
 
@@ -50,7 +51,7 @@ ParamsT = TypeVar("ParamsT", bound=BaseModel)
 Fixture = Callable[[Context, ParamsT], Awaitable[Result | None]]
 
 
-def lay_over(server: Server[None]) -> Server[None]:
+def lay_over(server: ToolServer) -> ToolServer:
     """Return the server with all fixtures that the MCP conformance suite expects."""
     bus = InMemorySubscriptionBus()
     tools = handlers(bus)

@@ -6,7 +6,6 @@ from http import HTTPStatus
 from importlib.resources import files
 from typing import Final
 
-from mcp.server.lowlevel import Server
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -35,6 +34,7 @@ from waybook.transport.http.request_checks import (
 from waybook.transport.http.requests import ReadApi
 from waybook.transport.http.responses import error_response
 from waybook.transport.http.snapshots import SnapshotApi
+from waybook.transport.mcp.direct_calls import ToolServer
 
 FILE: Final = "openapi.json"
 
@@ -75,7 +75,7 @@ async def internal_error(request: Request, _: Exception) -> Response:
 
 
 def build_app(  # noqa: PLR0913 - one for each part of the face
-    server: Server[None],
+    server: ToolServer,
     *,
     hosts: AllowedHosts,
     ready: Callable[[], Awaitable[bool]],

@@ -11,6 +11,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from waybook.transport.http.rate_limits import RequestThrottle
@@ -24,16 +25,18 @@ from waybook.transport.jsonrpc import (
     read_message,
     tool_with_progress,
 )
+from waybook.transport.mcp.direct_calls import ToolServer
 
 
 class McpEndpoint:
     """MCP over HTTP; calls that request progress get an event stream, others get JSON."""
 
     def __init__(
-        self, server: Server[None], reporting: frozenset[str], pace: RequestThrottle | None = None
+        self, server: ToolServer, reporting: frozenset[str], pace: RequestThrottle | None = None
     ) -> None:
         """Serve an MCP server; `reporting` names the tools that send progress notifications."""
         self.pace = pace
+        self.direct_calls = server.direct_calls
         self.reporting = reporting
         self.plain = session_managers(server, streamed=False)
         self.streamed = session_managers(server, streamed=True)
@@ -63,11 +66,23 @@ class McpEndpoint:
             return
         streams = tool_with_progress(message) in self.reporting
         streams = streams and "text/event-stream" in request.headers.get("accept", "")
-        manager = self.streamed if streams else self.plain
-        if declares_apps(message):
-            send = with_header(send, b"mcp-session-id", APPS_SESSION.encode())
-        handling = manager.handle_request(scope, replay_body(body, receive), send)
+        direct, call = self.direct_calls, None
+        if direct is not None and not streams:
+            call = direct.read(request, message)
+        if direct is not None and call is not None:
+            handling = send_answer(request, send, direct.answer(request, call))
+        else:
+            if declares_apps(message):
+                send = with_header(send, b"mcp-session-id", APPS_SESSION.encode())
+            manager = self.streamed if streams else self.plain
+            handling = manager.handle_request(scope, replay_body(body, receive), send)
         await (cancel_on_disconnect(receive, handling) if may_wait(message) else handling)
+
+
+async def send_answer(request: Request, send: Send, answer: Awaitable[bytes]) -> None:
+    """Wait for the answer of a tool call, and send it as the response to a request."""
+    response = Response(await answer, media_type="application/json")
+    await response(request.scope, request.receive, send)
 
 
 async def cancel_on_disconnect(receive: Receive, handling: Awaitable[None]) -> None:

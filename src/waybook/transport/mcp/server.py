@@ -7,13 +7,13 @@ from typing import Final
 
 import mcp_types as wire
 from mcp.server.caching import CacheableMethod, CacheHint
-from mcp.server.lowlevel import Server
 
 from waybook.transport.errors import Context, hide_internal_errors, invalid_params
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.jsonrpc import APPS_EXTENSION
 from waybook.transport.mcp.completions import Completions
 from waybook.transport.mcp.conversation_files import ConversationFiles
+from waybook.transport.mcp.direct_calls import ToolServer
 from waybook.transport.mcp.elicitation import REVIEW, ReviewElicitation, ToolResult
 from waybook.transport.mcp.prompts import Prompts, instructions_for
 from waybook.transport.mcp.resources import (
@@ -43,7 +43,7 @@ def build_server(
     profile: str = "plan",
     one_line: bool = False,
     conversations: ConversationFiles | None = None,
-) -> Server[None]:
+) -> ToolServer:
     """Return an MCP server with the tools of a profile; calls go through the tool gateway.
 
     Tools are listed without a call to the dispatcher, so listing never waits for its start.
@@ -73,7 +73,7 @@ def build_server(
             conversations.record(params, result)
         return result
 
-    server = Server(
+    server = ToolServer(
         "waybook",
         title="Waybook",
         version=version("waybook"),
@@ -100,6 +100,7 @@ def build_server(
     if one_line:
         standing.serve(server)
     server.middleware.append(hide_internal_errors)
+    server.answer_directly(gateway, schemas.keys() - {REVIEW})
     return server
 
 

@@ -1,0 +1,221 @@
+"""Tool calls over HTTP that are answered without the MCP library, which takes longer to do so.
+
+Only calls in the ordinary form are answered here. Every other message is passed to the library: a
+request for a review, which may be answered with a form or a task; a call with unknown fields; a
+call whose headers contradict its body. The responses are equal to those of the library, byte for
+byte, which a test checks for every protocol revision.
+"""
+
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import orjson
+from mcp.server.connection import Connection
+from mcp.server.lowlevel import Server
+from mcp.shared.inbound import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PARAM_HEADER_PREFIX,
+    MCP_PROTOCOL_VERSION_HEADER,
+)
+from mcp_types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CLIENT_INFO_META_KEY,
+    INTERNAL_ERROR,
+    PROTOCOL_VERSION_META_KEY,
+    SERVER_INFO_META_KEY,
+)
+from mcp_types.methods import validate_client_request
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+from pydantic_core import to_json
+from starlette.requests import Request
+
+from waybook.app.request.caller import Answer
+from waybook.transport.gateway import ToolGateway
+from waybook.transport.jsonrpc import compact_json
+from waybook.transport.mcp.client_name import clean_name, product_of
+
+log = logging.getLogger(__name__)
+
+CALL: Final = "tools/call"
+MESSAGE_FIELDS: Final = frozenset({"jsonrpc", "id", "method", "params"})
+PARAM_FIELDS: Final = frozenset({"name", "arguments", "_meta"})
+PROGRESS_TOKEN: Final = "progressToken"  # noqa: S105 - the name of a field
+#: Headers that route a request. A request in which one of them occurs twice is refused.
+ROUTING_HEADERS: Final = (
+    MCP_PROTOCOL_VERSION_HEADER.encode(),
+    MCP_METHOD_HEADER.encode(),
+    MCP_NAME_HEADER.encode(),
+)
+PARAM_HEADER: Final = MCP_PARAM_HEADER_PREFIX.lower().encode()
+#: Maximum size in bytes of metadata that is cached, and maximum number of cached metadata. A client
+#: sends the same metadata with every call.
+MAX_CACHED_BYTES: Final = 2_000
+MAX_CACHED: Final = 256
+
+
+class DirectCall(NamedTuple):
+    """Tool call in the ordinary form."""
+
+    id: str | int
+    tool: str
+    arguments: Mapping[str, object]
+    client: str | None
+    #: Whether the protocol revision of the client has no handshake.
+    is_modern: bool
+
+
+class ClientMetadata(NamedTuple):
+    """Metadata of a call that the MCP library accepts."""
+
+    #: Name that the client reports in the metadata; None if it reports no name.
+    client: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DirectCalls:
+    """Answers to tool calls in the ordinary form."""
+
+    gateway: ToolGateway
+    #: Tools whose calls can be answered here.
+    tools: frozenset[str]
+    #: Name and version of this server, which responses to modern clients contain.
+    server_info: dict[str, Any]
+
+    def read(self, request: Request, message: Mapping[str, Any]) -> DirectCall | None:
+        """Return the tool call in a JSON-RPC message, or None if the MCP library must answer."""
+        if message.get("method") != CALL or message.keys() != MESSAGE_FIELDS:
+            return None
+        params = message["params"]
+        tool, arguments = params.get("name"), params.get("arguments", {})
+        is_ordinary = isinstance(tool, str) and tool in self.tools and type(arguments) is dict
+        if not is_ordinary or not params.keys() <= PARAM_FIELDS or not accepts_json(request):
+            return None
+        version = protocol_version(request.scope["headers"], tool)
+        metadata = read_metadata(version, params.get("_meta")) if version else None
+        if metadata is None:
+            return None
+        agent = request.headers.get("user-agent", "")
+        client = clean_name(product_of(agent)) if metadata.client is None else metadata.client
+        is_modern = version in MODERN_PROTOCOL_VERSIONS
+        return DirectCall(message["id"], tool, arguments, client, is_modern)
+
+    async def answer(self, request: Request, call: DirectCall) -> bytes:
+        """Carry out a tool call and return the body of the response."""
+        try:
+            answer = await self.gateway.call_tool(request, call.tool, call.arguments, call.client)
+            result = _result(answer)
+        except Exception:
+            log.exception("the handler of %s broke", CALL)
+            error = {"code": INTERNAL_ERROR, "message": "Internal error"}
+            return _encoded({"jsonrpc": "2.0", "id": call.id, "error": error}, call)
+        if call.is_modern:
+            result = _modern(result, self.server_info)
+        return _encoded({"jsonrpc": "2.0", "id": call.id, "result": result}, call)
+
+
+class ToolServer(Server[None]):
+    """MCP server whose ordinary tool calls can be answered without the MCP library."""
+
+    direct_calls: DirectCalls | None = None
+
+    def answer_directly(self, gateway: ToolGateway, tools: Iterable[str]) -> None:
+        """Answer ordinary calls of these tools without the MCP library."""
+        self.direct_calls = DirectCalls(gateway, frozenset(tools), self.server_info_stamp)
+
+
+def protocol_version(headers: Iterable[tuple[bytes, bytes]], tool: str) -> str | None:
+    """Return the protocol revision of a tool call, or None if the MCP library must check it.
+
+    A modern client repeats the method and the tool in headers.
+    """
+    routing: dict[str, str] = {}
+    for name, value in headers:
+        if name in ROUTING_HEADERS:
+            text = name.decode()
+            if text in routing:
+                return None
+            routing[text] = value.decode("latin-1")
+        elif name.startswith(PARAM_HEADER):
+            return None
+    version = routing.get(MCP_PROTOCOL_VERSION_HEADER, "")
+    if version in HANDSHAKE_PROTOCOL_VERSIONS:
+        return version
+    is_modern = version in MODERN_PROTOCOL_VERSIONS
+    named = routing.get(MCP_METHOD_HEADER), routing.get(MCP_NAME_HEADER)
+    return version if is_modern and named == (CALL, tool) else None
+
+
+def accepts_json(request: Request) -> bool:
+    """Return whether a request contains JSON and plainly accepts JSON."""
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip()
+    return content_type == "application/json" and any(
+        media_type.strip() == "application/json"
+        for media_type in request.headers.get("accept", "").split(",")
+    )
+
+
+def read_metadata(version: str, metadata: object) -> ClientMetadata | None:
+    """Return the metadata of a call, or None if the MCP library must check it."""
+    is_modern = version in MODERN_PROTOCOL_VERSIONS
+    if metadata is None:
+        return None if is_modern else ClientMetadata(None)
+    if not isinstance(metadata, dict):
+        return None
+    token = metadata.get(PROGRESS_TOKEN, "")
+    if type(token) is not str and type(token) is not int:
+        return None
+    encoded = orjson.dumps({**metadata, PROGRESS_TOKEN: ""})
+    return check_metadata(version, encoded) if len(encoded) <= MAX_CACHED_BYTES else None
+
+
+@lru_cache(maxsize=MAX_CACHED)
+def check_metadata(version: str, encoded: bytes) -> ClientMetadata | None:
+    """Return the metadata in this JSON text, or None if the MCP library does not accept it."""
+    metadata = orjson.loads(encoded)
+    try:
+        validate_client_request(CALL, version, {"name": "", "_meta": metadata})
+    except ValidationError:
+        return None
+    if version not in MODERN_PROTOCOL_VERSIONS:
+        return ClientMetadata(None)
+    if metadata.get(PROTOCOL_VERSION_META_KEY) != version:
+        return None
+    connection = Connection.from_envelope(
+        version, metadata.get(CLIENT_INFO_META_KEY), metadata.get(CLIENT_CAPABILITIES_META_KEY)
+    )
+    if connection.client_capabilities is None:
+        return None
+    params = connection.client_params
+    return ClientMetadata(clean_name(params.client_info.name) if params else None)
+
+
+def _result(answer: Answer) -> dict[str, Any]:
+    """Return a tool result in the form of every protocol revision with a handshake."""
+    content = [{"text": compact_json(answer.body), "type": "text"}]
+    if answer.is_error:
+        return {"content": content, "isError": True}
+    return {"content": content, "isError": False, "structuredContent": answer.body}
+
+
+def _modern(result: dict[str, Any], server_info: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool result in the form of protocol revisions without a handshake."""
+    structured = result.pop("structuredContent", None)
+    return {
+        **result,
+        "resultType": "complete",
+        **({} if structured is None else {"structuredContent": structured}),
+        "_meta": {SERVER_INFO_META_KEY: server_info},
+    }
+
+
+def _encoded(message: Mapping[str, object], call: DirectCall) -> bytes:
+    """Return a message as JSON; the MCP library encodes messages of the two eras differently."""
+    if call.is_modern:
+        return json.dumps(message, separators=(",", ":")).encode()
+    return to_json(message)
