@@ -22,7 +22,8 @@ ClaimT = TypeVar("ClaimT", bound=Claim)
 
 #: Statuses of a plan or run that is complete.
 COMPLETE: Final = frozenset({"plan_complete", "run_complete"})
-#: Statuses that do not change until a person or an agent outside of this loop intervenes.
+#: Statuses of a plan or run on which work stopped, and that do not change until a person or another
+#: agent intervenes.
 STUCK: Final = frozenset({"plan_failed", "stage_failed", "run_canceled"})
 DEFAULT_TIMEOUT_SECONDS: Final = 30.0
 DEFAULT_HEARTBEAT_SECONDS: Final = 30.0
@@ -37,7 +38,7 @@ class _OpenClaims:
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     held: list[Claim] = field(default_factory=list)
-    #: Number of calls that wait at the server until work is free.
+    #: Number of calls of this session that wait at the server until work is free.
     waiting: int = 0
 
 

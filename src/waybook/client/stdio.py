@@ -146,7 +146,8 @@ class _Server:
         """Pass each answer to the request that waits for it, until the process ends."""
         try:
             async for line in self._stdout:
-                with suppress(ValueError):  # Skip lines that are not messages, such as prints.
+                # Skip output lines that are not JSON messages, such as the output of print().
+                with suppress(ValueError):
                     self._pass_on(json.loads(line))
         finally:
             for future in self._pending.values():

@@ -51,7 +51,7 @@ class Agent:
     completed: int
     failed: int
     usage: Totals
-    #: Whether there is more work than was counted.
+    #: Whether the agent has more steps and jobs than were counted.
     has_more: bool
     held: tuple[HeldItem, ...]
 

@@ -238,7 +238,8 @@ async def _follow(
         if board.is_closed:
             return board
         await wait_or_resize(resized, EVERY_SECONDS)
-        with contextlib.suppress(Busy, Unavailable):  # Skip this refresh; the next may succeed.
+        # If the database is busy or unavailable, skip this refresh; the next refresh may succeed.
+        with contextlib.suppress(Busy, Unavailable):
             board = await read_run_detail(here.call, board.run.id, RunInclude.BOARD)
 
 

@@ -61,7 +61,7 @@ def scripted_failures() -> dict[tuple[str, str], Handling]:
     }
 
 
-# The run, from start to end
+# Functions that execute the demo's run, in the order of the run
 
 
 async def start_run(scene: DemoContext) -> None:

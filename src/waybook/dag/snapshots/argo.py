@@ -130,7 +130,8 @@ def _working(nodes: Nodes) -> Iterator[ArgoNode]:
         elif node.type == "Retry":
             is_working = not any(nodes[child].type in GROUPS for child in _instances(node, nodes))
         elif node.type == "TaskGroup":
-            # A loop without items has only this node.
+            # A loop without items has only its TaskGroup node, so this node represents the
+            # execution.
             is_working = not _instances(node, nodes)
         else:
             is_working = node.type not in {"StepGroup", "Container"}
