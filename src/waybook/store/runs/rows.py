@@ -86,8 +86,8 @@ class RunEventRow(NamedTuple):
     actor: str
     session: str | None
     action: str | None
-    #: Step that the event is about; without a step, the stage that it is about; None if there is
-    #: neither.
+    #: Step that the event is about, or, if there is none, the stage that the event is about; None
+    #: if the event is about neither.
     subject: str | None
 
 

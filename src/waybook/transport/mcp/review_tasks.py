@@ -88,7 +88,8 @@ class ReviewTasks:
         try:
             review = await self.gateway.review(context.request, review_id)
         except WaybookError:
-            # The review is stored, and the result of the call says how to wait for the decision.
+            # The review is stored even if it cannot be read now, and the result of the call says
+            # how to wait for the decision.
             return result
         if review.is_decided:
             return to_tool_result(Answer(review.reply))

@@ -52,7 +52,8 @@ class ActionLinkPage:
     async def __call__(self, request: Request) -> Response:
         """Render the confirmation page, or submit the decision."""
         if is_cross_site_navigation(request):
-            # The browser sends the cookie of our forms only with requests from our own pages.
+            # The page is loaded again from Waybook's own page, because the browser does not send
+            # the cookie of the forms with a request from another site.
             return mark_private(redirect_page(request, request.url.path))
         decision = request.path_params["decision"]
         if decision not in DECISION_LABELS:
