@@ -19,7 +19,7 @@ from mcp_types import Tool
 from org_env import OrgEnv
 from transport.full_app import free_port
 
-#: Words of the user's request to the model; the last word is the user's decision on the review.
+#: Phrases of the user's request to the model; the last phrase is the user's decision on the review.
 TASK = ("create a plan", "ask a person to review", "approve")
 STEP_COUNT = 3
 MAX_CALLS = 20

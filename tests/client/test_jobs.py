@@ -1,5 +1,5 @@
 """Jobs claimed by the client: loops, partial results, errors and lost leases."""
-# ruff: noqa: PT012 - the blocks that raise are what these tests are about
+# ruff: noqa: PT012 - these tests are about blocks that raise an error
 
 import asyncio
 from collections.abc import AsyncIterator

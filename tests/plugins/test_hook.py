@@ -203,7 +203,8 @@ def test_hook_imports_only_standard_library() -> None:
         for alias in node.names
     }
     assert names <= sys.stdlib_module_names
-    # Each additional import delays every event by milliseconds.
+    # The list of imports is exact, because each additional import delays every hook event by
+    # milliseconds.
     assert names == {"json", "os", "signal", "sys"}
 
 
