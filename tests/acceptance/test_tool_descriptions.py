@@ -135,7 +135,7 @@ class DescriptionReader:
         return [tool.input_schema for tool in self.tools.values()]
 
     def latest(self, name: str, source: str | None = None) -> Any:  # noqa: ANN401 - JSON
-        """Return a field of the latest reply that contains it; `source` restricts the tool."""
+        """Return a field of the latest reply that has it; `source` limits the search to a tool."""
         for tool, reply in reversed(self.replies):
             if source in {None, tool} and name in reply:
                 return reply[name]

@@ -97,7 +97,7 @@ async def test_concurrent_orgs_behind_a_pooler_get_no_errors_and_stay_isolated(
 
 
 async def retitled(agent: AgentClient, plan: Body) -> None:
-    """Complete the org's first plan, so that it is not listed; its name lacks the marker."""
+    """Complete the org's first plan, whose name lacks the marker, so that it is not listed."""
     await agent.work_through(plan)
 
 

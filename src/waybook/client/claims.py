@@ -17,7 +17,8 @@ from waybook.client.heartbeat import Heartbeat
 from waybook.client.replies import OnError
 from waybook.errors import StaleAttempt, WaybookError
 
-#: Maximum seconds for giving a step or job back when its block ends with an error.
+#: Maximum seconds for giving a step or job back when the `async with` block of its claim ends with
+#: an error.
 MAX_GIVE_BACK_SECONDS = 10.0
 MAX_REASON_LENGTH = 500
 

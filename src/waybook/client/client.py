@@ -276,7 +276,8 @@ class Client:
         """
         named = {**arguments, "sessionId": session}
         claims = self._claims[session, str(arguments.get("planId") or arguments.get("runId"))]
-        # Only one claim call at a time, because two concurrent calls would get the same step.
+        # A session makes only one claim call at a time, because two concurrent calls would get the
+        # same step.
         async with claims.lock:
             claims.held = [claim for claim in claims.held if claim.is_held]
             is_another = bool(claims.held or claims.waiting)
@@ -285,9 +286,9 @@ class Client:
                 return self._claimed(kind, reply, session, on_error, claims)
         if until == "idle" or not self._wait_seconds or _is_final(reply):
             raise NothingReady(reply)
-        # This call waits without the lock, so that other calls of this session do not wait for it.
-        # The lock is not needed, because the server has just confirmed that this session holds
-        # nothing else.
+        # The waiting call is made without the lock, so that other calls of the session do not wait
+        # for it. The lock is not needed, because the server has just confirmed that the session
+        # holds nothing else.
         claims.waiting += 1
         try:
             reply = await self.call(tool, **named, another=True, waitSeconds=self._wait_seconds)

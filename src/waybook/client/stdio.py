@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from waybook.client.errors import Unreachable, error_in_answer
 from waybook.client.http import REVISION
 
-#: Command of a server with all tools, in the environment of this program.
+#: Command that starts a server with all tools, in the Python environment of this program.
 DEFAULT_COMMAND: Final = (sys.executable, "-m", "waybook", "mcp", "--tools", "all")
 #: Maximum bytes of one message of the server.
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024

@@ -22,7 +22,7 @@ from waybook.store.agents import AgentCounts, AgentRow, HeldRow
 from waybook.store.agents import AgentKey as StoredKey
 from waybook.store.audit import SealedEntry
 
-#: User and session of an agent; the session is empty if it has none.
+#: User and session of an agent; the session is empty if the agent's calls name none.
 AgentKey: TypeAlias = StoredKey
 PAGE_SIZE = 50
 

@@ -64,7 +64,8 @@ def _shortened(value: object, shorten: Shorten) -> object:
     if isinstance(value, dict):
         changed = {}
         for name, inner in value.items():
-            # Most fields are neither ids nor containers, so they are skipped without a call.
+            # Most fields are neither ids nor containers, so they are skipped without a function
+            # call.
             if isinstance(inner, str):
                 if name not in ID_FIELDS:
                     continue

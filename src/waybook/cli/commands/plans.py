@@ -209,7 +209,7 @@ def watch_command(*, plan: str | None, once: bool, **flags: object) -> None:
     settings = load_settings(flags)
     console = get_console()
     live = console.is_terminal and not once
-    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the command
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the command without an error.
         asyncio.run(_watch(settings, plan, console, live=live))
 
 

@@ -191,7 +191,7 @@ def run_command(*, run: str | None, watch: bool, as_json: bool, **flags: object)
         print_json(body, tight=True)
         return
     console = get_console()
-    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the command
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the command without an error.
         asyncio.run(_show(settings, run, console, live=watch and console.is_terminal))
 
 

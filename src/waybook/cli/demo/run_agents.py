@@ -161,7 +161,7 @@ def say_as_agent(me: Actor, message: str, *, strong: bool = False) -> None:
     me.scene.feed.say(me.session or me.name, message, strong=strong)
 
 
-# Possible outcomes of a job in the demo
+# Functions for the possible outcomes of a job in the demo
 
 
 async def submit_result(me: Actor, job: Job) -> None:

@@ -94,7 +94,8 @@ class ModifyPlan(MutatingArguments):
         min_length=1, max_length=50, description="in order"
     )
     modification_rationale: Line | None = Field(default=None, description="why")
-    #: The published schema omits this argument, because only programs and web pages use it.
+    #: The published schema omits `expectedRevision` and `dryRun`, because only programs and web
+    #: pages use them.
     expected_revision: SkipJsonSchema[int | None] = None
     dry_run: SkipJsonSchema[bool] = False
 

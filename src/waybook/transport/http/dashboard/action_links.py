@@ -52,8 +52,8 @@ class ActionLinkPage:
     async def __call__(self, request: Request) -> Response:
         """Render the confirmation page, or submit the decision."""
         if is_cross_site_navigation(request):
-            # The page is loaded again from Waybook's own page, because the browser does not send
-            # the cookie of the forms with a request from another site.
+            # After a navigation from another site, the browser has not sent the cookie of the
+            # forms, so a page of Waybook opens the same address again.
             return mark_private(redirect_page(request, request.url.path))
         decision = request.path_params["decision"]
         if decision not in DECISION_LABELS:
