@@ -232,7 +232,7 @@ class EndpointFailed(Unavailable):
     """The model endpoint returned no usable answer."""
 
     code = "UNAVAILABLE"
-    # None, because it is not known when the model endpoint will work again.
+    # There is no default delay, because it is not known when the model endpoint will work again.
     retry_after: ClassVar[int | None] = None
 
 

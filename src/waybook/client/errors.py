@@ -39,7 +39,8 @@ class Unreachable(Unavailable):
     """Error for a call without an answer, which may or may not have taken effect."""
 
     code = "UNAVAILABLE"
-    # None, because the client's own backoff determines the delay before a retry.
+    # There is no default delay, because the client's own backoff determines the delay before a
+    # retry.
     retry_after: ClassVar[int | None] = None
 
 

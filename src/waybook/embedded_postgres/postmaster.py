@@ -200,8 +200,8 @@ def _works_in(pid: int, cluster: Path) -> bool:
         try:
             return (PROC / str(pid) / "cwd").readlink() == cluster.resolve()
         except OSError:
-            # The link cannot be read if the process ended, or belongs to another user and so is not
-            # our server.
+            # The working directory of the process cannot be read if the process has ended, or
+            # belongs to another user and so is not our server.
             return False
     command = ("/bin/ps", "-o", "command=", "-p", str(pid))
     shown = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command line

@@ -28,7 +28,7 @@ __all__ = ["LastLook"]
 
 #: Maximum length in characters of a step's title inside a reason.
 LABEL_LENGTH = 40
-#: Maximum number of entries in each section.
+#: Maximum number of entries in each section of the overview.
 MAX_ENTRIES = 8
 
 

@@ -46,7 +46,7 @@ class HitKind(StrEnum):
     WORKFLOW = "workflow"
 
 
-#: Kind of the hits of each query of the store.
+#: For each search query of the store, the kind of the hits that it returns.
 STORED_KINDS: Final = dict(
     zip(
         text_search.KINDS,

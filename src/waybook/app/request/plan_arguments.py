@@ -52,8 +52,8 @@ class StepArgument(Nested):
     max_attempts: int | None = Field(
         default=None, ge=1, le=MAX_ATTEMPTS, description="silent workers allowed"
     )
-    #: This field is published in the schema of steps that are added later, but not in the schema of
-    #: a new plan's steps, because a new plan has a separate list of conditions.
+    #: `branchingConditions` is published in the schema of steps that are added later, but not in
+    #: the schema of a new plan's steps, because a new plan has a separate list of conditions.
     branching_conditions: SkipJsonSchema[LenientJson[list["StepConditionArgument"]] | None] = None
 
     def new_step(self) -> NewStep:

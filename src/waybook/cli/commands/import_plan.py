@@ -29,7 +29,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 MAX_EXPORT_BYTES = 256 * MEBIBYTE
 
 
-#: Options for reading a file of another tool.
+#: Command-line options for importing a plan file of another tool.
 READING = (
     click.option(
         "--format",

@@ -48,7 +48,7 @@ MAX_EVENTS_SINCE = 200
 class GetResearchContext(SessionArguments):
     plan_id: PlanIdField
     since: int | None = Field(default=None, ge=0, description="seq of an earlier reply: only news")
-    #: This argument is not in the published schema, to keep the tool list short; replies suggest
+    #: `budgetTokens` is not in the published schema, to keep the tool list short; replies suggest
     #: the argument if a larger budget helps.
     budget_tokens: SkipJsonSchema[int | None] = Field(default=None, ge=MIN_TOKENS, le=MAX_TOKENS)
     detail: DetailField = False

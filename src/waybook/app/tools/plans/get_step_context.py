@@ -37,7 +37,7 @@ LISTS = ("feedback", "failures", "soFar", "earlierResults", "artifacts")
 
 class GetStepContext(ReadArguments):
     step_id: StepIdField
-    #: This argument is not in the published schema, to keep the tool list short; replies suggest
+    #: `budgetTokens` is not in the published schema, to keep the tool list short; replies suggest
     #: the argument if a larger budget helps.
     budget_tokens: SkipJsonSchema[int | None] = Field(default=None, ge=MIN_TOKENS, le=MAX_TOKENS)
     # The published schema does not contain `part` and `offset`. An agent gets their values from a

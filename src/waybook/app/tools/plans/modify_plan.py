@@ -77,7 +77,7 @@ class ModificationArgument(Nested):
     )
     instructions: Text | None = Field(default=None, description="new instructions")
     reason: Line | None = Field(default=None, description="for fail_step, cancel_plan")
-    #: Whether a failed step is retried. The published schema omits this argument, because
+    #: Whether `fail_step` also retries the step. The published schema omits this argument, because
     #: `fail_step` followed by `retry_step` has the same effect.
     retry: SkipJsonSchema[bool | None] = None
     branching_conditions: StepConditions | None = Field(
