@@ -22,8 +22,7 @@ ClaimT = TypeVar("ClaimT", bound=Claim)
 
 #: Statuses of a plan or run that is complete.
 COMPLETE: Final = frozenset({"plan_complete", "run_complete"})
-#: Statuses of a plan or run on which work stopped, and that do not change until a person or another
-#: agent intervenes.
+#: Statuses of stopped work, which do not change until a person or another agent intervenes.
 STUCK: Final = frozenset({"plan_failed", "stage_failed", "run_canceled"})
 DEFAULT_TIMEOUT_SECONDS: Final = 30.0
 DEFAULT_HEARTBEAT_SECONDS: Final = 30.0
@@ -276,8 +275,7 @@ class Client:
         """
         named = {**arguments, "sessionId": session}
         claims = self._claims[session, str(arguments.get("planId") or arguments.get("runId"))]
-        # A session makes only one claim call at a time, because two concurrent calls would get the
-        # same step.
+        # A session makes one claim call at a time; concurrent calls would get the same step.
         async with claims.lock:
             claims.held = [claim for claim in claims.held if claim.is_held]
             is_another = bool(claims.held or claims.waiting)

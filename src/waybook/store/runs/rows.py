@@ -86,8 +86,8 @@ class RunEventRow(NamedTuple):
     actor: str
     session: str | None
     action: str | None
-    #: Step that the event is about, or, if there is none, the stage that the event is about; None
-    #: if the event is about neither.
+    #: Step that the event is about, or the stage if the event is about a whole stage; None for an
+    #: event about the run.
     subject: str | None
 
 

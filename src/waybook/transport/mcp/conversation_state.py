@@ -15,8 +15,7 @@ from waybook.json_values import Body, Json
 FORMAT: Final = 1
 #: Maximum number of held steps in a conversation state; the oldest are dropped.
 MAX_HELD_STEPS: Final = 8
-#: Maximum length of a text in a conversation state. Names and titles are cut; a longer id is not
-#: stored.
+#: Maximum length of a text in a conversation state. Names and titles are cut, long ids left out.
 MAX_TEXT_LENGTH: Final = 200
 #: Error codes which mean that the caller does not hold the step that the call refers to.
 NOT_HELD: Final = frozenset({"STALE_ATTEMPT", "NOT_FOUND", "INVALID_TRANSITION", "PLAN_TERMINAL"})

@@ -114,8 +114,7 @@ def configured_directory(path: str) -> str | None:
     for line in lines:
         name, equals, value = line.partition("=")
         value = value.strip()
-        # The line is parsed without a TOML parser, because importing one takes longer than the rest
-        # of the hook.
+        # The line is parsed without a TOML parser, because importing one takes too long.
         if equals and name.strip() == "data_dir" and value[:1] in {'"', "'"}:
             return os.path.expanduser(value[1:].split(value[0])[0])
     return None
@@ -216,8 +215,7 @@ def note_hold(path: str, step: dict[str, object], *, is_repeated: bool) -> bool:
         return False
     after = {"attempts": [*attempts, attempt][-MAX_REMEMBERED_HOLDS:], "count": count + 1}
     temporary = f"{path}.{os.getpid()}"
-    # If the file cannot be written, the error ends the hook, so that an agent is never kept from
-    # ending its turn twice for the same attempt.
+    # If the write fails, the hook ends with an error and does not keep the agent working.
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         json.dump(after, file)
     os.replace(temporary, path)

@@ -49,7 +49,7 @@ class OutputView:
     plan_name: str
     #: Latest versions of the output, newest first.
     versions: Sequence[Output]
-    #: Content of the output as HTML, as a table or as plain text; the unused forms are None.
+    #: Content of the output as HTML, as a table or as plain text; only one of these fields is set.
     html: Markup | None
     table: TableView | None
     text: str | None

@@ -31,7 +31,8 @@ class RunMap:
     svg: Markup
     #: Value of the query parameter `map` that keeps the same stages expanded.
     parameter: str
-    #: Key of the step to which the map is scrolled when the page is opened; None if there is none.
+    #: Key of the step to which the map is scrolled when the page is opened; None if the map is not
+    #: scrolled.
     center: str | None
     #: Positions of the stage and of the step around which a large stage is drawn, such as "1.45",
     #: so that an update of an open page draws the same steps; empty if all steps are drawn.
