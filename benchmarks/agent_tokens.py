@@ -28,8 +28,8 @@ from waybook.cli.demo.environment import temporary_database
 ENCODER = openai.o200k_base()
 PEER = ["npx", "--yes", "--package", "task-master-ai@0.43.1", "task-master-ai"]
 INSTRUCTIONS = "Find the three longest rivers of continent {}."
-#: Maximum number of calls and of tokens, by number of steps. From 13 steps on, one call for the
-#: status and one for the context are included.
+#: For each number of steps of a plan, the maximum number of calls and the maximum number of tokens.
+#: From 13 steps on, one call for the status and one for the context are included.
 LIMITS = {5: (7, 1_000), 13: (17, 5_000)}
 
 
@@ -105,7 +105,8 @@ async def work_with_peer(agent: CountingClient, folder: str, steps: int) -> None
     """Add one task per step, then claim each task and set it to done."""
     root = {"projectRoot": folder}
     await agent.call("initialize_project", **root, skipInstall=True, initGit=False, rules=[])
-    agent.calls = agent.tokens = 0  # a project is initialized once
+    # Initialization is not counted, because a project is initialized only once.
+    agent.calls = agent.tokens = 0
     for n in range(1, steps + 1):
         words = {"title": f"Part {n}", "description": INSTRUCTIONS.format(n)}
         await agent.call("add_task", **root, **words)

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from waybook.cli.demo.environment import temporary_database
 
-#: Maximum ratio of Waybook's time to that of the bare server.
+#: Maximum ratio of the time in which Waybook answers the first request for its tool list to the
+#: time of a minimal MCP server.
 LIMIT = 1.5
 
 BARE = """

@@ -165,7 +165,7 @@ async def main(calls: int, connections: int) -> None:
     """Measure without and with a flood, and compare the latencies."""
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder}, {}).settings
-        async with database_server(settings):  # one database for all processes
+        async with database_server(settings):  # All server processes use one database.
             tokens = {org: await create_token(folder, org) for org in (MEASURED_ORG, FLOODING_ORG)}
             async with serving(folder, "--auth", "required") as (address, process):
                 await measure_latencies(address, tokens[MEASURED_ORG], 40)  # warm-up

@@ -21,11 +21,12 @@ from waybook.dag.diagram.model import Diagram, DiagramStep, Lane
 from waybook.dag.diagram.svg import render_svg
 
 SIZES = (13, 500, 5_000)
-#: Maximum ratio of the time for ten times the steps to the time for the steps.
+#: Maximum ratio of the layout time of a diagram with ten times as many steps to the layout time of
+#: the smaller diagram.
 MAX_GROWTH = 12
 #: Maximum size of the SVG of 13 steps, without the style sheet.
 MAX_SMALL_BYTES = 12_000
-#: REACH is the maximum length of an edge, in steps.
+#: Average number of edges per step, and maximum number of steps that an edge spans (REACH).
 EDGES_PER_STEP, REACH = 2.5, 40
 
 
@@ -67,7 +68,7 @@ class Measurement:
 def cpu_seconds(act: Callable[[], object]) -> float:
     """Return the CPU time of a function call."""
     gc.collect()
-    gc.disable()  # a collection during the measurement would distort it
+    gc.disable()  # A garbage collection during the measurement would distort it.
     begin = time.process_time()
     act()
     taken = time.process_time() - begin

@@ -49,7 +49,7 @@ RESULT_BYTES = 250_000
 RESULTS = 36
 
 
-# Preparation, as the attacking org
+# Functions with which the attacking org prepares its attacks
 
 
 async def dense_plan(caller: Caller) -> dict[str, Any]:
@@ -76,7 +76,7 @@ async def nothing(_: Caller) -> dict[str, Any]:
     return {}
 
 
-# Attacks: each makes one expensive request
+# Functions that make one expensive request of an attack
 
 
 async def ping(caller: Caller, _: int) -> str:
@@ -118,7 +118,8 @@ async def guess(caller: Caller, _: int) -> str:
 
 
 Prepare = Callable[[Caller], Awaitable[dict[str, Any]]]
-#: Preparation, request and number of connections of each attack.
+#: For each attack, the function that prepares it, the function that makes one request, and the
+#: number of connections.
 ATTACKS: dict[str, tuple[Prepare, Callable[..., Awaitable[str]], int]] = {
     "pings": (nothing, ping, 4),
     "drawing": (dense_plan, draw, 4),
@@ -189,7 +190,7 @@ async def main(calls: int, rounds: int, only: str | None) -> None:
     used = dict.fromkeys(names, 0.0)
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder}, {}).settings
-        async with database_server(settings):  # one database for all processes
+        async with database_server(settings):  # All server processes use one database.
             tokens = {org: await create_token(folder, org) for org in (MEASURED_ORG, FLOODING_ORG)}
             async with serving(folder, "--auth", "required") as (address, process):
                 async with Caller(address, tokens[FLOODING_ORG]) as caller:

@@ -26,11 +26,12 @@ from waybook.dag.snapshots.snapshot import read_snapshot, report_from_snapshot
 #: A snapshot or a part of it, as untyped JSON.
 Body: TypeAlias = dict[str, Any]
 
-#: Maximum ratio of the time for a snapshot of twice the size to the time for the snapshot.
+#: Maximum ratio of the report's time for a snapshot of twice the size to its time for the smaller
+#: snapshot.
 MAX_GROWTH = 2.6
-#: Minimum ratio of the naive report's time to Waybook's.
+#: Minimum ratio of the naive report's time to the time of Waybook's report.
 MIN_SPEEDUP = 50
-#: REACH is the maximum length of an edge, in steps.
+#: Edges and jobs per step of the snapshot, and maximum number of steps that an edge spans (REACH).
 EDGES_PER_STEP, JOBS_PER_STEP, REACH = 3, 10, 200
 SAMPLED_STEPS = 40
 
@@ -49,7 +50,7 @@ def make_snapshot(steps: int) -> str:
         {
             "id": f"job-{number}",
             "stageSlug": "stage",
-            # No job has reached the last tenth of the steps.
+            # The last tenth of the steps has no jobs.
             "stepKey": keys[number % (steps * 9 // 10)],
             "jobType": "EXECUTE",
             "status": "completed" if generator.random() < 0.8 else "processing",
@@ -74,7 +75,7 @@ def random_edges(steps: int, generator: Random) -> set[tuple[int, int]]:
     return edges
 
 
-# The naive report
+# Functions of the naive report
 
 
 def naive_status(graph: Graph, jobs: list[Body], closed: list[str], key: str) -> str:
@@ -146,7 +147,7 @@ def measure(steps: int, rounds: int) -> Measurement:
     snapshot = json.loads(text)
     graph = read_snapshot(snapshot).structure.graphs["stage"]
     assert check(report_from_snapshot(snapshot)) == []
-    # Measured alternately, so that other load on the machine affects both.
+    # The two reports are measured alternately, so that other load on the machine affects both.
     pairs = [
         (
             cpu_seconds(lambda: report_from_snapshot(snapshot), 1),

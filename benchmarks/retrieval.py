@@ -49,7 +49,7 @@ MAX_DIFFERENCE = 0.02
 NEAREST = 10
 CORPUS = Path(__file__).with_name("retrieval")
 EMBEDDER = builtin_embedder()
-#: Search methods: key of the ranked list, and label.
+#: Search methods that are compared: the key of each method's ranked list, and its label.
 METHODS = {"words": "full text", "meaning": "vectors", "fused": "fused"}
 #: Ranks of the relevant notes, by search method and kind of question.
 Ranks = Mapping[tuple[str, str], list[float]]

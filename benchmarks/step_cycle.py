@@ -31,7 +31,8 @@ Pool: TypeAlias = AsyncConnectionPool[AsyncConnection[TupleRow]]
 
 WORKERS = 16
 STEPS = 10
-#: Minimum ratio of Waybook's rate to the peer's.
+#: Minimum ratio of Waybook's steps per second to those of the queue in plain SQL with which it is
+#: compared.
 MIN_RATIO = 0.4
 CONNECTION_OPTIONS = {"autocommit": True}
 

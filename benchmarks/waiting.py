@@ -28,7 +28,7 @@ AGENTS = 64
 WAIT_SECONDS = 55
 MAX_MEDIAN_MS = 100
 
-#: Reply with a claimed step, and the time at which it arrived.
+#: Reply that contains a claimed step, and the time at which the reply arrived.
 Claimed = tuple[dict[str, Any], float]
 
 

@@ -4,7 +4,7 @@ Start a server with `waybook serve`, then run:
 `python examples/one_agent.py http://127.0.0.1:8750`
 A real agent would call its model in place of `think`.
 """
-# ruff: noqa: INP001, T201 - an example to read and to run; it prints what happens
+# ruff: noqa: INP001, T201 - an example that is run as a program and prints its progress
 
 import asyncio
 import sys

@@ -3,7 +3,7 @@
 Start a server with `waybook serve`, then run:
 `python examples/three_agents_one_plan.py http://127.0.0.1:8750`
 """
-# ruff: noqa: INP001, T201 - an example to read and to run; it prints what happens
+# ruff: noqa: INP001, T201 - an example that is run as a program and prints its progress
 
 import asyncio
 import sys
@@ -13,7 +13,8 @@ from typing import Any
 from waybook import Client, WaybookError
 
 CHAPTERS = 9
-WAIT_SECONDS = 55  # maximum time that a claim waits while the other agents hold all open steps
+# Maximum time for which a claim waits while the other agents hold all open steps.
+WAIT_SECONDS = 55
 
 
 async def claim(client: Client, plan_id: str, name: str) -> dict[str, Any]:

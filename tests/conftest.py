@@ -38,7 +38,8 @@ DATABASE_FIXTURES = "database_fixtures"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Create the directory of this test run, unless the parent process has created it."""
-    # A shell starts background jobs with SIGINT ignored, and the programs under test inherit that.
+    # A shell starts background jobs with SIGINT ignored, and the programs under test would inherit
+    # this, so the default handler is restored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for name, meaning in MARKERS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")

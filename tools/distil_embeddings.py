@@ -43,7 +43,8 @@ COUNTS = "symspellpy/frequency_dictionary_en_82_765.txt"
 DIMENSIONS = 256
 EXTRA_WORDS = 14_000
 MAX_WORD_LENGTH = 24
-SIF = 5e-4  # the `a` of a / (a + p): Arora, Liang and Ma, 2017
+# Parameter `a` of the weight a / (a + p) of a word with probability p (Arora, Liang and Ma, 2017).
+SIF = 5e-4
 #: Exponent of the standard deviation by which each component is divided.
 SPREAD = 0.5
 #: Maximum probability of a word piece. A piece has no count, so its probability is estimated from
@@ -57,11 +58,11 @@ LAYERS, HEADS, WIDTH = 6, 12, 384
 BATCH = 512
 MAGIC = b"WBWT"
 VERSION = 1
-#: The offset of the first row is a multiple of this number of bytes.
+#: Alignment of the first row in the file: its offset is a multiple of this number of bytes.
 ALIGNMENT_BYTES = 4096
 
 
-# The transformer
+# Functions of the transformer
 
 
 class Weights:
@@ -134,7 +135,7 @@ def _gelu(x: Array) -> Array:
     return (0.5 * x * (1 + erf)).astype(np.float32)
 
 
-# The table
+# Functions that compute the vocabulary table
 
 
 def split_into_pieces(word: str, known: dict[str, int]) -> list[int]:

@@ -7,7 +7,7 @@ Install langgraph, langchain and the package of your model's provider, start a s
 `waybook serve`, create a plan, and run
 `python langgraph_agent.py http://127.0.0.1:8750 PLAN_ID openai:gpt-5`
 """
-# ruff: noqa: INP001, T201 - an example to read and to run; it prints what happens
+# ruff: noqa: INP001, T201 - an example that is run as a program and prints its progress
 
 import asyncio
 import json

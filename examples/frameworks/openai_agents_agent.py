@@ -3,7 +3,7 @@
 Install openai-agents, start a server with `waybook serve`, create a plan, and run
 `python openai_agents_agent.py http://127.0.0.1:8750 PLAN_ID gpt-5`
 """
-# ruff: noqa: INP001, T201 - an example to read and to run; it prints what happens
+# ruff: noqa: INP001, T201 - an example that is run as a program and prints its progress
 
 import asyncio
 import json

@@ -295,11 +295,13 @@ async def _working(
                 await task
         with contextlib.suppress(
             TimeoutError
-        ):  # These writes are only telemetry, so do not wait for an unreachable database.
+        ):  # Only telemetry is written here, so do not wait for an unreachable database.
             async with asyncio.timeout(FLUSH_SECONDS):
                 await calls.flush()
                 await services.last_used.flush(services.database)
-                with contextlib.suppress(WaybookError):  # Polling also finds the changes.
+                # An error is ignored here, because other processes also find the changes by
+                # polling.
+                with contextlib.suppress(WaybookError):
                     await pg_notify.send_pending(services.database, services.bus)
 
 

@@ -232,7 +232,8 @@ class EndpointFailed(Unavailable):
     """The model endpoint returned no usable answer."""
 
     code = "UNAVAILABLE"
-    retry_after: ClassVar[int | None] = None  # The time is unknown; callers can avoid the endpoint.
+    # There is no default delay, because it is not known when the model endpoint will work again.
+    retry_after: ClassVar[int | None] = None
 
 
 class Misconfigured(WaybookError):

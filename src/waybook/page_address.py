@@ -65,7 +65,8 @@ def find_page_server(settings: Settings) -> PageRecord | None:
     control_dir = ControlDirectory(_absolute(settings))
     try:
         is_served = control_dir.pages_lock.exists() and locks.is_held(control_dir.pages_lock)
-    except OSError:  # The data directory belongs to another user, or was just deleted.
+    # The lock cannot be read if the data directory belongs to another user or was just deleted.
+    except OSError:
         return None
     return read_record(control_dir) if is_served else None
 

@@ -61,8 +61,8 @@ _SHAPES: Final = (
     (_IN_WORDS, r"\1…"),
 )
 
-#: Pattern for a quick first check. A text that it does not match contains no secret that the
-#: patterns above match; this applies to most texts.
+#: Pattern for a quick first check. A text that it does not match, as is the case for most texts,
+#: contains nothing that the patterns for secrets match.
 _HINT = re.compile(
     r"wb_|sk-|whsec_|eyJ|authorization|bearer|basic|cookie|token|key=|secret|password|code=|://",
     re.IGNORECASE,

@@ -24,9 +24,10 @@ RETENTION_SETTINGS = (
     "keep_sessions_days",
     "keep_archived_days",
 )
-#: Maximum time in seconds for which an idle connection may stay open; each one costs a descriptor.
+#: Maximum time in seconds for which an idle HTTP connection may stay open; each open connection
+#: uses a file descriptor.
 MAX_KEEP_ALIVE_SECONDS = 3600
-#: Maximum time in days for which a link that decides a review can be used.
+#: Maximum number of days for which a link in a review message can be used.
 MAX_LINK_DAYS = 90
 #: Maximum time in hours after which a review is overdue: ten years.
 MAX_REMINDER_HOURS = 87_600

@@ -29,7 +29,7 @@ async def jobs_made(world: OrgEnv, run: Body) -> dict[str, int]:
 
 
 async def what_was_cut(agent: AgentClient, job: Any) -> list[str]:  # noqa: ANN401 - a reply
-    """Fetch each input that a job's reply omitted; return the job's step if there was one."""
+    """Fetch each input that a job's reply omitted; return the job's step if inputs were omitted."""
     if "cut" not in job:
         return []
     assert set(job["cut"]) == {"inputs"}

@@ -61,7 +61,7 @@ asyncio.run(main())
 def open_worker(
     world: OrgEnv, moment: str, tool: str, **arguments: object
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a separate process that makes this call, stops at this point, and is killed."""
+    """Run a process that calls a tool, stops at the point `moment`, and is killed there."""
     place = world.place
     named = [place.app_dsn, place.server.role or "", str(world.agent.org_id)]
     with crashing_process(WORKER, *named, moment, tool, json.dumps(arguments)) as process:

@@ -16,7 +16,7 @@ from waybook.app.request.caller import Answer
 from waybook.core.decision_context import Channel, ReviewPolicy, Scope, expand_scopes
 
 ORDER = re.compile(r"call (\w+) (\{.*?\}) please")
-#: Maximum number of orders that the simulated agent obeys.
+#: Maximum number of injected tool calls that the simulated agent makes.
 MAX_ORDERS = 400
 
 

@@ -39,10 +39,10 @@ TABLES = (
 
 
 class Cut:
-    """Wrapper that sends statements one by one and closes the connection before a given one.
+    """Wrapper that sends statements one by one and closes the connection before a given statement.
 
-    If the given index is after the last statement, everything is committed, but the answer is
-    not received.
+    If the given index is after the last statement, everything is committed, but the answer is not
+    received.
     """
 
     def __init__(self, world: OrgEnv, patch: pytest.MonkeyPatch, at: int, last: int) -> None:
@@ -143,7 +143,7 @@ Act = Callable[[AgentClient], Awaitable[tuple[Body, str, Body]]]
 async def once(world: OrgEnv, act: Act) -> tuple[list[int], int]:
     """Call the tool without faults; return the added rows per table and the statements sent."""
     _, tool, args = await act(world.agent)
-    await world.agent.ask(tool, args)  # this call caches the definition
+    await world.agent.ask(tool, args)  # The first call caches the workflow definition.
     _, tool, args = await act(world.agent)
     before = await counts(world)
     with pytest.MonkeyPatch.context() as patch:

@@ -19,7 +19,7 @@ from mcp_types import Tool
 from org_env import OrgEnv
 from transport.full_app import free_port
 
-#: Words of the user's request to the model; the last word is the user's decision on the review.
+#: Phrases of the user's request to the model; the last phrase is the user's decision on the review.
 TASK = ("create a plan", "ask a person to review", "approve")
 STEP_COUNT = 3
 MAX_CALLS = 20
@@ -135,7 +135,7 @@ class DescriptionReader:
         return [tool.input_schema for tool in self.tools.values()]
 
     def latest(self, name: str, source: str | None = None) -> Any:  # noqa: ANN401 - JSON
-        """Return a field of the latest reply that contains it; `source` restricts the tool."""
+        """Return a field of the latest reply that has it; `source` limits the search to a tool."""
         for tool, reply in reversed(self.replies):
             if source in {None, tool} and name in reply:
                 return reply[name]

@@ -66,7 +66,7 @@ class Race:
             )
             self.calls[reply["status"]] += 1
             if reply["status"] == "no_pending_steps":
-                continue  # on a busy machine, the plan may take longer than one wait
+                continue  # On a busy machine, the plan may take longer than one waiting call.
             if reply["status"] != "step_ready":
                 break
             self.gaps.append(time.monotonic() - self._freed_at)
@@ -129,7 +129,7 @@ async def waiting_calls(address: str, plan_id: str, count: int) -> AsyncIterator
         async def wait() -> None:
             arguments = {"planId": plan_id, "waitSeconds": 55}
             message = make_request("tools/call", name="get_next_step", arguments=arguments)
-            while True:  # on a busy machine, the calls may take longer than one wait
+            while True:  # On a busy machine, the other calls may take longer than one waiting call.
                 reply = await http.post(f"{address}/mcp", headers=headers, content=message)
                 result = reply.json()["result"]
                 assert "BUSY" in str(result) or result["structuredContent"]["retryAfterSeconds"]

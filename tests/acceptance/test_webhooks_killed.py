@@ -80,7 +80,7 @@ asyncio.run(main())
 def open_process(
     world: OrgEnv, url: str, moment: str, **arguments: object
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a process that sends webhook messages, pauses at this point, and is killed there."""
+    """Run a process that sends webhook messages, stops at the point `moment`, and is killed."""
     place = world.place
     named = [place.app_dsn, place.server.role or "", str(world.agent.org_id)]
     rest = [world.clock.now.isoformat(), url, SECRET, moment, json.dumps(arguments)]

@@ -105,7 +105,7 @@ async def unavailable(
     return error, other
 
 
-#: Usage that the model reported for one call, in the form of the org's totals.
+#: Usage totals of an org after one call of the fake model.
 USED_ONCE = Totals(input_tokens=12, output_tokens=3, results=1)
 
 

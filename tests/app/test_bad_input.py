@@ -16,7 +16,7 @@ from tool_calls import valid_call
 from waybook.app.registry import TOOLS
 from waybook.app.request.caller import Answer
 
-#: Error codes of refused requests.
+#: Error codes with which a tool may refuse invalid input.
 NAMED = {
     "INVALID_INPUT",
     "TOO_LARGE",

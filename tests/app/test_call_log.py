@@ -1,4 +1,7 @@
-"""Tool-call log (A37): every call except ping is logged; a full queue counts dropped calls."""
+"""Tool-call log: every call except ping is logged; a full queue counts dropped calls.
+
+Proves design decision A37.
+"""
 
 import asyncio
 

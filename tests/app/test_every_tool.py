@@ -139,8 +139,8 @@ async def calls_in_other_words_work(case: Case) -> None:
             assert (await case.agent.call(tool, **arguments))["next"]["tool"] in TOOLS, name
 
 
-#: Checks in the order in which they must run: the first four checks do not make the prepared call,
-#: and the fifth check makes it.
+#: Checks in the order in which they must run: the first four checks do not make the tool's valid
+#: call, and the fifth check makes it.
 PROPERTIES: tuple[Callable[[Case], Awaitable[None]], ...] = (
     every_argument_is_used,
     unknown_argument_is_refused_by_name,

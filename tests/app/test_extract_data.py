@@ -82,7 +82,7 @@ async def test_extract_data_returns_at_most_twenty_validation_errors(agent: Agen
 
 
 def is_candidate(value: object) -> bool:
-    """Return whether a value is a candidate; null and a blank text mean that it is absent."""
+    """Return whether a value counts as a candidate; null and a blank text mean no candidate."""
     return value is not None and not is_blank(value)
 
 
@@ -94,7 +94,8 @@ async def test_extract_data_accepts_candidate_only_if_valid_against_schema(
 ) -> None:
     try:
         args = parse_arguments(ExtractData, {"schema": schema, "candidate": candidate})
-    except InvalidInput:  # the input contains a number or a text that cannot be stored
+    # The schema or the candidate contains a number or a text that cannot be stored.
+    except InvalidInput:
         return
     reply = await extract_data(None, args)  # type: ignore[arg-type]  # nothing is read
     try:

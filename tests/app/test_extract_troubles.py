@@ -133,7 +133,7 @@ class Fading:
         if len(self.given) > 1:
             raise EndpointFailed("it answered 500", status=500)
         loop = asyncio.get_running_loop()
-        begun = loop.time()  # uvloop's clock does not advance until the next loop iteration
+        begun = loop.time()  # The clock of uvloop does not advance until the next loop iteration.
         while loop.time() == begun:  # noqa: ASYNC110 - there is no event for that
             await asyncio.sleep(0)
         return ModelReply(text="[]", usage=Usage(input_tokens=12, output_tokens=3, model="m-2030"))

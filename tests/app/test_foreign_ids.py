@@ -93,7 +93,8 @@ async def test_malformed_id_gets_same_answer_as_unknown_id(agent: AgentClient) -
     for probe in await foreign_id_calls(agent):
         expected = await probe.answers(agent, new_id())
         for text in ("nope", "'; drop table plan; --", "☃", "%s", "{nope}"):
-            if probe.path != ("part",):  # an invalid `part` gets an error about its format
+            # An invalid `part` is not treated as an unknown id, but gets an error about its format.
+            if probe.path != ("part",):
                 escaped = json.dumps(text)[1:-1]
                 assert await probe.answers(agent, text, escaped) == expected, probe.name
 

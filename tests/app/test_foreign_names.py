@@ -59,7 +59,7 @@ async def test_run_uses_definition_of_callers_org_if_two_orgs_share_a_slug(
         definition = make_definition("same", make_stage("views", make_recipe_step(step)))
         await who.call("add_dag", definition=definition)
         runs.append(await who.run("same"))
-    # The second call of each agent uses the cached definition.
+    # The second call of each agent uses the workflow definition that the first call cached.
     for who, run, step in ((other_org, runs[0], "theirs"), (agent, runs[1], "ours")):
         assert [(await who.job(run))["stepKey"] for _ in "ab"] == [step, step]
         assert f'"{step}"' in json.dumps(await who.progress(run, detail=True))

@@ -1,4 +1,4 @@
-"""A retried call never takes effect twice, however it is retried (A11)."""
+"""A retried call never takes effect twice, however it is retried (design decision A11)."""
 
 import asyncio
 from collections.abc import Callable

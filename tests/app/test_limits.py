@@ -15,7 +15,7 @@ from waybook.plan.model import MAX_CONDITIONS, MAX_REQUIRED_SOURCES, MAX_STEPS
 from waybook.run.model import MAX_MODELS
 from waybook.store.driver.wire import WireSettings
 
-#: Each limit in the code, with its value in the specification.
+#: Each limit on tool arguments in the code, with its value in the specification.
 PROMISED = {MAX_BODY: 2**20, MAX_STEPS: 200, MAX_CONDITIONS: 50, MAX_RESULT: 256 * 1024}
 
 
@@ -113,7 +113,8 @@ async def report(agent: AgentClient, size: int) -> Body:
 async def depth(agent: AgentClient, levels: int) -> Body:
     step = await agent.take(await agent.plan())
     value: object = "x"
-    for _ in range(levels - 1):  # the arguments object counts as one nesting level
+    # The arguments object is one of the nesting levels, so one level less is added here.
+    for _ in range(levels - 1):
         value = [value]
     return {"stepId": step["stepId"], "resultSummary": value}
 

@@ -239,7 +239,8 @@ async def test_audit_verification_names_the_column_that_was_tampered_with(
     shared_place: ServerDatabase, statement: str, said: str
 ) -> None:
     errors: list[str] = []
-    with pytest.raises(AssertionError):  # the fixture verifies the audit when it ends
+    # The fixture `world` verifies the audit when the test ends.
+    with pytest.raises(AssertionError):
         await _tampered(shared_place, statement, errors)
     assert said in " ".join(errors)
 

@@ -80,7 +80,7 @@ class Office:
         self.world, self.chance = world, chance
         self.where = {"get_next_step": plan, "get_next_job": run}
         self.holders: dict[tuple[str, int], tuple[str, str | None]] = {}
-        #: Attempts in progress, by the id of their step or job.
+        #: Claims that are still in progress, by the id of the claimed step or job.
         self.open: dict[str, Body] = {}
 
     async def ask(self, tool: str) -> None:

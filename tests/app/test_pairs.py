@@ -1,6 +1,7 @@
-"""Any two concurrent calls both get a valid answer and leave no plan stuck (A12).
+"""Any two concurrent calls both get a valid answer and leave no plan stuck.
 
-The test holds the plan's lock until both calls wait for it, then releases the lock.
+Proves design decision A12. The test holds the plan's lock until both calls wait for it, then
+releases the lock.
 """
 
 import asyncio

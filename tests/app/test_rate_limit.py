@@ -23,7 +23,7 @@ from waybook.store.driver.pool import ConnectionPool
 RATES = st.integers(1, 100)
 BURSTS = st.integers(1, 200)
 TIMES = st.integers(0, 10**6 * NANOSECONDS)
-#: Times between successive calls, in nanoseconds.
+#: Random times between successive calls, in nanoseconds.
 GAPS = st.lists(st.integers(0, 3 * NANOSECONDS), min_size=1, max_size=100)
 
 

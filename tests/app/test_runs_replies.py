@@ -325,7 +325,7 @@ async def test_reply_about_large_workflow_is_shortened_unless_detail_is_set(
         short = await small(agent, tool, **named)
         assert short["cut"]["get"]["args"] == {**named, "detail": True}
         reply: Any = await agent.call(tool, **short["cut"]["get"]["args"])
-        # Even a reply with full detail has a maximum size.
+        # A reply for which detail is requested also has a maximum size.
         assert len(json.dumps(reply, ensure_ascii=False).encode()) <= MAX_REPLY_BYTES
         assert len(reply["stages"]) == 4
         assert "cut" in reply or sum(len(stage["steps"]) for stage in reply["stages"]) >= 80

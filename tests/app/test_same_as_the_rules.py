@@ -78,8 +78,8 @@ SESSIONS = st.sampled_from([None, "a", "b"])
 USERS = st.sampled_from(["ann", "bob"])
 PLACES = st.integers(0, 5)
 LOOK = "Look it up."
-#: Kinds of modifications. The others are listed twice, because canceling the plan ends a test
-#: early.
+#: Kinds of modifications. Most kinds are listed twice and so chosen more often than `cancel`,
+#: because canceling the plan ends a test early.
 MODIFICATIONS = (
     *("add", "remove", "reverse", "rewrite", "fail", "again", "retry") * 2,
     *("add_repeat", "conditions", "no_conditions") * 2,
@@ -377,7 +377,10 @@ class SameAsTheRules(RuleBasedStateMachine):
     def copy(
         self, user: str, session: str | None, place: int, limit: str, *, goes_on: bool
     ) -> None:
-        """Copy the plan as of now, up to a step, or as of an entry; perhaps go on with the copy."""
+        """Copy the plan: all of it, up to a step, or as of an audit entry.
+
+        If `goes_on`, the test continues with the copy.
+        """
         original, history = self.plan, self.history
         seqs = sorted(history)
         seq = seqs[place % len(seqs)] if limit == "entry" else seqs[-1]
@@ -400,8 +403,8 @@ class SameAsTheRules(RuleBasedStateMachine):
         stored = self.wait(self.world.stored(self.world.agent.org_id, copied.id))
         expected = replay(changes)
         assert known_rows(stored) == known_rows(expected)
-        # The rules do not return the conditions of a copy, so a copy with conditions is left as it
-        # is.
+        # The test continues with the copy only if the copy has no conditions, because the rules do
+        # not return the conditions of a copy.
         if goes_on and "condition" not in expected:
             self.history = {}
         else:

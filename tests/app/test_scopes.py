@@ -82,7 +82,8 @@ async def test_tool_call_without_required_scope_is_forbidden(world: OrgEnv, scop
 async def test_caller_without_scopes_can_call_no_tool_and_read_no_document(world: OrgEnv) -> None:
     unscoped = with_scopes(world.agent)
     assert [
-        (await unscoped.refused(name)).get("code")  # this error does not depend on the arguments
+        # The error for a missing scope does not depend on the arguments.
+        (await unscoped.refused(name)).get("code")
         for name in NEEDS
     ] == ["FORBIDDEN"] * len(NEEDS)
     dispatcher, caller, somewhere = unscoped.dispatcher, unscoped.caller, new_id()

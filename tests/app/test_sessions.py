@@ -1,4 +1,7 @@
-"""Sessions: a session gets its step again (A10); resuming a plan is recorded once (A27)."""
+"""Sessions: a session gets its step again; resuming a plan is recorded once.
+
+Proves the design decisions A10 and A27.
+"""
 
 import asyncio
 

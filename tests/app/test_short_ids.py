@@ -121,7 +121,7 @@ async def test_short_id_of_other_kind_is_not_found(agent: AgentClient) -> None:
 
 
 async def test_ids_in_json_written_by_agents_are_returned_unchanged(agent: AgentClient) -> None:
-    """Ids of other systems may have the same field names as ours."""
+    """Ids of other systems may be in fields with the same names as Waybook's id fields."""
     own = {"planId": new_id(), "items": [{"jobId": new_id(), "reviewUrl": f"/runs/{new_id()}"}]}
     schema = {"type": "object", "properties": {"planId": {"type": "string"}}, "stepId": new_id()}
     plan = await agent.plan([make_step(resultSchema=schema), make_step()])
@@ -165,7 +165,7 @@ async def test_reordered_steps_keep_short_ids(agent: AgentClient) -> None:
 async def test_new_plan_gets_another_id_if_the_short_id_is_taken(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Equal short keys cannot be made on purpose, so the test's index compares only one bit."""
+    """Two ids with equal short keys are hard to find, so the test's index compares only one bit."""
     agent = own_world.agent
     with psycopg.connect(own_world.place.owner_dsn) as owner:
         owner.execute("create unique index plan_bit on plan (org_id, (short_key % 2))")
@@ -174,7 +174,8 @@ async def test_new_plan_gets_another_id_if_the_short_id_is_taken(
     asked: list[int] = []
 
     def next_id() -> str:
-        # One attempt to create a plan with one step takes two ids.
+        # The first attempt to create a plan with one step takes the first two ids, and their short
+        # ids are in use.
         bit = taken_bit if len(asked) < 2 else 1 - taken_bit
         asked.append(bit)
         return next(i for i in iter(new_id, "") if short_key(i) % 2 == bit)

@@ -149,9 +149,12 @@ async def test_deleted_passage_is_not_returned_by_next_search(
     [
         (Snapshot(running=100, database=5, at=1_000.0), True),
         (Snapshot(running=120, database=5, at=1_060.0), True),
-        (Snapshot(running=120, database=6, at=1_060.0), False),  # database dropped and restored
-        (Snapshot(running=99, database=5, at=1_060.0), False),  # the database went back in time
-        (Snapshot(running=120, database=5, at=1_000.0 + 86_400), False),  # deletion records expired
+        # The database was dropped and restored.
+        (Snapshot(running=120, database=6, at=1_060.0), False),
+        # The database was reset to an earlier state.
+        (Snapshot(running=99, database=5, at=1_060.0), False),
+        # The records of deletions have expired.
+        (Snapshot(running=120, database=5, at=1_000.0 + 86_400), False),
     ],
 )
 def test_vector_cache_is_reused_only_for_unexpired_later_snapshot(

@@ -234,7 +234,7 @@ async def test_waiting_call_gets_failed_job_when_retry_delay_ends(env: WaitingEn
     assert (await answered(waiting))["jobId"] == job["jobId"]
 
 
-# Ends of waiting calls
+# Tests of the ways in which a waiting call ends.
 
 
 async def test_canceled_waiting_call_leaves_the_queue_and_takes_no_step(env: WaitingEnv) -> None:
@@ -343,7 +343,7 @@ async def test_error_of_waiting_call_lets_the_next_call_try(env: WaitingEnv) -> 
     assert (await answered(waiting))["status"] == "step_ready"
 
 
-# Answers of repeated calls
+# Tests of the answers to repeated calls.
 
 
 async def test_repeated_waiting_call_gets_the_same_step_as_the_first_call(env: WaitingEnv) -> None:
@@ -401,7 +401,7 @@ async def unreachable(org: int | None) -> object:
     raise AssertionError(org)
 
 
-# Connections and processes
+# Tests of database connections and server processes.
 
 
 async def test_change_just_before_call_enters_wait_queue_is_not_missed(env: WaitingEnv) -> None:

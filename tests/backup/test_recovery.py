@@ -60,7 +60,9 @@ async def test_synchronous_standby_has_every_acknowledged_call(tmp_path: Path) -
         synchronous = "select count(*) > 0 from pg_stat_replication where sync_state = 'sync'"
         eventually(lambda: primary.ask(synchronous), "the standby is synchronous")
         async with make_env(primary.place) as world:
-            world.is_sound = False  # final state not checked: the test kills the server
+            # The rows are not compared with the audit at the end, because the test kills the
+            # server.
+            world.is_sound = False
             await write_anchor(judge(world), anchor)
             acknowledged = await killed_at_work(world, primary.kill)
         assert standby.ask("select pg_promote(true, 60)")
@@ -79,7 +81,9 @@ async def test_audit_anchor_check_reports_plan_lost_in_failover(
         standby = primary.base_backup("--write-recovery-conf")
         standby.start()
         async with make_env(primary.place) as world:
-            world.is_sound = False  # final state not checked: the test kills the server
+            # The rows are not compared with the audit at the end, because the test kills the
+            # server.
+            world.is_sound = False
             written = primary.ask("select pg_current_wal_lsn()::text")
             received = "select pg_last_wal_replay_lsn() >= %s::pg_lsn"
             eventually(lambda: standby.ask(received, written), "the standby has all so far")

@@ -55,7 +55,7 @@ class CrowdedOrg:
     reviewed: Body
     big_run: Body
     failed_run: Body
-    #: Job of the failed run that failed.
+    #: The job that failed in `failed_run`.
     failed_job: Body
     dialectic_run: Body
     output: Body
@@ -91,7 +91,7 @@ def big_definition() -> Body:
 
 
 async def create_crowded_org(world: OrgEnv) -> CrowdedOrg:
-    """Create 60 plans and 10 runs in all states, with the clock at the last of them."""
+    """Create 60 plans and 10 runs in all states; the clock stays at the time of the last one."""
     agent = world.agent
     await _completed_and_failed_plans(agent)
     waiting = await _stalled_candidates(world)
@@ -166,7 +166,7 @@ async def _stalled_candidates(world: OrgEnv) -> list[Body]:
 
 
 async def _plans_with_failed_steps(agent: AgentClient) -> Body:
-    """Create plans 26 to 35, each with one failed step or with two."""
+    """Create plans 26 to 35, each with one or two failed steps."""
     plan: Body = {}
     for n in range(26, 36):
         plan = await agent.plan(plan_steps(n, 12), name=plan_name(n))
@@ -202,7 +202,7 @@ async def _fail_job(agent: AgentClient, run: Body) -> Body:
 
 
 async def _runs(agent: AgentClient) -> tuple[Body, Body, Body, Body]:
-    """Create ten runs; return that of 500 steps, a failed one with its job, a dialectic one."""
+    """Create ten runs; return the run of 500 steps, a failed run, its job, and a dialectic run."""
     await agent.call("add_dag", definition=big_definition())
     big = await agent.run(BIG, MODELS, name=LONG_NAMES[0])
     for _ in range(64):

@@ -8,7 +8,7 @@ MODELS = ("claude-opus-4", "gpt-5", "gemini-2.5-pro", "llama-4")
 
 
 async def make_busy_run(world: OrgEnv) -> Body:
-    """Create a dialectic run of four models: two stages done, the third failing and claimed."""
+    """Create a dialectic run of four models: two stages done, failed and held jobs in the third."""
     agent = world.agent
     name = "Billing rewrite: compare the proposals for the tax engine of all four regions"
     run = await agent.run("dialectic", MODELS, name=name, input="Build a lighthouse.")
@@ -46,7 +46,7 @@ async def make_large_run(agent: AgentClient, steps: int = 500) -> Body:
         make_recipe_step(key, "all_to_one", name=f"Translate chapter {key[5:]} of the manual")
         for key in keys
     ]
-    # Each step depends on the step ten places before it: ten chains.
+    # Each step depends on the step ten places before it, which results in ten parallel chains.
     edges = list(zip(keys, keys[10:], strict=False))
     stage = make_stage("work", *made, edges=edges)
     await agent.call("add_dag", definition=make_definition("large", stage))

@@ -8,7 +8,7 @@ from browser.sample_runs import make_busy_run, make_large_run
 from browser.served_site import Site
 from org_env import Body
 
-#: Minimum height in pixels of text in the map at its original size.
+#: Minimum height in pixels of the text in a map that is shown at its original size.
 MIN_TEXT_PIXELS = 11
 
 

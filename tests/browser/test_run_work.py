@@ -116,7 +116,7 @@ async def make_two_versions(site: Site) -> Body:
 
 
 async def compare_versions_and_models(page: Page, site: Site, run: Body) -> None:
-    """Open a document from the run page, and compare it with a version and with a model."""
+    """Open a document; compare it with its other version and with another model's document."""
     await page.goto(f"{site.address}/runs/{run['runId']}")
     await page.get_by_role("link", name="case of opus").click()
     await expect(page.get_by_role("heading", name="Case", exact=True)).to_be_visible()

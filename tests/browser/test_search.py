@@ -14,7 +14,7 @@ SENTENCE = "The moraine dam of the upper lake failed twice before the spring flo
 
 
 async def make_result(agent: AgentClient) -> tuple[Body, str]:
-    """Return a plan with the sentence inside a result, and the path of the step's page."""
+    """Return a plan with the sentence to search in a result, and the path of the step's page."""
     plan = await agent.plan([make_step(title="Survey the lake"), make_step()], name="Floods")
     taken = await agent.take(plan)
     await agent.submit(taken, {"findings": ["Rain fell. " * 900, f"First. {SENTENCE}. Then dry."]})
@@ -72,7 +72,7 @@ async def test_palette_is_used_by_keyboard_only(page: Page, site: Site) -> None:
     await page.keyboard.press("Enter")
     await expect(page).to_have_url(f"{site.address}{path}#result")
     await page.wait_for_load_state()
-    # What is typed before the palette has loaded is not lost.
+    # Text that the user types before the palette has loaded is not lost.
     await page.keyboard.press("Control+k")
     await page.keyboard.type("floo")
     await expect(field).to_have_value("floo")
@@ -107,13 +107,14 @@ async def test_palette_shows_only_the_options_of_the_last_text(page: Page, site:
     await page.keyboard.press("Meta+k")
     palette = page.get_by_role("dialog", name="Search and commands")
     await expect(palette.get_by_role("option")).to_have_count(14)
-    # Enter before the options have arrived opens the search page with the whole text.
+    # If the user presses Enter before the options have arrived, the search page opens with the
+    # whole text.
     await page.route("**/search?part=options&q=zz*", lambda route: route.abort())
     await palette.get_by_role("combobox").fill("zzz lake")
     await page.keyboard.press("Enter")
     await expect(page).to_have_url(f"{site.address}/search?q=zzz+lake")
     await expect(page.get_by_text("No results for “zzz lake”.")).to_be_visible()
-    # The browser reports the request that the test aborted, if it was sent at all.
+    # The browser may log an error about the request that the test aborted.
     site.faults[:] = [fault for fault in site.faults if "ERR_FAILED" not in fault]
 
 

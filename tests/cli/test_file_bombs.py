@@ -20,7 +20,7 @@ from waybook.settings_reading import MAX_FILE_BYTES, read_settings
 ROOM = 700_000
 PATIENCE = 120
 ENDLESS = "/dev/zero"
-#: File that can be opened, but from which every read fails.
+#: Path of a file that can be opened, but from which every read fails.
 UNREADABLE = "/proc/self/mem"
 NOWHERE = "postgresql://127.0.0.1:1/none"
 ADD = ("dag", "add", "--database-url", NOWHERE)
@@ -120,7 +120,7 @@ def test_dag_add_of_hostile_definition_exits_with_error(name: str) -> None:
         error = json.loads(done.stdout)["error"]
         assert error["code"] == "BAD_RECIPE"
         assert error["details"]["at"]
-    else:  # the definition is valid text, so the error is about the missing database
+    else:  # The definition is valid, so the command reports the unreachable database.
         assert "cannot reach the database" in done.stderr
 
 

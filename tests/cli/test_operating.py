@@ -124,7 +124,7 @@ async def _first_words_of_mcp(terminal: Terminal) -> str:
     assert process.stderr is not None
     async with asyncio.timeout(60):
         line = await process.stderr.readline()
-        await process.communicate(b"")  # closes stdin, which ends the process
+        await process.communicate(b"")  # `communicate` closes stdin, which ends the process.
     return line.decode()
 
 

@@ -85,7 +85,8 @@ def test_reply_contains_working_url_after_page_server_was_killed(data_dir: Path)
     with open_stdio(data_dir, port) as first, open_stdio(data_dir, port) as second:
         first.review("Killed")
         second.call("ping")
-        # The second process is stopped meanwhile, because it would take over the port.
+        # The second process is paused, because otherwise it would take over the port of the killed
+        # process.
         os.kill(second.process.pid, signal.SIGSTOP)
         os.waitpid(second.process.pid, os.WUNTRACED)
         os.kill(first.process.pid, signal.SIGKILL)

@@ -53,7 +53,7 @@ def so_much(size: int, before: bytes, after: bytes) -> Iterator[bytes]:
 
 
 def refusals(session: Session) -> list[tuple[object, object]]:
-    """Return the ids and error codes of requests rejected since this was last called."""
+    """Return the ids and error codes of the requests rejected since the last call of `refusals`."""
     rejected = [(message["id"], message["error"]["code"]) for message in session.said]
     session.said.clear()
     return rejected
@@ -69,7 +69,7 @@ async def test_mcp_session_over_stdio_continues_after_an_invalid_line(terminal: 
             assert code in {-32700, -32600}, name
         await session.write([b"\n", b"  \r\n"])
         await session.works()
-        assert refusals(session) == []  # empty input gets no response
+        assert refusals(session) == []  # The server does not respond to empty lines.
         assert await session.end() == b""
 
 

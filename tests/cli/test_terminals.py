@@ -20,7 +20,7 @@ from cli.terminal import Terminal
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 HOME = "\x1b[H"
-PATIENCE = 60.0  # timeout in seconds, long enough for a busy machine
+PATIENCE = 60.0  # Timeout in seconds, long enough for a busy machine.
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Screen:
             assert ready, self.text
             try:
                 more = os.read(self.pty, 65536)
-            except OSError:  # the process has closed its side of the terminal
+            except OSError:  # Reading fails if the process has closed its side of the terminal.
                 more = b""
             if not more:
                 assert enough(self.text), self.text

@@ -14,7 +14,7 @@ from waybook.client.tool_names import KEYED_TOOLS, REPEATABLE_TOOLS
 from waybook.errors import Busy, Forbidden, RateLimited, Unavailable, WaybookError
 
 RETRY = Retry(deadline_seconds=5, first_delay_seconds=0.001, max_delay_seconds=0.001)
-#: Status line, headers and body of an HTTP answer.
+#: HTTP answer of the fake server: status line, headers and body.
 HttpAnswer = tuple[int, str, str]
 OK: HttpAnswer = (200, "", '{"result": {"structuredContent": {"answer": 42}}}')
 

@@ -1,5 +1,5 @@
 """Jobs claimed by the client: loops, partial results, errors and lost leases."""
-# ruff: noqa: PT012 - the blocks that raise are what these tests are about
+# ruff: noqa: PT012 - these tests are about blocks that raise an error
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -149,7 +149,7 @@ async def next_heartbeat(world: OrgEnv, job_id: str) -> None:
 
 
 async def beat_often(job: Job) -> None:
-    """Restart the heartbeat with a short interval; call this only after the takeover."""
+    """Restart the heartbeat with a short interval; call this only after the job was taken over."""
     await job._heartbeat.stop()
     job._heartbeat._interval_seconds = 0.01
     job._heartbeat.start()

@@ -157,6 +157,6 @@ async def test_result_is_stored_once_when_server_is_killed_before_the_reply() ->
                     await asyncio.to_thread(restarted.enter_context, server)
                     done: Body = {**await submitting}
                     status = await client.call("get_plan_status", planId=plan["planId"])
-    assert link.refused > 0  # the client reconnected while no server was running
+    assert link.refused > 0  # The client tried to reconnect while no server was running.
     assert (done["progress"]["done"], done["replayed"]) == (1, True)
     assert status["counts"] == {"done": 1, "total": 2}

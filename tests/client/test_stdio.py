@@ -72,7 +72,7 @@ async def test_closing_stdio_client_with_waiting_calls_stops_the_server(data_dir
             await connection.close()
             with pytest.raises(Unavailable):
                 await waiting
-            assert process.returncode == 0  # it was not killed
+            assert process.returncode == 0  # The server process ended by itself and was not killed.
             await step.submit("found")
 
 

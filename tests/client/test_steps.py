@@ -1,5 +1,5 @@
 """Steps claimed by the client: loops, errors, steps lost to other agents, cancellation."""
-# ruff: noqa: PT012 - the blocks that raise are what these tests are about
+# ruff: noqa: PT012 - these tests are about blocks that raise an error
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -3,15 +3,17 @@
 Expressions are generated from templates. Most are well typed, and brackets are omitted at random,
 so that precedence and refusals are compared as well.
 
-Excluded from the comparison:
+These differences are excluded from the comparison:
 
-- CEL's static types: the real one runs unchecked, for the types of JSON are known only at run time;
-- integers of JSON beyond 64 bits: the real one takes none; ours reads them as doubles;
-- halves of surrogate pairs in JSON: the real one takes none;
-- the character NUL in JSON: the real one's Python binding cuts a text there;
-- the order of a map's keys in `filter`, which CEL leaves open (see `_order_matters`);
-- `===` and `!==`, which are spellings of our own;
-- the names and arities that ours refuses when it compiles and an unchecked CEL when it runs.
+- static types: the CEL library runs without type checks, because JSON types are known only at run
+  time;
+- JSON integers beyond 64 bits: the CEL library rejects them, and Waybook reads them as doubles;
+- halves of surrogate pairs in JSON texts: the CEL library rejects them;
+- the character NUL in JSON texts: the Python binding of the CEL library cuts a text at NUL;
+- the order of a map's keys in `filter`, which CEL does not define (see `_order_matters`);
+- the operators `===` and `!==`, which only Waybook has;
+- unknown names and wrong numbers of arguments: Waybook refuses them when it compiles a condition,
+  and the CEL library without type checks refuses them when it evaluates one.
 """
 
 import re
@@ -37,8 +39,8 @@ def _forms(text: str) -> tuple[str, ...]:
     return tuple(form.strip() for form in text.split(" ; "))
 
 
-# In these expressions, a placeholder {kind} is replaced by an expression of that kind, and {kind:x}
-# by an expression of that kind that may refer to x.
+# Templates of expressions, by kind. A placeholder {kind} is replaced by an expression of that kind,
+# and {kind:x} by an expression of that kind that may refer to x.
 LEAVES: Mapping[str, tuple[str, ...]] = {
     "bool": _forms("true ; false ; result.bool"),
     "int": _forms(

@@ -8,8 +8,8 @@ from decision_proofs import RUN_DECISIONS
 TESTS = Path(__file__).parents[1]
 NAMED = re.compile(r"^@decision\(([^)]*)\)", re.MULTILINE)
 
-#: Decisions whose tests need a database: B17 (jobs that end at the same time) and X3 (started
-#: stages).
+#: Design decisions whose tests need a database: B17 (jobs that end at the same time) and X3
+#: (started stages).
 STORED = {"B17", "X3"}
 
 

@@ -335,7 +335,8 @@ def test_deeply_nested_definition_does_not_overflow_the_stack() -> None:
         ("bad_form", f"{STEPS_AT}[0].prompt")
     ]
     assert read_definition({**make_definition(), "more": deep}, strict=False).slug == "d"
-    while isinstance(deep, list) and deep:  # otherwise Python would free the list recursively
+    # The nested list is taken apart in a loop, because Python would free it recursively.
+    while isinstance(deep, list) and deep:
         deep = deep.pop()
 
 

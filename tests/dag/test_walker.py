@@ -47,7 +47,7 @@ class Workshop:
     run: StageRun
     jobs: dict[str, list[Job]] = field(default_factory=dict)
     closed: list[str] = field(default_factory=list)
-    #: Jobs that can be worked on, and jobs that have failed permanently.
+    #: Jobs of the stage that can be worked on, and jobs that have failed permanently.
     open: list[Job] = field(default_factory=list)
     failed: list[Job] = field(default_factory=list)
     made: dict[str, list[ProducedDocument]] = field(default_factory=dict)

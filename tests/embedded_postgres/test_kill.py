@@ -81,7 +81,8 @@ def test_supervisor_runs_in_own_session_and_survives_sigint_and_sighup(used: Pat
         for number in (signal.SIGINT, signal.SIGHUP):
             os.kill(keeper, number)
         before = postmasters(server_home(used).cluster)
-        kill(*before)  # the server is restarted this soon only if the supervisor is alive
+        # The killed server is restarted within the time limit only if the supervisor is alive.
+        kill(*before)
         eventually(lambda: reached(dsn), "the server is back")
         assert keepers(used) == [keeper]
 

@@ -83,11 +83,14 @@ def test_cleanup_first_marks_and_later_removes_orphaned_database_files(hidden: P
         assert "app_dsn" in client.complete()
         home = server_home(hidden)
         for keeper in keepers(hidden):
-            os.kill(keeper, signal.SIGSTOP)  # keep the supervisor from noticing the removal below
+            # The supervisor is paused, so that it does not notice the removal of the data
+            # directory.
+            os.kill(keeper, signal.SIGSTOP)
         servers = postmasters(home.cluster)
         shutil.rmtree(hidden)
         kill(*keepers(hidden))
-        assert remove_orphans([home.directory.parent]) == []  # a server still uses the directory
+        # The cluster is not removed, because a server still uses it.
+        assert remove_orphans([home.directory.parent]) == []
         assert home.cluster.exists()
         for server in servers:
             os.kill(server, signal.SIGQUIT)

@@ -16,8 +16,8 @@ DEADLINE_SECONDS: Final = 30.0
 MAX_TRIES: Final = 200
 #: Maximum time in seconds for which an agent repeats a call that gets no answer.
 MAX_CALL_SECONDS: Final = 90.0
-#: Maximum time in seconds for which an agent repeats a call that gets no answer, once the test run
-#: is over.
+#: Maximum time in seconds for which an agent repeats a call that gets no answer, after the end of
+#: the test run.
 MAX_LAST_SECONDS: Final = 10.0
 MIN_BACKOFF_SECONDS: Final = 0.02
 MAX_BACKOFF_SECONDS: Final = 0.4

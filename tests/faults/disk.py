@@ -53,7 +53,8 @@ def fill(disk: Path) -> None:
             room = shutil.disk_usage(disk).free - ROOM_BYTES
             if room <= 0:
                 return
-            with suppress(OSError):  # PostgreSQL took some of the free space in the meantime
+            # Allocation fails if PostgreSQL took some of the free space in the meantime.
+            with suppress(OSError):
                 os.posix_fallocate(ballast.fileno(), ballast.seek(0, os.SEEK_END), room)
 
 

@@ -30,7 +30,7 @@ class Bug:
     name: str
     caught_by: frozenset[str]
     edits: tuple[Edit, ...]
-    #: Text in the message of the violation that the bug causes.
+    #: Text that the message of the violation contains if the planted bug caused it.
     shows: str = ""
 
     def is_shown_by(self, violations: Iterable[Violation]) -> bool:

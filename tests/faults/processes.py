@@ -37,7 +37,7 @@ class Supervised:
     starts: int = 0
     #: Time at which the process was last started, in monotonic seconds.
     started: float = 0.0
-    #: While this event is cleared, a process that has ended is not replaced by a new one.
+    #: While this event is cleared, a process that has ended is not started again.
     may_run: asyncio.Event = field(default_factory=asyncio.Event)
     _task: asyncio.Task[None] | None = None
 

@@ -113,7 +113,7 @@ class Pair:
             return
         try:
             transport.write(data)
-        except RuntimeError:  # this direction of the connection is already closed
+        except RuntimeError:  # Writing fails if this direction of the connection is already closed.
             return
 
 
@@ -133,7 +133,8 @@ class Side(asyncio.Protocol):
         pair = self.pair
         if not self.is_client:
             pair.target = transport
-            if pair.is_over:  # the pair was reset while this connection was being opened
+            # Both connections were reset while the connection to the target was being opened.
+            if pair.is_over:
                 transport.abort()
                 return
             if not pair.link.is_black_hole:

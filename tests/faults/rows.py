@@ -65,7 +65,7 @@ class Entry:
 class Rows:
     """All database rows that the checkers read."""
 
-    #: Status of each plan by plan id, and for each run id whether the run is complete.
+    #: Status of each plan, by plan id; and whether each run is complete, by run id.
     plans: dict[str, str] = field(default_factory=dict)
     runs: dict[str, bool] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)

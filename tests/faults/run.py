@@ -1,4 +1,7 @@
-"""Fault harness: `python -m faults.run short`, with PYTHONPATH=tests:tests/support."""
+"""Command line of the fault harness.
+
+Usage: `python -m faults.run short`, with PYTHONPATH=tests:tests/support.
+"""
 
 import argparse
 import asyncio

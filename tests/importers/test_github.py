@@ -1,4 +1,4 @@
-"""Issues in the forms that `gh` and the API of GitHub print."""
+"""Import of issues from the JSON that `gh` and GitHub's API return."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Mermaid flowcharts."""
+"""Import of plans from Mermaid flowcharts."""
 
 import pytest
 

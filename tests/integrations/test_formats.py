@@ -135,7 +135,7 @@ def test_anthropic_answer_stopped_at_max_tokens_is_marked_truncated() -> None:
     assert ANTHROPIC.read(make_message(stop="max_tokens"), "m").truncated
 
 
-# Both
+# Tests of both API formats
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,8 @@ def is_local_address(address: object) -> bool:
     """Return whether an address is local: loopback, a Unix socket, or absent."""
     if isinstance(address, tuple):
         address = address[0] if address else None
-        if isinstance(address, int):  # address of netlink or a similar protocol
+        # The first part of an address is a number only for netlink and similar local protocols.
+        if isinstance(address, int):
             return True
     elif isinstance(address, str | bytes) and address[:1] in {"/", b"/", "\0", b"\0"}:
         return True

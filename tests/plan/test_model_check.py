@@ -28,7 +28,8 @@ MET = {
 }
 MET_BY_SHAPE = {
     DEPENDING.name: MET | {"FORBIDDEN"},
-    MODIFYING.name: MET | {"INVALID_INPUT"},  # a modification after cancel_plan in one call
+    # This code is returned for a modification that follows cancel_plan in the same call.
+    MODIFYING.name: MET | {"INVALID_INPUT"},
 }
 #: Minimum numbers of visited states, so that a walk that ends too early fails the test.
 MIN_STATES = {

@@ -299,7 +299,7 @@ def test_modify_plan_updates_status_only_after_last_modification() -> None:
     assert statuses(done.plan) == ["completed", "pending"]
 
 
-# Conditions and cancellation
+# Tests of conditions, and of canceling a plan.
 
 
 def test_set_conditions_replaces_all_conditions_of_a_pending_step() -> None:

@@ -1,4 +1,4 @@
-"""Steps of silent holders: another agent gets the step, at most a limited number of times."""
+"""Steps of inactive holders: another agent gets the step, at most a limited number of times."""
 
 from datetime import timedelta
 

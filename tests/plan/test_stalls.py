@@ -34,7 +34,7 @@ from waybook.plan.states import PlanStatus, StepStatus
 from waybook.plan.submit import Submission, submit
 
 S = StepStatus
-#: Stall threshold of the server, so long that no holder in these tests counts as silent.
+#: Stall threshold of the server, so long that no holder in these tests counts as inactive.
 HOURS = timedelta(hours=8)
 
 

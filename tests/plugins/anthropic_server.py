@@ -111,7 +111,7 @@ def serve_model(model: ScriptedModel) -> Iterator[str]:
         protocol_version = "HTTP/1.1"
 
         def log_message(self, *_: object) -> None:
-            """Print nothing."""
+            """Do not log the request."""
 
         def do_HEAD(self) -> None:
             self.reply(b"", "application/json")

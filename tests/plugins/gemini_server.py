@@ -74,7 +74,7 @@ def serve_gemini(model: GeminiModel) -> Iterator[str]:
         protocol_version = "HTTP/1.1"
 
         def log_message(self, *_: object) -> None:
-            """Print nothing."""
+            """Do not log the request."""
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))

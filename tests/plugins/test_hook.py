@@ -105,7 +105,7 @@ def test_hook_offers_plan_of_an_ended_conversation_to_a_new_conversation(
     text = folder.injected(session="two")
     assert text.startswith("An earlier conversation in this directory ended")
     assert STEP in text
-    # The new conversation holds the step of the earlier one only after it claims the step.
+    # The new conversation holds the step of the earlier conversation only after it claims the step.
     assert folder.event("Stop", "two") == ""
     assert folder.event("PreCompact", "two") == ""
 
@@ -203,7 +203,8 @@ def test_hook_imports_only_standard_library() -> None:
         for alias in node.names
     }
     assert names <= sys.stdlib_module_names
-    # Each additional import delays every event by milliseconds.
+    # The list of imports is exact, because each additional import delays every hook event by
+    # milliseconds.
     assert names == {"json", "os", "signal", "sys"}
 
 

@@ -33,7 +33,7 @@ NAMES: Final = frozenset(
 CONSTANT: Final = re.compile(
     r"^_?(?:MOST|LONGEST|LARGEST|LEAST|FEWEST|DEEPEST|WIDEST|NARROWEST|SHORTEST|FARTHEST)(?:_|$)"
 )
-#: Pronouns, which test names must not contain, because a test name must state the role.
+#: Pronouns that test names must not contain; a test name must name the role.
 PRONOUNS: Final = frozenset(
     {"it", "its", "itself", "they", "them", "their", "theirs", "he", "him", "his", "she", "her"}
     | {"we", "us", "our", "ours", "you", "your", "who", "whom", "whose", "what"}
@@ -55,7 +55,7 @@ STRINGS: Final = frozenset({ast.Constant, ast.JoinedStr})
 BODIES: Final = frozenset({ast.Module, ast.ClassDef})
 SCOPES: Final = BODIES | {ast.FunctionDef, ast.AsyncFunctionDef}
 REFERENCES: Final = frozenset({ast.Name, ast.Attribute})
-#: Syntax nodes that bind a name, and the field of the node that contains the name.
+#: For each kind of syntax node that binds a name, the field of the node that contains the name.
 BINDINGS: Final[Mapping[type[ast.AST], str]] = {
     ast.Name: "id",
     ast.Attribute: "attr",
@@ -84,11 +84,11 @@ class Corpus:
 
     docstrings: list[Text] = field(default_factory=list)
     comments: list[Text] = field(default_factory=list)
-    #: Comments in the files of SQL queries.
+    #: Comments in the `.sql` files.
     queries: list[Text] = field(default_factory=list)
     #: String constants of the source that are not docstrings.
     strings: list[Text] = field(default_factory=list)
-    #: Bindings of names: variables, parameters, attributes, functions, classes.
+    #: Names of variables, parameters, attributes, functions and classes, where they are bound.
     names: list[Text] = field(default_factory=list)
     constants: list[Text] = field(default_factory=list)
     tests: list[Text] = field(default_factory=list)

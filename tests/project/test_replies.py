@@ -218,7 +218,7 @@ async def make_step_with_a_past(agent: AgentClient) -> None:
 
 
 async def make_step_of_a_silent_holder(world: OrgEnv, agent: AgentClient) -> None:
-    """Take over a step from a silent holder that had stored an artifact."""
+    """Take over a step from an inactive holder that had stored an artifact."""
     plan = await agent.plan(1)
     taken = await agent.take(plan, sessionId="silent")
     named = {"planId": plan["planId"], "stepId": taken["stepId"], "kind": "note"}

@@ -68,7 +68,7 @@ async def test_connection_pool_serves_every_call_after_25_resets_of_connections(
         await asyncio.sleep(0)
         link.reset_all()
         await asyncio.gather(*calls)
-    await succeed(database, CALLS)  # may fail, because the connections were just reset
+    await succeed(database, CALLS)  # These calls may fail, because the connections were just reset.
     assert await succeed(database, CALLS) == [True] * CALLS
 
 
@@ -84,7 +84,8 @@ async def test_connection_pool_recovers_after_a_reset_during_or_after_an_answer(
         async with asyncio.timeout(5):
             while not link.holds_answer.is_set():  # noqa: ASYNC110 - set by a thread
                 await asyncio.sleep(0)
-        link.answer_and_reset()  # blocks the event loop, which then sees data and reset together
+        # This call blocks the event loop, which then sees the data and the reset at the same time.
+        link.answer_and_reset()
         await calling
         await call(database)
     assert await succeed(database, CALLS) == [True] * CALLS
@@ -221,7 +222,7 @@ async def test_calls_share_open_connections_if_server_refuses_new_connections(
 async def test_call_refused_at_server_limit_uses_connection_returned_meanwhile(
     linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A waiting call uses a connection that is returned while it tries to open another."""
+    """A waiting call uses a connection that is returned while the call tries to open another."""
     _, database = linked
     connecting, refused = asyncio.Event(), asyncio.Event()
 

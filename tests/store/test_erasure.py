@@ -74,7 +74,9 @@ def plant(admin: psycopg.Connection, org_id: UUID, canary: str) -> None:
             with admin.transaction():
                 admin.execute(change.encode())
         except (psycopg.errors.CheckViolation, psycopg.errors.ForeignKeyViolation):
-            pass  # the column has only certain allowed values, or other rows reference it
+            # The canary cannot be written to a column with a fixed set of values, or to a column
+            # that other rows reference.
+            pass
     ((planted,),) = admin.execute(
         "select count(*) from plan where strpos(name, %s) > 0", (canary,)
     ).fetchall()
@@ -100,14 +102,16 @@ async def test_erasing_an_org_removes_all_the_rows_and_no_row_of_other_orgs(
 ) -> None:
     world, place = own_world, own_world.place
     ours, theirs = world.agent.org_id, world.other_org.org_id
-    world.is_sound = False  # rows and audit differ: the test writes the canary into rows
+    # The rows are not compared with the audit at the end, because the test writes the canary only
+    # into the rows.
+    world.is_sound = False
     await filled(world, canary)
     before, local = rows_of(place, theirs), rows_of(place, LOCAL_ORG)
     had = rows_of(place, ours)
     assert set(tables(place)) - set(had) - set(rows_of(place, theirs)) <= LEFT | {"passage_vector"}
     assert canary in dump(place)
     progress_calls: list[tuple[int, int]] = []
-    slug = f"{slug_of(world.agent)}{canary}"  # the canary was also written into the slug
+    slug = f"{slug_of(world.agent)}{canary}"  # The canary is also part of the slug.
     erased = await erase_org(
         place.owner_dsn, slug, by="operator", progress=lambda *at: progress_calls.append(at)
     )

@@ -27,7 +27,7 @@ class Room:
         self.orgs: set[str] = set()
         self.holding: Counter[str] = Counter()
         self.waiting: defaultdict[str, deque[int]] = defaultdict(deque)
-        #: Orgs in the order in which they were served.
+        #: Orgs in the order in which the queue served their callers.
         self.served: list[str] = []
 
     def come(self, org: str) -> None:

@@ -77,7 +77,8 @@ async def rename_ours(world: OrgEnv, name: str = NAME) -> None:
 
 async def test_erasing_an_org_does_not_change_another_org_with_the_same_ids(filled: OrgEnv) -> None:
     place = filled.place
-    await rename_ours(filled, LEAVING)  # creates tombstones, so that the test covers them too
+    # Renaming the user creates tombstones, so that the test covers them too.
+    await rename_ours(filled, LEAVING)
     twin = clone(place, filled.agent)
     before = rows_of(place, twin)
     assert set(before) >= set(tables(place)) - {"passage_vector"}
@@ -234,7 +235,8 @@ async def test_owner_that_bypasses_rls_and_cannot_switch_the_role_is_refused(
             with pytest.raises(Misconfigured, match="nothing was changed"):
                 apply_retention(place.owner_dsn, KEEP)
             assert rows_of(place, world.agent.org_id) == before
-            assert has_weekly_partitions(place)  # creating partitions reads no data of any org
+            # Partitions were created, because creating them reads no data of any org.
+            assert has_weekly_partitions(place)
             follow(place)
             await change_ours_in_every_way(world)
 

@@ -35,7 +35,7 @@ def make_cache(plan: Plan, *, all_sessions: bool = False) -> PlanCache:
 
 
 def recalled(memory: PlanCache, plan: Plan, session: str | None = None) -> LoadedPlan | None:
-    """Return the plan from the cache, as for a call while no other call uses the plan."""
+    """Return the cached plan, or None, as for a call while no other call uses the plan."""
     memory.begin_use(which(plan))
     try:
         return memory.get(which(plan), session)

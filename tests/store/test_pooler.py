@@ -97,7 +97,7 @@ async def test_concurrent_orgs_behind_a_pooler_get_no_errors_and_stay_isolated(
 
 
 async def retitled(agent: AgentClient, plan: Body) -> None:
-    """Complete the org's first plan, so that it is not listed; its name lacks the marker."""
+    """Complete the org's first plan, whose name lacks the marker, so that it is not listed."""
     await agent.work_through(plan)
 
 
@@ -124,7 +124,8 @@ async def left_behind(place: ServerDatabase) -> list[tuple[Any, ...]]:
     """Return the settings that remain on each server connection of pgbouncer."""
     async with AsyncExitStack() as stack:
         rows = []
-        for _ in range(POOL):  # each open transaction occupies one connection, so all are used
+        # Each open transaction occupies one server connection, so this loop reaches all of them.
+        for _ in range(POOL):
             other = await AsyncConnection.connect(place.app_dsn, prepare_threshold=None)
             await stack.enter_async_context(other)
             cursor = await other.execute(
@@ -180,7 +181,8 @@ async def test_change_poller_behind_pooler_delivers_events_of_other_process(pool
     lookout = pg_notify.ChangePoller()
     with here.bus.subscription(pooled.agent.org_id, feed):
         async with asyncio.timeout(5):
-            await event_listen_loop(here)  # the loop ends: LISTEN does not work through a pooler
+            # The loop ends, because LISTEN does not work through a pooler.
+            await event_listen_loop(here)
         plan = await pooled.agent.plan(name="from elsewhere")
         await pg_notify.send_pending(pooled.database, pooled.dispatcher.bus)
         assert feed.take() == ()

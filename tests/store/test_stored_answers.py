@@ -20,7 +20,7 @@ def test_repeated_request_gets_the_stored_answer() -> None:
 
 @pytest.mark.parametrize("earlier", [ARGUMENTS, QUESTION])
 def test_answer_stored_by_an_earlier_version_is_returned(earlier: Json) -> None:
-    """The earlier version hashed other values; a call may be retried after the upgrade."""
+    """An earlier version hashed other values, and a call may be retried after the upgrade."""
     assert read_answer((hash_arguments(earlier).hex(), True, {}), KEY) == StoredAnswer(
         {}, is_error=True
     )

@@ -260,7 +260,7 @@ async def test_audit_verification_reports_an_added_entry_with_a_computed_seal(
 async def test_audit_verification_reports_a_duplicate_entry(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
-    """The table is partitioned by time, so entry numbers may repeat at different times."""
+    """The audit is partitioned by time, so its key allows the same entry number at two times."""
     owner.does(COPY, at=1, new=1)
     assert await reported_damage(world, chain) == (
         1,

@@ -92,7 +92,7 @@ def make_langgraph(edges: list[tuple[str, str]], *history: Body) -> Body:
     return {"graph": graph, "history": [*reversed(history)]}
 
 
-# Random exports
+# Functions that make random exports
 
 
 def random_airflow(chance: Random) -> Body:
@@ -158,7 +158,7 @@ RANDOM_EXPORTS: Mapping[str, Callable[[Random], Body]] = {
 }
 
 
-# Damaged exports
+# Functions that make damaged exports
 
 JSON_VALUE = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),

@@ -124,7 +124,7 @@ async def fake_endpoint(*plays: Play) -> AsyncIterator[EndpointServer]:
         try:
             await endpoint.serve(reader, writer)
         except (OSError, asyncio.IncompleteReadError):
-            pass  # the client has closed the connection
+            pass  # The client has closed the connection, so there is no one to answer.
         finally:
             writer.close()
 

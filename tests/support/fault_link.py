@@ -30,7 +30,8 @@ class Wire:
         # Wake up the threads before the sockets are closed, because the kernel keeps a socket open
         # while a thread reads from it.
         for end, how in ((self.client, socket.SHUT_RD), (self.upstream, socket.SHUT_RDWR)):
-            with contextlib.suppress(OSError):  # the other side has already closed the socket
+            # Shutting down fails if the other side has already closed the socket.
+            with contextlib.suppress(OSError):
                 end.shutdown(how)
         for pump in self.pumps:
             if pump is not threading.current_thread():

@@ -15,7 +15,8 @@ def start_guard() -> None:
     """Guard this process, and every Python process that it starts, against network use."""
     descriptor, place = tempfile.mkstemp(prefix="waybook-network-")
     os.close(descriptor)
-    Path(place).chmod(0o666)  # writable for all, because PostgreSQL may run as another user
+    # The file is writable for all users, because PostgreSQL may run as another user.
+    Path(place).chmod(0o666)
     os.environ[sitecustomize.NOTED] = place
     path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if str(GUARD) not in path:

@@ -91,7 +91,9 @@ def empty_place(server: Server, owner_dsn: str) -> Iterator[ServerDatabase]:
 
 async def fill(world: OrgEnv, name: str) -> None:
     """Insert rows of our org into every table with an `org_id`, some by this user."""
-    world.is_sound = False  # the following statements bypass the audit
+    # The rows are not compared with the audit at the end, because this function inserts rows
+    # without audit entries.
+    world.is_sound = False
     agent = world.agent.acting_as(name)
     await all_foreign_records(agent)
     for user_name in (name, LEAVING):
@@ -108,7 +110,8 @@ def clone(place: ServerDatabase, agent: AgentClient) -> UUID:
     """Copy every row of an org into a new org with the same ids; return the new org's id."""
     twin = UUID(new_id())
     with psycopg.connect(place.admin_dsn) as admin:
-        admin.execute("set local session_replication_role = replica")  # skip foreign-key checks
+        # This setting disables foreign-key checks.
+        admin.execute("set local session_replication_role = replica")
         for table in tables(place):
             _clone_rows(admin, table, agent.org_id, twin)
     return twin

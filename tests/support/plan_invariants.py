@@ -134,7 +134,8 @@ def step_has_single_holder(before: Plan, decision: Decision[object], who: str | 
         return
     step = ready.step
     was = next((s for s in before.steps if s.id == step.id), None)
-    if was is None:  # a branch added the step in the same call
+    # The step did not exist before the call, so a branch added it in the same call.
+    if was is None:
         assert step.attempt == 1
     elif ready.replaced is not None:
         assert was.held_by == ready.replaced.user

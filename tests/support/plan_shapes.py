@@ -56,16 +56,18 @@ class Shape:
     name: str
     steps: tuple[NewStep, ...]
     conditions: tuple[NewCondition, ...] = ()
-    #: Results that are submitted for each step. A naive agent submits the first of them.
+    #: For each step, the results that agents submit. A naive agent submits the first of them.
     results: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
-    #: Results that a review of a step may contain.
+    #: For each step, the results with which agents request a review.
     reviewed: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
     policy: ReviewPolicy = ReviewPolicy.RELAYED
-    #: Bound of the exploration: plans with more steps are checked, but not explored further.
+    #: Bound of the exploration: states of the plan with more steps are checked, but not explored
+    #: further.
     max_steps: int = 3
-    #: The same bound for added steps, which the new plan does not have.
+    #: Bound of the exploration: states of the plan with more added steps are checked, but not
+    #: explored further.
     max_added: int = 3
-    #: True if the exploration may change the order of the first steps.
+    #: True if the exploration may change the order of the plan's first steps.
     orders: bool = False
     #: True if an agent may claim several steps at a time.
     another: bool = True
@@ -159,7 +161,7 @@ def _when(
 
 
 #: A condition for each kind of action, in a plan whose steps fail after one or two attempts with
-#: silent holders.
+#: inactive holders.
 BRANCHING = Shape(
     name="branching",
     steps=tuple(make_new_step(max_attempts=holders) for holders in (1, 2, 1)),
@@ -181,7 +183,7 @@ BRANCHING = Shape(
     max_added=1,
 )
 
-#: Plan for calls with several modifications of one step, and for replaced conditions.
+#: Plan to explore calls that modify a step several times or replace its conditions.
 MODIFYING = Shape(
     name="modifying",
     steps=(make_new_step(max_attempts=2), make_new_step(max_attempts=1)),
@@ -192,7 +194,8 @@ MODIFYING = Shape(
     pairs=True,
 )
 
-#: Plan with a repeated range of two steps, and a step within the range that is repeated itself.
+#: Plan in which a condition repeats the range of both steps; the result of the copied second step
+#: makes the condition true again.
 REPEATING = Shape(
     name="repeating",
     steps=(make_new_step(), make_new_step(max_attempts=1)),
@@ -221,7 +224,7 @@ DEPENDING = Shape(
 )
 
 SHAPES = (BRANCHING, MODIFYING, REPEATING, DEPENDING)
-#: The same plans with wider bounds, with which the exploration takes some minutes more.
+#: The same plans with wider bounds; exploring them takes some minutes more.
 WIDE_SHAPES = (
     replace(BRANCHING, orders=True, max_added=3),
     replace(MODIFYING, max_steps=2, max_added=1),

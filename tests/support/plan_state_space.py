@@ -44,14 +44,14 @@ from waybook.plan.states import CLOSED_PLAN, DONE_STEP, PlanStatus, StepStatus
 
 FRESH = NOON
 #: Time that passes in one transition: longer than the stall threshold, so a holder without a call
-#: becomes silent.
+#: becomes inactive.
 GAP = DEFAULT_STALL_THRESHOLD + timedelta(minutes=1)
 OLD = NOON - GAP
 TEXT = StepText(instructions="Look it up.")
 BOTH = frozenset({"a", "b"})
-#: Name that stands for any removed step.
+#: Name by which the canonical form of a plan refers to any removed step.
 GONE = "gone"
-#: Number of the transition in which time passes, instead of a call.
+#: Number that identifies the transition in which time passes and no call is made.
 LATER = -1
 
 ReviewKey = tuple[str, Json, bool] | None
@@ -169,7 +169,8 @@ def walk(shape: Shape, *, most: int | None = None, is_checked: bool = True) -> W
     walked, moments = Walk(shape), moments_of(shape)
     known = known_names(shape)
     _meet(walked, seen, state_of(initial_plan(shape), known, FRESH), (0, LATER))
-    for number, state in enumerate(walked.states):  # the list grows during the walk
+    # The list `walked.states` grows during the loop.
+    for number, state in enumerate(walked.states):
         if most is not None and len(walked.states) >= most:
             break
         plan = plan_of(state)

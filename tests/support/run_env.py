@@ -49,7 +49,7 @@ class RunEnv:
     records: RunRowStore
     report: Report | None = None
     decision: RunDecision[object] | None = None
-    #: All changes recorded so far.
+    #: All changes of the run recorded so far.
     changes: list[Change] = field(default_factory=list)
     _made: list[int] = field(default_factory=lambda: [0])
 

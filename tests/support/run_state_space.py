@@ -96,7 +96,8 @@ def walk(stage: Stage, models: tuple[str, ...], bounds: Bounds) -> RunStateSpace
     """Explore, breadth-first from a new run, every state within the bounds."""
     paths = RunStateSpace(bounds)
     paths.meet(make_run(stage, models).records)
-    for number, records in enumerate(paths.records):  # the list grows during the walk
+    # The list `paths.records` grows during the loop.
+    for number, records in enumerate(paths.records):
         for after in _next_records(paths, records):
             there = paths.meet(after)
             assert completed_never_decreases(paths.reports[number], paths.reports[there])

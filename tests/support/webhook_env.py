@@ -91,7 +91,8 @@ async def make_webhook_env(  # noqa: PLR0913 - each has its own test
         templates_dir=folder,
     )
     sender = Webhook(configured, seconds=seconds)
-    await sender._exchange._client()  # created now, so that a test waits only for the receiver
+    # The HTTP client is created now, so that a test later waits only for the receiver.
+    await sender._exchange._client()
     services = replace(
         world.dispatcher.services,
         database=database or world.database,

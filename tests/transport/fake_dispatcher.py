@@ -69,7 +69,7 @@ class RecordingDispatcher:
     readable: ReadableDocument | type[WaybookError] = NotFound
     #: Output that is returned for any id, or class of the error that is raised instead.
     deliverable: ReadableOutput | type[WaybookError] = NotFound
-    #: Reviews by their ids.
+    #: Reviews that the fake dispatcher returns, by review id.
     reviews: dict[str, ReadableReview] = field(default_factory=dict)
     skills: tuple[Skill, ...] = ()
     bus: Bus = field(default_factory=Bus)

@@ -11,7 +11,7 @@ from waybook.store.driver.queries import LAST_ID, Statement
 #: Run these tests on PostgreSQL 15 too, because query plans differ between server versions.
 pytestmark = pytest.mark.every_server
 
-#: Rows of a year, of 200 agents and 2,000 plans, as an org with many agents has them.
+#: SQL that inserts the rows that an org with 200 agents and 2,000 plans has after a year.
 ROWS = """
 insert into agent (org_id, name, session, clients, first_seen_at, last_seen_at)
 select app_org(), 'agent-' || n % 20, 's' || n, '{m}', app_now() - n * interval '2 hours',

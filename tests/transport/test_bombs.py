@@ -111,7 +111,8 @@ def test_costly_templates_are_rejected_except_for_a_missing_attribute(
 ) -> None:
     outcomes = {name: answer for _, name, answer, _ in of(bomb_replies, "template")}
     assert outcomes.keys() == bombs.TEMPLATES.keys()
-    # In a template, a missing attribute has no value, so this template renders as `None`.
+    # A missing attribute has no value in a template, so the template `attributes` renders as
+    # `None`.
     assert [name for name, answer in outcomes.items() if answer == "None"] == ["attributes"]
 
 

@@ -34,7 +34,7 @@ class Person:
     content: dict[str, Any] | None = None
     forms: list[wire.ElicitRequestFormParams] = field(default_factory=list)
 
-    #: Event that is set while the user may answer.
+    #: Event that is set as long as the simulated user may answer the form.
     ready: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:

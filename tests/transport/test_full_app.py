@@ -95,7 +95,7 @@ async def test_mcp_client_can_work_on_a_plan_from_creation_to_completion(
         assert submitted.structured_content["planStatus"] == "completed"
 
 
-#: Tools that require one of several alternative arguments.
+#: Tools that require exactly one of several alternative arguments.
 AMBIGUOUS_NAMES = {"get_dag_map", "get_run_progress", "get_artifact", "draw_map"}
 
 

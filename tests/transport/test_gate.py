@@ -255,7 +255,7 @@ async def test_error_for_a_call_without_the_required_scope_names_the_scope(world
 async def test_unauthenticated_request_with_a_large_body_receives_401(world: OrgEnv) -> None:
     body = 1_000_000 * b"x"
     async with served(world) as address, httpx2.AsyncClient(trust_env=False) as client:
-        for _ in range(3):  # three requests over the same connection
+        for _ in range(3):  # The three requests use the same connection.
             answer = await client.post(f"{address}/mcp", headers=LEGACY, content=body)
             assert answer.status_code == 401
 

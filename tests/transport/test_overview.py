@@ -243,7 +243,7 @@ async def test_rescue_form_reassigns_the_stalled_step(
     assert "Nothing is in trouble." in await read_section(browser, "trouble")
     taken = await world.agent.acting_as("bob").take(plan)
     assert (taken["stepId"], taken["attempt"]) == (plan["stepIds"][0], 2)
-    # The form shows the plan at an older revision, so it must not take the step from bob.
+    # The form contains an older revision of the plan, so it must not take the step from user bob.
     reply = await rescue(browser, fields)
     assert reply.status_code == 409
     assert "the plan is at revision 2, you expected 1" in visible_text(reply.text)

@@ -17,7 +17,7 @@ from waybook.transport.http.html.fragments import VERSION_HEADER
 from waybook.transport.http.html.layout import NAMES, asset_url
 
 SCRIPTS = [name for name in NAMES if name.endswith(".js")]
-#: The other scripts are only on the pages that need them.
+#: Scripts that every page contains; other scripts are only on the pages that need them.
 ON_EVERY_PAGE = ("htmx.min.js", "waybook.js", "live.js")
 ASSET = re.compile(r'(?:src|href|data-worker)="(/static/[^"]+)"')
 MAX_CHANGE_BYTES = 6_000
@@ -130,7 +130,7 @@ class OpenPage:
         self._parts = [match for match in LIVE_PART.finditer(page.text) if VERSION.search(match[0])]
         assert self._parts
         self._versions = {match["id"]: VERSION.findall(match[0])[0] for match in self._parts}
-        #: Names of the fragments in the last update.
+        #: Names of the page fragments in the last update.
         self.fragments: list[str] = []
 
     async def refresh(self) -> int:

@@ -63,7 +63,7 @@ async def test_no_concurrency_slot_is_lost_when_a_waiting_caller_is_canceled() -
         waiting = [asyncio.create_task(begin(places, "ours", begun, end)) for _ in range(3)]
         await settled()
         waiting[0].cancel()
-    waiting[1].cancel()  # the limiter has just assigned a slot to this task
+    waiting[1].cancel()  # The limiter has just assigned the free slot to this task.
     end.set()
     await asyncio.gather(*waiting, return_exceptions=True)
     assert len(begun) in {1, 2}

@@ -40,7 +40,7 @@ def test_plan_page_size_and_node_count_stay_within_limits(
     tied: bool,  # noqa: FBT001 - a parameter
 ) -> None:
     html = rendered(make_plan_detail(make_large_plan(steps, tied=tied)))
-    # The server compresses with this function; `test_page_sizes` measures received bytes.
+    # The server compresses pages with `gzip_text`; `test_page_sizes` measures the received bytes.
     assert len(gzip_text(html.encode())) <= most
     assert nodes_in(html) <= MAX_NODES
 

@@ -345,7 +345,7 @@ async def test_oidc_sign_in_altered_or_continued_in_another_browser_returns_403(
     for changed in (f"{back}x", back.replace("iss=", "iss=x"), "/sign-in/callback?error=denied"):
         assert (await browser.get(changed)).status_code == 403
         await browser.get("/sign-in/oidc")
-    # The server must have sent none of these codes to the issuer.
+    # The server must have sent none of the altered authorization codes to the issuer.
     assert team.there.redeemed == []
 
 

@@ -105,7 +105,7 @@ async def test_forecast_is_the_median_of_earlier_runs(
     assert "median of the last 3 runs of this workflow, in proportion to the jobs" in text
     jobs = re.search(r"All stages (\d+)", text)
     assert jobs
-    # The runs took 20, 40 and 60 minutes, and each job cost half a dollar.
+    # The three earlier runs took 20, 40 and 60 minutes, and each of their jobs cost half a dollar.
     assert "40 min (5 to 95 %: 22 min to 58 min)" in text
     assert f", ${int(jobs[1]) / 2:.2f} median" in text
 
@@ -201,7 +201,7 @@ async def test_run_page_uses_the_own_pace_of_a_run_without_history(
             text = visible_text((await browser.get(f"/runs/{run['runId']}")).text)
             assert (f"left; {done} finished jobs of this run" in text) == (done >= 5), (done, text)
             if done == 6:
-                # Every job took two minutes and ten cents, so there is no range.
+                # Every job took two minutes and cost ten cents, so the forecast has no range.
                 assert re.search(r"About [\d hmin]+, \$\d+\.\d0 left; 6 finished", text), text
                 return
         await agent.feedback(run, stage)

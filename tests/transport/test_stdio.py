@@ -18,7 +18,8 @@ ENVIRONMENT = {
     **os.environ,
     "PYTHONPATH": f"{HERE.parent}:{HERE.parent / 'support'}:{HERE.parents[1]}",
 }
-PATIENCE = 120  # seconds; on an idle machine, importing the protocol library takes one second
+# Timeout in seconds; on an idle machine, importing the protocol library takes one second.
+PATIENCE = 120
 Era = Literal["legacy", "auto", "2026-07-28"]
 
 

@@ -41,7 +41,8 @@ async def pages(
             reply = await client.get(path, headers={"accept": "text/html"})
             assert reply.status_code == 200, path
             text = re.sub(r'name="(?:key|token)" value="[^"]+"', "", reply.text)
-            # The compressed length depends on the random values that the text above lacks.
+            # The compressed length depends on the random keys and tokens, which are removed from
+            # the text.
             headers = {k: v for k, v in reply.headers.items() if k != "content-length"}
             contents[path] = f"{headers}\n{text}"
     return contents

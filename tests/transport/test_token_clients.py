@@ -156,5 +156,6 @@ async def test_subscription_ends_when_the_user_is_disabled(
         async with asyncio.timeout(20):
             await anext(subscription)
             await disable_user(at(world.agent), "ann")
-            rest = [event async for event in subscription]  # reads until the stream ends
+            # The comprehension reads events until the stream ends.
+            rest = [event async for event in subscription]
     assert len(rest) <= 1

@@ -92,6 +92,7 @@ async def test_live_stream_ends_after_token_is_revoked(
             assert any("plan:" in line for line in heard)
             await revoke_token(at(world.agent), issued.token.id)
             later = await world.agent.plan(1)
-            rest = [line async for line in lines]  # reads until the stream ends
+            # The comprehension reads events until the stream ends.
+            rest = [line async for line in lines]
             assert not any(full_id(later["planId"]) in line for line in rest)
         assert (await browser.get("/live")).status_code in {303, 401}

@@ -17,7 +17,7 @@ class WireResponse:
     status: int
     headers: dict[str, str]
     body: bytes
-    #: Size of the body as it was sent, and of the whole response with its headers.
+    #: Size in bytes of the body as it was sent, and of the whole response including its headers.
     encoded_bytes: int
     received_bytes: int
 

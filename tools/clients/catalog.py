@@ -21,7 +21,7 @@ class Client:
 
     name: str
     label: str
-    #: Package whose version is shown in the matrix.
+    #: Package whose version is shown in the compatibility matrix.
     package: str
     ecosystem: Literal["python", "npm"] = "python"
     remarks: str = ""

@@ -19,7 +19,7 @@ from tools.clients.model.server import ModelServer, Trial, serve_model
 from tools.clients.waybook_server import WaybookServer, missing_facts, serve_waybook
 from waybook.transport.mcp.prompts import instructions_for
 
-#: A trial takes 3 to 15 seconds on an idle machine.
+#: Maximum time in seconds for one trial; on an idle machine, a trial takes 3 to 15 seconds.
 MAX_TRIAL_SECONDS: Final = 180.0
 MAX_SHOWN_LOG_LENGTH: Final = 600
 LOGS: Final = ENVIRONMENTS / "logs"

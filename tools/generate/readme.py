@@ -22,7 +22,7 @@ def _rows(rows: str, tools: Mapping[str, Tool]) -> Iterator[str]:
     listed = set()
     for row in rows.splitlines():
         _, names, summary, _ = row.split("|")
-        if not _NAME.search(names):  # the heading of a group
+        if not _NAME.search(names):  # A row without tool names is the heading of a group.
             yield f"{row}\n"
             continue
         known = [name for name in _NAME.findall(names) if name in tools]

@@ -133,7 +133,7 @@ def limits(schema: Mapping[str, Any], outer: Mapping[str, Any]) -> str:
     return "".join(f", {part}" for part in parts)
 
 
-# Settings, commands, tables
+# Functions that describe settings, commands and tables
 
 
 def setting(name: str) -> str:

@@ -18,7 +18,7 @@ from tools.clients.model.script import Scenario
 from tools.clients.model.server import Trial, serve_model
 from tools.clients.run import OFFLINE
 
-#: Plan that the prompt of the page asks for.
+#: Plan that the prompt on the quickstart page asks for.
 SCENARIO: Final = Scenario(
     "Name the library",
     "Which name fits a library for message queues?",

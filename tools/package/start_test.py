@@ -25,9 +25,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "start.md"
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PROMPT = "$ "
 EXPORT = re.compile(r'export PATH="(.+)"')
-#: Command that starts the agent.
+#: Beginning of the quickstart command that starts the agent.
 AGENT = "claude -p "
-#: Input for commands that ask for confirmation.
+#: Input for commands of the quickstart that ask for confirmation.
 ANSWERS = {"waybook connect": "y\n"}
 #: Commands that ask for a decision on a terminal, each with the command that passes the decision as
 #: an option.
@@ -36,7 +36,8 @@ DECIDED = {"waybook review": "waybook review --approve"}
 ENDLESS = ("waybook watch",)
 #: Prefixes of environment variables that the package installer may need to reach an index.
 KEPT = ("PIP_", "SSL_", "REQUESTS_", "HTTP", "NO_PROXY", "no_proxy", "http", "LANG")
-#: Maximum time in seconds for one command; the first one downloads every dependency.
+#: Maximum time in seconds for one command of the quickstart; the first command downloads every
+#: dependency.
 MAX_COMMAND_SECONDS = 600
 
 

@@ -21,7 +21,7 @@ from waybook.settings import Settings
 
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "map.svg"
 
-#: The step, and the number of its completed jobs at which the map is drawn.
+#: Step of the demo's run, and the number of its completed jobs at which the map is drawn.
 STEP, DONE = "synthesis_pairwise_feature_spec", 11
 
 

@@ -55,7 +55,8 @@ def broken_links(site: Path) -> list[str]:
     return [
         f"{path.relative_to(site)}: {link}"
         for path in sorted(site.rglob("*.html"))
-        if path.name != "404.html"  # served at any address, so its links are absolute
+        # The page for missing addresses is served at any address, so its links are absolute.
+        if path.name != "404.html"
         for link in sorted(read_page(path).links)
         if is_broken(site, path, link)
     ]

@@ -27,8 +27,8 @@ from server import Server, installation, wait_until  # noqa: E402 - the path is 
 
 WARM_UP = 5
 MEASURED = 6
-#: Files that keep the process running, under their current and earlier names, so that older
-#: checkouts can be compared.
+#: Source files that run during the whole life of the process, under their current and earlier
+#: names, so that older checkouts can be compared.
 RUNTIME = ("cli/", "wiring.py", "bootstrap.py", "background.py")
 HEADERS = {
     "accept": "application/json, text/event-stream",

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-#: JSON of any shape.
+#: JSON value of any structure.
 Value: TypeAlias = Any
 
 ID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{11,12}"
@@ -94,8 +94,9 @@ class Normalizer:
         if kind in {"time", "date"} and (value in PROTOCOLS or not YEAR.match(value)):
             return value
         if kind == "time":
-            # Times get no number, because runs differ in whether two calls see the same time, and
-            # in its number of digits. The notation of the time zone is kept.
+            # Times are replaced by a text without a number, because runs differ in whether two
+            # calls see the same time, and in the number of digits of a time. The notation of the
+            # time zone is kept.
             zone = re.search(r"(?:Z|(?:[+-]|%2B)\d\d(?:(?::|%3A)?\d\d)?)$", value[11:])
             return f"<time{zone[0] if zone else ''}>"
         if kind in {"date", "asset", "expiry"}:

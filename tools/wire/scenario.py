@@ -576,7 +576,7 @@ def _failing_run(mcp: Mcp) -> None:
     mcp.call("get_next_job", "after a retry", runId=run["runId"])
 
 
-# Prompts, completions, resources
+# Functions that read prompts, completions and resources
 
 
 def read_prompts_and_resources(mcp: Mcp, ids: dict[str, str]) -> None:

@@ -289,7 +289,7 @@ def _record_help(recorder: Recorder, installed: Installation, *command: str) -> 
         _record_help(recorder, installed, *command, subcommand)
 
 
-# MCP over stdio
+# Functions that record MCP over stdio
 
 
 def record_stdio(recorder: Recorder, installed: Installation) -> None:
@@ -379,7 +379,7 @@ def record_webhooks(recorder: Recorder, installed: Installation, received: Recei
     del installed.settings["WAYBOOK_WEBHOOK_URL"], installed.settings["WAYBOOK_WEBHOOK_SECRET"]
 
 
-# Server mode
+# Functions that record a server in server mode
 
 
 def record_server_mode(recorder: Recorder, installed: Installation) -> dict[str, str]:

@@ -224,8 +224,8 @@ class Dispatcher:
     def _shortened(self, caller: Caller, plain: Answer) -> Answer:
         """Return the answer with short ids, and cache these ids for the next calls."""
         if plain.is_error:
-            # An error may contain an id that the caller sent and that does not exist, so its ids
-            # are not cached.
+            # An error may contain an id that the caller sent and that does not exist, so ids in
+            # error replies are not cached.
             return Answer(shorten_ids(plain.body, lambda _, full: short_id(full)), is_error=True)
         return Answer(shorten_ids(plain.body, partial(self.services.short_ids.add, caller.org_id)))
 

@@ -14,8 +14,8 @@ from waybook.errors import TooLarge
 MEBIBYTE: Final = 1024 * 1024
 #: Maximum size in bytes of a snapshot file; a snapshot of 100,000 jobs takes about 20 MiB.
 MAX_SNAPSHOT_BYTES: Final = 32 * MEBIBYTE
-#: Maximum length in bytes of an overlong input line, which is skipped; a line beyond this length
-#: ends the reading with an error.
+#: Maximum length in bytes of an overlong input line that is skipped; a longer line ends the reading
+#: with an error.
 MAX_SKIPPED_LINE_BYTES: Final = 256 * MEBIBYTE
 #: Maximum size in bytes of an argument that is read from standard input; it equals the limit for
 #: the arguments of a tool call.

@@ -17,7 +17,8 @@ from waybook.client.heartbeat import Heartbeat
 from waybook.client.replies import OnError
 from waybook.errors import StaleAttempt, WaybookError
 
-#: Maximum seconds for giving a step or job back when its block ends with an error.
+#: Maximum seconds for giving a step or job back when the `async with` block of its claim ends with
+#: an error.
 MAX_GIVE_BACK_SECONDS = 10.0
 MAX_REASON_LENGTH = 500
 
@@ -35,7 +36,7 @@ class State(Enum):
     """State of a claim; the claim can be submitted only while it is held."""
 
     HELD = auto()
-    #: A result, a review or a failure was accepted, or the claim was given back.
+    #: The server accepted a result, a review or a failure, or the client gave the claim back.
     ENDED = auto()
     LOST = auto()
 
@@ -48,7 +49,7 @@ class Claim(ABC):
     `on_error` selects. A block that ends without a result raises `NotSubmitted`.
     """
 
-    #: Name of the claim's kind in messages.
+    #: Word for the kind of claim in error messages, such as "step" or "job".
     KIND: str
 
     def __init__(
@@ -68,11 +69,11 @@ class Claim(ABC):
         self._heartbeat = Heartbeat(self._beat, heartbeat_seconds, self._lose)
         self._state = State.HELD
         self._loss: WaybookError | None = None
-        #: True if an error that reports the loss was already raised to the agent, which may have
-        #: handled it.
+        #: True if the agent already got an error that reports the loss of the claim; the agent may
+        #: have handled this error.
         self._loss_is_reported = False
-        #: Task that executes the block, and its number of cancellation requests before the block
-        #: began.
+        #: Task that executes the `async with` block of the claim, and the number of cancellation
+        #: requests that the task had before the block began.
         self._task: asyncio.Task[Any] | None = None
         self._canceling = 0
         self._was_interrupted = False
@@ -155,7 +156,9 @@ class Claim(ABC):
             self._loss_is_reported = True
             raise self._hold_lost() from self._loss
         is_beating = self._heartbeat.is_running
-        await self._heartbeat.stop()  # A later heartbeat would look like the loss of the claim.
+        # The heartbeat is stopped first, because a heartbeat after the result is refused and would
+        # look like the loss of the claim.
+        await self._heartbeat.stop()
         key = _key_of(tool, {**arguments, "attempt": self.attempt, "id": self.id})
         named = {name: value for name, value in arguments.items() if value is not None}
         try:

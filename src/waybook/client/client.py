@@ -22,7 +22,7 @@ ClaimT = TypeVar("ClaimT", bound=Claim)
 
 #: Statuses of a plan or run that is complete.
 COMPLETE: Final = frozenset({"plan_complete", "run_complete"})
-#: Statuses that do not change until a person or an agent outside of this loop intervenes.
+#: Statuses of stopped work, which do not change until a person or another agent intervenes.
 STUCK: Final = frozenset({"plan_failed", "stage_failed", "run_canceled"})
 DEFAULT_TIMEOUT_SECONDS: Final = 30.0
 DEFAULT_HEARTBEAT_SECONDS: Final = 30.0
@@ -37,7 +37,7 @@ class _OpenClaims:
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     held: list[Claim] = field(default_factory=list)
-    #: Number of calls that wait at the server until work is free.
+    #: Number of calls of this session that wait at the server until work is free.
     waiting: int = 0
 
 
@@ -275,7 +275,7 @@ class Client:
         """
         named = {**arguments, "sessionId": session}
         claims = self._claims[session, str(arguments.get("planId") or arguments.get("runId"))]
-        # Only one claim call at a time, because two concurrent calls would get the same step.
+        # A session makes one claim call at a time; concurrent calls would get the same step.
         async with claims.lock:
             claims.held = [claim for claim in claims.held if claim.is_held]
             is_another = bool(claims.held or claims.waiting)
@@ -284,9 +284,9 @@ class Client:
                 return self._claimed(kind, reply, session, on_error, claims)
         if until == "idle" or not self._wait_seconds or _is_final(reply):
             raise NothingReady(reply)
-        # This call waits without the lock, so that other calls of this session do not wait for it.
-        # The lock is not needed, because the server has just confirmed that this session holds
-        # nothing else.
+        # The waiting call is made without the lock, so that other calls of the session do not wait
+        # for it. The lock is not needed, because the server has just confirmed that the session
+        # holds nothing else.
         claims.waiting += 1
         try:
             reply = await self.call(tool, **named, another=True, waitSeconds=self._wait_seconds)

@@ -39,7 +39,9 @@ class Unreachable(Unavailable):
     """Error for a call without an answer, which may or may not have taken effect."""
 
     code = "UNAVAILABLE"
-    retry_after: ClassVar[int | None] = None  # The client's own backoff determines the delay.
+    # There is no default delay, because the client's own backoff determines the delay before a
+    # retry.
+    retry_after: ClassVar[int | None] = None
 
 
 class HoldLost(StaleAttempt):
@@ -75,8 +77,8 @@ def error_from(payload: Mapping[str, Any]) -> WaybookError:
     following = payload.get("next")
     call = NextCall(**following) if following else None
     WaybookError.__init__(error, str(payload["message"]), next_call=call)
-    # The details of the reply replace the default details of the class, so that only a delay sent
-    # by the server applies.
+    # The details in the server's reply replace the default details of the error class, so that a
+    # retry delay applies only if the server sent one.
     error.details = dict(payload.get("details") or {})
     return error
 

@@ -41,7 +41,7 @@ class Heartbeat:
         if task is None:
             return
         task.cancel()
-        # Unlike `await task`, this wait raises CancelledError only if the caller is canceled.
+        # Unlike `await task`, `asyncio.wait` raises CancelledError only if the caller is canceled.
         await asyncio.wait([task])
 
     async def _run(self) -> None:

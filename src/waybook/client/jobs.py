@@ -51,7 +51,7 @@ class Job(Claim):
         self.documents: Sequence[JobDocument] = reply.get("documents") or []
         #: End of the text submitted so far, if this job continues the result of another job.
         self.so_far: str = reply.get("soFar") or ""
-        #: True if this session already held the job.
+        #: True if this session already held the job before the call that returned it.
         self.is_resumed = bool(reply.get("resumed"))
 
     @property

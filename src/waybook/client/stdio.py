@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from waybook.client.errors import Unreachable, error_in_answer
 from waybook.client.http import REVISION
 
-#: Command of a server with all tools, in the environment of this program.
+#: Command that starts a server with all tools, in the Python environment of this program.
 DEFAULT_COMMAND: Final = (sys.executable, "-m", "waybook", "mcp", "--tools", "all")
 #: Maximum bytes of one message of the server.
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
@@ -146,7 +146,8 @@ class _Server:
         """Pass each answer to the request that waits for it, until the process ends."""
         try:
             async for line in self._stdout:
-                with suppress(ValueError):  # Skip lines that are not messages, such as prints.
+                # Skip output lines that are not JSON messages, such as the output of print().
+                with suppress(ValueError):
                     self._pass_on(json.loads(line))
         finally:
             for future in self._pending.values():

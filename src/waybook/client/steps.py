@@ -52,7 +52,8 @@ class Step(Claim):
         self.instructions: str = reply.get("instructions") or ""
         #: JSON Schema that the result must match, if the step has one.
         self.result_schema: dict[str, JsonValue] | None = reply.get("resultSchema")
-        #: True if this session already held the step, or a reviewer returned it for changes.
+        #: True if this session already held the step before the call that returned it, or if a
+        #: reviewer returned the step for changes.
         self.is_resumed = bool(reply.get("resumed"))
 
     @property

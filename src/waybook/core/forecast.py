@@ -38,7 +38,8 @@ class Estimate:
 class Forecast:
     """Expected time and cost of work, with the history on which they are based."""
 
-    #: Time in seconds, and cost in millionths of a dollar; None if too little is known.
+    #: Estimated time in seconds, and estimated cost in millionths of a dollar; None if there is too
+    #: little history.
     seconds: Estimate | None
     cost: Estimate | None
     basis: str

@@ -60,8 +60,8 @@ _FITTING: Final = "|".join(
         rf"[{_WITHOUT_BLANKS}]\u200b(?=[{_WITHOUT_BLANKS}])",
     )
 )
-#: Bytes that never occur in a hidden character, and the beginnings of JSON escapes for control
-#: characters.
+#: Bytes that never occur in a hidden character (`_PLAIN`), and the beginnings of JSON escapes for
+#: control characters (`_ESCAPED`).
 _PLAIN: Final = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 _ESCAPED: Final = (rb"\u00", rb"\b", rb"\f")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,31}")

@@ -99,7 +99,8 @@ def _copy(carried: Path, base: Path) -> Path:
         try:
             draft.rename(place)
         except OSError:
-            shutil.rmtree(draft)  # Another supervisor process has already created the copy.
+            # The rename fails if another supervisor process has already created the copy.
+            shutil.rmtree(draft)
     return place / carried.relative_to(site)
 
 
@@ -117,7 +118,7 @@ def _needless(directory: str, names: list[str]) -> set[str]:
     return set(EXCLUDED_FILES(directory, names))
 
 
-# These files are read at import, because a root process can no longer read them after it has
+# The two SQL files are read at import, because a root process can no longer read them after it has
 # switched to the server's user.
 ROLES = Path(__file__).with_name("roles.sql").read_text()
 BOOTSTRAP = Path(__file__).with_name("bootstrap.sql").read_text()

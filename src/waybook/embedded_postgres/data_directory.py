@@ -132,7 +132,9 @@ def create_server_directory(control_dir: ControlDirectory) -> tuple[ServerDirect
     _make(home.directory, PRIVATE)
     owner = home.directory.lstat().st_uid
     if account.is_other_user and owner == os.geteuid():
-        check_private(home.directory, owner)  # The directory is new, or a killed process left it.
+        # The directory still belongs to this process's user: it is new, or a process was killed
+        # before it changed the owner.
+        check_private(home.directory, owner)
         os.chown(home.directory, account.uid, account.gid, follow_symlinks=False)
     elif account.is_other_user:
         account = server_account(owner)

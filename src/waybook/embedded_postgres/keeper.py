@@ -138,7 +138,9 @@ def supervise(server_context: ServerContext, server: Postmaster, signals: list[i
             _clean_up(server_context)
             return
         if server.is_gone() or not (server_context.socket_dir / SOCKET_NAME).exists():
-            stop(server)  # A server without its socket is useless even if it is alive.
+            # A server whose socket file is missing cannot be reached, so it is restarted even if it
+            # is alive.
+            stop(server)
             server = adopt_or_start(server_context)
         rotate(server_context.home.log)
         if not locks.try_exclusive(server_context.clients):
@@ -146,7 +148,9 @@ def supervise(server_context: ServerContext, server: Postmaster, signals: list[i
             continue
         idle_since = idle_since or time.monotonic()
         if time.monotonic() - idle_since >= server_context.grace_seconds:
-            break  # The lock stays held, so that a new client waits until the server is down.
+            # The lock on the clients file stays held, so that a new client waits until the server
+            # is down.
+            break
         locks.release(server_context.clients)
     stop(server)
 
@@ -171,7 +175,7 @@ def _move_in(
     if is_apart and account.is_other_user:
         claim(home, control_dir)
     if account.is_other_user:
-        clean_places()  # This runs after the claim, because a claimed cluster is not removed.
+        clean_places()  # Cleaning up runs after `claim`, because a claimed cluster is not removed.
     binaries = find_binaries(account)
     known = read_connection_info(control_dir.connection)
     connection = ConnectionInfo(

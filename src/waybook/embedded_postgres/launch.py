@@ -50,7 +50,8 @@ def ensure_running(control_dir: ControlDirectory, options: Options) -> Connectio
         while (running := _running(control_dir)) is None:
             _check(control_dir, deadline)
             if locks.is_held(control_dir.supervisor_lock):
-                time.sleep(POLL_SECONDS)  # the supervisor is starting or restarting the server
+                # The supervisor process is starting or restarting the server.
+                time.sleep(POLL_SECONDS)
             else:
                 _start_keeper(control_dir, options, deadline)
         return running

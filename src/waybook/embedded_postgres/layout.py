@@ -139,7 +139,8 @@ BASE = {
     "scram_iterations": "1024",  # The passwords are random, so slow hashing would protect nothing.
     "logging_collector": "off",  # The supervisor process limits the size of the log.
     "log_checkpoints": "off",
-    "autovacuum_naptime": "5s",  # A new table soon gets statistics and good query plans.
+    # Autovacuum runs often, so that a new table soon gets statistics and good query plans.
+    "autovacuum_naptime": "5s",
     "log_line_prefix": "%m [%p] %q%u@%d ",
 }
 

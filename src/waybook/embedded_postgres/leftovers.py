@@ -88,7 +88,7 @@ def _remove_orphan(path: Path, now: float) -> Path | None:
             return None
         record = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
-        return None  # Another process has just removed the file.
+        return None  # Opening fails if another process has just removed the file.
     try:
         if not locks.try_exclusive(record) or not _is_orphan(record) or _is_used(home):
             return None
@@ -98,7 +98,9 @@ def _remove_orphan(path: Path, now: float) -> Path | None:
             shutil.rmtree(home)
         path.unlink(missing_ok=True)
     except OSError:
-        return None  # Another process removed the cluster first, or the next start tries again.
+        # Removing fails if another process removes the cluster at the same time; otherwise the next
+        # start tries again.
+        return None
     finally:
         os.close(record)
     return home
@@ -148,7 +150,7 @@ def _is_used(home: Path) -> bool:
             if process.lstat().st_uid == user and _works_in(process, real):
                 return True
         except OSError:
-            continue  # The process has just ended.
+            continue  # Reading fails if the process has just ended.
     return False
 
 

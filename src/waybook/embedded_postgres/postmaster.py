@@ -122,7 +122,8 @@ def wait_ready(child: ChildServer, socket_dir: Path, deadline: float) -> bool:
         condition = probe(socket_dir).condition
         if condition is ProbeStatus.READY:
             return True
-        if condition is ProbeStatus.BUSY:  # The server logs every probe, so probe it less often.
+        # A busy server logs every probe, so the pauses between probes grow.
+        if condition is ProbeStatus.BUSY:
             pause = min(pause * 1.5, MAX_POLL_SECONDS)
         time.sleep(pause)
     return False
@@ -177,7 +178,8 @@ def _clear(record: Path, cluster: Path) -> None:
 
 def _listener(pid: int | None, socket_dir: Path) -> AdoptedServer:
     orphan = open_process(pid) if pid else None
-    if orphan and probe(socket_dir).pid == pid:  # The same process still listens.
+    # The process with this id is the one that listens on the socket.
+    if orphan and probe(socket_dir).pid == pid:
         return orphan
     raise Unavailable(
         f"a server without a keeper answers at {socket_dir}, and the system does not tell which "
@@ -198,7 +200,9 @@ def _works_in(pid: int, cluster: Path) -> bool:
         try:
             return (PROC / str(pid) / "cwd").readlink() == cluster.resolve()
         except OSError:
-            return False  # The process ended, or belongs to another user and so is not our server.
+            # The working directory of the process cannot be read if the process has ended, or
+            # belongs to another user and so is not our server.
+            return False
     command = ("/bin/ps", "-o", "command=", "-p", str(pid))
     shown = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command line
     return f"-D {cluster}" in shown.stdout

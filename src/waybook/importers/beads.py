@@ -19,7 +19,8 @@ DELETED: Final = frozenset({"tombstone"})
 #: Kinds of dependencies that block an issue; others, such as `related`, only link issues.
 BLOCKING: Final = frozenset({"blocks", "conditional-blocks", "waits-for"})
 PARENT: Final = "parent-child"
-#: Fields that become the instructions of a step, with the heading of each.
+#: Fields of an issue that become the instructions of a step, each with the heading under which the
+#: instructions contain it.
 TEXTS: Final = (
     ("description", ""),
     ("design", "Design:"),

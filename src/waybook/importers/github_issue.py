@@ -20,8 +20,8 @@ from waybook.importers.located_json import LocatedObject, text_field
 from waybook.importers.markdown import read_check_list
 from waybook.importers.steps import MAX_TEXT_LENGTH, Item, ItemList, at_line
 
-#: Reference to an issue at the beginning of an item; other items refer to the item by this issue's
-#: number.
+#: Pattern for a reference to an issue at the beginning of an item; other items refer to the item by
+#: this issue's number.
 _ISSUE: Final = re.compile(r"(?:[\w.-]+/[\w.-]+)?#(\d{1,9})\b|\S*/(?:issues|pull)/(\d{1,9})\b")
 _COMMANDS: Final = (
     "run gh issue view NUMBER --json title,body,url,subIssues, "
@@ -65,7 +65,7 @@ def _with_title(issue: LocatedObject) -> LocatedObject:
     return issue
 
 
-# One issue
+# Functions that read a single issue
 
 
 def _read_issue(issue: LocatedObject) -> ItemList:
@@ -130,7 +130,7 @@ def _title(issue: LocatedObject) -> str:
     return title if number is None else f"#{number} {title}".strip()
 
 
-# A list of issues
+# Functions that read a list of issues
 
 
 def _read_list(issues: list[LocatedObject]) -> ItemList:

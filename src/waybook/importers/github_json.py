@@ -14,13 +14,13 @@ from waybook.importers.located_json import (
     text_field,
 )
 
-#: Fields around issues in events, in results of searches, and in answers of GraphQL.
+#: Fields in which GitHub's events, search results and GraphQL answers wrap issues.
 _WRAPPERS: Final = (
     *("event", "issue", "issueOrPullRequest", "issues", "search", "items", "nodes"),
     *("data", "node", "resource", "repository"),
 )
-#: End of the address of an issue, on the pages and in the API, of any server. Lengths are limited
-#: because an unlimited search takes quadratic time.
+#: Pattern for the end of an issue's URL, on web pages and in the API, on any server. The lengths
+#: are limited because an unlimited search takes quadratic time.
 _ADDRESS: Final = re.compile(r"([\w.-]{1,99}/[\w.-]{1,99})/(?:issues|pull)/(\d{1,9})(?![\w/])")
 _CLOSED: Final = frozenset({"closed", "merged"})
 

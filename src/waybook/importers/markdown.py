@@ -226,7 +226,7 @@ def _item(
     for line in body:
         rest, more = (line.text, []) if line.is_code else take_references(line.text)
         after += [(key, line.number) for key in more]
-        # A line that contains only a reference is not part of the instructions.
+        # A line that contains only references to other items is not part of the instructions.
         if not more or rest:
             texts.append(line.text)
     named = _LEADING_NUMBER.match(title)
@@ -250,7 +250,7 @@ def _dedent(texts: Sequence[str]) -> str:
     return "\n".join(text.rstrip() for text in cut).strip("\n")
 
 
-# Report of Waybook
+# Functions that read a report that Waybook exported
 
 
 def _report(lines: Sequence[Line]) -> ItemList:

@@ -34,14 +34,14 @@ def at_line(line: int, message: str) -> InvalidInput:
 class Item:
     """Task in a file, before its references are resolved."""
 
-    #: Name by which other items refer to this one.
+    #: Name by which other items of the file refer to this item.
     key: str
     title: str
     text: str = ""
     line: int
     type: StepType = StepType.CUSTOM
     done: bool = False
-    #: Keys of the items that must be finished before this one begins, each with the line of the
+    #: Keys of the items that must be finished before this item begins, each with the line of the
     #: reference.
     after: tuple[tuple[str, int], ...] = ()
 
@@ -53,13 +53,13 @@ class ImportedPlan:
     name: str
     question: str
     steps: tuple[NewStep, ...]
-    #: Number of the line in the file from which each step was read.
+    #: For each step, the number of the line in the imported file from which the step was read.
     lines: tuple[int, ...] = ()
-    #: Number of tasks that are done and therefore left out.
+    #: Number of tasks in the imported file that are already done and therefore not imported.
     left_out: int = 0
     #: Number of ignored references to tasks that the file does not contain.
     ignored: int = 0
-    #: Number of pull requests in a list of issues, which are left out.
+    #: Number of pull requests in an imported list of issues; they are not imported.
     pull_requests: int = 0
 
 
@@ -75,7 +75,7 @@ class ItemList:
     is_graph: bool = False
     #: Whether a reference to an item that the file does not contain is ignored.
     ignores_unknown: bool = False
-    #: Number of pull requests in a list of issues, which are not items.
+    #: Number of pull requests in an imported list of issues; they are not imported as items.
     pull_requests: int = 0
 
     def add(self, item: Item) -> None:

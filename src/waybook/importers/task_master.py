@@ -17,7 +17,8 @@ from waybook.importers.steps import Item, ItemList, at_line
 DEFAULT_TAG: Final = "master"
 #: Statuses of tasks that need no more work.
 DONE: Final = frozenset({"done", "completed", "cancelled", "canceled"})
-#: Fields that become the instructions of a step, with the heading of each.
+#: Fields of a task that become the instructions of a step, each with the heading under which the
+#: instructions contain it.
 TEXTS: Final = (
     ("description", ""),
     ("details", ""),

@@ -24,13 +24,15 @@ SUFFIX: Final = ".yaml"
 _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _PARAMETER: Final = re.compile(r"[a-z][a-z0-9_]*")
 _PLACEHOLDER: Final = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
-#: Fields of a template that describe it; all others are arguments of the tool that creates plans.
+#: Fields of a plan template that describe the template; all other fields are arguments of the tool
+#: that creates plans.
 _OWN_FIELDS: Final = frozenset({"template", "description", "parameters"})
 _PLAN_FIELDS: Final = frozenset(
     {"name", "researchQuestion", "steps", "branchingConditions", "outputFormattingNotes"}
     | {"stallMinutes", "budget"}
 )
-#: Field that contains code; a parameter value inserted there could change what the code does.
+#: Field of a plan template that contains code; a parameter value inserted into it could change what
+#: the code does.
 _CODE_FIELD: Final = "conditionExpression"
 
 

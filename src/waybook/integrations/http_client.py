@@ -219,7 +219,7 @@ def _make_client() -> httpx2.AsyncClient:
     # Only warnings of httpx2 are logged, because httpx2 logs every URL and a URL may be a secret.
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     return httpx2.AsyncClient(
-        timeout=None,  # every exchange has its own time limit
+        timeout=None,  # The client has no timeout, because each request has its own time limit.
         limits=httpx2.Limits(max_connections=MAX_CONNECTIONS),
         follow_redirects=False,
     )

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 #: Minimum time in seconds between two fetches of the issuer's keys, no matter how often the keys
 #: are needed.
 MIN_REFRESH_SECONDS: Final = 30.0
-#: Age in seconds beyond which the issuer's keys are fetched again in the background, so that keys
+#: Age in seconds after which the issuer's keys are fetched again in the background, so that keys
 #: that the issuer has withdrawn are removed.
 STALE_SECONDS: Final = 900.0
 

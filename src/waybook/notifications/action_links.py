@@ -13,11 +13,12 @@ from typing import Final
 
 from waybook.json_values import Json
 
-#: Path of the pages that action links open.
+#: URL path of the pages that the links in review messages open.
 ACTION_PATH: Final = "/act"
-#: Decisions for which a message has links.
+#: Decisions on a review for which a message contains a link.
 LINKED_DECISIONS: Final = ("approve", "modify", "reject")
-#: Separates these HMACs from the signatures of messages, which use the same key.
+#: Prefix of the data from which the HMAC of a link is computed. It makes these HMACs different from
+#: the signatures of webhook messages, which are computed with the same key.
 _PURPOSE: Final = b"waybook action link "
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 
@@ -27,10 +28,10 @@ class ActionLinks:
     """Settings of action links."""
 
     key: bytes = field(repr=False)
-    #: Name of the user for whom links decide.
+    #: Name of the user in whose name the links decide reviews.
     reviewer: str
     lifetime: timedelta
-    #: Whether the user must have an account, as in server mode.
+    #: Whether the reviewer must have an account, as in server mode.
     needs_account: bool
 
     def secret(self, message_id: str) -> str:

@@ -102,7 +102,7 @@ class Deliveries(NamedTuple):
 
 class RetryDecision(NamedTuple):
     status: DeliveryStatus
-    #: Time of the next attempt, if there is one.
+    #: Time of the next delivery attempt; it is used only if the status is waiting.
     due_at: datetime
 
 

@@ -158,8 +158,8 @@ def _copy_step(
         in_progress_since=None,
         last_seen_at=None,
         completed_at=draft.moment.now if is_carried else None,
-        # A carried-over result keeps its author, but not its session, which is not part of this
-        # plan.
+        # A copied result keeps its author, but not the author's session, because that session does
+        # not belong to this plan.
         held_by=cast("str | None", row["held_by"]) if is_carried else None,
         held_session=None,
         fail_reason=None,

@@ -87,12 +87,13 @@ class NewCondition:
     target_step_order: int | None = None
     steps: tuple[NewStep, ...] = ()
     reason: str | None = None
-    #: First step of the range that `repeat` copies; the last one is the condition's own step. None
-    #: if only that step is copied.
+    #: First step of the range that `repeat` copies; the last step of the range is the condition's
+    #: own step. None if only the condition's own step is copied.
     from_step_order: int | None = None
     max_repeats: int | None = None
-    #: Ids of the steps above, once their positions are resolved. The condition of a step that a
-    #: branch may add later is stored with ids, because positions change.
+    #: Ids of the target step and of the first step of the range, once their positions are resolved.
+    #: The condition of a step that a branch may add later is stored with ids, because positions
+    #: change.
     target_step_id: StepId | None = None
     from_step_id: StepId | None = None
 

@@ -80,7 +80,7 @@ class CancelPlan:
     reason: str
 
 
-#: Modifications of a single step.
+#: Modifications that concern a single step.
 PendingEdit = SetTitle | SetDependencies | SetConditions
 StepModification = RemoveStep | UpdateInstructions | FailStep | RetryStep | PendingEdit
 Modification = AddSteps | ReorderSteps | CancelPlan | SetBudget | StepModification

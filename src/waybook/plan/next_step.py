@@ -25,8 +25,7 @@ class StepReady:
     #: Texts of the step; None if the plan was loaded without texts.
     text: StepText | None
     resumed: bool
-    #: Previous holder, which lost the step because it stopped responding; None if the step was
-    #: free.
+    #: Previous holder that lost the step because it stopped responding; None if the step was free.
     replaced: "ReplacedHolder | None" = None
 
 

@@ -29,7 +29,8 @@ class ReviewSurface(StrEnum):
     TASK = "task"
 
 
-#: Surfaces whose decision reaches the agent in the reply to its own call.
+#: Parts of a chat application whose decision reaches the agent in the reply to the agent's own
+#: call.
 RELAYED_SURFACES = frozenset({None, ReviewSurface.FORM})
 
 

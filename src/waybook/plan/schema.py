@@ -166,7 +166,8 @@ def mismatches(instance: Json, schema: Json, *, value: str, shape: str) -> list[
             faults.append(Mismatch(error.json_path[:MAX_MESSAGE], error.message[:MAX_MESSAGE]))
             if len(faults) == MAX_ERRORS:
                 break
-    except ArithmeticError as error:  # multipleOf fails for a number too large for a float.
+    # The check of `multipleOf` fails for a number that is too large for a float.
+    except ArithmeticError as error:
         faults.append(Mismatch("$", f"it holds a number that cannot be checked: {error}"))
     return sorted(faults, key=lambda fault: fault.path)
 

@@ -16,7 +16,7 @@ from waybook.research.cutting import allocate_space, as_text, json_size, truncat
 
 Body: TypeAlias = dict[str, Json]
 
-#: Minimum size in bytes that a truncated text keeps.
+#: Minimum size in bytes of a text that is truncated to fit into a packet.
 MIN_TEXT_BYTES = 240
 #: Size in bytes of the JSON text `"cut":{},`, which is added to an entry with truncated texts.
 CUT_OVERHEAD = 9

@@ -29,7 +29,7 @@ class OpenJobs:
     status: JobStatus
     model: str
     count: int
-    #: Earliest time at which one of these open jobs can be claimed.
+    #: Earliest time at which one of the counted jobs can be claimed.
     ready_at: datetime | None = None
 
 

@@ -5,23 +5,24 @@ from typing import NamedTuple
 
 from waybook.store.driver.queries import Statement, load
 
-#: Maximum number of the newest audit entries that are counted.
+#: Maximum number of audit entries, starting with the newest, from which the activity of an org is
+#: counted.
 MAX_ENTRIES = 5_000
-#: Maximum number of lines about decisions.
+#: Maximum number of reviewers whose decisions the activity summary lists.
 MAX_DECIDERS = 4
 
 
 class ActivityCounts(NamedTuple):
     """Numbers of completed and failed work in an org, and its cost."""
 
-    #: Completed steps of plans, and the number of these plans.
+    #: Number of completed steps of plans, and number of these plans.
     steps: int
     plans: int
-    #: Completed jobs of runs, and the number of these runs.
+    #: Number of completed jobs of runs, and number of these runs.
     jobs: int
     runs: int
     failures: int
-    #: Whether there were more audit entries than are counted.
+    #: Whether there were more audit entries than `MAX_ENTRIES`, so that the numbers are incomplete.
     is_partial: bool
     cost_micros: int
 

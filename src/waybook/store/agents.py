@@ -14,12 +14,13 @@ from waybook.store.driver.queries import BATCH_SIZE, Ids, Rows, Statement, load
 
 #: Maximum number of audit entries, and of usage rows, that are counted for one agent.
 MAX_COUNTED = 2_000
-#: Number of the newest open plans in which held steps are searched.
+#: Maximum number of open plans, starting with the newest, in which steps held by an agent are
+#: searched.
 MAX_OPEN_PLANS = 500
-#: Maximum number of held steps, and of held jobs, in one answer.
+#: Maximum number of steps, and maximum number of jobs, held by agents that one query returns.
 MAX_HELD = 500
 MAX_TITLE_LENGTH = 120
-#: Maximum number of days in one answer.
+#: Maximum number of days that one query of daily usage returns.
 MAX_DAYS = 400
 #: Maximum number of audit entries that are read to count results without usage.
 MAX_ENTRIES_READ = 20_000
@@ -37,12 +38,12 @@ class AgentRow(NamedTuple):
     session: str
     #: Names that the agent's clients reported for themselves, latest first.
     clients: list[str]
-    #: None if the agent is known from the audit alone.
+    #: Time of the agent's first recorded call; None if the agent is known only from the audit.
     first_seen_at: datetime | None
     last_seen_at: datetime
     completed: int
     failed: int
-    #: Number of audit entries that were counted.
+    #: Number of audit entries of the agent that were counted.
     counted: int
     input_tokens: int
     output_tokens: int
@@ -94,7 +95,7 @@ class NameRow(NamedTuple):
     kind: str
     id: str
     name: str
-    #: Position of a step in its plan.
+    #: Position of the step in its plan; None for other kinds of work.
     number: int | None
     #: Plan or run that a step, a job or an artifact belongs to.
     work_id: str | None
@@ -144,7 +145,8 @@ def record_statements(calls: Iterable[tuple[AgentKey, str | None]]) -> Iterator[
     clients: dict[AgentKey, str] = {}
     for key, client in calls:
         clients[key] = client or clients.get(key, "")
-    # All writers lock the rows in the same order, so that they cannot deadlock.
+    # The rows are sorted, so that concurrent transactions lock them in the same order and cannot
+    # deadlock.
     rows = [(*key, client) for key, client in sorted(clients.items())]
     for start in range(0, len(rows), BATCH_SIZE):
         yield SQL["record_agents"](rows=Rows(rows[start : start + BATCH_SIZE]))

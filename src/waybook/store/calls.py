@@ -54,7 +54,7 @@ class LoggedCall(NamedTuple):
     is_error: bool
     error_code: str | None
     replayed: bool
-    #: Step that the call specified, or step that was assigned to the caller.
+    #: Id of the step that the call named, or of the step that the call assigned to the caller.
     step_id: str | None = None
     #: Name that the caller's program reported for itself; it is stored with the agent.
     client: str | None = None

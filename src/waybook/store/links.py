@@ -27,7 +27,7 @@ class AccessLink(NamedTuple):
     for_user: str
     #: Whether the link belongs to a user account; otherwise it was created in local mode.
     has_account: bool
-    #: Current name and scopes of the account; None if it is disabled.
+    #: Current name and scopes of the account; None if the account is disabled.
     user_name: str | None
     user_scopes: list[str] | None
     created_at: datetime

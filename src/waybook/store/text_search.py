@@ -66,7 +66,8 @@ FIRST_ID: Final = "00000000-0000-0000-0000-000000000000"
 #: PostgreSQL settings applied in a transaction before a search.
 SETTINGS: Final = (
     "set local plan_cache_mode = force_generic_plan",
-    # A scan of all rows would be cheap only as long as the table is small.
+    # Sequential scans are disabled, because a scan of all rows is cheap only while the table is
+    # small.
     "set local enable_seqscan = off",
 )
 KINDS: Final = ("plans", "runs", "steps", "results", "documents")
@@ -77,13 +78,14 @@ class TextQuery:
     """Search text, and the parts of it that match beginnings of words."""
 
     text: str
-    #: Text without its last word; None if the last word must match as a whole.
+    #: Search text without its last word; None if the last word must match as a whole.
     before_last: str | None
-    #: Last word as a prefix, in the syntax of a text query.
+    #: Last word of the search text as a prefix, in the syntax of a `tsquery`.
     last: str | None
-    #: Full id, if the text is an id.
+    #: Full id, if the search text is an id.
     id: str | None = None
-    #: All words as prefixes, in the syntax of a text query; None if the text has no words.
+    #: All words of the search text as prefixes, in the syntax of a `tsquery`; None if the text has
+    #: no words.
     beginnings: str | None
 
 

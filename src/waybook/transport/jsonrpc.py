@@ -93,7 +93,8 @@ def id_of(beginning: bytes, end: bytes) -> str | int | None:
     return identity
 
 
-#: Session id of clients over HTTP that show apps. It carries no state and no rights.
+#: Session id that clients over HTTP get if they can show MCP apps. It carries no state and no
+#: rights.
 APPS_SESSION: Final = "apps"
 APPS_EXTENSION: Final = "io.modelcontextprotocol/ui"
 

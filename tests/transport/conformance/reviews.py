@@ -11,8 +11,8 @@ from transport.fake_dispatcher import RecordingDispatcher
 from waybook.app.request.caller import Answer, Caller, ReadableReview
 from waybook.transport.mcp.elicitation import REVIEW
 
-#: Tools of the suite that are reviews here. The suite expects the first two to end by themselves,
-#: unless they take a minute.
+#: Tools of the conformance suite that are implemented as reviews here. The suite expects the first
+#: two to end without a decision, unless they take a minute.
 TASK_TOOLS: Final = frozenset({"slow_compute", "failing_job", "confirm_delete"})
 SOON: Final = "soon"
 LATER: Final = "later"

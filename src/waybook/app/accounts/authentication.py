@@ -182,8 +182,8 @@ async def _let_in(
         try:
             await add_user(call, new)
         except InvalidInput:
-            # This failure means that the user name is taken, or that a concurrent sign-in has
-            # already created this user.
+            # Adding the user fails if the user name is taken, or if a concurrent sign-in has
+            # already created the user.
             if (await _look(services, issuer, who)).member is not None:
                 return
             continue

@@ -15,7 +15,7 @@ from waybook.store.links import AccessLink, LinkKind
 
 __all__ = ["AccessLink", "LinkKind"]
 
-#: Scopes that a review link has at most; they allow nothing but to read and decide.
+#: Maximum scopes of a review link: reading plans, and deciding reviews.
 LINK_SCOPES: Final = frozenset({Scope.PLAN_READ, Scope.REVIEW})
 
 

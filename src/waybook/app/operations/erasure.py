@@ -25,7 +25,7 @@ from waybook.store.maintenance.erasure import Progress
 from waybook.store.maintenance.owner import Erasure, first_broken, read_erasures, read_head
 from waybook.store.maintenance.retention import RetentionPolicy
 
-#: Result of an erasure.
+#: Result of an erasure: its org and record number, and the numbers of deleted rows.
 Erased: TypeAlias = erasure_store.Erased
 #: Prefix of the pseudonym of an erased user.
 PSEUDONYM_PREFIX = "erased-"
@@ -78,7 +78,8 @@ async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
     try:
         return await asyncio.to_thread(retention.apply_retention, owner_dsn, keep, stopped.is_set)
     finally:
-        stopped.set()  # On cancellation the thread stops early; the next pass deletes the rest.
+        # If this task is canceled, the deletion thread stops early; the next pass deletes the rest.
+        stopped.set()
 
 
 ERASURE = "erasure"

@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 #: Maximum number of artifacts, and maximum number of passages, that one indexing pass processes.
 MAX_ARTIFACTS = 20
 MAX_PASSAGES = 200
-#: Every transaction that began longer ago than this has ended, so no row with an older timestamp
-#: can still become visible.
+#: Age after which every transaction has ended, so that no row with an older timestamp can still
+#: become visible.
 COMMIT_MARGIN = timedelta(hours=1)
 #: Number of broken database connections during the writing of a passage's vector after which the
 #: passage is quarantined.

@@ -28,7 +28,8 @@ async def remind_of_reviews(ctx: RequestContext) -> int:
     (overdue,) = await ctx.read(deliveries.overdue_statement(patience, BATCH_SIZE))
     stored = 0
     for review in overdue:
-        with suppress(Busy):  # A call holds the plan's lock; the next pass checks it again.
+        # `Busy` means that a call holds the plan's lock; the next pass tries the review again.
+        with suppress(Busy):
             stored += await _store_reminder(ctx, review)
     return stored
 

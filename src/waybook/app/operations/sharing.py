@@ -17,11 +17,11 @@ from waybook.store.links import SnapshotLink
 
 __all__ = ["SnapshotLink"]
 
-#: Path of the snapshots that links open.
+#: URL path under which shared snapshots of plans are served.
 SHARED_PATH: Final = "/shared"
 DEFAULT_DAYS: Final = 30
 MAX_DAYS: Final = 365
-#: Maximum number of links that the page of a plan lists.
+#: Maximum number of snapshot links that the page of a plan lists.
 MAX_LINKS: Final = 50
 SECRET_BYTES: Final = 32
 

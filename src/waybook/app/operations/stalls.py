@@ -25,7 +25,8 @@ async def sweep_stalls(ctx: RequestContext) -> int:
     (silent,) = await ctx.read(load.SQL["inactive_plans"](patience=patience, most=BATCH_SIZE))
     moved = 0
     for plan_id in first_column(silent):
-        with suppress(Busy):  # A call holds the plan's lock; the next sweep checks the plan again.
+        # `Busy` means that a call holds the plan's lock; the next sweep checks the plan again.
+        with suppress(Busy):
             _, we_did = await record_stall(ctx, plan_id)
             moved += we_did
     row: StallCountRow

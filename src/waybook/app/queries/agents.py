@@ -22,7 +22,7 @@ from waybook.store.agents import AgentCounts, AgentRow, HeldRow
 from waybook.store.agents import AgentKey as StoredKey
 from waybook.store.audit import SealedEntry
 
-#: User and session of an agent; the session is empty if it has none.
+#: User and session of an agent; the session is empty if the agent's calls name none.
 AgentKey: TypeAlias = StoredKey
 PAGE_SIZE = 50
 
@@ -51,7 +51,7 @@ class Agent:
     completed: int
     failed: int
     usage: Totals
-    #: Whether there is more work than was counted.
+    #: Whether the agent has more steps and jobs than were counted.
     has_more: bool
     held: tuple[HeldItem, ...]
 

@@ -22,7 +22,8 @@ from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import LAST_ID, Query, Statement, is_id
 
 PAGE_SIZE = 500
-#: Events of which the latest entries always contain some; the other events have an index.
+#: Events so frequent that the latest audit entries always contain some of them; a query for any
+#: other event uses an index.
 FREQUENT_EVENTS = frozenset({Event.STEP_STARTED, Event.STEP_COMPLETED})
 
 #: One audit entry as stored, including its hash.

@@ -16,15 +16,17 @@ from waybook.store.agents import NameRow
 from waybook.store.audit import SealedEntry
 from waybook.store.driver.queries import is_id
 
-#: Name of a row that audit entries refer to.
+#: Display name of a row (such as a step or a job) that audit entries refer to.
 RowName: TypeAlias = NameRow
-#: Names by the id of the row.
+#: Display names of rows, by row id.
 Names: TypeAlias = Mapping[str, RowName]
-#: Fields of an entry's details that have the id of the step or job that the entry is about.
+#: Fields in the details of an audit entry that contain the id of the step or job that the entry is
+#: about.
 ITEM_FIELDS: Final = ("stepId", "jobId")
-#: Rows whose names are shown with the changes of an entry.
+#: Kinds of rows whose display names are shown with the changes of an audit entry.
 NAMED_ENTITIES: Final = frozenset({Entity.STEP, Entity.JOB})
-#: Maximum number of changes of an entry whose names are read.
+#: Maximum number of changes per audit entry for which the display names of the changed rows are
+#: read.
 MAX_NAMED_CHANGES: Final = 30
 #: Maximum number of plans, and of runs, that a name may refer to.
 MAX_SUBJECTS: Final = 10

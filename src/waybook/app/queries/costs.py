@@ -10,7 +10,7 @@ from waybook.store import agents, calls
 from waybook.store.agents import AgentKey
 from waybook.store.calls import read_totals
 
-#: Number of plans and runs, of agents and of models that are listed.
+#: Maximum number of plans and runs, of agents, and of models that the costs page lists.
 MAX_LISTED = 50
 
 
@@ -32,15 +32,16 @@ class OrgCosts:
     """Usage of an org in a period, in total and by several criteria."""
 
     org: OrgUsage
-    #: Every day of the period, oldest first, with the days on which no usage was reported.
+    #: Every day of the period, oldest first, including days without reported usage.
     days: tuple[DayUsage, ...]
     agents: tuple[AgentUsage, ...]
     #: Total number of agents, including those that are not listed.
     agents_total: int
-    #: Completed steps and jobs, and those of them whose result reported no usage.
+    #: Number of completed steps and jobs, and number of those whose result reported no usage.
     completed: int
     unreported: int
-    #: Whether there are more audit entries than were read to count results.
+    #: Whether the number of results is incomplete, because only a limited number of audit entries
+    #: is read.
     is_cut: bool
 
 

@@ -59,7 +59,7 @@ def plan_branches(plan: Plan) -> Iterator[Branch]:
         yield Branch(
             stage=STAGE,
             source=condition.step_id,
-            # A line is drawn to a step that may be next, or was.
+            # A line to the target step is drawn if the condition is not evaluated yet or has fired.
             target=condition.target_step_id
             if condition.outcome in {None, BranchOutcome.FIRED}
             else None,

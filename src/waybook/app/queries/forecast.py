@@ -104,7 +104,8 @@ def own_pace(
     ends = sorted(
         job.completed_at for job in jobs if job.completed_at and job.status == "completed"
     )
-    # If the list of jobs is cut, the run's start is not the end of the job before the first one.
+    # If earlier jobs are missing from the list, the time from the run's start to the first listed
+    # end is not the duration of one job.
     is_complete = bool(jobs) and jobs[0].total == len(jobs)
     times = [started, *ends] if started is not None and is_complete else ends
     gaps = [(end - start).total_seconds() for start, end in pairwise(times)]
@@ -124,7 +125,7 @@ class StartPreview:
     """Jobs that a run of a workflow with these models would have, and its forecast."""
 
     stages: tuple[StageJobs, ...]
-    #: None if the number of jobs of a stage is not known.
+    #: Number of jobs in all stages; None if the number of jobs of some stage is not known.
     total: int | None
     forecast: Forecast | None
     #: Number of completed runs of the workflow on which a forecast could be based.

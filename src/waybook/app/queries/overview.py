@@ -28,7 +28,7 @@ __all__ = ["LastLook"]
 
 #: Maximum length in characters of a step's title inside a reason.
 LABEL_LENGTH = 40
-#: Maximum number of entries in each section.
+#: Maximum number of entries in each section of the overview.
 MAX_ENTRIES = 8
 
 
@@ -59,7 +59,7 @@ class TroubledPlan:
     fail_reason: str | None
     failed_steps: tuple[BlockedStep, ...]
     stalled_step: BlockedStep | None
-    #: Actor of the latest change that may have ended the plan.
+    #: Actor of the plan's latest change, which may be the change that ended the plan.
     changed_by: str | None
 
     @property
@@ -175,7 +175,7 @@ class FinishedWork:
     id: str
     name: str
     status: str
-    #: Reason of a cancellation, with the user who canceled; empty for completed work.
+    #: Reason why the work was canceled, and the user who canceled it; empty for completed work.
     note: str
     started_at: datetime
     at: datetime

@@ -23,7 +23,7 @@ DECIDED_STATUS: Final = {
     DecisionKind.SKIP: StepStatus.SKIPPED,
     DecisionKind.REJECT: StepStatus.FAILED,
 }
-#: Reason for the next call after each decision.
+#: For each decision, the reason given with the next call that the reply suggests.
 REASONS: Final = {
     DecisionKind.APPROVE: "take the next step",
     DecisionKind.MODIFY: "take the step again, with the feedback in its instructions",

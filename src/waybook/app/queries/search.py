@@ -46,7 +46,7 @@ class HitKind(StrEnum):
     WORKFLOW = "workflow"
 
 
-#: Kind of the hits of each query of the store.
+#: For each search query of the store, the kind of the hits that it returns.
 STORED_KINDS: Final = dict(
     zip(
         text_search.KINDS,
@@ -61,10 +61,10 @@ class SearchHit:
     """Thing that matches a search; the ids identify its page."""
 
     kind: HitKind
-    #: Id, or the slug of a workflow.
+    #: Id of the thing that was found; for a workflow, its slug.
     id: str
     name: tuple[Piece, ...]
-    #: Name of the plan or run that contains it, or the kind of the research.
+    #: Name of the plan or run that contains the hit; for research, the kind of the research.
     place: str | None
     excerpt: tuple[Piece, ...]
     at: datetime | None
@@ -124,7 +124,8 @@ async def _short_id(ctx: RequestContext, text: str) -> str | None:
 
 
 _PREFIX = re.compile(r"[^\W_]+$")
-#: Signs of the search syntax, in which the last word is not the beginning of a word.
+#: Pattern for search operators (quotes, minus, `or`). If the search text contains one, its last
+#: word is not treated as the beginning of a longer word.
 _SYNTAX = re.compile(r'["]|(?:^|\s)-|\bor\b', re.IGNORECASE)
 
 
@@ -182,7 +183,7 @@ async def _research(
     statement = research_store.hits_statement((hit.subject_id, hit.part) for hit in best)
     rows: Sequence[HitRow] = (await ctx.read(statement))[0]
     by_id = {row.id: row for row in rows}
-    # A later version may have replaced an artifact between the two reads.
+    # An artifact is missing here if a later version replaced it after the search found it.
     there = [by_id[hit.subject_id] for hit in best if hit.subject_id in by_id]
     return [_research_hit(row, wanted) for row in there]
 

@@ -222,7 +222,7 @@ class LockedRun(Locked[RunDecision[object]]):
 
 class OrgDecision(NamedTuple):
     entries: tuple[Entry, ...]
-    #: The org in its state after the change; None if the org itself does not change.
+    #: The org after the change; None if the change affects only users and tokens.
     org: Org | None = None
 
 
@@ -249,6 +249,6 @@ class LockedOrg(Locked[OrgDecision]):
 
     def written(self, proposal: Proposal[OrgDecision]) -> Written:
         entries, org = proposal.decision
-        if not self.head.seq:  # First record the state of the org before its first change.
+        if not self.head.seq:  # The first audit entry of an org records the org itself.
             entries = (record_org(self.org, self.decision_context), *entries)
         return Written(org_writer.statements(org or self.org, entries, self.write_context))

@@ -31,7 +31,7 @@ async def stay_authorized() -> bool:
 class WaitHooks:
     """Functions that the transport provides to a call that waits."""
 
-    #: Function that lets another call of the org run while this one waits.
+    #: Function that lets another call of the org run while this call waits.
     release_slot: Callable[[], None] = keep_slot
     #: Function that checks the caller's credential again after a wait.
     still_authorized: Callable[[], Awaitable[bool]] = stay_authorized
@@ -101,7 +101,8 @@ class ReadableOutput:
     created_at: datetime
     created_by: str
     content: str
-    #: File name for the content, derived from the output itself and not from its storage location.
+    #: Suggested file name for the content; it is derived from the output's title, version and media
+    #: type.
     file_name: str
 
 
@@ -112,8 +113,8 @@ class ReadableReview:
     summary: str
     questions: tuple[str, ...]
     requested_at: datetime
-    #: Time of the decision, or the time at which the plan ended without one; None while the review
-    #: is open.
+    #: Time of the decision, or, if the plan ended before a decision, the time of that end; None
+    #: while the review is open.
     ended_at: datetime | None
     is_decided: bool
     #: Whether the review policy allows the caller to submit the decision.

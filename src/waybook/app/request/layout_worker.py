@@ -41,7 +41,7 @@ class Links(NamedTuple):
 
     step_prefix: str | None = None
     by_stage: tuple[tuple[str, str], ...] = ()
-    #: URLs by stage and step key.
+    #: URLs that the boxes of steps link to, by stage and step key.
     by_step: tuple[tuple[tuple[str, str], str], ...] = ()
     #: URLs that the headings of stages link to, by stage.
     by_heading: tuple[tuple[str, str], ...] = ()

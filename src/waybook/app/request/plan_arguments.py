@@ -29,8 +29,7 @@ from waybook.plan.model import (
 )
 
 SECONDS_PER_MINUTE = 60
-#: Upper bound for a step's maximum number of attempts, which limits how many holders may become
-#: inactive.
+#: Maximum value of `maxAttempts`, a step's limit on the number of holders that stop responding.
 MAX_ATTEMPTS = 100
 
 
@@ -53,8 +52,8 @@ class StepArgument(Nested):
     max_attempts: int | None = Field(
         default=None, ge=1, le=MAX_ATTEMPTS, description="silent workers allowed"
     )
-    #: Not in the schema of a new plan's steps, because a new plan has its own list of conditions;
-    #: in the schema of steps that are added later.
+    #: `branchingConditions` is published in the schema of steps that are added later, but not in
+    #: the schema of a new plan's steps, because a new plan has a separate list of conditions.
     branching_conditions: SkipJsonSchema[LenientJson[list["StepConditionArgument"]] | None] = None
 
     def new_step(self) -> NewStep:
@@ -72,8 +71,8 @@ class StepArgument(Nested):
         )
 
 
-#: Steps to add. To keep the tool list small, the schema of their other fields is published only
-#: with the steps of a new plan.
+#: Steps to add. Their published schema has few fields, to keep the tool list small; the full schema
+#: of a step is published with the steps of a new plan.
 AddedSteps = Annotated[
     LenientJson[list[StepArgument]],
     WithJsonSchema(

@@ -23,8 +23,7 @@ class TokenBuckets:
         self._pace = -(-NANOSECONDS // per_second)
         self._ahead_at_most = (burst - 1) * self._pace
         #: For each rate limit key, the time at which its admitted calls would end if they were
-        #: evenly spaced. The keys are ordered by their last call, and the most recent caller is
-        #: last.
+        #: evenly spaced. The keys are ordered by the time of their last call, latest last.
         self._until: dict[Hashable, int] = {}
         #: Rate limit keys that were refused and have not been admitted since.
         self._refused: set[Hashable] = set()

@@ -178,9 +178,9 @@ class Services:
     action_links: ActionLinks | None = None
     #: Time after which an undecided review is overdue; None if reviews have no deadline.
     review_reminder: timedelta | None = timedelta(hours=24)
-    #: Set when there are notifications to deliver, to wake up the delivery loop.
+    #: Event that wakes up the delivery loop; it is set when there are notifications to deliver.
     delivery_requested: asyncio.Event = field(default_factory=asyncio.Event)
-    #: Set when there are documents to render, to wake up the rendering loop.
+    #: Event that wakes up the rendering loop; it is set when there are documents to render.
     render_requested: asyncio.Event = field(default_factory=asyncio.Event)
     #: Language model that the server calls, and the time limit in seconds for such a call. If the
     #: server has no model, agents use their own models.

@@ -16,7 +16,7 @@ class StallCounts:
     """Counts of each org, kept in memory so that reading the metrics sends no query."""
 
     by_org: dict[UUID, StallCount] = field(default_factory=dict)
-    #: False until the first sweep of this process has counted.
+    #: Whether a sweep of this process has counted stalls at least once.
     is_counted: bool = False
 
     def put(self, org_id: UUID, count: StallCount) -> None:

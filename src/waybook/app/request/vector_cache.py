@@ -142,7 +142,9 @@ class VectorCache:
 
     async def _load(self, database: Database, owner: Owner, locked: Held) -> None:
         """Load an org's embeddings in pages; the next update adds changes made meanwhile."""
-        async with self._loading:  # The memory limit does not count a load in progress.
+        # Only one org is loaded at a time, because the memory limit does not count loads in
+        # progress.
+        async with self._loading:
             await self._read_all(database, owner, locked)
 
     async def _read_all(self, database: Database, owner: Owner, locked: Held) -> None:

@@ -25,7 +25,8 @@ MAX_WAITING_OF_ORG: Final = 1_000
 #: of a plan or run cost few attempts.
 MIN_PAUSE_SECONDS: Final = 0.02
 #: Safety margin in seconds after the end of a lease or stall threshold before the next attempt,
-#: because the clock of the database, which decides, may differ from this one.
+#: because the clock of the database, which determines that end, may differ from the clock of this
+#: process.
 TIMER_MARGIN_SECONDS: Final = 0.1
 #: Time in seconds until the next attempt if a lease or stall threshold should have ended, but the
 #: last attempt found no work.

@@ -77,8 +77,8 @@ async def answer_or_wait(
         ctx.caller.hooks.release_slot()
         with waiting.queued(bus, org_id, nothing.subject, deadline) as (queue, waiter):
             queue.note_nothing(nothing, reply)
-            # If other calls are in the queue, the first of them has already reacted to every
-            # change, or is about to.
+            # If other calls are in the queue, no check for missed changes is needed, because the
+            # first of these calls has already reacted to every change, or is about to.
             if len(queue) == 1 and _has_changed(bus, org_id, nothing.subject, position):
                 queue.wake()
             # The queue stores one reply for all its calls, so this call frees its own copy to save

@@ -268,7 +268,8 @@ def _cut(document: Document, start: int, key: str) -> str:
     while text[begin - 1] in _WHITESPACE:
         begin -= 1
     if text[begin - 1] != document.bare[begin - 1]:
-        begin = members[place].key_start  # Keep the line break at the end of a preceding comment.
+        # Keep the line break before the removed key, because it ends a comment.
+        begin = members[place].key_start
     blanks = _BLANKS.match(document.bare, end)
     following = blanks.end() if blanks else end
     if document.bare[following] == ",":

@@ -107,8 +107,8 @@ def remove_entry(text: str, container: str, name: str) -> str:
         return text
     sections = sorted(_sections(text, (container, name)).values(), key=lambda part: -part.start)
     remaining = _others(text, container, name)
-    # First try to remove the line break that was added before the mark as well; if that changes
-    # other tables, keep the line break.
+    # First try to remove also the line break that was added before Waybook's comment; if that
+    # changes other tables, keep the line break.
     for with_break in (True, False):
         changed = text
         for section in sections:

@@ -36,8 +36,8 @@ class ExportFormat(StrEnum):
     CSV = "csv"
 
 
-#: Value of `--output` that selects standard output; the same character selects standard input
-#: elsewhere.
+#: Value of `--output` that selects standard output (`-`); for input files, `-` selects standard
+#: input.
 STDOUT: Final = STDIN
 
 

@@ -29,7 +29,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 MAX_EXPORT_BYTES = 256 * MEBIBYTE
 
 
-#: Options for reading a file of another tool.
+#: Command-line options for importing a plan file of another tool.
 READING = (
     click.option(
         "--format",
@@ -147,7 +147,7 @@ def report_import(body: Body, subject_id: str, *, written: bool, as_json: bool) 
         click.echo("Nothing was written.", err=True)
 
 
-# Plans of other tools
+# Functions that import plans of other tools
 
 
 def show_plan(plan: ImportedPlan) -> None:
@@ -187,7 +187,7 @@ async def create_plan(settings: Settings, org: str | None, arguments: Body) -> s
     return str(answer.body["planId"])
 
 
-# Complete exports
+# Functions that import complete exports of Waybook
 
 
 def _read_export(data: bytes) -> ExportFile | None:

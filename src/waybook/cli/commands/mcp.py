@@ -28,7 +28,9 @@ def command(**flags: object) -> None:
     loaded = settings_from(flags)
     configure_server_logging(loaded)
     with _database_starting(loaded.settings):
-        gc.disable()  # Imported objects are never freed, so collection would only take time.
+        # Imported objects are never freed, so garbage collection during the import would only take
+        # time.
+        gc.disable()
         serve = load("waybook.cli.stdio.server:serve")
         gc.freeze()
         gc.enable()

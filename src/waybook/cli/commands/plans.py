@@ -42,7 +42,8 @@ from waybook.settings import Settings
 #: Minimum terminal width for drawing progress bars; on a narrower terminal, only the numbers of the
 #: progress are shown.
 MIN_WIDTH_FOR_BARS = 100
-#: Minimum width of the name of a plan, for which columns on the right are left out.
+#: Minimum width of the column with plan names; columns on the right are left out if the names would
+#: get less space.
 MIN_NAME_WIDTH = 24
 #: Number of columns that are always shown: id, plan and status.
 MIN_COLUMNS = 3
@@ -87,7 +88,8 @@ def _table(plans: tuple[PlanSummary, ...], width: int) -> Table:
     taken = [
         max(cell_len(head), *(row[n].cell_len for row in rows)) for n, head in enumerate(heads)
     ]
-    # The name of a plan is needed to recognize it, so the last columns make room for it.
+    # Plans are recognized by their names, so the last columns are left out until the names have
+    # enough space.
     while _room_for_name(taken, width) < min(taken[1], MIN_NAME_WIDTH) and len(taken) > MIN_COLUMNS:
         taken.pop()
     heads, rows = heads[: len(taken)], [row[: len(taken)] for row in rows]
@@ -207,7 +209,7 @@ def watch_command(*, plan: str | None, once: bool, **flags: object) -> None:
     settings = load_settings(flags)
     console = get_console()
     live = console.is_terminal and not once
-    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the command
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the command without an error.
         asyncio.run(_watch(settings, plan, console, live=live))
 
 
@@ -234,7 +236,8 @@ async def _follow(
         if board.is_closed:
             return board
         await wait_or_resize(resized, EVERY_SECONDS)
-        with contextlib.suppress(Busy, Unavailable):  # Skip this refresh; the next may succeed.
+        # If the database is busy or unavailable, skip this refresh; the next refresh may succeed.
+        with contextlib.suppress(Busy, Unavailable):
             board = await read_plan_detail(
                 here.call, board.plan.id, PlanInclude.BOARD, before=board
             )

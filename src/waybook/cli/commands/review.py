@@ -201,7 +201,7 @@ def _decided(
     return chosen[0] if chosen else None
 
 
-# Decision on a single review with command-line flags
+# Functions that decide a single review with command-line flags
 
 
 async def _carry_out(
@@ -258,7 +258,7 @@ CONFIRMATIONS = {
 }
 
 
-# Interactive inbox
+# Functions of the interactive inbox
 
 
 async def _reviews(here: AppSession, plan: str | None) -> list[ReviewRecord]:

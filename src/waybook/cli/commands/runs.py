@@ -191,7 +191,7 @@ def run_command(*, run: str | None, watch: bool, as_json: bool, **flags: object)
         print_json(body, tight=True)
         return
     console = get_console()
-    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the command
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the command without an error.
         asyncio.run(_show(settings, run, console, live=watch and console.is_terminal))
 
 
@@ -238,7 +238,8 @@ async def _follow(
         if board.is_closed:
             return board
         await wait_or_resize(resized, EVERY_SECONDS)
-        with contextlib.suppress(Busy, Unavailable):  # Skip this refresh; the next may succeed.
+        # If the database is busy or unavailable, skip this refresh; the next refresh may succeed.
+        with contextlib.suppress(Busy, Unavailable):
             board = await read_run_detail(here.call, board.run.id, RunInclude.BOARD)
 
 

@@ -91,7 +91,7 @@ async def _serve(loaded: LoadedSettings, listening: socket.socket, claim: PageCl
 def _try_record(claim: PageClaim, settings: Settings) -> bool:
     try:
         return claim.try_record_server(settings.base_url)
-    except OSError as error:  # This happens, for example, if the disk is full.
+    except OSError as error:  # Writing the file fails, for example, if the disk is full.
         log.warning("cannot record the address of the server: %s", error)
         return False
 

@@ -178,7 +178,8 @@ def command(*, fast: bool, keep: bool, **flags: object) -> None:
         if not keep:
             with get_console().status("starting PostgreSQL …"):
                 flags["data_dir"] = stack.enter_context(temporary_database())
-        settings = replace(load_settings(flags), token=None)  # No token for fictional demo users.
+        # The demo acts for fictional users, so it does not use the configured token.
+        settings = replace(load_settings(flags), token=None)
         asyncio.run(_play(settings, fast=fast, keep=keep))
 
 

@@ -164,9 +164,12 @@ SHUTDOWN_TIMEOUT_SECONDS = 15.0
 def temporary_database() -> Iterator[Path]:
     """Yield a data directory; after the block, stop PostgreSQL and remove the directory."""
     above = Path(tempfile.mkdtemp(prefix="waybook-demo-"))
-    above.chmod(0o711)  # For root, PostgreSQL runs as another user, who needs access.
+    # If root runs the demo, PostgreSQL runs as another user, who needs access to this directory.
+    above.chmod(0o711)
     data_dir = above / "data"
-    for number in (signal.SIGTERM, signal.SIGHUP):  # Also clean up when the terminal is closed.
+    # Exit normally on these signals, so that the directory is also removed when the terminal is
+    # closed.
+    for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     try:
         with attach(data_dir, grace_seconds=0):
@@ -192,7 +195,7 @@ class Line:
     at: datetime
     who: str
     text_body: str
-    #: Whether the line is highlighted.
+    #: Whether the line of the event log is highlighted.
     strong: bool = False
 
     def text(self) -> Text:

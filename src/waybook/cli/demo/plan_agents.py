@@ -105,7 +105,7 @@ async def _review_comes(scene: DemoContext) -> None:
         await scene.clock.sleep(POLL_MINUTES)
 
 
-# Actions of agents
+# Functions that agents of the demo execute
 
 
 async def create_plan(scene: DemoContext) -> None:

@@ -61,7 +61,7 @@ def scripted_failures() -> dict[tuple[str, str], Handling]:
     }
 
 
-# The run, from start to end
+# Functions that execute the demo's run, in the order of the run
 
 
 async def start_run(scene: DemoContext) -> None:
@@ -161,7 +161,7 @@ def say_as_agent(me: Actor, message: str, *, strong: bool = False) -> None:
     me.scene.feed.say(me.session or me.name, message, strong=strong)
 
 
-# Possible outcomes of a job in the demo
+# Functions for the possible outcomes of a job in the demo
 
 
 async def submit_result(me: Actor, job: Job) -> None:

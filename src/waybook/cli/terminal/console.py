@@ -40,7 +40,8 @@ class SafeConsole(Console):
 def resize_event() -> asyncio.Event:
     """Return an event that is set when the terminal is resized."""
     resized = asyncio.Event()
-    with contextlib.suppress(AttributeError, NotImplementedError, ValueError):  # no SIGWINCH
+    # Ignore platforms without SIGWINCH.
+    with contextlib.suppress(AttributeError, NotImplementedError, ValueError):
         asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, resized.set)
     return resized
 

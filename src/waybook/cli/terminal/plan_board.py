@@ -123,7 +123,7 @@ def _bar_line(board: PlanDetail, width: int) -> Text:
     return Text.assemble((label, "bold"), segmented_bar(progress.counts, room), (share, "bold"))
 
 
-# Steps table
+# Functions that build the table of steps
 
 
 def _steps(board: PlanDetail, width: int, rows: int | None, frame: Viewport) -> Table:

@@ -108,7 +108,7 @@ def _stages(board: RunDetail) -> list[StageReport]:
     return [by_slug[slug] for slug in board.compiled_dag.order]
 
 
-# Rows of stages and steps
+# Functions that build the rows of stages and steps
 
 
 def _lines(board: RunDetail, *, is_expanded: bool) -> Iterator[DisplayRow]:
@@ -206,7 +206,7 @@ def _units(board: RunDetail, slug: str, step: StepReport) -> Text:
     return text.append(f", {jobs['failed']} failed", style="red") if jobs["failed"] else text
 
 
-# Table layout
+# Functions that fit the rows into a table
 
 
 def _window(lines: list[DisplayRow], rows: int | None) -> list[DisplayRow]:

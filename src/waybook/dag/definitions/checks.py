@@ -152,7 +152,7 @@ def _shape_faults(dag: Dag) -> Iterator[Diagnostic]:
 
 
 #: Maximum total length of the distinct templates in a definition, which limits the time for
-#: checking them, and the number of characters that each template adds to this total.
+#: checking them, and the fixed number of characters that is added to this total for each template.
 MAX_TEMPLATE_LENGTH = 1 << 19
 TEMPLATE_OVERHEAD = 512
 

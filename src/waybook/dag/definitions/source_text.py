@@ -73,8 +73,8 @@ def parse_definition(text: str) -> object:
     if len(text) > MAX_BYTES or len(text.encode(errors="surrogatepass")) > MAX_BYTES:
         raise _too_long()
     if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
-        # Parse valid JSON quickly. If the text is not valid JSON, the YAML parser below parses it
-        # and produces the error messages.
+        # Valid JSON is parsed by the fast JSON parser. If the text is not valid JSON, the YAML
+        # parser parses it and produces the error messages.
         with suppress(ValueError, RecursionError):
             return _json(text.removeprefix("\ufeff"))
     return _yaml(text)

@@ -29,7 +29,8 @@ from waybook.dag.diagram.status_marks import (
 #: Pattern for characters that XML does not allow, not even escaped.
 FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 REPLACEMENT = "\ufffd"
-#: Pattern for texts that need no escaping. Most texts match it, so they take this fast path.
+#: Pattern for texts that need no escaping. Most texts match it and are returned unchanged, which is
+#: fast.
 PLAIN_TEXT: Final = re.compile(r"[\w .,:;/()+-]*")
 
 

@@ -14,7 +14,8 @@ LINE_HEIGHT: Final = 18
 LEFT: Final = 14
 #: Maximum width in pixels of a listed condition.
 MAX_LINE_WIDTH: Final = 700
-#: Horizontal distance in pixels between a box and the middle of a line to a box in its column.
+#: Horizontal distance in pixels between a box and the middle of a line from the box to another box
+#: in the same column.
 BULGE: Final = 30
 
 

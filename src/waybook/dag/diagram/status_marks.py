@@ -97,9 +97,9 @@ class Branch:
 
     stage: str
     source: str
-    #: Step that the condition skips to, if it fires; None if it has another effect.
+    #: Step to which the condition skips if it is true; None if the condition has another effect.
     target: str | None = None
-    #: Condition and effect in words.
+    #: Text that describes the condition and its effect.
     text: str
 
 

@@ -94,7 +94,7 @@ def structure_counts(structure: Structure, models_of: ModelsByStage) -> dict[str
     return counts
 
 
-# JSON format of the map
+# Functions that convert the map to JSON
 
 
 class Expected(TypedDict):

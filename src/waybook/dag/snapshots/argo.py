@@ -28,7 +28,7 @@ from waybook.dag.snapshots.model import Snapshot
 from waybook.dag.snapshots.rows import Raw, as_object, as_text
 from waybook.errors import InvalidInput
 
-#: Phases of a node.
+#: Outcome of a job for each phase of a node in an Argo workflow.
 PHASES: Mapping[str, JobOutcome] = MappingProxyType(
     {
         "Pending": JobOutcome.ACTIVE,
@@ -41,7 +41,7 @@ PHASES: Mapping[str, JobOutcome] = MappingProxyType(
     }
 )
 
-#: Phases of a workflow; a workflow that the controller has not processed yet has no phase.
+#: Phases of an Argo workflow; a workflow that the controller has not processed yet has no phase.
 WORKFLOW_PHASES = frozenset({"", "Pending", "Running", "Succeeded", "Failed", "Error"})
 FAILED_WORKFLOW = frozenset({"Failed", "Error"})
 UNFINISHED_WORKFLOW = frozenset({"", "Pending", "Running"})
@@ -108,7 +108,7 @@ def _workflow_phase(status: Raw) -> str:
     return phase
 
 
-# Nodes that are executions of steps
+# Functions that find the nodes that are executions of steps
 
 
 def _working(nodes: Nodes) -> Iterator[ArgoNode]:
@@ -130,7 +130,8 @@ def _working(nodes: Nodes) -> Iterator[ArgoNode]:
         elif node.type == "Retry":
             is_working = not any(nodes[child].type in GROUPS for child in _instances(node, nodes))
         elif node.type == "TaskGroup":
-            # A loop without items has only this node.
+            # A loop without items has only its TaskGroup node, so this node represents the
+            # execution.
             is_working = not _instances(node, nodes)
         else:
             is_working = node.type not in {"StepGroup", "Container"}

@@ -69,7 +69,7 @@ class ExportedRun:
     warnings: Sequence[str] = ()
 
 
-# Values and their places
+# Functions that read values and report errors with their position in the file
 
 
 def invalid_at(place: str, message: str) -> InvalidInput:
@@ -164,7 +164,7 @@ def list_names(names: Iterable[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-# The snapshot of a run
+# Functions that make the snapshot of a run
 
 
 def snapshot_of(run: ExportedRun, place: str) -> Snapshot:

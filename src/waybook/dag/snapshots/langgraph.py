@@ -69,7 +69,7 @@ def read_langgraph(data: object) -> Snapshot:
     return snapshot_of(exported, "graph.nodes")
 
 
-# The graph
+# Functions that read the graph
 
 Edge = tuple[str, str]
 
@@ -139,7 +139,7 @@ def _back_edges(nodes: Sequence[str], edges: Sequence[Edge]) -> set[Edge]:
     return back
 
 
-# The history
+# Functions that read the history of checkpoints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +221,7 @@ def _last_run(checkpoints: Sequence[Checkpoint]) -> tuple[list[Checkpoint], bool
     """
     by_id = {checkpoint.id: checkpoint for checkpoint in checkpoints}
     run: list[Checkpoint] = []
-    # A checkpoint's id is a time-ordered UUID, so the newest has the largest id.
+    # A checkpoint's id is a time-ordered UUID, so the newest checkpoint has the largest id.
     current = max(checkpoints, key=lambda checkpoint: checkpoint.id, default=None)
     while current is not None and by_id.pop(current.id, None) is not None:
         run.append(current)
@@ -250,7 +250,7 @@ def _jobs(
             jobs += [job] if job else []
         child = checkpoint
     if complete and run and not run[0].tasks:
-        # The run has ended, so the nodes that were not reached will never run.
+        # The run has ended, so its nodes that were not reached are reported as skipped.
         reached = {job.step for job in jobs}
         jobs += [
             ExportedJob(step=node, outcome=JobOutcome.SKIPPED)

@@ -126,7 +126,7 @@ def _mentioned(raw: Raw) -> Iterator[str]:
                 yield name
 
 
-# Parsing of recipes of which only the steps and edges are used
+# Functions that parse recipes of which only the steps and edges are used
 
 
 def _bare_recipe(raw: Raw) -> Recipe:

@@ -80,7 +80,7 @@ def report_from_snapshot(data: object, form: SnapshotFormat | None = None) -> Re
     return report(snapshot.structure, snapshot.evidence, snapshot.warnings)
 
 
-# Computing the map of a snapshot
+# Functions that compute the map of a snapshot
 
 
 def map_from_snapshot(

@@ -49,11 +49,12 @@ class Bus:
         """Create an event bus without subscribers."""
         #: Id that distinguishes this process from all other processes that share the database.
         self.sender = secrets.token_hex(4)
-        #: Set while there are change events that must be sent to other processes.
+        #: Event that is set while there are change events that must be sent to other processes.
         self.has_outgoing = asyncio.Event()
-        #: Set from the moment at which the bus gets its first subscriber.
+        #: Event that is set when the bus gets its first subscriber.
         self.is_wanted = asyncio.Event()
-        #: Set when an org gets its first subscriber, so that the poller polls for changes at once.
+        #: Event that is set when an org gets its first subscriber, so that the poller polls for
+        #: changes at once.
         self.has_newcomers = asyncio.Event()
         self._outgoing: dict[SubjectKey, ChangeEvent] = {}
         self._subscribers: dict[UUID, list[Subscriber]] = {}

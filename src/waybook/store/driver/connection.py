@@ -221,7 +221,7 @@ class DbConnection:
                 await self._readable()
                 pgconn.consume_input()
             result = pgconn.get_result()
-            if result is None:  # None marks the end of one statement's answer.
+            if result is None:  # libpq returns None at the end of the answer to each statement.
                 if ended:
                     raise psycopg.OperationalError("the connection was lost")
                 ended = True
@@ -251,7 +251,8 @@ class DbConnection:
             self._heard = self.connection.pgconn.socket
         try:
             self._loop.add_reader(self._heard, self._arrive)
-        except RuntimeError:  # uvloop still has the dropped registration of this socket
+        # The socket number was used before, and uvloop still has the old registration of it.
+        except RuntimeError:
             self._loop.remove_reader(self._heard)
             self._loop.add_reader(self._heard, self._arrive)
 

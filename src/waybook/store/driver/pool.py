@@ -303,7 +303,9 @@ class ConnectionPool:
             if not turn.done():
                 turn.set_result(line)
                 return
-            self._turns.release(org)  # The waiting call no longer needs a connection.
+            # The waiting call has given up, so its reservation is released and the next call is
+            # tried.
+            self._turns.release(org)
         if line is not None:
             self._free.append(line)
 

@@ -45,9 +45,9 @@ Value: TypeAlias = "str | int | float | bool | bytes | datetime | UUID | Rows | 
 #: Parameters of a query as they are sent to the database: each value is text or null.
 Parameters: TypeAlias = list[bytes | None]
 
-#: A statement with another number of rows is another prepared statement. To limit their number,
-#: only statements with up to `PREPARED_ROW_COUNT` rows and with exactly `BATCH_SIZE` rows are
-#: prepared.
+#: For each number of rows, a statement must be prepared separately. To limit the number of prepared
+#: statements, only statements with up to `PREPARED_ROW_COUNT` rows and with exactly `BATCH_SIZE`
+#: rows are prepared.
 PREPARED_ROW_COUNT = 4
 BATCH_SIZE = 32
 

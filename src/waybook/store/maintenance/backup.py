@@ -53,8 +53,8 @@ REBUILT = "the server rebuilds it from the rest"
 #: reason.
 LEFT_OUT = {
     "web_session": "people sign in again",
-    # The rows of these tables contain transaction ids of this server, which are meaningless on
-    # another server.
+    # The rows of the three passage tables contain transaction ids of this server, which are
+    # meaningless on another server.
     "passage_embedding": REBUILT,
     "passage_deletion": REBUILT,
     "passage_quarantine": REBUILT,

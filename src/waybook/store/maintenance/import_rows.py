@@ -32,11 +32,11 @@ SQL = load("maintenance/import_rows", is_taken=FreeId)
 
 #: Maximum number of rows that one statement inserts.
 MAX_ROWS = 500
-#: Columns of `step_result`; a step without any of these values has no row there.
+#: Columns of the table `step_result`; a step without any of these values has no row in this table.
 RESULT_COLUMNS = ("result_summary", "confidence", "report", "formatting_notes", "usage")
 
 RowT = TypeVar("RowT")
-#: Table rows, by table name in the order of insertion.
+#: Pairs of a table name and the rows to insert into the table, in the order of insertion.
 TableRows = Iterator[tuple[str, Iterable[Row]]]
 
 
@@ -44,9 +44,10 @@ class Copy(NamedTuple):
     """Plan or run to be inserted."""
 
     id: str
-    #: Rows that a replay of the entries produces.
+    #: Rows of the plan or run that a replay of its audit entries produces.
     rows: Rows
-    #: Texts of which the audit contains only the hash, as values of columns, by row id.
+    #: Texts of the plan or run, as column values by row id; the audit contains only the hashes of
+    #: these texts.
     texts: Mapping[str, Row]
     entries: list[SealedEntry]
 

@@ -158,7 +158,8 @@ def _make_partition_of_moved_calls(
     if sum(calls.values()) > MAX_MOVED_ROWS:
         return
     with (
-        contextlib.suppress(psycopg.errors.CheckViolation),  # more calls were logged meanwhile
+        # The move is given up if more calls were logged meanwhile.
+        contextlib.suppress(psycopg.errors.CheckViolation),
         here.directory_transaction(DDL_TIMEOUT) as owner,
     ):
         if not _alone(owner) or name in _partitions(owner):

@@ -22,8 +22,8 @@ MAX_PLANS = 256
 MAX_TEXTS = 32
 MAX_TEXT_LENGTH = 4_000
 MAX_SESSIONS = 32
-#: Number of calls on a plan that load the plan from the database after a conflict, until the cache
-#: is used again.
+#: Number of calls that load a plan from the database after a conflict on the plan; after these
+#: calls, the cache is used again.
 RELOADS_AFTER_CONFLICT = 8
 
 

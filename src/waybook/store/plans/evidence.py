@@ -21,9 +21,10 @@ class PreviousReview(NamedTuple):
     decision: str
     decided_by: str
     decided_at: datetime
-    #: Result that was under review; None if there was none, or if it is too long.
+    #: Result of the step that was under review; None if the step had no result, or if the result is
+    #: too long to be read.
     result_summary: Json
-    #: Length of the stored result in characters; 0 if there was none.
+    #: Length of the step's stored result in characters; 0 if the step had no result.
     result_length: int
 
 
@@ -34,7 +35,8 @@ class ReviewArtifact(NamedTuple):
     id: str
     kind: str
     title: str
-    #: Number of artifacts of the step, or of outputs of the plan, that exist.
+    #: Total number of artifacts of the step, or of outputs of the plan, including those that are
+    #: not listed.
     total: int
 
 

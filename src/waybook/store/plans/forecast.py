@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 from waybook.store.driver.queries import Statement, load
 
-#: Number of other plans whose steps are read, and maximum number of steps in all.
+#: Maximum number of other plans whose finished steps are read for a forecast, and maximum number of
+#: finished steps in total.
 MAX_PLANS = 20
 MAX_FINISHED_STEPS = 500
 
@@ -16,7 +17,7 @@ class FinishedStepRow(NamedTuple):
     is_own: bool
     title: str | None
     seconds: float
-    #: None if no cost was reported.
+    #: Reported cost of the step in millionths of a dollar; None if no cost was reported.
     cost_micros: int | None
 
 

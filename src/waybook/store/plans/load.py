@@ -86,7 +86,7 @@ class PlanRequest(NamedTuple):
     texts: tuple[str, ...] = ()
     #: True if the texts of the steps that the caller could get next are loaded too.
     candidates: bool = False
-    #: User and session of the caller, if any.
+    #: User and session of the caller; the user is empty if the plan is loaded without a caller.
     holder: Holder = Holder("")
     #: True if the last review of the plan is loaded too.
     review: bool = True

@@ -46,7 +46,7 @@ class TroubledPlanRow(NamedTuple):
     fail_reason: str | None
     failed_steps: list[StepColumns] | None
     stalled_step: StepColumns | None
-    #: Actor of the latest change that may have ended the plan.
+    #: Actor of the plan's latest change, which may be the change that ended the plan.
     last_change: str | None
 
     @property
@@ -98,9 +98,10 @@ SQL = load(
     plans_finished=FinishedPlanRow,
 )
 
-#: Number of the newest plans of each kind that the overview takes into account.
+#: Maximum number of plans in each state that the overview reads, starting with the newest plan.
 MAX_NEWEST_PLANS = 1_000
-#: Number of the open plans with the latest activity among which running plans are looked up.
+#: Maximum number of open plans in which the overview searches running plans, starting with the
+#: latest activity.
 MAX_RUNNING_PLANS = 200
 
 
@@ -109,7 +110,7 @@ class LastLook(NamedTuple):
 
     #: Time since which finished work was listed.
     since: datetime | None = None
-    #: Time of the reader's last request.
+    #: Time of the reader's last request for the overview.
     looked_at: datetime | None = None
 
 

@@ -4,7 +4,7 @@ from waybook.json_values import Json
 from waybook.store.audit import Patch
 from waybook.store.driver.queries import AsJson, Query, Statement, Value
 
-#: Columns that hold JSON.
+#: Table columns that contain JSON.
 JSON_FIELDS = frozenset(
     {
         *("result_schema", "result_summary", "report", "budget", "steps", "questions"),

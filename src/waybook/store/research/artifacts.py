@@ -153,8 +153,8 @@ SETTINGS = (
     "set local hnsw.scan_mem_multiplier = 4",
     "set local enable_sort = off",
 )
-#: Maximum number of matching passages for which a search compares every passage instead of scanning
-#: the vector index, so that no match is missed.
+#: Maximum number of passages matching the filters for which a search compares every passage; with
+#: more passages it scans the vector index, which may miss some matches.
 MAX_EXACT_SCAN = 2_000
 
 

@@ -74,8 +74,8 @@ MAX_RANKED = 50
 #: Maximum number of passages that are ranked because they contain some of the query's words. The
 #: same maximum applies to passages that contain all of the words.
 CANDIDATES = 2_000
-#: Number of the newest passages of the org or plan that a search scans if it cannot use the full-
-#: text index.
+#: Maximum number of passages of the org or plan, starting with the newest, that a search scans if
+#: it cannot use the full-text index.
 MAX_UNINDEXED_SCAN = 5_000
 #: Minimum share of the query that the words of a passage must cover for a match. The share is
 #: higher if semantic search is used too. Otherwise, a passage that has only one common word of the

@@ -20,7 +20,7 @@ class StageDocument(NamedTuple):
     model: str
     lineage: str
     beginning: str
-    #: Number of documents of the stage.
+    #: Total number of documents of the stage, including those that are not listed.
     total: int
 
 

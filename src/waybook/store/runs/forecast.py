@@ -4,12 +4,13 @@ from typing import NamedTuple
 
 from waybook.store.driver.queries import Statement, load
 
-#: Number of the runs completed last among which those of a workflow are looked up, and maximum
-#: number of these that are read.
+#: Maximum number of completed runs, newest first, among which runs of the same workflow are
+#: searched, and maximum number of runs of the workflow that are read.
 MAX_NEWEST_RUNS = 2_000
 MAX_FINISHED_RUNS = 20
 MAX_RESULT_COSTS = 400
-#: Number of the newest runs whose models are suggested, and maximum number of suggestions.
+#: Maximum number of runs, newest first, from which model names are taken as suggestions, and
+#: maximum number of suggested models.
 MAX_RUNS_WITH_MODELS = 200
 MAX_KNOWN_MODELS = 20
 
@@ -18,7 +19,7 @@ class FinishedRunRow(NamedTuple):
     """Completed run, with the time it took from start to end, its cost and its jobs."""
 
     seconds: float
-    #: None if no usage was reported.
+    #: Reported cost of the run in millionths of a dollar; None if no usage was reported.
     cost_micros: int | None
     jobs: int
 

@@ -42,7 +42,8 @@ SQL = load(
     definitions_named=DefinitionRow,
     versions=VersionRow,
 )
-#: Number of open runs, those that were started last, among which waiting runs are looked up.
+#: Maximum number of open runs, starting with the run that was started last, among which runs that
+#: wait for feedback are searched.
 MAX_NEWEST_RUNS = 1_000
 LOAD_RUN = SQL["load_run"]
 LOCK_RUN = LOAD_RUN.for_update("r")

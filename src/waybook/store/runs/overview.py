@@ -59,7 +59,7 @@ SQL = load(
     runs_finished=FinishedRunRow,
 )
 
-#: Number of the open runs, those that were started last, that the overview takes into account.
+#: Maximum number of open runs that the overview reads, starting with the run that was started last.
 MAX_NEWEST_RUNS = 200
 
 

@@ -86,8 +86,8 @@ class RunEventRow(NamedTuple):
     actor: str
     session: str | None
     action: str | None
-    #: Step that the event is about; without a step, the stage that it is about; None if there is
-    #: neither.
+    #: Step that the event is about, or the stage if the event is about a whole stage; None for an
+    #: event about the run.
     subject: str | None
 
 

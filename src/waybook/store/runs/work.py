@@ -32,7 +32,7 @@ class RunJobRow(NamedTuple):
     output_tokens: int
     cost_micros: int
     results: int
-    #: Number of jobs that match the filters, of which a page has only a part.
+    #: Total number of jobs that match the filters, including those on other pages.
     total: int
 
     @property
@@ -107,10 +107,10 @@ class DocumentVersionRow(NamedTuple):
     reviewer: str | None
     version: int
     created_at: datetime
-    #: Length of the Markdown in characters.
+    #: Length of the rendered document's Markdown in characters.
     length: int
     document_id: str
-    #: Job that produced this version.
+    #: Id of the job that produced this version of the document.
     job_id: str
 
 

@@ -32,14 +32,17 @@ COMPRESSIBLE: Final = frozenset(
         "text/plain",
     }
 )
-#: Minimum size in bytes of a response that is compressed; a smaller one fits into one packet.
+#: Minimum size in bytes of a response that is compressed; a smaller response fits into one packet
+#: without compression.
 MIN_BYTES: Final = 1_200
-#: Minimum size in bytes of a response that is compressed in a thread; below, it takes 5 ms at most.
+#: Minimum size in bytes of a response that is compressed in a thread; compressing a smaller
+#: response takes 5 ms at most.
 MIN_THREAD_BYTES: Final = 256 * 1024
 LEVEL: Final = 6
 #: Parameter of zlib that selects the gzip format with the largest window.
 GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
-#: Statuses of responses without a body, or with only a part of one.
+#: Statuses of responses that have no body or only a part of a body, and are therefore not
+#: compressed.
 NOT_COMPRESSED: Final = frozenset({204, 206, 304})
 
 _CODING: Final = re.compile(r"\s*([\w*-]+)\s*(?:;\s*q\s*=\s*([01](?:\.\d{0,3})?)\s*)?")

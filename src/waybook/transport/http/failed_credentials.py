@@ -78,7 +78,8 @@ class FailedCredentials:
             if self._recent.pop(key, None) is not None and not charge:
                 self._take(place, REFILL_SECONDS)
             raise
-        except BaseException:  # the client is not at fault, for example if the database is down
+        # Any other error, such as a failed database query, is not counted against the client.
+        except BaseException:
             self._take(place, -charge)
             raise
         else:

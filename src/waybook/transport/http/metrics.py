@@ -91,7 +91,7 @@ def collect_metrics(dispatcher: Dispatcher) -> Iterator[Metric]:
             )
 
 
-READY_WITHIN: Final = 2.0  # seconds within which the database must respond
+READY_WITHIN: Final = 2.0  # Seconds within which the database must respond for the readiness check.
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,8 @@ class RequestThrottle:
                 await self.gateway.caller(request),
             )
         except WaybookError:
-            return None  # the endpoint will report this error to the client
+            # The endpoint determines the caller again, and reports the same error to the client.
+            return None
         too_many = bool(dispatcher.try_acquire(caller))
         if too_many:
             await self._hold(caller.org_id)
@@ -185,7 +186,9 @@ def throttle_requests(pace: RequestThrottle, app: ASGIApp) -> ASGIApp:
 
             async def answering(message: Message) -> None:
                 if message["type"] == "http.response.start":
-                    give_up()  # an event stream must not keep its slot
+                    # The slot is released when the response starts, because an event stream stays
+                    # open for long.
+                    give_up()
                 await send(message)
 
             setattr(Request(scope).state, RELEASE_SLOT, give_up)

@@ -22,7 +22,8 @@ from waybook.errors import Misconfigured
 
 try:
     from uvloop import new_event_loop
-except ImportError:  # Windows and other implementations of Python have no uvloop.
+# uvloop is not available on Windows and for other implementations of Python than CPython.
+except ImportError:
     from asyncio import new_event_loop  # type: ignore[assignment]  # wider
 
 #: Maximum total size in bytes of the URL and of all header names and values of a request.
@@ -145,13 +146,13 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-BACKLOG: Final = 2048  # maximum number of connections that wait to be accepted
+BACKLOG: Final = 2048  # Maximum number of TCP connections that wait to be accepted.
 SWITCH_SECONDS: Final = 0.0005
-#: Time in seconds for which an idle connection stays open: an agent thinks between two calls, and
-#: common proxies keep their own connections to a server for 60 seconds.
+#: Time in seconds for which an idle HTTP connection stays open. It is long, because an agent thinks
+#: between two calls, and common proxies keep their own connections to a server for 60 seconds.
 DEFAULT_KEEP_ALIVE_SECONDS: Final = 75
 SHUTDOWN_TIMEOUT_SECONDS: Final = (
-    2  # seconds for which requests in progress may continue after the signal to stop
+    2  # Seconds for which requests in progress may continue after the signal to stop.
 )
 
 T = TypeVar("T")

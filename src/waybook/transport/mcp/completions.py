@@ -10,7 +10,8 @@ from waybook.transport.gateway import ToolGateway
 from waybook.transport.mcp.resource_uris import KINDS
 from waybook.transport.mcp.resources import OpenItem, open_plans, open_runs
 
-MAX_COMPLETIONS: Final = 100  # maximum that the MCP protocol allows
+# Maximum number of values in a completion result that the MCP protocol allows.
+MAX_COMPLETIONS: Final = 100
 
 #: For each prompt that takes an id: the name of the argument, and True if the argument is the id of
 #: a run, False if it is the id of a plan.

@@ -102,13 +102,14 @@ class ConversationFiles:
     def _update(self, key: str, observed: Callable[[ConversationState], ConversationState]) -> None:
         before = self._states.get(key)
         if before is None:
-            # A client that resumes a conversation starts a new server process, which uses the same
-            # conversation name.
+            # The state file may exist already: a client that resumes a conversation starts a new
+            # server process, which uses the same conversation name.
             before = ConversationState() if key == OWN_KEY else read_state(self._path(key))[0]
         after = observed(before)
         self._states[key] = after
         if len(self._states) > MAX_FILES:
-            del self._states[next(iter(self._states))]  # It is read from its file again if needed.
+            # The oldest state is removed from memory only; it can be read from its file again.
+            del self._states[next(iter(self._states))]
         if after != before:
             self._write(key, after)
         if after.plan_id not in {None, before.plan_id}:
@@ -156,8 +157,8 @@ def body_of(
 ) -> tuple[dict[str, object], bool]:
     """Return the JSON body of a tool result, and whether it is an error."""
     if isinstance(result, wire.InputRequiredResult):
-        # The request was executed. Its reply is in the request state, which the client sends back
-        # later.
+        # The tool call was executed. Its reply is in the request state, which the client sends back
+        # with the user's input.
         return _parse(result.request_state), False
     if not result.is_error:
         return dict(result.structured_content or {}), False

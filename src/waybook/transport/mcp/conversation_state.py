@@ -11,16 +11,16 @@ from typing import Any, Final
 from waybook.core.short_ids import usual_form
 from waybook.json_values import Body, Json
 
-#: Version of the JSON form; a hook ignores a state of another version.
+#: Version of the JSON format of a conversation state; a hook ignores a state of another version.
 FORMAT: Final = 1
-#: Maximum number of held steps in a state; the oldest are dropped.
+#: Maximum number of held steps in a conversation state; the oldest are dropped.
 MAX_HELD_STEPS: Final = 8
-#: Maximum length of a text in a state. Names and titles are cut; a longer id is not stored.
+#: Maximum length of a text in a conversation state. Names and titles are cut, long ids left out.
 MAX_TEXT_LENGTH: Final = 200
-#: Errors that mean that the caller does not hold the step of the call.
+#: Error codes which mean that the caller does not hold the step that the call refers to.
 NOT_HELD: Final = frozenset({"STALE_ATTEMPT", "NOT_FOUND", "INVALID_TRANSITION", "PLAN_TERMINAL"})
 IN_PROGRESS: Final = "in_progress"
-#: Fields that the state keeps as short ids.
+#: Fields that a conversation state stores as short ids.
 SHORTENED: Final = frozenset({"planId", "stepId"})
 
 Reply = Mapping[str, object]

@@ -157,7 +157,7 @@ def supports_forms(context: Context) -> bool:
     """Return whether the client has declared that it can show forms."""
     capabilities = context.session.client_capabilities
     can = capabilities.elicitation if capabilities else None
-    # A client that declares neither mode is assumed to support forms.
+    # A client that declares neither form mode nor URL mode is assumed to support forms.
     return can is not None and (can.form is not None or can.url is None)
 
 

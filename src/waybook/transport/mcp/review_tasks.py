@@ -36,7 +36,7 @@ from waybook.transport.mcp.tools import to_tool_result
 #: Time in milliseconds after which a client should poll a task again.
 POLL_INTERVAL_MS: Final = 5_000
 #: Errors of a decision that came too late: the review was decided, or the plan ended, after the
-#: review was read. The extension ignores an answer to a form that is no longer open.
+#: review was read. The MCP extension for tasks ignores an answer to a form that is no longer open.
 OUTDATED: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
 
 
@@ -88,7 +88,8 @@ class ReviewTasks:
         try:
             review = await self.gateway.review(context.request, review_id)
         except WaybookError:
-            # The review is stored, and the result of the call says how to wait for the decision.
+            # The review is stored even if it cannot be read now, and the result of the call says
+            # how to wait for the decision.
             return result
         if review.is_decided:
             return to_tool_result(Answer(review.reply))

@@ -89,10 +89,12 @@ async def serve_stdio(server: Server[None]) -> None:
     """
 
     def refuse(error: JSONRPCError) -> None:
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # client disconnected
+        # The client has disconnected.
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             from_thread.run(outgoing.send, SessionMessage(error))
 
-    lines = cast("IO[str]", MessageLines(take_stdin(), refuse))  # has every method that is used
+    # `MessageLines` has every method of a file that `stdio_server` uses.
+    lines = cast("IO[str]", MessageLines(take_stdin(), refuse))
     async with stdio_server(anyio.wrap_file(lines)) as (incoming, outgoing):
         try:
             await server.run(incoming, outgoing, server.create_initialization_options())

@@ -103,7 +103,7 @@ class PlanDetail:
     #: Display names of the steps that have no title, by step id. Such a name is the first line of
     #: the step's instructions.
     names: Mapping[str, str] = field(default_factory=dict)
-    #: Finished steps of this plan and of others.
+    #: Finished steps of this plan and of other plans, on which a forecast is based.
     finished_steps: Sequence[FinishedStep] = ()
     #: Number of the requested page of steps; None requests the page that contains the focus step.
     page: int | None = None

@@ -17,7 +17,7 @@ from waybook.store.plans import lists
 from waybook.store.plans.lists import PlanCountRow, PlanSummaryRow
 
 PAGE_SIZE = 50
-#: Number of plans in one status at which counting stops, so that it stays fast.
+#: Number of plans in one status at which counting stops, so that the query stays fast.
 MAX_COUNTED = 1_000
 #: Maximum length in characters of the research question's beginning, and of the instructions'
 #: beginning that replaces a missing step title.

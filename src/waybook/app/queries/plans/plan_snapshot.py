@@ -38,13 +38,15 @@ from waybook.errors import NotFound, TooLarge
 from waybook.json_values import Body, Json, rfc3339
 from waybook.store.audit import SealedEntry
 
-#: Texts before and after the export in the file.
+#: HTML before and after the exported JSON in a snapshot file.
 DATA_START: Final = '<script type="application/json" id="waybook-export">'
 DATA_END: Final = "</script>"
-#: Marker of the layout. A verifier computes only files of its own layout again.
+#: HTML element that identifies the layout of a snapshot file. A verifier can regenerate and compare
+#: only files of its own layout.
 GENERATOR: Final = '<meta name="generator" content="waybook snapshot 1">'
 MAP_WIDTH: Final = 960
-#: Maximum number of audit entries, and of bytes of these entries, of a plan in a snapshot.
+#: Maximum number of audit entries of a plan in a snapshot, and maximum size of these entries in
+#: bytes.
 MAX_ENTRIES: Final = 5_000
 MAX_ENTRY_BYTES: Final = 8 * 1024 * 1024
 
@@ -85,12 +87,13 @@ def snapshot_file(entries: Sequence[SealedEntry]) -> str:
         "past": past,
         "symbol": symbol_for,
         "steps": [_step(step_id, rows) for step_id in _in_order(rows)],
-        # The drawing function escapes every text.
+        # `render` escapes every text in the drawing, so the SVG is safe HTML.
         "svg": Markup(render(DrawingJob(past_drawing(past), MAP_WIDTH, styled=True))),  # noqa: S704
         "entries": [_entry(entry) for entry in entries],
         "seal": bytes(last.hash).hex(),
         "time": _time(last.at),
-        # The text is JSON in which no tag can begin.
+        # The exported JSON is safe inside the HTML, because `<` is escaped in it and so no tag can
+        # begin.
         "data": Markup(DATA_START + _data(plan_id, rows, entries) + DATA_END),  # noqa: S704
     }
     return _template().render(view)

@@ -92,9 +92,9 @@ class RunDetail:
     model_usage: tuple[tuple[str, Totals], ...] = ()
     #: Times of the jobs that were started last, earliest start first.
     job_times: tuple[JobTimesRow, ...] = ()
-    #: Completed runs of the same workflow, newest first.
+    #: Completed runs of the same workflow, newest first, on which a forecast is based.
     finished_runs: Sequence[FinishedRun] = ()
-    #: Costs of the latest results.
+    #: Costs of the latest results of the run, on which a forecast is based.
     result_costs: Sequence[ResultCostRow] = ()
 
     @property

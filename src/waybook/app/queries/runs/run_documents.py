@@ -13,9 +13,10 @@ from waybook.store.runs.work import DocumentVersionRow, MarkdownRow
 
 DocumentVersion: TypeAlias = DocumentVersionRow
 
-#: Maximum number of documents to compare with.
+#: Maximum number of documents that are offered for comparison with a document.
 MAX_COMPARABLE: Final = 300
-#: Maximum number of characters of a document that its page shows; the download has all of them.
+#: Maximum number of characters of a document that its page shows; the download contains the whole
+#: document.
 MAX_SHOWN_LENGTH: Final = 200_000
 
 
@@ -25,7 +26,7 @@ class ShownDocument:
 
     about: DocumentVersion
     markdown: str
-    #: Number of characters that are not shown.
+    #: Number of characters of the document that are not shown.
     omitted: int
 
 
@@ -36,8 +37,8 @@ class DocumentSheet:
     detail: RunDetail
     document: ShownDocument
     other: ShownDocument | None
-    #: The document itself, its other versions, the documents of other models with the same key, and
-    #: the documents of the same lineage.
+    #: Documents that can be compared with the document: the document itself, its other versions,
+    #: the documents of other models with the same key, and the documents of the same lineage.
     related: Sequence[DocumentVersion]
 
     @property

@@ -46,7 +46,7 @@ class JobFilter:
     stage: str | None = None
     step_key: str | None = None
     model: str | None = None
-    #: Key of `JOB_STATES`.
+    #: Filter by job status: a key of `JOB_STATES`; None selects all jobs.
     state: str | None = None
     #: Number of the page, beginning with 1.
     page: int = 1
@@ -100,8 +100,8 @@ class JobAttempt:
     holder: str
     session: str | None
     started_at: datetime
-    #: Time and kind of the end; None while the attempt is in progress. An attempt whose lease
-    #: expired ends when the next attempt begins.
+    #: Time and kind of the attempt's end; None while the attempt is in progress. An attempt whose
+    #: lease expired ends when the next attempt begins.
     ended_at: datetime | None = None
     outcome: str | None = None
     error: str | None = None

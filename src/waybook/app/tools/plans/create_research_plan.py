@@ -36,7 +36,7 @@ AuditSeq = Annotated[int, Field(ge=1, le=LAST_SEQ)]
 
 class CreateResearchPlan(MutatingArguments):
     # The schema lists the arguments of a new plan as required, because models follow that list; the
-    # server accepts a copy without them.
+    # server accepts a call without them if the call copies a plan.
     model_config = ConfigDict(json_schema_extra={"required": ["name", "researchQuestion", "steps"]})
 
     name: Name | None = Field(default=None, description="short name")
@@ -101,7 +101,8 @@ def _check_arguments(args: CreateResearchPlan) -> None:
             faults = [{"at": name, "fault": "is missing"} for name in missing]
             more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
             raise InvalidInput(f"{missing[0]}: is missing{more}", faults=faults)
-        # A new plan ignores the position of a copy, because some clients fill in every argument.
+        # A call that creates a new plan ignores the position argument of copies, because some
+        # clients fill in every argument.
     elif args.steps or args.branching_conditions:
         raise InvalidInput(
             "a copy has the steps and conditions of the plan in `copyOf`; leave `steps` and "

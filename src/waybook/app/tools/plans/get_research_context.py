@@ -48,12 +48,12 @@ MAX_EVENTS_SINCE = 200
 class GetResearchContext(SessionArguments):
     plan_id: PlanIdField
     since: int | None = Field(default=None, ge=0, description="seq of an earlier reply: only news")
-    #: Not in the published schema, to keep the tool list short; replies suggest this argument where
-    #: it helps.
+    #: `budgetTokens` is not in the published schema, to keep the tool list short; replies suggest
+    #: the argument if a larger budget helps.
     budget_tokens: SkipJsonSchema[int | None] = Field(default=None, ge=MIN_TOKENS, le=MAX_TOKENS)
     detail: DetailField = False
-    # The published schema does not contain these arguments. An agent gets them from a reply, in the
-    # next call that the reply suggests.
+    # The published schema does not contain `part` and `offset`. An agent gets their values from a
+    # reply, in the next call that the reply suggests.
     part: SkipJsonSchema[Id | None] = None
     offset: SkipJsonSchema[int] = Field(default=0, ge=0, lt=2**30)
 

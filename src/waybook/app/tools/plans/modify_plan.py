@@ -44,8 +44,8 @@ PublishedAction = Literal[
     "set_conditions",
     "cancel_plan",
 ]
-#: The other actions are not in the published schema, to keep the tool list small: web pages and
-#: programs use them.
+#: Actions of `modify_plan`. The published schema omits the actions that only web pages and programs
+#: use, to keep the tool list small.
 Action = Annotated[
     PublishedAction | Literal["set_title", "set_dependencies", "set_budget"],
     WithJsonSchema({"type": "string", "enum": [*get_args(PublishedAction)]}),
@@ -77,7 +77,8 @@ class ModificationArgument(Nested):
     )
     instructions: Text | None = Field(default=None, description="new instructions")
     reason: Line | None = Field(default=None, description="for fail_step, cancel_plan")
-    #: Not in the published schema, because `fail_step` followed by `retry_step` does the same.
+    #: Whether `fail_step` also retries the step. The published schema omits this argument, because
+    #: `fail_step` followed by `retry_step` has the same effect.
     retry: SkipJsonSchema[bool | None] = None
     branching_conditions: StepConditions | None = Field(
         default=None, description="JSON array for set_conditions"
@@ -93,7 +94,8 @@ class ModifyPlan(MutatingArguments):
         min_length=1, max_length=50, description="in order"
     )
     modification_rationale: Line | None = Field(default=None, description="why")
-    #: Not in the published schema, because only programs and web pages use it.
+    #: The published schema omits `expectedRevision` and `dryRun`, because only programs and web
+    #: pages use them.
     expected_revision: SkipJsonSchema[int | None] = None
     dry_run: SkipJsonSchema[bool] = False
 

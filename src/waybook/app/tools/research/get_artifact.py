@@ -20,8 +20,8 @@ from waybook.store.research.search import SourceRow
 #: other fields of the reply together.
 MAX_CONTENT_BYTES = 30_000
 MAX_METADATA_BYTES = 12_000
-#: The same two limits (content, and all other fields together) for a reply for which the caller
-#: requests detail.
+#: Maximum number of bytes of an artifact's content, and of all other fields together, in a reply
+#: for which the caller requests detail.
 MAX_DETAIL_CONTENT_BYTES = 120_000
 MAX_DETAIL_METADATA_BYTES = 120_000
 MAX_CITATIONS = 20

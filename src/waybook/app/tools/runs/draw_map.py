@@ -49,8 +49,8 @@ OPERATIONS_PER_LINE = 2
 class DrawMap(ReadArguments):
     plan_id: PlanIdField | None = None
     run_id: RunIdField | None = None
-    # These arguments are used only by the map app. They are not in the published schema, because
-    # the tool list costs every model tokens.
+    # The arguments from `dag_slug` to `detail` are used only by the map app. They are not in the
+    # published schema, because the tool list costs every model tokens.
     dag_slug: SkipJsonSchema[Id | None] = None
     width: SkipJsonSchema[Annotated[int, Field(ge=200, le=8_000)] | None] = None
     seen: SkipJsonSchema[Id | None] = None

@@ -48,7 +48,7 @@ class GetJobInput(ReadArguments):
     )
     stage_slug: StageSlugField | None = None
     offset: int = Field(default=0, ge=0, le=MAX_OFFSET, description="where to read on")
-    # The published schema does not contain this argument. The client library passes it with its
+    # The published schema does not contain `attempt`. The client library passes it with its
     # heartbeats, so that a worker that lost its job does not renew the lease of the new holder.
     attempt: SkipJsonSchema[Attempt | None] = None
 

@@ -284,8 +284,8 @@ async def _nothing_anywhere(
     }
     locked = OpenTransaction(ctx, jobs.seconds_until_claimable_statement(None, wanted))
 
-    # Store the answer although there is nothing to lock, so that a repeated call gets the same
-    # answer.
+    # The answer is stored under the idempotency key although no run is locked, so that a repeated
+    # call gets the same answer.
     async def decide() -> Proposal[Written]:
         ((gap,),) = locked.results
         subject = _subject(args.run_id, wanted)

@@ -35,8 +35,8 @@ from waybook.store.runs import jobs, load, writer
 
 
 class StartRun(MutatingArguments):
-    # The schema lists these arguments as required, because models follow that list; the server
-    # accepts a copy without them.
+    # The schema lists four arguments of a new run as required, because models follow that list; the
+    # server accepts a call without them if the call copies a run.
     model_config = ConfigDict(
         json_schema_extra={"required": ["dagSlug", "name", "input", "models"]}
     )

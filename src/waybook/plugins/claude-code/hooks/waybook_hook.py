@@ -24,8 +24,8 @@ MAX_TEXT_BYTES = 60
 MAX_SESSION_BYTES = 64
 MAX_ID_LENGTH = 40
 MAX_NAME_LENGTH = 64
-#: Maximum number of times in a row that an agent is held. Claude Code ends a conversation with an
-#: empty result at the ninth time.
+#: Maximum number of times in a row that the hook keeps an agent from ending its turn. Claude Code
+#: ends a conversation with an empty result at the ninth time.
 MAX_CONSECUTIVE_HOLDS = 3
 MAX_REMEMBERED_HOLDS = 200
 MAX_SECONDS = 2.0
@@ -114,7 +114,7 @@ def configured_directory(path: str) -> str | None:
     for line in lines:
         name, equals, value = line.partition("=")
         value = value.strip()
-        # Importing a parser of TOML takes longer than everything else here.
+        # The line is parsed without a TOML parser, because importing one takes too long.
         if equals and name.strip() == "data_dir" and value[:1] in {'"', "'"}:
             return os.path.expanduser(value[1:].split(value[0])[0])
     return None
@@ -193,7 +193,7 @@ def is_running(pid: object) -> bool:
     if not isinstance(pid, int) or pid <= 0:
         return False
     try:
-        if os.name != "nt":  # There signal 0 would end the process.
+        if os.name != "nt":  # On Windows, signal 0 would end the process.
             os.kill(pid, 0)
     except OSError as error:
         return not isinstance(error, ProcessLookupError)
@@ -215,7 +215,7 @@ def note_hold(path: str, step: dict[str, object], *, is_repeated: bool) -> bool:
         return False
     after = {"attempts": [*attempts, attempt][-MAX_REMEMBERED_HOLDS:], "count": count + 1}
     temporary = f"{path}.{os.getpid()}"
-    # If this cannot be recorded, the error ends the hook: an agent is never held twice.
+    # If the write fails, the hook ends with an error and does not keep the agent working.
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         json.dump(after, file)
     os.replace(temporary, path)

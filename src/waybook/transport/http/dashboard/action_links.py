@@ -52,7 +52,8 @@ class ActionLinkPage:
     async def __call__(self, request: Request) -> Response:
         """Render the confirmation page, or submit the decision."""
         if is_cross_site_navigation(request):
-            # The browser sends the cookie of our forms only with requests from our own pages.
+            # After a navigation from another site, the browser has not sent the cookie of the
+            # forms, so a page of Waybook opens the same address again.
             return mark_private(redirect_page(request, request.url.path))
         decision = request.path_params["decision"]
         if decision not in DECISION_LABELS:

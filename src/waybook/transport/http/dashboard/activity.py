@@ -71,7 +71,7 @@ class Timeline:
     lines: dict[str, StepTimeline]
     #: Total working time of the plan.
     worked: timedelta
-    #: Horizontal positions on the timeline at which idle time is left out.
+    #: Horizontal positions on the timeline at which long idle time is drawn shortened.
     cuts: tuple[int, ...]
 
     def line(self, step_id: str) -> StepTimeline:

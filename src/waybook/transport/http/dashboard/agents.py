@@ -18,17 +18,18 @@ from waybook.transport.http.html.agent_urls import agent_url
 from waybook.transport.http.html.forms import current_url_with, query_param
 from waybook.transport.http.html.run_urls import from_segment
 
-#: Status whose symbol an entry gets, by event.
+#: For each audit event, the status whose symbol is shown with the entry.
 EVENT_STATUS: Final = {
     "step_started": "in_progress",
     "step_completed": "completed",
     "step_failed": "failed",
     "user_reviewed": "awaiting_input",
 }
-#: Fields of an entry's details that contain a comment, first match first.
+#: Fields in the details of an audit entry that may contain a comment; the first field that the
+#: entry has is shown.
 COMMENT_FIELDS: Final = ("reason", "error", "rationale", "feedback", "title", "skill")
 MAX_COMMENT_LENGTH: Final = 200
-#: Number of recent days that the page of an agent offers as filters.
+#: Number of recent days that an agent's page offers as filters.
 DAYS_OFFERED: Final = 7
 
 
@@ -38,7 +39,7 @@ class ActivityRow:
 
     at: datetime
     what: str
-    #: Status whose symbol the row shows; empty for a change without one.
+    #: Status whose symbol the row shows; empty for an event without a symbol.
     status: str
     comment: str
     item: Link | None
@@ -112,7 +113,8 @@ def _day(text: str | None) -> date | None:
 
 def activity_days(activity: AgentActivity) -> list[ActivityDay]:
     """Return what an agent did by day in UTC, newest first."""
-    # A failed step has two entries: one for the step, and one for the change of the plan.
+    # A failed step has two audit entries, one for the step and one for the plan; equal consecutive
+    # rows are therefore shown once.
     rows = [row for row, _ in groupby(activity_row(entry, activity) for entry in activity.entries)]
     return [
         ActivityDay(day, tuple(of_day))

@@ -118,7 +118,8 @@ MAX_VALUE_LENGTH: Final = 600
 #: expanded.
 SHORT_VALUE_LENGTH: Final = 80
 MAX_INLINE_CHANGES: Final = 4
-#: Fields of an entry's details that the name of its step or job replaces.
+#: Fields in an audit entry's details that are not shown, because the name of the step or job is
+#: shown in their place.
 ITEM_DETAILS: Final = frozenset({"stepId", "stepOrder", "jobId"})
 
 
@@ -135,7 +136,7 @@ class DisplayValue:
 class ChangeView:
     entity: str
     id: str
-    #: Number of the step or name of the job that changed; empty for other rows.
+    #: Number of the changed step or name of the changed job; empty for rows of other kinds.
     label: str
     field: str
     old: DisplayValue

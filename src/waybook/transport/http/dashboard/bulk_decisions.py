@@ -26,7 +26,7 @@ class BulkOutcome:
 
     name: str
     plan_id: str
-    #: Reason why the review was not approved; empty if it was.
+    #: Reason why the review was not approved; empty if the review was approved.
     error: str = ""
 
 
@@ -40,13 +40,15 @@ class BulkApproval:
         selected = dict.fromkeys(
             value for value in form.fields.getlist("review") if isinstance(value, str)
         )
-        # The rate limit may refuse the first read, before anything is decided.
+        # This call counts against the rate limit, which may refuse the request before any review is
+        # decided.
         await self.page_context.request_context(request)
         outcomes = [await self._approve(request, item) for item in [*selected][:MAX_CARDS]]
         return await self.page_context.render_page(
             request,
             "selected",
-            # The browser script shows only replies without an error status.
+            # A partial request always gets status 200, because the browser script shows only
+            # replies without an error status.
             status_code=200 if outcomes or is_partial_request(request) else 400,
             outcomes=outcomes,
             error="" if outcomes else NOTHING_SELECTED,

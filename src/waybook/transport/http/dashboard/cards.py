@@ -61,9 +61,9 @@ class DecisionCard:
     summary: RichText | None
     result: RichText | None
     instructions: RichText | None
-    #: Result as JSON, if it is not a text.
+    #: Result of the step as JSON text; None if the result is a plain text.
     result_json: str | None = None
-    #: Previous review of the same step, and the changes of the result since then.
+    #: Previous review of the same step, and the changes of the step's result since that review.
     previous: PreviousReview | None = None
     changes: Diff | None = None
     research: tuple[ReviewArtifact, ...] = ()
@@ -82,7 +82,7 @@ class DecisionCard:
         return self.due_at is not None and self.review.now > self.due_at
 
 
-#: Number of characters in the first lines of a document.
+#: Maximum number of characters in the preview of a document.
 PREVIEW_LENGTH = 240
 
 
@@ -107,11 +107,11 @@ class FeedbackCard:
     stage_name: str
     since: datetime
     following: tuple[str, ...] = ()
-    #: First documents of the stage, and the number of all its documents.
+    #: First documents of the stage, and total number of its documents.
     documents: tuple[DocumentPreview, ...] = ()
     document_count: int = 0
-    #: Models for the next stage, if the user may choose them. If the text is empty, the previous
-    #: models are kept.
+    #: Models for the next stage as typed by the user, if the user may choose them. If the text is
+    #: empty, the previous models are kept.
     models: str = ""
     typed: FormInput = field(default_factory=FormInput)
     outcome: DecisionOutcome | None = None

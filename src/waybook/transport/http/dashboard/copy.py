@@ -32,11 +32,12 @@ class CopyView:
     kind: str
     id: str
     original: str
-    #: Typed name of the copy, and the value of the chosen start point.
+    #: Name of the copy as typed by the user, and the point that the user chose as the start of the
+    #: copy.
     name: str
     chosen: str
     points: Sequence[StartPoint]
-    #: Typed models, one per line; None for a plan.
+    #: Models as typed by the user, one per line; None for a copy of a plan.
     models: str | None = None
     error: str | None = None
 

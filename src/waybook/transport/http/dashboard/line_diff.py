@@ -13,7 +13,7 @@ from waybook.json_values import Json
 
 #: Maximum length in characters of each text that is compared.
 MAX_DIFF_LENGTH: Final = 200_000
-#: Maximum number of lines on each side between the common beginning and the common end. The time
+#: Maximum number of lines of each text between the common beginning and the common end. The time
 #: for a comparison grows with the square of this number.
 MAX_CHANGED_LINES: Final = 1_000
 #: Number of unchanged lines that are shown before and after a change.
@@ -24,7 +24,7 @@ class LineKind(StrEnum):
     SAME = "same"
     ADDED = "added"
     REMOVED = "removed"
-    #: Unchanged lines that are not shown; the text is their number.
+    #: Placeholder for unchanged lines that are not shown; its text is their number.
     OMITTED = "omitted"
 
 
@@ -41,7 +41,7 @@ class Diff:
     lines: tuple[DiffLine, ...] = ()
     added: int = 0
     removed: int = 0
-    #: Reason why the texts are not compared; empty if they are.
+    #: Reason why the two texts are not compared; empty if they are compared.
     note: str = ""
 
 

@@ -12,7 +12,8 @@ from waybook.errors import NotFound, Unauthenticated
 from waybook.transport.http.client_address import TrustedProxies, client_address_of
 from waybook.transport.http.failed_credentials import FailedCredentials
 
-#: Headers of every page that a link opens. Pages that a link opens are not for search engines.
+#: Headers of every page that is opened by a review or snapshot link; they keep search engines from
+#: indexing the page.
 LINK_HEADERS: Final = {"x-robots-tag": "noindex, nofollow, noarchive"}
 
 

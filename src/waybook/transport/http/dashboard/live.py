@@ -72,7 +72,9 @@ class LiveUpdates:
         feed, bus = ChangeFeed(), self.page_context.dispatcher.services.bus
         asking = PeriodicReauth(request)
         if self.listeners.limit_error(caller.org_id):
-            return  # the limit was reached after the first check; a reconnect reports the error
+            # The limit on streams was reached after the first check; when the browser reconnects,
+            # it gets the error.
+            return
         with self.listeners.acquire(caller.org_id), bus.subscription(caller.org_id, feed, since):
             yield _event(bus.position(caller.org_id), "hello", *feed.take())
             while not feed.has_ended:

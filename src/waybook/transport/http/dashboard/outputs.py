@@ -20,16 +20,16 @@ from waybook.transport.http.html.forms import current_url_with, query_param
 from waybook.transport.http.html.layout import document_html
 
 MARKDOWN: Final = frozenset({"text/markdown", "text/x-markdown"})
-#: Separators of the media types that are shown as a table.
+#: Column separator for each media type that is shown as a table.
 SEPARATORS: Final = {"text/csv": ",", "text/tab-separated-values": "\t"}
 #: Maximum number of characters of an output that its page shows.
 MAX_SHOWN_LENGTH: Final = 200_000
-#: Maximum size of a table on the page. A cell has at most as many characters as a line of text that
-#: a reader takes in; the download has everything.
+#: Maximum number of rows, of columns, and of characters per cell that the page shows of a table;
+#: the download contains the whole table.
 MAX_ROWS, MAX_COLUMNS, MAX_CELL_LENGTH = 500, 40, 300
-#: Number of other versions that the page links to.
+#: Maximum number of versions of an output that its page lists.
 MAX_VERSIONS: Final = 20
-#: Characters that are rendered or parsed in about the time in which one step of a map is drawn.
+#: Number of characters whose rendering or parsing takes about as long as drawing one step of a map.
 CHARACTERS_PER_COST: Final = 50
 
 
@@ -47,13 +47,13 @@ class TableView:
 class OutputView:
     output: ReadableOutput
     plan_name: str
-    #: Latest versions of this output, newest first.
+    #: Latest versions of the output, newest first.
     versions: Sequence[Output]
-    #: The content in one of three forms.
+    #: Content of the output as HTML, as a table or as plain text; only one of these fields is set.
     html: Markup | None
     table: TableView | None
     text: str | None
-    #: Number of characters that are not shown.
+    #: Number of characters of the output that are not shown.
     omitted: int
 
 
@@ -92,7 +92,7 @@ def output_view(output: ReadableOutput, plan_name: str, versions: Sequence[Outpu
     omitted = len(output.content) - len(shown)
     table = None
     if separator := SEPARATORS.get(kind):
-        # The last line is incomplete if the text was cut.
+        # If the output was cut, its last line is incomplete and is left out of the table.
         table = parse_table(shown.rpartition("\n")[0] if omitted else shown, separator)
     html = document_html(shown) if kind in MARKDOWN else None
     return OutputView(

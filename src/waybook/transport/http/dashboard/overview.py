@@ -26,13 +26,15 @@ from waybook.transport.http.dashboard.plans.plan_forms import modification_argum
 from waybook.transport.http.dashboard.plans.plan_list import mcp_url
 from waybook.transport.http.html.forms import read_form
 
-#: Query parameters of the list of plans, which was on this page in earlier versions.
+#: Query parameters of the list of plans. In earlier versions, that list was at the address of this
+#: page.
 PLAN_LIST_PARAMETERS: Final = frozenset({"state", "q", "mine", "before"})
-#: Maximum number of entries if the user asks for everything in trouble.
+#: Maximum number of entries if the user requests the complete list of work in trouble.
 MAX_LISTED: Final = 200
 COOKIE: Final = "waybook_look"
 COOKIE_SECONDS: Final = 180 * 86_400
-#: Two times in seconds since 1970, or 0: start of the list of finished work, and last request.
+#: Pattern for the cookie value: start time of the list of finished work, and time of the last
+#: request, both in seconds since 1970, or 0.
 _TIMES: Final = re.compile(r"([0-9]{1,10})\.([0-9]{1,10})")
 #: Messages that confirm an action to the user, by action.
 CONFIRMATIONS: Final = {
@@ -73,7 +75,8 @@ class OverviewPage:
 
     async def _retry_jobs(self, request: Request, form: SubmittedForm) -> Answer:
         run_id, stage = form.text("run"), form.text("stage")
-        # Every form of the page contains the same key, so the run and the stage are added to it.
+        # All forms of the page contain the same idempotency key, so the ids of the run and the
+        # stage are added to it.
         key = f"{form.text('key')[:64]}:{run_id}:{stage}"[:200]
         return await self.page_context.call_tool(
             request, "retry_failed", {"runId": run_id, "stageSlug": stage, "idempotencyKey": key}
@@ -85,7 +88,8 @@ class OverviewPage:
         most = MAX_LISTED if only_trouble else MAX_ENTRIES
         look = last_look(request)
         overview = await read_overview(ctx, look, most=most)
-        # Otherwise the list begins at a fixed age, because the browser is new or was away too long.
+        # If the browser is new or its last request is too old, the list begins at a fixed age and
+        # not at the last request.
         since_look = overview.since if overview.since in look else None
         reply = await self.page_context.render_page(
             request,

@@ -71,7 +71,8 @@ def dashboard_routes(
         "/calls": CallsPage(page_context),
         "/health": HealthPage(page_context, visible),
     }
-    # These paths come before those that end with an id, because the first match counts.
+    # Paths that end with `new` are registered before paths that end with an id, because the router
+    # takes the first match.
     new: dict[str, Endpoint] = {
         "/plans/new": NewPlanPage(page_context, visible.settings.data_dir if visible else None),
         "/runs/new": StartRunPage(page_context),

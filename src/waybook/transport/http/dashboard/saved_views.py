@@ -16,7 +16,7 @@ from waybook.errors import InvalidInput
 from waybook.transport.http.dashboard.page import PageContext, SubmittedForm
 from waybook.transport.http.html.forms import read_form
 
-#: Query parameters of each list that are a part of a view. Cursors are not.
+#: For each list, the query parameters that a saved view stores; page cursors are not stored.
 PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "plans": ("state", "q", "mine"),
@@ -24,7 +24,7 @@ PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "audit": ("subject", "event", "actor", "session", "channel", "since", "until"),
     }
 )
-#: Maximum number of parameters in a submitted query.
+#: Maximum number of query parameters in a submitted view.
 MAX_PARAMETERS: Final = 30
 
 

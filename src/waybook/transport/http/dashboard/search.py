@@ -16,7 +16,7 @@ from waybook.transport.http.html.forms import query_param
 from waybook.transport.http.html.layout import to_rich_text
 from waybook.transport.http.html.run_urls import run_document_url
 
-#: Part of the page that the command palette fetches.
+#: Name of the page part that the command palette fetches.
 OPTIONS: Final = "options"
 #: Maximum number of hits of each kind on the page and in the palette.
 MAX_HITS: Final = 10
@@ -71,7 +71,8 @@ class SearchPage:
                 await self.page_context.request_context(request),
                 text,
                 limit=MAX_OPTIONS if is_palette else MAX_HITS,
-                # Similar texts are useful as results of a search, but not while a user types.
+                # Hits with similar meaning are useful on the results page, but not in the palette
+                # while a user types.
                 semantic=not is_palette,
             )
             error = None
@@ -108,7 +109,8 @@ def hit_url(hit: SearchHit) -> str:
         HitKind.RUN: f"/runs/{hit.id}",
         HitKind.STEP: step,
         HitKind.RESULT: f"{step}#result",
-        # A document that is not rendered is shown with its job.
+        # A search finds unrendered documents, so the hit links to the job that produced the
+        # document.
         HitKind.DOCUMENT: f"/runs/{hit.run_id}/jobs/{hit.job_id}",
         HitKind.RESEARCH: f"/research/{hit.id}",
         HitKind.WORKFLOW: f"/dags/{quote(hit.id, safe='')}",

@@ -125,7 +125,7 @@ class SignInPage:
             with self.failures.lookup(address, secret):
                 await self._session(request)
         except (RateLimited, Unauthenticated):
-            return False  # the sign-in form is also shown without a valid session
+            return False  # The browser has no valid session, so the sign-in form is shown.
         return True
 
     async def _session(self, request: Request) -> None:
@@ -165,7 +165,8 @@ class SignInPage:
         reply = RedirectResponse(SIGN_IN_PATH, HTTPStatus.SEE_OTHER)
         delete_cookie(request, reply, SESSION)
         if request.url.scheme == "https":
-            # This header clears cached pages; browsers honor it over https only.
+            # The header `Clear-Site-Data` makes the browser delete cached pages; browsers honor it
+            # over https only.
             reply.headers["clear-site-data"] = '"cache"'
         return reply
 

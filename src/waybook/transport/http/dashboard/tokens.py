@@ -46,7 +46,7 @@ CONFIRMATIONS: Final = {
     "disable": "User disabled.",
     "enable": "User enabled.",
 }
-#: Description of each scope.
+#: Description of each scope that the page shows.
 SCOPE_LABELS: Final[Mapping[Scope, str]] = {
     Scope.PLAN_READ: "read",
     Scope.PLAN_WRITE: "work on plans",

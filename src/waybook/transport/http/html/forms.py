@@ -21,7 +21,7 @@ from waybook.errors import Forbidden
 COOKIE: Final = "waybook_form"
 FIELD: Final = "token"
 LENGTH: Final = 32
-#: Minimum and maximum length of a token in characters; a new token has 43.
+#: Minimum and maximum length of a CSRF token in characters; a new token has 43.
 MIN_LENGTH: Final = 32
 MAX_LENGTH: Final = 64
 #: Maximum number of fields of a submitted form; every form in our templates has fewer.
@@ -54,7 +54,7 @@ def _unmask(text: str) -> bytes:
     except ValueError:
         data = b""
     half = len(data) // 2
-    # A masked token is longer than any unmasked one, so the two cannot be confused.
+    # A masked CSRF token is longer than any unmasked token, so the two forms cannot be confused.
     return _xor(data[:half], data[half:]) if len(text) > MAX_LENGTH else text.encode()
 
 

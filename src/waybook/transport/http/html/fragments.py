@@ -21,22 +21,25 @@ from markupsafe import Markup
 
 from waybook.dag.diagram.svg import END_MARK, MARK
 
-#: Random text in the marks, so that stored text cannot contain a mark.
+#: Random text in the marks around page fragments, so that no stored text can contain a mark.
 _NONCE: Final = secrets.token_hex(8)
 _MARK: Final = re.compile(rf"<!--{_NONCE}(?:([+~])([\w-]+)|/)-->")
 _VERSION_SLOT: Final = f"{_NONCE}-version"
-#: Marks in drawings, which another process makes.
+#: Pattern for the marks in SVG drawings, which may be drawn by another process that does not know
+#: the random text.
 _DRAWN_MARK: Final = re.compile(f"{MARK}([\\w-]+){MARK}")
 
-#: Request header with the version that the browser has, and response header with the version that
-#: it has after it replaced the fragments in the response.
+#: Request header with the page version that the browser has, and response header with the version
+#: that the browser has after it replaces the fragments in the response.
 VERSION_HEADER: Final = "waybook-version"
 DIGEST_BYTES: Final = 8
 SIZE_BYTES: Final = 4
-#: Maximum size in bytes of all remembered versions; a plan with 200 steps takes 8 kB.
+#: Maximum size in bytes of all page versions that the server remembers; a page of a plan with 200
+#: steps takes 8 kB.
 MAX_REMEMBERED_BYTES: Final = 4 * 1024 * 1024
 
-#: Parts of the text that are not hashed.
+#: Parts of a fragment's HTML that are ignored when its hash is computed, because they change with
+#: time.
 _AGE: Final = re.compile(r"(<time\b[^>]*>)[^<]*")
 _VOLATILE_ATTRIBUTE: Final = re.compile(r' data-(?:age|centre)="[^"]*"')
 
@@ -67,11 +70,11 @@ class Fragment:
     """Element of a page, as its own texts and its inner fragments in order."""
 
     name: str
-    #: Whether the element is part of an SVG drawing, and must be parsed as such.
+    #: Whether the fragment is an SVG element, which browsers must parse as SVG.
     is_drawn: bool = False
     pieces: list["str | Fragment"] = field(default_factory=list)
     digest: bytes = b""
-    #: Number of fragments in this one, itself included.
+    #: Number of fragments in this fragment, including the fragment itself.
     size: int = 1
 
     def html(self) -> str:
@@ -157,7 +160,8 @@ def _changed(new: Fragment, outline: bytes, place: int) -> Iterator[Fragment]:
     if outline[place * width : place * width + DIGEST_BYTES] != new.digest:
         yield new
         return
-    # The digests are the same, so the old fragment contains the same fragments in the same order.
+    # The old and the new fragment have the same digest, so both contain the same inner fragments in
+    # the same order.
     place += 1
     for inner in new.inner():
         yield from _changed(inner, outline, place)

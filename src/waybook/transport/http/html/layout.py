@@ -43,10 +43,10 @@ from waybook.transport.http.html.run_urls import run_document_url, run_stage_url
 MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 NAMES: Final = (
     *("waybook.css", "htmx.min.js", "waybook.js", "live.js"),
-    # Only on the pages that need them.
+    # Assets that are loaded only on the pages that need them.
     *("overview.css", "notify.js", "run.css", "map.js", "inbox.js", "sign_in.css"),
     *("records.css", "search.css", "edit.css", "order.js"),
-    # Loaded by the script of the pages when a user opens the palette.
+    # Assets that `waybook.js` loads when a user opens the command palette.
     *("palette.js", "palette.css"),
 )
 #: Scripts that belong to Waybook, in contrast to third-party scripts. They are minified when they
@@ -57,7 +57,7 @@ OWN_SCRIPTS: Final = (
 MAX_GZIP_LEVEL: Final = 9
 ASSET_HEADERS: Final = {
     "cache-control": "public, max-age=31536000, immutable",
-    # Policy for worker scripts, which may connect only to this server.
+    # Content security policy for worker scripts, which may connect only to this server.
     "content-security-policy": "default-src 'none'; connect-src 'self'; frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",
     "x-content-type-options": "nosniff",
@@ -73,7 +73,8 @@ def read_asset(name: str) -> str:
         return minify_styles(text + style_sheet() if name == "waybook.css" else text)
     if name not in OWN_SCRIPTS:
         return text
-    # A script names another asset as `asset:NAME`, so that its own version depends on the other's.
+    # A script refers to another asset as `asset:NAME`, which is replaced by the asset's versioned
+    # URL; so the version of the script changes with the asset.
     return _ASSET.sub(lambda asset: asset_url(asset[1]), minify(text))
 
 
@@ -137,7 +138,8 @@ async def serve_asset(request: Request) -> Response:
 def _has_version(request: Request, tag: str) -> bool:
     """Return whether the client reports that it has this version already."""
     tags = request.headers.get("if-none-match", "").split(",")
-    # A proxy that compresses the response itself marks the tag as weak.
+    # A proxy that compresses the response marks the entity tag as weak, so the prefix `W/` is
+    # ignored.
     return any(known.strip().removeprefix("W/") in {tag, "*"} for known in tags)
 
 
@@ -182,7 +184,7 @@ def status_mark(name: str) -> Markup:
     ).format(name, mark.label, mark.label, mark.symbol)
 
 
-#: Status whose icon and color a job's status has, and the label, by status of the job.
+#: For each job status, the step status whose icon and color it uses, and its label.
 JOB_BADGES: Final = {
     "processing": ("in_progress", "in progress"),
     "retrying": ("pending", "retrying"),
@@ -220,7 +222,7 @@ def _time(at: datetime, now: datetime, text: str, attribute: Markup | None = Non
     return tag.format(f"{exact:%Y-%m-%dT%H:%M:%SZ}", age, attribute or "", title, text)
 
 
-#: Functions that every template can call by the name of the function.
+#: Functions that every template can call by name.
 TEMPLATE_HELPERS: Final = (
     asset_url,
     icon,
@@ -259,7 +261,7 @@ def _environment() -> Environment:
 
 
 TEMPLATES: Final = _environment()
-#: Versions of page parts that browsers may still show.
+#: Memory of the versions of page parts that browsers may still show.
 VERSIONS: Final = VersionMemory()
 
 

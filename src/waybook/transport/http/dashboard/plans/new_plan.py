@@ -30,11 +30,13 @@ from waybook.transport.http.dashboard.plans.plan_forms import refusal_status
 from waybook.transport.http.html.forms import query_param, read_form
 from waybook.transport.http.requests import http_status
 
-#: First line of a list, a heading, a diagram, a code block or JSON: formats that an import reads.
+#: Pattern for a line that begins a list, a heading, a diagram, a code block or JSON, which are
+#: formats that an import can read.
 _MARKED: Final = re.compile(
     r"^\s*(?:(?:[-*+]|\d{1,9}[.)]|#{1,6})\s|graph\b|flowchart\b|```|[\[{])", re.MULTILINE
 )
-#: Option of the command line in messages of the importers, which the page does not have.
+#: Pattern for hints about command-line options in error messages of the importers; the page removes
+#: these hints.
 _OPTION: Final = re.compile(r"; (?:--all imports done tasks too|name its --format)")
 
 
@@ -89,19 +91,21 @@ def as_list(text: str) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPlanView:
     templates: Mapping[str, PlanTemplate]
-    #: Chosen template; None for a plan from scratch.
+    #: Template that the user chose; None for a plan without a template.
     template: PlanTemplate | None
     form: PlanForm
     max_steps: int = MAX_STEPS
     error: str | None = None
-    #: Arguments of the tool to confirm; None while the form is filled in.
+    #: Arguments of `create_research_plan` that the user is asked to confirm; None while the form is
+    #: filled in.
     preview: Body | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NewPlanPage:
     page_context: PageContext
-    #: Folder with the saved templates; None on a server with several orgs, which do not share them.
+    #: Folder with the saved plan templates; None on a server with several orgs, because orgs must
+    #: not share templates.
     data_dir: Path | None
 
     async def __call__(self, request: Request) -> Response:
@@ -148,7 +152,8 @@ class NewPlanPage:
             "new_plan",
             status_code=status,
             view=view,
-            # Each confirmation has its own key, so that only a repeated confirmation is idempotent.
+            # Each confirmation form has its own idempotency key, so that only a repeated submission
+            # of the same form has no effect.
             key=secrets.token_urlsafe(16),
         )
 

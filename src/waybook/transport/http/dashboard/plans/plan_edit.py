@@ -37,7 +37,8 @@ class EditRow:
     name: str
     status: str
     is_movable: bool
-    #: Direction of the move button that has the focus, because it was pressed last.
+    #: Direction (`up` or `down`) of the row's move button that gets the keyboard focus, because it
+    #: was pressed last; empty if neither was.
     focus: str = ""
 
 
@@ -47,7 +48,7 @@ class PlanEditView:
     is_modifiable: bool
     budget: Mapping[str, str]
     refusal: FormError | None = None
-    #: Values typed into the refused form, by name of the field.
+    #: Values that the user typed into the refused form, by field name.
     typed: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -177,5 +178,5 @@ def _after(sheet: PlanDetail, fields: FormData) -> str:
     if old is None:
         return path
     order = max(1, old - 1) if way == "up" else min(len(sheet.plan.steps), old + 1)
-    # Without a fragment, because browsers ignore autofocus on a page with one.
+    # The URL has no fragment, because browsers ignore autofocus on a page whose URL has a fragment.
     return f"{path}?{urlencode({'moved': order, 'way': way})}"

@@ -14,7 +14,8 @@ from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.http.dashboard.plans.plan_view import MAX_MAP_WIDTH
 from waybook.transport.http.html.forms import query_param
 
-#: Maximum number of steps that the page lists; the map shows the part around the position.
+#: Maximum number of steps that the history page lists; the map shows the steps around the current
+#: one.
 MAX_ROWS = 200
 
 
@@ -40,7 +41,8 @@ class PlanHistoryPage:
             "plan_history",
             plan_id=plan_id,
             past=past,
-            # The drawing function escapes every text.
+            # The SVG can be inserted without escaping, because the drawing function escapes every
+            # text in it.
             svg=Markup(svg),  # noqa: S704
             rows=past.steps[:MAX_ROWS],
         )

@@ -53,7 +53,7 @@ class PlanPage:
 
 def _page(request: Request) -> int | None:
     text = request.query_params.get("page", "")
-    # Use at most nine digits, because no plan has a page number with more than nine digits.
+    # Only the first nine digits of the page number are used, because no plan has so many pages.
     return int(text[:9]) if text.isascii() and text.isdecimal() else None
 
 

@@ -33,8 +33,8 @@ from waybook.transport.http.html.error_pages import error_page
 from waybook.transport.http.html.forms import read_form
 from waybook.transport.http.requests import http_status
 
-#: Headers of a snapshot. It contains texts of agents, so nothing in it may run or load,
-#: and only its own styles apply.
+#: HTTP headers of a shared snapshot. A snapshot contains texts of agents, so nothing in it may run
+#: or load, and only its own styles apply.
 SNAPSHOT_HEADERS: Final = {
     "cache-control": "no-store",
     "content-security-policy": (

@@ -60,7 +60,8 @@ class AttemptView:
 class ConditionView:
     expression: str
     action: str
-    #: Step to which the condition belongs; None if it is the step shown on the page.
+    #: Step to which the condition belongs; None if the condition belongs to the step shown on the
+    #: page.
     of: StepLink | None
     target: StepLink | None
     reason: str | None
@@ -94,7 +95,7 @@ class StepView:
     line: StepTimeline
     attempts: list[AttemptView]
     conditions: list[ConditionView]
-    #: Conditions of the step as the tool takes them, to be edited.
+    #: Conditions of the step as JSON in the form that `modify_plan` accepts, for editing.
     conditions_json: str
     artifacts: list[ArtifactView]
     history: list[HistoryRow]

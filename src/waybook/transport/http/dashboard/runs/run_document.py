@@ -36,7 +36,7 @@ class Choice:
 class Comparison:
     about: DocumentVersion
     html: Markup
-    #: Changes from the other document to the document that the page shows.
+    #: Differences between the document chosen for comparison and the document that the page shows.
     changes: Diff
 
 
@@ -46,7 +46,7 @@ class DocumentView:
     stage_name: str
     step_name: str
     html: Markup
-    #: Documents to compare with, by heading.
+    #: Documents that can be chosen for comparison, grouped by heading.
     choices: Sequence[tuple[str, Sequence[Choice]]]
     comparison: Comparison | None
 
@@ -109,7 +109,8 @@ class RunDocumentPage:
         named = request.path_params
         other = query_param(request, "with")
         sheet = await read_document_sheet(ctx, named["run_id"], named["resource_id"], other)
-        # Rendering and comparing take up to seconds for the largest documents.
+        # Rendering and comparing the largest documents takes seconds, so this work is charged by
+        # the size of the documents.
         cost = (
             len(sheet.document.markdown) + len(sheet.other.markdown if sheet.other else "")
         ) // 50

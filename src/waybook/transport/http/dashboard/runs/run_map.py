@@ -17,7 +17,8 @@ from waybook.transport.http.dashboard.runs.run_stage_view import current_stages
 from waybook.transport.http.html.fragments import mark_drawing
 from waybook.transport.http.html.run_urls import run_step_url
 
-#: Maximum number of boxes of one stage; a larger stage is drawn around its current step.
+#: Maximum number of boxes that are drawn of one stage; of a larger stage, only the steps around the
+#: current step are drawn.
 MAX_BOXES: Final = 100
 #: Width for which the map is laid out, so that its text keeps its size on a usual page.
 MAP_WIDTH: Final = 1120
@@ -30,14 +31,16 @@ class RunMap:
     svg: Markup
     #: Value of the query parameter `map` that keeps the same stages expanded.
     parameter: str
-    #: Key of the step in the middle of the window when the page is opened.
+    #: Key of the step to which the map is scrolled when the page is opened; None if the map is not
+    #: scrolled.
     center: str | None
-    #: Places of the stage and of the step around which a large stage is drawn, such as "1.45", so
-    #: that an update of an open page draws the same steps; empty if all steps are drawn.
+    #: Positions of the stage and of the step around which a large stage is drawn, such as "1.45",
+    #: so that an update of an open page draws the same steps; empty if all steps are drawn.
     near: str
     #: Number of steps of expanded stages that are not drawn.
     omitted: int
-    #: URLs that expand all stages, and only the current ones.
+    #: URL of the page with all stages expanded, and URL of the page with only the current stages
+    #: expanded.
     expand_url: str
     current_url: str
 

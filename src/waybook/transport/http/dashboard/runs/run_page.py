@@ -101,7 +101,7 @@ class RunPage:
         )
 
 
-#: Form fields that name what an action applies to.
+#: Form fields that identify the stage, step or document to which an action applies.
 FORM_PLACES: Final = ("stage", "step", "document")
 
 

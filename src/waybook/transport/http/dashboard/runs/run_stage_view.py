@@ -12,13 +12,13 @@ from waybook.dag.progress.report import StageReport, StepReport
 from waybook.run.model import CompiledDag, StageRun
 from waybook.transport.http.html.run_urls import run_document_url, run_step_url
 
-#: Maximum number of documents that a cell of the matrix links to.
+#: Maximum number of documents that one cell (a step and a model) of the run page links to.
 MAX_CELL_DOCUMENTS: Final = 3
-#: Maximum number of steps of one stage on the run page, and of all stages together.
+#: Maximum number of steps that the run page lists for one stage, and for all stages together.
 MAX_STAGE_ROWS: Final = 25
 MAX_PAGE_ROWS: Final = 60
-#: Statuses of jobs in the order in which a cell shows them, each with the status that has its icon
-#: and color.
+#: Job statuses in the order in which a cell shows them, each with the step status whose icon and
+#: color it uses.
 CELL_STATUSES: Final = (
     ("failed", "failed"),
     ("retry_loop_failed", "failed"),
@@ -29,7 +29,7 @@ CELL_STATUSES: Final = (
     ("completed", "completed"),
     ("superseded", "skipped"),
 )
-#: Order in which the steps of a large stage are chosen for the run page.
+#: Order of step statuses in which the steps of a large stage are selected for the run page.
 ATTENTION: Final = ("failed", "in_progress", "not_started", "completed")
 
 
@@ -53,13 +53,13 @@ class Cell:
     done: int
     total: int
     documents: tuple[DocumentLink, ...]
-    #: Number of documents that are not linked.
+    #: Number of documents of the cell that are not linked.
     more: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepView:
-    #: Id of the row, with the places of the stage and the step.
+    #: HTML id of the step's row, which contains the positions of the stage and the step.
     anchor: str
     url: str
     key: str

@@ -65,10 +65,11 @@ class RunTimeline:
     rows: tuple[ModelRow, ...]
     ticks: tuple[Tick, ...]
     start: datetime
-    #: Time between the start of the first job shown and the end of the last one, or now.
+    #: Time from the start of the first job on the timeline to the end of the last job, or to the
+    #: present if a job has not ended.
     length: timedelta
     shown: int
-    #: Number of started jobs of the run, of which the timeline shows the latest.
+    #: Total number of started jobs of the run; the timeline shows only the latest of them.
     total: int
 
 

@@ -33,7 +33,8 @@ STEPS_PER_PAGE = 60
 def page_number(request: Request, name: str = "page") -> int:
     """Return the number of the requested page of a list; 1 if it is missing or invalid."""
     text = request.query_params.get(name, "")
-    # Use at most five digits, because no list of a run has more pages.
+    # Only the first five digits of the page number are used, because no list of a run has so many
+    # pages.
     return max(1, int(text[:5])) if text.isascii() and text.isdecimal() else 1
 
 

@@ -12,7 +12,7 @@ from waybook.dag.progress.report import Jobs
 from waybook.run.model import Run, step_id
 from waybook.transport.http.dashboard.runs.run_stage_view import stage_name
 
-#: Number of characters from which on a prompt is collapsed.
+#: Number of characters above which a prompt is shown collapsed.
 MAX_OPEN_PROMPT_LENGTH = 4_000
 MAX_INPUTS_LISTED = 50
 
@@ -31,7 +31,7 @@ class RunStepView:
     name: str
     stage_name: str
     status: str
-    #: Numbers of jobs by state; None if the stage has not started.
+    #: Numbers of the step's jobs by state; None if the stage has not started.
     jobs: Jobs | None
     #: Number of units of work of the step, each of which is done by a job.
     total: int
@@ -90,7 +90,7 @@ class RunJobView:
     failed: bool
     prompt: str
     inputs: Sequence[JobInput]
-    #: Number of inputs that are not listed.
+    #: Number of the job's inputs that are not listed.
     more_inputs: int
 
     @property

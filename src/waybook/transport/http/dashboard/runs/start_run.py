@@ -25,7 +25,7 @@ from waybook.transport.http.dashboard.plans.plan_forms import refusal_status
 from waybook.transport.http.dashboard.runs.run_stage_view import stage_name
 from waybook.transport.http.html.forms import query_param, read_form
 
-#: Name of the only input field of a workflow whose steps name no inputs.
+#: Name of the only input field of a workflow whose definition names no inputs.
 FREE_INPUT: Final = "input"
 MAX_INPUT_FIELDS: Final = 20
 
@@ -88,12 +88,13 @@ def run_form(form: SubmittedForm, keys: Sequence[str]) -> RunForm:
 class StartRunView:
     compiled_dag: CompiledDag
     form: RunForm
-    #: Models that the org used last.
+    #: Names of the models that the org used last, as suggestions.
     known_models: Sequence[str]
     max_models: int = MAX_MODELS
     max_jobs: int = MAX_JOBS
     error: str | None = None
-    #: Jobs and forecast to confirm; None while the form is filled in.
+    #: Expected jobs and forecast that the user is asked to confirm; None while the form is filled
+    #: in.
     preview: StartPreview | None = None
 
     @property
@@ -174,6 +175,7 @@ class StartRunPage:
             status_code=status,
             view=view,
             named=stage_name,
-            # Each confirmation has its own key, so that only a repeated confirmation is idempotent.
+            # Each confirmation form has its own idempotency key, so that only a repeated submission
+            # of the same form has no effect.
             key=secrets.token_urlsafe(16),
         )
