@@ -180,7 +180,7 @@ def _elements(node: Macro, group: Json) -> Iterable[Json]:
 def _first(
     known: ConditionError | None, new: ConditionError, at: int, frame: Frame
 ) -> ConditionError:
-    """Return the earlier error if any, else `new`; charge for absorbing `new`."""
+    """Return the earlier error if there is one, else `new`; charge the budget for the error."""
     frame.budget.spend(ABSORBED_ERROR, at)
     new.__traceback__ = None
     return known or new

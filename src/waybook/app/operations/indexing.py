@@ -34,7 +34,7 @@ MAX_BREAKS = 2
 async def index_research(ctx: RequestContext) -> int:
     """Index a batch of artifacts and passages; return zero if nothing was indexed.
 
-    The first passes cover all artifacts; later passes only those added since.
+    The first calls index all artifacts; later calls index only artifacts added after that.
     """
     library, org_id = ctx.services.search_backend, ctx.caller.org_id
     able = await library.capabilities(ctx.services.database, org_id)

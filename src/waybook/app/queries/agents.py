@@ -141,7 +141,7 @@ async def read_agent(
 
 
 def _bounds(day: date | None) -> tuple[str, datetime | None]:
-    """Return the times between which entries are read; without a day, any time."""
+    """Return the start and end of a day in UTC; without a day, return an unlimited period."""
     if day is None:
         return f"-{NEVER}", None
     midnight = datetime.combine(day, time(), UTC)

@@ -63,7 +63,7 @@ def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object])
 def _once_it_is_back(
     error: Unavailable, tool: Tool, arguments: Mapping[str, object]
 ) -> NextCall | None:
-    """Return the same call if safe to repeat, else a call that shows whether it took effect."""
+    """Return the failed call if it is safe to repeat, else a call that shows if it took effect."""
     key = arguments.get("idempotencyKey")
     if tool.reads_only or (key is not None and not is_blank(key)):
         return NextCall(tool.name, {}, _later(error, tool))
@@ -100,7 +100,7 @@ FLAG_BYTES = 400
 
 
 def hidden_character_flag(body: Json, room: int) -> dict[str, Json]:
-    """Return the hidden-character warning of a reply, by field; if too long, only a field count."""
+    """Return the hidden characters in a reply by field, or the number of fields if too many."""
     flag = hidden_by_field(body)
     if len(orjson.dumps({FLAG: flag})) <= room or not flag:
         return flag
@@ -108,7 +108,10 @@ def hidden_character_flag(body: Json, room: int) -> dict[str, Json]:
 
 
 def build_within(make: Callable[[int], dict[str, Json]], room: int) -> dict[str, Json]:
-    """Return a reply that fits in `room` bytes together with its hidden-character warning."""
+    """Return the reply that `make` builds, which fits in `room` bytes with its warning, if any.
+
+    The warning lists the hidden characters in the reply.
+    """
     body = make(room)
     if not may_contain_hidden(orjson.dumps(body)) or not hidden_by_field(body):
         return body

@@ -113,7 +113,7 @@ def _check_text(text: str) -> int:
 
 
 def _bounded(size: int) -> int:
-    """Return the size if it is within the limit; a huge value would delay other calls.
+    """Return the size of a call's arguments if it is within the limit.
 
     Raises:
         TooLarge: the size exceeds the limit of a call.

@@ -94,7 +94,7 @@ def write_message(stream: IO[bytes], message: bytes) -> None:
 
 
 def read_message(stream: IO[bytes]) -> bytes | None:
-    """Return the next message, or None if the other side has closed the stream."""
+    """Return the next message of a stream, or None if the stream was closed by its writer."""
     prefix = stream.read(PREFIX_BYTES)
     if len(prefix) < PREFIX_BYTES:
         return None
@@ -212,7 +212,7 @@ class LayoutWorker:
         self._cached_bytes = 0
 
     async def picture(self, org_id: UUID, job: DrawingJob) -> str:
-        """Return a diagram as SVG: drawn here if small, else by the worker or from the cache.
+        """Return a diagram as SVG; a large diagram is taken from the cache or drawn by the worker.
 
         Raises:
             Busy: too many drawings of this org wait already. TooLarge: the diagram takes too long

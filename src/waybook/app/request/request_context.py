@@ -78,7 +78,7 @@ class RequestContext:
         return await self.services.database.read_org(self.caller.org_id, *statements)
 
     async def write_and_read(self, *statements: Statement) -> Results:
-        """Execute reads, and writes without a decision, in one transaction and one round trip."""
+        """Execute SQL statements in one transaction and one round trip; return their results."""
         async with self.transaction() as tx:
             return await tx.commit(*statements)
 
@@ -116,7 +116,7 @@ class RequestContext:
     def answer_statements(
         self, body: Body, now: datetime, *, is_error: bool = False
     ) -> list[Statement]:
-        """Return the statements that store the answer under the call's idempotency key, if any."""
+        """Return the SQL statements that store the answer of a call with an idempotency key."""
         if self.key is None:
             return []
         return [

@@ -73,7 +73,7 @@ class Held:
         )
 
     def shares_history(self, other: Snapshot) -> bool:
-        """Return whether a snapshot has the same database and erasures, and is recent enough."""
+        """Return whether `other` is a recent snapshot of the same database without new erasures."""
         ours = self.snapshot
         return (
             ours is not None
@@ -108,7 +108,10 @@ class VectorCache:
     async def update(
         self, database: Database, owner: Owner, locked: Held, base: int, changes: Changes
     ) -> Vectors | None:
-        """Apply changes since version `base`; return the vectors, or None if too large."""
+        """Update the cached embeddings of an org; return them, or None if they are too large.
+
+        `changes` were read for version `base` of the cached embeddings.
+        """
         snapshot = locked.snapshot
         if snapshot and not changes and locked.shares_history(changes.snapshot):
             running = max(snapshot.running, changes.snapshot.running)
@@ -141,7 +144,7 @@ class VectorCache:
         self._make_room(owner)
 
     async def _load(self, database: Database, owner: Owner, locked: Held) -> None:
-        """Load an org's embeddings in pages; the next update adds changes made meanwhile."""
+        """Load an org's embeddings in pages; the next update adds changes made during loading."""
         async with self._loading:  # The memory limit does not count a load in progress.
             await self._read_all(database, owner, locked)
 

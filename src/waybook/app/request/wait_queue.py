@@ -123,7 +123,10 @@ class WaitQueue:
         self._has_changed = False
 
     def note_nothing(self, nothing: Nothing, reply: Body) -> None:
-        """Keep the reply of a failed attempt; schedule the next if work becomes free by time."""
+        """Keep the reply of an attempt that found no work; schedule the next attempt if possible.
+
+        The next attempt is scheduled if it is known when work becomes free.
+        """
         self.reply = reply
         if nothing.free_in is not None:
             overdue = nothing.free_in <= 0
@@ -131,7 +134,7 @@ class WaitQueue:
             self._wake_at(self._loop.time() + delay)
 
     def stop_trying(self) -> None:
-        """Let the first call wait again; it retries soon if changes arrived during its attempt."""
+        """End the attempt of the first call; the call retries soon if changes arrived during it."""
         self._trying = None
         self._quiet_until = self._loop.time() + MIN_PAUSE_SECONDS
         if self._has_changed:
@@ -237,7 +240,7 @@ class WaitingCalls:
         return self._loop().time()
 
     def has_capacity(self, org_id: UUID) -> bool:
-        """Return whether another call of the org may wait; calls on their first attempt count."""
+        """Return whether one more call of the org may wait without exceeding a limit."""
         return self._counts.total() < self._most and self._counts[org_id] < self._most_of_org
 
     @contextmanager

@@ -139,7 +139,7 @@ def _working(nodes: Nodes) -> Iterator[ArgoNode]:
 
 
 def _instances(node: ArgoNode, nodes: Nodes) -> list[str]:
-    """Return the items of a loop or the attempts of a retry; their names begin with the node's."""
+    """Return a node's children whose names begin with its name: loop items, or retry attempts."""
     prefix = f"{node.name}("
     return [
         child for child in node.children if child in nodes and nodes[child].name.startswith(prefix)

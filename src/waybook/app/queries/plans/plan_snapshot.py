@@ -53,7 +53,7 @@ async def read_snapshot_entries(ctx: RequestContext, plan_id: str, seq: int) -> 
     """Return the audit entries of a plan up to an entry number.
 
     Raises:
-        NotFound: the plan does not exist here, or its audit is shorter.
+        NotFound: the plan does not exist or belongs to another org, or its audit is shorter.
         TooLarge: the audit is too long for a snapshot.
     """
     if seq > MAX_ENTRIES:
@@ -162,7 +162,7 @@ def _time(at: datetime) -> str:
 
 @cache
 def style_hashes() -> tuple[str, ...]:
-    """Return the hashes of the file's two styles, as sources of a content security policy."""
+    """Return the hashes of a snapshot file's two stylesheets, for a content security policy."""
     page_style = _template_text().partition("<style>")[2].partition("</style>")[0]
     digests = (sha256(style.encode()).digest() for style in (page_style, style_sheet()))
     return tuple(f"'sha256-{b64encode(digest).decode()}'" for digest in digests)

@@ -68,7 +68,7 @@ class JobList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunJobs:
-    """Page of the jobs of a run; the detail has the times of the jobs that were started last."""
+    """Page of the jobs of a run, and the run itself with the times of its last started jobs."""
 
     detail: RunDetail
     listed: JobList
