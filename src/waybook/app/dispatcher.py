@@ -1,7 +1,7 @@
 """Dispatcher: the single entry point for tool calls of every transport.
 
-It checks the arguments, passes the org and the idempotency key to the use case, converts errors
-into answers, and logs the call. No other module does any of this.
+The dispatcher checks the arguments, passes the org and the idempotency key to the tool's handler,
+converts errors into answers, and logs the call. No other module does any of this.
 """
 
 import logging

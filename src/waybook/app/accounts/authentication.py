@@ -35,7 +35,7 @@ from waybook.store.driver.queries import first_value, new_id
 
 
 async def authenticate_token(services: Services, secret: str, channel: Channel) -> Caller:
-    """Return the caller for the user who owns this API token; calls are recorded on this channel.
+    """Return the caller for the user who owns this API token; `channel` is the caller's channel.
 
     Raises:
         Unauthenticated: the secret is not a token, or the token is not valid; the error does not

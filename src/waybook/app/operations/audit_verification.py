@@ -1,8 +1,9 @@
 """Verification that audit chains are intact and that their replay yields the stored rows.
 
-Subjects are verified one after the other, so that the longest chain bounds the memory. A subject's
-rows and the end of its chain are read in one snapshot; the entries before that end never change, so
-they are read later.
+Subjects are plans, runs, orgs, skill executions, and research without a plan. They are verified
+one after the other, so that the longest audit chain limits the memory use. A subject's rows and the
+last entry of its chain are read in one database snapshot; earlier entries never change, so they are
+read later.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence

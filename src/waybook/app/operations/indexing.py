@@ -1,7 +1,7 @@
 """Search indexing of one org: artifacts not yet indexed, passages without a current embedding.
 
-It indexes outputs, late results, artifacts stored before search was introduced, and passages whose
-embedding request failed. Repeated or concurrent indexing has no further effect. Embeddings are
+The indexed texts are outputs, late results, artifacts stored before search was introduced, and
+passages whose embedding request failed. Indexing a text twice has no further effect. Embeddings are
 written in a separate transaction. If writing a passage breaks the database connection twice, the
 passage is quarantined for a day: the cause may be a pgvector extension that crashes on the server's
 processor, and each crash would disconnect all clients.

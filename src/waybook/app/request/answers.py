@@ -2,8 +2,8 @@
 
 The default suggestion is to repeat the call with a change. The suggestion contains only argument
 names of the tool and never user input, because an agent follows it as an instruction; user input
-appears only in the error's message and details. Use cases already truncate long replies. A reply
-that is nevertheless too large is replaced by an error that suggests a call with a smaller reply.
+appears only in the error's message and details. Tools already truncate long replies. A reply that
+is nevertheless too large is replaced by an error that suggests a call with a smaller reply.
 The command line has no such limit: it runs in its own process, so a large reply delays no other
 caller.
 """
@@ -43,7 +43,10 @@ def error_answer(error: WaybookError, tool: Tool, arguments: Mapping[str, object
 
 
 def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object]) -> NextCall | None:
-    """Return the same tool call with the change it needs, if a repeated call can succeed."""
+    """Return the suggestion to repeat the failed call, with the needed change.
+
+    Return None if a repeated call cannot succeed.
+    """
     match error:
         case Busy() | RateLimited():
             return NextCall(tool.name, {}, _later(error, tool))
@@ -135,7 +138,7 @@ def add_flag(answer: Answer, dumped: bytes) -> Answer:
 
 
 def within_ceiling(tool: Tool, caller: Caller, plain: Answer) -> tuple[Answer, int]:
-    """Return the answer and its size; replace it by an error if it is too large."""
+    """Return the answer and its size; if the answer is too large, return an error instead."""
     text = dumped(plain.body)
     is_limited = caller.channel is not Channel.CLI and not plain.is_error
     if len(text) > MAX_REPLY_BYTES and is_limited:

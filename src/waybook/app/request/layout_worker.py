@@ -1,13 +1,13 @@
 """Drawing of large diagrams in a separate process, so that the event loop is not blocked.
 
-A map with thousands of lines takes seconds to lay out, which would delay the calls of all orgs. It
-is therefore drawn in a worker process, which is started on first use and killed if a map takes too
-long. There is one worker, and each org passes only one map at a time to it, so that an org waits
-for at most one map of each other org. Recent drawings are cached, up to a memory limit. Large
-definitions are checked in a separate thread. The worker process reads pickled jobs from stdin and
-writes drawings to stdout. Drawing is pure Python, so in a thread it would compete for the
-interpreter lock with every call; a separate process at low priority does not delay calls. The
-worker process ends when its parent closes stdin.
+A map with thousands of lines takes seconds to lay out, which would delay the calls of all orgs.
+Large maps are therefore drawn in a worker process, which is started on first use and killed if a
+map takes too long. There is one worker process, and each org passes only one map at a time to it,
+so that an org waits for at most one map of each other org. Recent drawings are cached, up to a
+memory limit. Large definitions are checked in a separate thread. The worker process reads pickled
+jobs from stdin and writes drawings to stdout. Drawing is pure Python, so in a thread it would
+compete for the interpreter lock with every call; a separate process at low priority does not delay
+calls. The worker process ends when its parent closes stdin.
 """
 
 import logging

@@ -100,7 +100,7 @@ def _statements(
 def link_statements(
     services: Services, notification: Notification, notification_id: str, context: WriteContext
 ) -> list[Statement]:
-    """Return the SQL statements that store the links for deciding a review by notification."""
+    """Return the SQL statements that store a notification's links for deciding a review."""
     configured, review = services.action_links, notification.data.get("review")
     if configured is None or not isinstance(review, dict):
         return []

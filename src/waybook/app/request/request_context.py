@@ -87,7 +87,10 @@ class RequestContext:
         return self.services.database.org_transaction(self.caller.org_id)
 
     async def load_plan(self, wanted: PlanRequest, *more: Statement) -> tuple[LoadedPlan, Results]:
-        """Return a plan, loaded without a lock, and the results of `more` in the same snapshot."""
+        """Return a plan and the results of the SQL statements `more`, from one database snapshot.
+
+        The plan is not locked.
+        """
         statements = load.snapshot_statements(wanted)
         results = await self.read(*statements, *more)
         return require_plan(results[: len(statements)], wanted), results[len(statements) :]

@@ -68,7 +68,7 @@ class SearchBackend:
         backend: str = "auto",
         max_bytes: int = DEFAULT_MAX_BYTES,
     ) -> None:
-        """Create a backend with this embedding model, or with the built-in one.
+        """Create a search backend with this embedding model, or with the built-in model.
 
         `backend` names the backend that ranks vectors, or `auto` for the best available;
         `max_bytes` limits the memory for the embeddings of all orgs.
@@ -128,9 +128,9 @@ class SearchBackend:
     async def embed_passages(
         self, pieces: Sequence[PassageDraft], abilities: SearchCapabilities
     ) -> Embeddings | None:
-        """Return the embeddings of these passages, or None.
+        """Return the embeddings of these passages.
 
-        The result is None if the database cannot store embeddings or the model is unavailable.
+        Return None if the database cannot store embeddings, or if the model is unavailable.
         """
         if abilities.backend is None or not pieces:
             return None

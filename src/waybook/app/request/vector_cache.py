@@ -65,7 +65,7 @@ class Held:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def continues(self, later: Snapshot) -> bool:
-        """Return whether the changes up to a later snapshot can be applied to these embeddings."""
+        """Return whether changes up to a later database snapshot can be applied to the cache."""
         return (
             self.snapshot is not None
             and later.running >= self.snapshot.running
@@ -178,7 +178,7 @@ class VectorCache:
 
 
 def make_vectors(packed: bytes = b"") -> Vectors:
-    """Return an index of packed embeddings; it must run in a thread, as it may import numpy."""
+    """Return an index of packed embeddings; call this in a thread, since it may import numpy."""
     # OpenBLAS is limited to one thread, because ranking does not use its threads and each thread
     # would reserve memory at startup.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -179,14 +179,14 @@ class OrgQueues:
         return bool(self._queues)
 
     def queue(self, subject: Subject) -> WaitQueue:
-        """Return the queue of a subject, which is created if necessary."""
+        """Return the queue of a plan or run, which is created if necessary."""
         queues = self._queues.setdefault((subject.kind, subject.id), {})
         if subject.filters not in queues:
             queues[subject.filters] = WaitQueue(self._loop)
         return queues[subject.filters]
 
     def discard(self, subject: Subject) -> None:
-        """Delete the queue of a subject if no call waits in it."""
+        """Delete the queue of a plan or run if no call waits in it."""
         queues = self._queues[subject.kind, subject.id]
         if not queues[subject.filters]:
             del queues[subject.filters]
@@ -232,7 +232,7 @@ class WaitingCalls:
         self._orgs: dict[UUID, tuple[OrgQueues, Callable[[], None]]] = {}
 
     def __len__(self) -> int:
-        """Return the number of calls in queues."""
+        """Return the number of calls in all queues."""
         return self._queued
 
     def time(self) -> float:
@@ -245,7 +245,7 @@ class WaitingCalls:
 
     @contextmanager
     def counted(self, org_id: UUID) -> Iterator[None]:
-        """Count one call of the org within the block."""
+        """Count one call of the org as waiting until the block ends."""
         self._counts[org_id] += 1
         try:
             yield
@@ -258,7 +258,7 @@ class WaitingCalls:
     def queued(
         self, bus: Bus, org_id: UUID, subject: Subject, deadline: float
     ) -> Iterator[tuple[WaitQueue, Waiter]]:
-        """Add a call to the queue of its subject within the block."""
+        """Keep a call in the queue of its plan or run until the block ends."""
         loop, waiter = self._loop(), Waiter()
         if org_id not in self._orgs:
             org_queues = OrgQueues(loop)

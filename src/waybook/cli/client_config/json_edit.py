@@ -131,7 +131,7 @@ def read_entry(text: str, container: str, name: str, *, comments: bool) -> Any: 
 def add_entry(
     text: str | None, container: str, name: str, entry: Mapping[str, Any], *, comments: bool
 ) -> str:
-    """Return the text with `container.name` set to the entry; `text` is None for a new file.
+    """Return the text with `container.name` set to the entry; for a new file, pass None as text.
 
     >>> print(add_entry('{"a": 1}', "servers", "w", {"url": "u"}, comments=False))
     {"servers": {"w": {"url": "u"}}, "a": 1}

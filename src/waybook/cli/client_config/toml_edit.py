@@ -63,9 +63,8 @@ def read_entry(text: str, container: str, name: str) -> dict[str, Any] | None:
 def add_entry(text: str | None, container: str, name: str, entry: Mapping[str, Any]) -> str:
     """Return the text with the table `container.name` set to the entry.
 
-    `text` is None for a new file.
-
-    Keys of subtables, which a client may add by itself, are kept.
+    For a new file, pass None as `text`. Keys of subtables, which a client may add by itself, are
+    kept.
 
     >>> print(add_entry("a = 1", "s", "w", {"args": ["x"]}).replace(MARK, "# …"))
     a = 1

@@ -249,10 +249,10 @@ def _print_notes(request: Request) -> None:
 
 
 def _confirm(question: str, *, yes: bool) -> None:
-    """Ask before a change.
+    """Ask the user to confirm a change.
 
     Raises:
-        Abort: the answer is no.
+        Abort: the user does not confirm the change.
     """
     if not yes:
         click.confirm(question, abort=True)

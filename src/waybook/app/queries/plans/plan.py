@@ -43,7 +43,7 @@ HISTORY_ENTRIES, RESEARCH_ITEMS = 15, 20
 
 
 class PlanInclude(Flag):
-    """Kinds of rows to read in addition to the plan and its main texts."""
+    """Data to read in addition to a plan, its question and its notes."""
 
     NONE = 0
     #: Include the results of the steps that are done.

@@ -47,7 +47,7 @@ def edges_of(plan: Plan) -> tuple[tuple[str, str], ...]:
 def chain_or_dependencies(
     steps: Sequence[tuple[str, Sequence[str]]],
 ) -> tuple[tuple[str, str], ...]:
-    """Return the edges between steps: the given dependencies, or a chain if there are none.
+    """Return the edges between steps: the given dependencies, or else a chain of all steps.
 
     `steps` contains the id of each step and the ids of the steps that it depends on.
     """

@@ -1,8 +1,8 @@
 """Snapshot of a plan as of an audit entry: one HTML file that can be verified without a server.
 
-The file shows the plan, and contains its export with the audit chain up to the entry. It is a pure
-function of these entries, so that a verifier can compute it again and compare every byte. It needs
-no scripts and loads nothing.
+The file shows the plan, and contains its export with the audit chain up to the entry. The file is
+computed only from these entries, so that a verifier can compute the file again and compare every
+byte. The file has no scripts and loads nothing.
 """
 
 from base64 import b64encode
@@ -115,7 +115,7 @@ def _in_order(rows: Rows) -> list[str]:
 
 
 def _step(step_id: str, rows: Rows) -> dict[str, object]:
-    """Return a step with its result and its reviews, for the template."""
+    """Return a step with its result and its reviews, for the HTML template of a snapshot."""
     step = rows["step"][step_id]
     return {
         "row": step,
