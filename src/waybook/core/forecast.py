@@ -53,7 +53,7 @@ class Forecast:
 
     @property
     def text(self) -> str:
-        """Return time and cost as one phrase.
+        """Return the expected time and cost as one phrase.
 
         >>> same = Estimate(middle=120, low=120, high=120)
         >>> Forecast(seconds=same, cost=None, basis="").text
@@ -63,12 +63,12 @@ class Forecast:
 
 
 def format_seconds(seconds: float) -> str:
-    """Return a number of seconds as a readable duration."""
+    """Format a number of seconds as a readable duration."""
     return format_duration(timedelta(seconds=seconds))
 
 
 def format_micros(micros: float) -> str:
-    """Return a number of millionths of a dollar as an amount."""
+    """Format a cost in millionths of a dollar as a dollar amount."""
     return format_cost(round(micros))
 
 

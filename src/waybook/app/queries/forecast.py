@@ -73,7 +73,7 @@ def run_forecast(
     history: Sequence[FinishedRunRow],
     own: "OwnPace",
 ) -> Forecast | None:
-    """Return the time and cost that are left in an open run, or None if too little is known."""
+    """Return the expected time and cost of the rest of a run, or None if too little is known."""
     if run.completed_at or run.canceled_at or len(expected) < stages:
         return None
     total = sum(counts.total for counts in expected.values())
@@ -121,7 +121,7 @@ class StageJobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPreview:
-    """Jobs that a run of a workflow with these models would have, and its forecast."""
+    """Jobs that a run of a workflow with these models would have, and the forecast of this run."""
 
     stages: tuple[StageJobs, ...]
     #: None if the number of jobs of a stage is not known.

@@ -87,7 +87,7 @@ class SearchGroup:
 async def search_everything(
     ctx: RequestContext, text: str, *, limit: int, semantic: bool
 ) -> list[SearchGroup]:
-    """Return the best hits of each kind for a text; an empty text has none.
+    """Return the best hits of each kind for a text; an empty text has no hits.
 
     Raises:
         InvalidInput: the text is too long.

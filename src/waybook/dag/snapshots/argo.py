@@ -57,7 +57,7 @@ def is_argo(data: object) -> bool:
 
 
 def read_argo(data: object) -> Snapshot:
-    """Return the snapshot of a workflow.
+    """Return the snapshot of an Argo workflow.
 
     Raises:
         InvalidInput: the data is not a workflow with its nodes, or contains an unknown phase.

@@ -62,7 +62,7 @@ class JobList:
 
     @property
     def pages(self) -> int:
-        """Number of pages, at least 1."""
+        """Number of pages of the whole list, at least 1."""
         return max(1, -(-self.total // JOBS_PER_PAGE))
 
 

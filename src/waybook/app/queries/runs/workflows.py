@@ -27,7 +27,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
-    """Workflow definition with its stored versions; a built-in workflow that never ran has none."""
+    """Workflow definition with its stored versions; a built-in one is stored when it first runs."""
 
     compiled_dag: CompiledDag
     versions: tuple[Version, ...]

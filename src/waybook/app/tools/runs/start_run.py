@@ -92,7 +92,7 @@ def _required(args: StartRun) -> tuple[str, str, list[str]]:
 
 
 async def _start_copy(ctx: RequestContext, args: StartRun, run_id: str) -> ToolReply:
-    """Create a copy of a run, with the documents of all stages before the one to start."""
+    """Create a copy of a run, with the documents of all stages before the stage to start."""
     if args.dag_slug is not None or args.input is not None:
         raise InvalidInput(
             "a copy has the workflow and the input of the run in `copyOf`; leave `dagSlug` and "
