@@ -226,7 +226,7 @@ async def pending_migrations(postgres: DatabaseServer) -> list[str]:
 
 @asynccontextmanager
 async def database_server(settings: Settings) -> AsyncIterator[DatabaseServer]:
-    """Yield the configured PostgreSQL server, or the embedded one, which is released afterward."""
+    """Yield the configured PostgreSQL server, or the embedded one, running until the block ends."""
     check_search(settings)
     if settings.database_url:
         owner = settings.owner_url or settings.database_url
@@ -251,7 +251,7 @@ async def database_server(settings: Settings) -> AsyncIterator[DatabaseServer]:
 async def open_database(
     postgres: DatabaseServer, settings: Settings, *, serving: bool = False
 ) -> AsyncIterator[Database]:
-    """Yield a connection pool with the server's database role; `serving` shortens deadlines.
+    """Yield a connection pool with the server's database role; for `serving`, with short deadlines.
 
     Raises:
         Misconfigured: the user of the database URL cannot switch to the server's role.

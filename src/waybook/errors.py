@@ -52,7 +52,7 @@ class NextCall:
 
     @property
     def is_retry(self) -> bool:
-        """True if this repeats the last call; `args` then has only the changed arguments."""
+        """True if the suggestion repeats the last call; `args` then has only changed arguments."""
         return self.why.startswith(SAME_CALL)
 
 

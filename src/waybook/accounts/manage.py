@@ -1,7 +1,7 @@
-"""Rules that change an org, its users and its API tokens. Each returns one audit entry.
+"""Rules that change an org, its users and its API tokens, and return an audit entry of the change.
 
-None of the eight audit event kinds is specific to orgs, so these entries use the kind
-`plan_modified` with an action that names the change.
+None of the eight audit event kinds is specific to orgs, so the audit entries of orgs have the kind
+`plan_modified` and an action that names the change.
 """
 
 from collections.abc import Iterable

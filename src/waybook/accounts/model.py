@@ -71,7 +71,7 @@ class TokenUse(NamedTuple):
 
 
 def row_of(entity: Org | User | Token) -> dict[str, Json]:
-    """Return every field except the id, in the form that audit entries use."""
+    """Return the fields of an org, user or token, except its id, as audit entries record them."""
     return {name: as_json(getattr(entity, name)) for name in type(entity).__slots__ if name != "id"}
 
 

@@ -1,7 +1,7 @@
 """Dispatcher: the single entry point for tool calls of every transport.
 
-It checks the arguments, passes the org and the idempotency key to the use case, converts errors
-into answers, and logs the call. No other module does any of this.
+The dispatcher checks the arguments, passes the org and the idempotency key to the tool's handler,
+converts errors into answers, and logs the call. No other module does any of this.
 """
 
 import logging
@@ -142,7 +142,7 @@ class Dispatcher:
     async def read_document(self, caller: Caller, resource_id: str) -> ReadableDocument:
         """Return a rendered document of the caller's org, which no tool returns.
 
-        Raises: NotFound: the deliverable does not exist, or belongs to another org.
+        Raises: NotFound: the rendered document does not exist, or belongs to another org.
         """
         self.require_capacity(caller)
         return await read_document(self._reading(caller), resource_id)
@@ -150,7 +150,7 @@ class Dispatcher:
     async def read_output(self, caller: Caller, output_id: str) -> ReadableOutput:
         """Return one complete deliverable of a plan of the caller's org.
 
-        Raises: NotFound: the document does not exist, or belongs to another org.
+        Raises: NotFound: the deliverable does not exist, or belongs to another org.
         """
         self.require_capacity(caller)
         return await read_output(self._reading(caller), output_id)
@@ -170,7 +170,7 @@ class Dispatcher:
         """Return a review of the caller's org with its outcome, which no tool returns.
 
         Raises:
-            NotFound: it does not exist, or belongs to another org.
+            NotFound: the review does not exist, or belongs to another org.
         """
         self.require_capacity(caller)
         ctx = self._reading(caller)

@@ -46,8 +46,8 @@ def read_lines(file: str, most: int) -> Iterator[bytes]:
     """Yield the lines of the input; cut a line longer than `most` bytes to `most + 1` bytes.
 
     Raises:
-        BadParameter: the input cannot be read. TooLarge: a line is longer than any line that can be
-            skipped.
+        BadParameter: the input cannot be read. TooLarge: the rest of a cut line is so long that
+            it is not skipped.
     """
     with _opened(file) as source:
         while line := source.readline(most + 1):

@@ -13,7 +13,7 @@ def load(target: str) -> Any:  # noqa: ANN401 - what it is, only its user knows
 
 
 class LazyGroup(click.Group):
-    """Click group that imports a command only when it is called; a table has the help lines."""
+    """Click group that imports a command only when the command is called."""
 
     def __init__(self, *args: Any, table: dict[str, tuple[str, str]], **rest: Any) -> None:  # noqa: ANN401 - passed on
         """Store the table of commands: for each name, the import target and the help line."""
@@ -25,7 +25,7 @@ class LazyGroup(click.Group):
         return [*self.table, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return the command."""
+        """Import and return the command with this name."""
         if cmd_name not in self.table:
             return super().get_command(ctx, cmd_name)
         command: click.Command = load(self.table[cmd_name][0])

@@ -18,7 +18,7 @@ def print_line(text: str, *, err: bool = False) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print a stored text: unchanged to a file or pipe, with escapes on a terminal."""
+    """Print a stored text; on a terminal, escape its hidden characters."""
     shown = escape_hidden(text) if sys.stdout.isatty() else text
     # Keep ANSI sequences: by default click strips them from redirected output, so that a file would
     # differ from the stored text.

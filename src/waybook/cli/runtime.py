@@ -64,7 +64,7 @@ def load_settings(flags: dict[str, object]) -> Settings:
 
 
 def start_hint(settings: Settings) -> str | None:
-    """Return a hint how to start the dashboard; None if it is running or this is not known."""
+    """Return a hint how to start the dashboard; None if the dashboard may already be running."""
     if settings.database_url or settings.public_url or find_page_server(settings):
         return None
     is_usual = settings.data_dir == settings_from({}).settings.data_dir

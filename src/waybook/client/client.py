@@ -181,7 +181,7 @@ class Client:
         on_error: OnError = "retry",
         until: Until = "complete",
     ) -> AsyncGenerator[Step, None]:
-        """Yield claimed steps until the plan is complete, or until none is ready now (`idle`).
+        """Yield claimed steps until the plan is complete or, with `until="idle"`, none is ready.
 
         Work on each step inside `async with step:`, so that the step is given back at once
         after an error, and the work is canceled if the claim is lost.
@@ -239,7 +239,7 @@ class Client:
         on_error: OnError = "retry",
         until: Until = "complete",
     ) -> AsyncGenerator[Job, None]:
-        """Yield claimed jobs of a run until it is complete, or until none is ready (`idle`).
+        """Yield claimed jobs until the run is complete or, with `until="idle"`, none is ready.
 
         Without a run, yield jobs of every run; with a model, only jobs for this model. Work on each
         job in `async with job:`.
@@ -315,7 +315,7 @@ class Client:
         return claim
 
     async def _is_over(self, nothing: NothingReady, until: Until) -> bool:
-        """Return whether a loop ends; if agents or people have to act first, wait and return False.
+        """Return whether the loop over steps or jobs ends; before returning False, wait.
 
         Raises:
             NothingReady: no other agent and no person is expected to act.
@@ -331,7 +331,7 @@ class Client:
 
 
 def _is_final(reply: Mapping[str, Any]) -> bool:
-    """Return whether no other agent and no person is expected to make work free."""
+    """Return whether waiting is useless: neither an agent nor a person will make work free."""
     return reply["status"] in COMPLETE | STUCK or _has_only_failures(reply)
 
 

@@ -20,7 +20,10 @@ class Heartbeat:
         interval_seconds: float,
         on_lost: Callable[[WaybookError], None],
     ) -> None:
-        """Call `beat` at intervals; if it is refused, call `on_lost` and end."""
+        """Prepare a background task that calls `beat` at intervals, until `beat` is refused.
+
+        After a refusal, the task calls `on_lost` and ends.
+        """
         self._beat = beat
         self._interval_seconds = interval_seconds
         self._on_lost = on_lost
@@ -31,12 +34,12 @@ class Heartbeat:
         return self._task is not None and not self._task.done()
 
     def start(self) -> None:
-        """Start the background task, unless it is running."""
+        """Start the background task that sends heartbeats, unless it is running."""
         if not self.is_running:
             self._task = asyncio.get_running_loop().create_task(self._run(), name=TASK_NAME)
 
     async def stop(self) -> None:
-        """Cancel the background task and wait for its end."""
+        """Cancel the background task that sends heartbeats, and wait for its end."""
         task, self._task = self._task, None
         if task is None:
             return

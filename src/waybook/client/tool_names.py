@@ -1,4 +1,4 @@
-"""Names of the tools, by whether calls may be repeated; a test compares them with the server."""
+"""Tool names, grouped by whether a call may be repeated; a test checks them with the server."""
 
 from typing import Final
 

@@ -60,7 +60,7 @@ class Budget:
     __slots__ = ("left", "limit")
 
     def __init__(self, limit: int = BUDGET) -> None:
-        """Start with the full limit."""
+        """Create a budget with the full limit left."""
         self.limit = limit
         self.left = limit
 
@@ -97,7 +97,7 @@ class SharedBudget:
     """
 
     def __init__(self, conditions: int) -> None:
-        """Start with a full budget for this many conditions."""
+        """Create a full budget for this many conditions."""
         self._waiting = conditions
         self._left = BUDGET
         self._current: Budget | None = None
@@ -116,7 +116,7 @@ class SharedBudget:
 class Frame:
     """State of one evaluation of a condition: variables, macro variables, and budget.
 
-    It is mutable, but only the evaluation for which it was created changes it.
+    The state is mutable, but only the evaluation for which it was created changes it.
     """
 
     values: Mapping[str, Json]

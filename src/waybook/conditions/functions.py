@@ -46,14 +46,14 @@ SIGNATURES: Mapping[str, Signature] = MappingProxyType({
 
 
 def size(value: Json, at: int) -> int:
-    """Return the size: code points of a text, elements of a list, or keys of a map."""
+    """Return the number of code points of a text, elements of a list, or keys of a map."""
     if type(value) is str or type(value) is list or type(value) is dict:
         return len(value)
     raise ConditionError(f"size needs a string, list or map, found {kind(value)},", at)
 
 
 def contains(text: str, part: str, at: int, budget: Budget) -> bool:
-    """Return whether the part occurs in the text."""
+    """Evaluate `contains`: return whether the part occurs in the text."""
     if len(text) < _LINEAR_SEARCH:
         budget.spend(len(text) * len(part) // _COMPARISONS_PER_UNIT, at)
     else:
@@ -62,13 +62,13 @@ def contains(text: str, part: str, at: int, budget: Budget) -> bool:
 
 
 def starts_with(text: str, part: str, at: int, budget: Budget) -> bool:
-    """Return whether the text begins with the part."""
+    """Evaluate `startsWith`: return whether the text begins with the part."""
     budget.spend(len(part) // TEXT_PER_UNIT, at)
     return text.startswith(part)
 
 
 def ends_with(text: str, part: str, at: int, budget: Budget) -> bool:
-    """Return whether the text ends with the part."""
+    """Evaluate `endsWith`: return whether the text ends with the part."""
     budget.spend(len(part) // TEXT_PER_UNIT, at)
     return text.endswith(part)
 
@@ -180,7 +180,7 @@ def _elements(node: Macro, group: Json) -> Iterable[Json]:
 def _first(
     known: ConditionError | None, new: ConditionError, at: int, frame: Frame
 ) -> ConditionError:
-    """Return the earlier error if any, else `new`; charge for absorbing `new`."""
+    """Return the earlier error if there is one, else `new`; charge the budget for the error."""
     frame.budget.spend(ABSORBED_ERROR, at)
     new.__traceback__ = None
     return known or new

@@ -53,7 +53,7 @@ class Name(Node):
 
 @dataclass(frozen=True, slots=True)
 class Select(Node):
-    """`operand.field`."""
+    """Node for `operand.field`."""
 
     operand: Node
     field: str
@@ -61,7 +61,7 @@ class Select(Node):
 
 @dataclass(frozen=True, slots=True)
 class Has(Node):
-    """`has(operand.field)`."""
+    """Node for `has(operand.field)`."""
 
     operand: Node
     field: str
@@ -69,7 +69,7 @@ class Has(Node):
 
 @dataclass(frozen=True, slots=True)
 class Index(Node):
-    """`operand[key]`."""
+    """Node for `operand[key]`."""
 
     operand: Node
     key: Node
@@ -77,7 +77,7 @@ class Index(Node):
 
 @dataclass(frozen=True, slots=True)
 class Call(Node):
-    """`function(arguments)`, or `receiver.function(arguments)`."""
+    """Node for `function(arguments)` or `receiver.function(arguments)`."""
 
     function: str
     receiver: Node | None
@@ -86,7 +86,7 @@ class Call(Node):
 
 @dataclass(frozen=True, slots=True)
 class Macro(Node):
-    """`source.macro(variable, body)`."""
+    """Node for `source.macro(variable, body)`."""
 
     macro: MacroName
     source: Node
@@ -113,21 +113,21 @@ class Binary(Node):
 
 @dataclass(frozen=True, slots=True)
 class Either(Node):
-    """`a || b || …`."""
+    """Node for `a || b || …`."""
 
     operands: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Both(Node):
-    """`a && b && …`."""
+    """Node for `a && b && …`."""
 
     operands: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Conditional(Node):
-    """`condition ? then : otherwise`."""
+    """Node for `condition ? then : otherwise`."""
 
     condition: Node
     then: Node
@@ -141,7 +141,7 @@ class ListOf(Node):
 
 @dataclass(frozen=True, slots=True)
 class MapOf(Node):
-    """`{"key": value}` with string literals as keys, as in JSON."""
+    """Node for `{"key": value}`, with string literals as keys, as in JSON."""
 
     keys: tuple[str, ...]
     items: tuple[Node, ...]

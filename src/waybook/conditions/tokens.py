@@ -145,10 +145,10 @@ class Cursor:
         return True
 
     def expect(self, symbol: str, opened: Token | None = None) -> None:
-        """Consume this symbol; raise an error if the next token is another one.
+        """Consume the next token, which must be this symbol.
 
         Raises:
-            ConditionError: the next token is another one.
+            ConditionError: the next token is not this symbol.
         """
         if not self.skip(symbol):
             closing = f" to close the {opened} at {opened.at}" if opened else ""

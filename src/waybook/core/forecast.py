@@ -54,7 +54,7 @@ class Forecast:
 
     @property
     def text(self) -> str:
-        """Return time and cost as one phrase.
+        """Return the expected time and cost as one phrase.
 
         >>> same = Estimate(middle=120, low=120, high=120)
         >>> Forecast(seconds=same, cost=None, basis="").text
@@ -64,12 +64,12 @@ class Forecast:
 
 
 def format_seconds(seconds: float) -> str:
-    """Return a number of seconds as a readable duration."""
+    """Format a number of seconds as a readable duration."""
     return format_duration(timedelta(seconds=seconds))
 
 
 def format_micros(micros: float) -> str:
-    """Return a number of millionths of a dollar as an amount."""
+    """Format a cost in millionths of a dollar as a dollar amount."""
     return format_cost(round(micros))
 
 
@@ -101,10 +101,10 @@ def estimate_median(values: Sequence[float]) -> Estimate | None:
 
 
 def estimate_sum(values: Sequence[float], count: int) -> Estimate | None:
-    """Return the sum of `count` more units like these; None if there are too few of them.
+    """Return the expected sum of `count` more values; None if there are too few values so far.
 
-    The expected sum is `count` times the mean. The units are taken as independent, so the
-    range grows with the square root of `count`; for one unit it is the range of the values.
+    The expected sum is `count` times the mean. The values are taken as independent, so the range
+    grows with the square root of `count`; for a `count` of 1 it is the range of the values.
 
     >>> estimate_sum([10, 10, 10, 10, 10], 4)
     Estimate(middle=40.0, low=40.0, high=40.0)
@@ -125,7 +125,7 @@ def estimate_sum(values: Sequence[float], count: int) -> Estimate | None:
 def make_forecast(seconds: Estimate | None, cost: Estimate | None, basis: str) -> Forecast | None:
     """Return a forecast, or None if neither time nor cost can be estimated.
 
-    A time below one second is left out, because it says nothing.
+    A time below one second is left out, because such a forecast is useless.
 
     >>> print(make_forecast(Estimate(middle=0.0, low=0.0, high=0.0), None, "5 steps"))
     None

@@ -43,7 +43,7 @@ def _apply(kind: dict[str, Row], change: Change) -> None:
 
 
 def _is_same_row(row: Row, old: Json) -> bool:
-    """Return whether two rows are equal; null equals a missing column, which may be a newer one."""
+    """Return whether two rows are equal; null equals a missing column, as columns can be added."""
     return isinstance(old, dict) and _values(row) == _values(old)
 
 

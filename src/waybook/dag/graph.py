@@ -34,7 +34,7 @@ def graph_of(recipe: Recipe, at: str = "recipe") -> Graph:
     """Return the recipe's graph.
 
     Raises:
-        BadRecipe: it has no steps, duplicate keys, dangling or duplicate edges, or a cycle.
+        BadRecipe: the recipe has no steps, duplicate keys, a cycle, or dangling or duplicate edges.
     """
     result = graph_or_errors(recipe, at)
     if isinstance(result, Graph):
@@ -169,10 +169,10 @@ class Walk:
 
 
 def walk(graph: Graph, states: Mapping[str, StepState], count_of: Callable[[str], int]) -> Walk:
-    """Return finished steps to close and ready ones to open; continue after steps without units.
+    """Return the finished steps to close and the ready steps to open.
 
-    `count_of` returns the number of units of a step that opens. One pass in the graph's order is
-    enough: all predecessors of a step are decided before it.
+    `count_of` returns the number of units of a step that opens; a step without units is closed at
+    once. One pass in the graph's order is enough: all predecessors of a step are decided before it.
     """
     over: set[str] = set()
     closed: list[str] = []
@@ -197,7 +197,7 @@ def _opened(total: int) -> StepState:
 
 
 def start(graph: Graph, count_of: Callable[[str], int]) -> Walk:
-    """Return the steps to open when a stage starts, which are the roots of the graph."""
+    """Return the steps to open when a stage starts: roots, and steps after roots without units."""
     return walk(graph, {}, count_of)
 
 
@@ -230,7 +230,8 @@ def primary_source_candidates(step: RecipeStep, stage_slug: str, graph: Graph) -
 def primary_source(step: RecipeStep, stage_slug: str, graph: Graph) -> str | None:
     """Return the predecessor whose outputs determine this step's work units, or None.
 
-    The recipe has been checked: a `per_source_document` step that is not a root has exactly one.
+    The recipe has been checked, so there is exactly one such predecessor if the step has the
+    strategy `per_source_document` and is not a root.
     """
     if step.strategy is not Strategy.PER_SOURCE_DOCUMENT or not graph.predecessors[step.key]:
         return None

@@ -144,7 +144,7 @@ def create_cluster(
 
 
 def is_ready(home: ServerDirectory, passwords: Passwords) -> bool:
-    """Return whether the cluster exists and was set up with these statements and passwords.
+    """Return whether the cluster exists and was set up with the current setup and these passwords.
 
     Raises:
         Misconfigured: the cluster has another major version.

@@ -125,7 +125,7 @@ def create_server_directory(control_dir: ControlDirectory) -> tuple[ServerDirect
     """Create PostgreSQL's directory; return it and the system account that owns it.
 
     Raises:
-        Misconfigured: no directory is usable unless permissions of other directories are changed.
+        Misconfigured: no directory can be used without changing permissions of other directories.
     """
     account = server_account()
     home = _home(control_dir, account)
@@ -187,8 +187,7 @@ def check_private(directory: Path, uid: int) -> None:
     """Raise an error if a directory belongs to, or is accessible to, another system user.
 
     Raises:
-        Misconfigured: it is not a directory, is owned by another user, or is accessible to another
-            user.
+        Misconfigured: the path is not a directory, or another user owns or can access it.
     """
     file_stat = directory.lstat()
     mode = stat.S_IMODE(file_stat.st_mode)

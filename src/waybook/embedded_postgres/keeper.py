@@ -99,7 +99,7 @@ def adopt_or_start(server_context: ServerContext) -> Postmaster:
     """Take over a PostgreSQL server that is already running, or start one.
 
     Raises:
-        Unavailable: it does not start, with the last lines of its log.
+        Unavailable: the server does not start; the message contains the last lines of its log.
     """
     deadline = time.monotonic() + START_SECONDS
     log = server_context.home.log

@@ -38,8 +38,8 @@ def ensure_running(control_dir: ControlDirectory, options: Options) -> Connectio
     """Return the connection data once PostgreSQL is supervised and accepts connections.
 
     Raises:
-        Misconfigured: it cannot run here.
-        Unavailable: it did not start.
+        Misconfigured: PostgreSQL cannot run on this system.
+        Unavailable: PostgreSQL did not start.
     """
     if running := _running(control_dir):
         return running

@@ -117,7 +117,7 @@ def fingerprint(path: Path) -> str:
 
 
 def socket_directory(home: ServerDirectory) -> Path:
-    """Return the directory of the socket; if its path is too long or has a comma, a short one."""
+    """Return the socket directory, which is in /tmp if its path is too long or has a comma."""
     directory = home.directory / "socket"
     path = os.fsencode(directory / SOCKET_NAME)
     if len(path) <= MAX_SOCKET_PATH_LENGTH and b"," not in path:

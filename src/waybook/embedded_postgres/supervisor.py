@@ -66,11 +66,12 @@ def attach(
     """Start the PostgreSQL server for this data directory, or attach to it if it is running.
 
     Blocks until a connection succeeds. `durable=False` trades the safety of the data for speed, for
-    tests. Both options only apply if this call starts the server.
+    tests. `durable` and `grace_seconds` apply only if this call starts the server.
 
     Raises:
-        Misconfigured: it cannot run here, or runs without the requested durability.
-        Unavailable: it did not start; the message contains the end of its log.
+        Misconfigured: the server cannot run on this system, or runs without the requested
+            durability.
+        Unavailable: the server did not start; the message contains the end of its log.
     """
     if sys.platform == "win32":
         raise Misconfigured(

@@ -35,7 +35,7 @@ from waybook.store.driver.queries import first_value, new_id
 
 
 async def authenticate_token(services: Services, secret: str, channel: Channel) -> Caller:
-    """Return the caller for the user who owns this API token; calls are recorded on this channel.
+    """Return the caller for the user who owns this API token; `channel` is the caller's channel.
 
     Raises:
         Unauthenticated: the secret is not a token, or the token is not valid; the error does not
@@ -88,10 +88,10 @@ async def authenticate_bearer(
 async def authenticate_issuer_token(
     services: Services, issuer: IssuerClient, text: str, channel: Channel
 ) -> Caller:
-    """Return the caller whom the issuer's access token identifies; this channel is recorded.
+    """Return the caller whom the issuer's access token identifies.
 
     Raises:
-        Unauthenticated: the token is not valid here. Unavailable: the token cannot be checked now.
+        Unauthenticated: the token is not valid. Unavailable: the token cannot be checked now.
             Forbidden: the token is valid, but grants no scope.
     """
     now = await database_time(services)
@@ -136,7 +136,7 @@ async def find_or_create_member(
 
 
 async def database_time(services: Services) -> datetime:
-    """Return the database's current time; query it only if no earlier reply allows computing it."""
+    """Return the database's current time, computed from an earlier database reply if possible."""
     now = services.database.now()
     if now is None:
         (rows,) = await services.database.read_global("select app_now()")
@@ -254,7 +254,7 @@ async def start_by_issuer(
 async def authenticate_session(
     services: Services, secret: str, *, notes: bool = True
 ) -> SignedInUser:
-    """Return the user of the web session with this secret; record the use if `notes` is set.
+    """Return the user of the web session with this secret; record its use if `notes` is set.
 
     Raises:
         Unauthenticated: the session has ended or never existed.

@@ -23,7 +23,7 @@ async def find_link(services: Services, secret: str, kind: LinkKind) -> AccessLi
     """Return the link with this secret, even if it is expired or revoked.
 
     Raises:
-        Unauthenticated: there is no such link; the error does not say why.
+        Unauthenticated: no link of this kind has this secret.
     """
     if not looks_like_secret(secret):
         raise Unauthenticated

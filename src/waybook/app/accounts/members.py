@@ -119,7 +119,7 @@ async def _changed(ctx: RequestContext, name: str, rule: UserChange) -> User:
 
 
 def require_user(rows: list[UserRow], name: str) -> User:
-    """Return the user with this name, read from the rows that a query for the name returned.
+    """Return the user in these rows, which are the result of a query for this user name.
 
     Raises:
         NotFound: there is no user of this name.
@@ -184,7 +184,7 @@ async def revoke_token(ctx: RequestContext, token_id: str) -> Token:
     Raises:
         Forbidden: the caller does not administer the org.
         NotFound: there is no such token.
-        InvalidTransition: it is revoked already.
+        InvalidTransition: the token is revoked already.
     """
     statement = accounts.SQL["token"](id=id_or_nil(token_id))
     async with LockedOrg(ctx, statement) as locked:

@@ -16,7 +16,7 @@ MAX_QUERY_LENGTH: Final = 1_000
 
 
 async def list_views(ctx: RequestContext, page: str) -> list[SavedView]:
-    """Return the caller's saved views for a page, by name."""
+    """Return the caller's saved views of a page, ordered by view name."""
     (rows,) = await ctx.read(saved_views.views_statement(ctx.caller.user, page, MAX_VIEWS))
     return list(rows)
 

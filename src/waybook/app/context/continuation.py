@@ -36,7 +36,7 @@ MAX_NUMBER_DIGITS = 9
 async def read_continuation(
     ctx: RequestContext, reader: PacketReader, plan_id: str, part: str, page: Page, ending: Json
 ) -> Body:
-    """Return a piece of the text that `part` names among the texts of a plan.
+    """Return a piece of a plan's text; `part` is the name of the text, such as `result:ID`.
 
     Raises:
         InvalidInput: there is no such part.
@@ -59,7 +59,7 @@ async def read_continuation(
 
 
 def part_statement(plan_id: str, part: str, page: Page) -> Statement:
-    """Return the SQL statement that reads the text that `part` names, for one plan.
+    """Return the SQL statement that reads a plan's text; `part` is the name of the text.
 
     Raises:
         InvalidInput: there is no such part.

@@ -246,7 +246,7 @@ async def _previous(locked: LockedRun, job: Job, room: int, cut: Body) -> str:
 
 
 def required_documents(locked: LockedRun, job: Job) -> list[Json]:
-    """Return the documents to submit: one per key, or per key and model for several models."""
+    """Return the keys of the documents that a job must submit, with models if there are several."""
     step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
     made = job.unit.makes if job.unit else ()
     if len(made) == 1:
@@ -285,7 +285,7 @@ def _frame(job_input: JobInput, job: Job) -> int:
 
 
 def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> list[JobInput]:
-    """Return the first inputs that fit in `room` bytes with the beginnings of their texts."""
+    """Return the first inputs of a job, as many as fit in `room` bytes with part of their text."""
     shown: list[JobInput] = []
     for job_input in supplied:
         room -= _frame(job_input, job) + min(MIN_SHARE_BYTES, job_input.length)
@@ -298,7 +298,7 @@ def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> list[JobInput]:
 async def _with_contents(
     locked: LockedRun, job: Job, shown: list[JobInput], room: int
 ) -> list[Json]:
-    """Return the inputs with their texts; if the total is too long, cut the longest texts."""
+    """Return a job's inputs with their texts; if the total is too long, cut the longest texts."""
     left = max(MIN_SHARE_BYTES, room - sum(_frame(job_input, job) for job_input in shown))
     share = fair_share([job_input.length for job_input in shown], left)
     ids = [job_input.document.id for job_input in shown if job_input.document]

@@ -1,4 +1,4 @@
-"""Parts shared by context packets of steps and plans: size limits, and calls for the rest."""
+"""Parts shared by context packets of steps and plans: size limits, and calls that fetch more."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -116,7 +116,7 @@ class PacketReader:
         *,
         counts: int = 1,
     ) -> EntryList:
-        """Return artifacts, relevant ones first, then the newest; `get` lists all, newest first."""
+        """Return the artifacts of a context packet: relevant ones first, then the newest ones."""
         entries = {stored.id: stored for stored in ranked}
         entries |= {stored.id: stored for stored in newest if stored.id not in entries}
         return EntryList(

@@ -110,7 +110,7 @@ def _review(review: Review, of: PlanMaterial, reader: PacketReader) -> SingleEnt
 
 
 def _steps(of: PlanMaterial, reader: PacketReader) -> EntryList:
-    """Return the steps in plan order; if not all fit, only those around the first open step."""
+    """Return a plan's steps in order; if they are too many, those around the first open step."""
     steps = [s for s in of.plan.steps if of.changed is None or s.id in of.changed]
     now = next((at for at, s in enumerate(steps) if s.status not in TERMINAL_STEP), len(steps) - 1)
     is_complete = of.changed is None
@@ -173,7 +173,7 @@ def _artifacts(of: PlanMaterial, reader: PacketReader) -> EntryList:
 
 
 def _events(of: PlanMaterial) -> EntryList:
-    """Return the latest audit entries, newest first, or those after `since`, oldest first."""
+    """Return a plan's latest audit entries, newest first, or those after `since`, oldest first."""
     reader = PacketReader("get_research_context", {"planId": of.plan.id})
     seqs = [entry.seq for entry in of.entries]
     numbers = [of.since, *seqs] if of.since is not None else [0] * (len(seqs) + 1)

@@ -85,7 +85,10 @@ def _texts(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
 
 
 def named_list(name: str, of: StepMaterial, reader: PacketReader) -> list[Part]:
-    """Return only the list with this name; `artifacts` covers the whole plan, newest first."""
+    """Return the list with this name as the only part of a step's context packet.
+
+    The list `artifacts` contains the artifacts of the whole plan, newest first.
+    """
     if name != "artifacts":
         return [part for part in _lists(of, reader) if part.name == name]
     stored = [reader.artifact(read_stored(row)) for row in of.newest]

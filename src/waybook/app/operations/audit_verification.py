@@ -1,8 +1,9 @@
 """Verification that audit chains are intact and that their replay yields the stored rows.
 
-Subjects are verified one after the other, so that the longest chain bounds the memory. A subject's
-rows and the end of its chain are read in one snapshot; the entries before that end never change, so
-they are read later.
+Subjects are plans, runs, orgs, skill executions, and research without a plan. They are verified
+one after the other, so that the longest audit chain limits the memory use. A subject's rows and the
+last entry of its chain are read in one database snapshot; earlier entries never change, so they are
+read later.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -55,7 +56,7 @@ async def audited_subjects(ctx: RequestContext) -> list[Subject]:
 async def verify_audit(
     ctx: RequestContext, subjects: Iterable[Subject]
 ) -> AsyncIterator[AuditVerdict]:
-    """Verify the audit chains of these subjects, one after the other."""
+    """Verify the audit chains of these plans, runs and other subjects, one after another."""
     for subject in subjects:
         yield await verify_subject(ctx, subject)
 
@@ -98,7 +99,7 @@ def _first_broken(entries: list[SealedEntry], end: ChainEnd) -> tuple[int, str] 
 def _sealed_otherwise(
     entries: list[SealedEntry], resealed: Sequence[ResealedChain]
 ) -> tuple[int, str] | None:
-    """Return the number of the first entry whose seal differs from an erasure's, and a message."""
+    """Return number and error of the first entry that lacks the seal a user's erasure gave it."""
     for number, seal in ((chain.entries, chain.seal) for chain in resealed):
         if len(entries) < number or entries[number - 1].hash != seal:
             return number, f"entry {number} has not the seal it was given when a user was erased"

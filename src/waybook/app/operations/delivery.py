@@ -60,9 +60,9 @@ async def _deliver(
 
 
 async def _with_actions(ctx: RequestContext, message: WebhookMessage) -> WebhookMessage:
-    """Add the action links to a message about a review, unless they were revoked.
+    """Add the links for deciding a review to a message about the review, unless they were revoked.
 
-    The stored message has no links, because their secrets are not stored.
+    The stored message has no links, because the secrets of links are not stored.
     """
     configured = ctx.services.action_links
     if configured is None or message.event not in REVIEW_KINDS:
@@ -105,7 +105,7 @@ async def retry_delivery(ctx: RequestContext, message_id: str) -> Delivery:
 
 
 async def _sent(ctx: RequestContext, message_id: str) -> Delivery:
-    """Deliver due webhook messages until this message is among those attempted."""
+    """Deliver due webhook messages until the delivery of this message was attempted."""
     while not (delivery := await get_delivery(ctx, message_id)).attempt:
         if not await deliver_notifications(ctx):
             return delivery

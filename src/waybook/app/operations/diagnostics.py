@@ -92,9 +92,9 @@ def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[Che
 def about_owner(role: OwnerRole) -> CheckResult:
     """Return the result of checking the database role that owns the tables.
 
-    The result is a warning if the role is exempt from row-level security but can switch to the
-    maintenance role, because every statement also has a condition on the org. If the role
-    cannot switch, the check fails, and erasure and retention are refused.
+    If the role is exempt from row-level security, the result is only a warning, provided that the
+    role can switch to the maintenance role: every statement also has a condition on the org. If
+    the role cannot switch, the check fails, and erasure and retention are refused.
     """
     if role.refusal is not None:
         return CheckResult(

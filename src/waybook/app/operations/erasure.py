@@ -94,7 +94,7 @@ async def contexts_of_all_orgs(ctx: RequestContext) -> list[RequestContext]:
 
 
 async def verify_erasures(ctx: RequestContext) -> list[AuditVerdict]:
-    """Return a verdict for each erasure; after the first broken erasure, they are not reliable."""
+    """Return a verdict for each erasure; verdicts after the first broken erasure are unreliable."""
     erasure_rows, stones, head, returned = await ctx.read(
         owner.SQL["erasures"](),
         owner.SQL["tombstones"](),

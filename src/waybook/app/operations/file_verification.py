@@ -24,8 +24,8 @@ class VerifiedFile:
 def verify_file(content: bytes, seal: str | None = None) -> VerifiedFile:
     """Verify a snapshot or a JSON export: its audit chain, its rows, and the page it shows.
 
-    `seal` is the expected seal of the last entry. Without it, the file is consistent, but its
-    whole chain could have been written again.
+    `seal` is the expected seal of the last entry. Without `seal`, the check shows only that the
+    file is consistent: its whole audit chain could have been written again.
 
     Raises:
         InvalidInput: the file is not a snapshot or export, or was changed.

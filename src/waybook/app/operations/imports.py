@@ -152,7 +152,7 @@ def _entry(item: Body, kind: str, subject_id: str) -> SealedEntry:
 
 
 def _pop_texts(rows: Rows, kind: str) -> list[tuple[str, Row]]:
-    """Move the texts out of these rows, and return them by row id.
+    """Remove the texts from these rows, and return the texts with their row ids.
 
     Raises:
         InvalidInput: a text does not have the hash that the audit contains.
@@ -234,7 +234,7 @@ async def _insert(ctx: RequestContext, tx: Transaction, file: ExportFile) -> Non
 
 
 def _provenance(ctx: RequestContext, file: ExportFile, now: datetime) -> list[SealedEntry]:
-    """Return the audit entry that names the importing user, as the next of the file's chain."""
+    """Return the audit entry that names the importing user; it follows the file's last entry."""
     last = file.entries[-1]
     details: dict[str, Json] = {
         "action": "imported",

@@ -1,7 +1,7 @@
 """Search indexing of one org: artifacts not yet indexed, passages without a current embedding.
 
-It indexes outputs, late results, artifacts stored before search was introduced, and passages whose
-embedding request failed. Repeated or concurrent indexing has no further effect. Embeddings are
+The indexed texts are outputs, late results, artifacts stored before search was introduced, and
+passages whose embedding request failed. Indexing a text twice has no further effect. Embeddings are
 written in a separate transaction. If writing a passage breaks the database connection twice, the
 passage is quarantined for a day: the cause may be a pgvector extension that crashes on the server's
 processor, and each crash would disconnect all clients.
@@ -34,7 +34,7 @@ MAX_BREAKS = 2
 async def index_research(ctx: RequestContext) -> int:
     """Index a batch of artifacts and passages; return zero if nothing was indexed.
 
-    The first passes cover all artifacts; later passes only those added since.
+    The first calls index all artifacts; later calls index only artifacts added after that.
     """
     library, org_id = ctx.services.search_backend, ctx.caller.org_id
     able = await library.capabilities(ctx.services.database, org_id)

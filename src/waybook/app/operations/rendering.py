@@ -1,6 +1,6 @@
 """Rendering of documents from job results by the server.
 
-While it renders, a renderer locks only its RENDER jobs, and other renderers skip locked jobs; it
+During rendering, a renderer locks only its RENDER jobs, and other renderers skip locked jobs; it
 locks the run only to write. All documents are written in one transaction, so if the process is
 killed, the next pass renders them.
 """

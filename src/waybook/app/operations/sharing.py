@@ -41,7 +41,7 @@ async def read_shared_plan(ctx: RequestContext, plan_id: str) -> SharedPlan:
     """Return a plan with its last seal and the links to its snapshots.
 
     Raises:
-        NotFound: there is no such plan here.
+        NotFound: the plan does not exist, or belongs to another org.
     """
     plan = await resolve_plan(ctx, id_or_nil(plan_id))
     ends, listed = await ctx.read(
@@ -54,11 +54,13 @@ async def read_shared_plan(ctx: RequestContext, plan_id: str) -> SharedPlan:
 
 
 async def create_snapshot_link(ctx: RequestContext, plan_id: str, days: int) -> str:
-    """Create a link to the plan as of its last audit entry; return its secret, which is not stored.
+    """Create a link to a snapshot of the plan as of its last audit entry.
+
+    Return the secret of the link, which is not stored.
 
     Raises:
         Forbidden: the caller may not change plans.
-        NotFound: there is no such plan here.
+        NotFound: the plan does not exist, or belongs to another org.
         InvalidInput: the number of days is out of range.
         TooLarge: the plan is too large for a snapshot.
     """

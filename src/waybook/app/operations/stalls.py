@@ -36,7 +36,7 @@ async def sweep_stalls(ctx: RequestContext) -> int:
 
 
 async def record_stall(ctx: RequestContext, plan_id: str) -> tuple[LoadedPlan, bool]:
-    """Lock an inactive plan and set its status to stalled, unless it already is.
+    """Lock an inactive plan and set its status to stalled, unless it is stalled already.
 
     Return the resulting plan, and whether this call changed its status.
     """

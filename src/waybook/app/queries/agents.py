@@ -1,7 +1,7 @@
 """Agents of an org: when and with which client each was seen, what it holds, and what it did.
 
-An agent is a user and a session. What it did is read from the audit; its clients and the time of
-its last call come from the call log.
+An agent is a user and a session. The work of an agent is read from the audit; the clients of an
+agent and the time of its last call are read from the call log.
 """
 
 from collections import defaultdict
@@ -141,7 +141,7 @@ async def read_agent(
 
 
 def _bounds(day: date | None) -> tuple[str, datetime | None]:
-    """Return the times between which entries are read; without a day, any time."""
+    """Return the start and end of a day in UTC; without a day, return an unlimited period."""
     if day is None:
         return f"-{NEVER}", None
     midnight = datetime.combine(day, time(), UTC)

@@ -162,7 +162,7 @@ def _statement(filter_: AuditFilter, most: int, *, members: bool) -> Statement:
 
 
 def _page_query(filter_: AuditFilter) -> Query:
-    """Return the query whose index finds the fewest entries besides the requested ones."""
+    """Return the SQL query for this filter whose index scan reads the fewest unwanted entries."""
     if filter_.actor is not None and filter_.session is not None:
         return audit.SQL["page_of_agent"]
     if filter_.actor is not None:

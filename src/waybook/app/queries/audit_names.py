@@ -1,7 +1,7 @@
 """Names of the plans, runs, steps and jobs that audit entries refer to.
 
-An audit entry refers to them by id. All names for a page of entries are read with one query; rows
-that were deleted since have no name.
+An audit entry contains only ids. All names for a page of entries are read with one query; deleted
+rows have no name.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

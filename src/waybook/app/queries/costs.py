@@ -46,7 +46,7 @@ class OrgCosts:
 
 
 async def count_costs(ctx: RequestContext, since: datetime | None = None) -> OrgCosts:
-    """Return the org's usage since a time (default: thirty days ago), from one snapshot."""
+    """Return the org's usage since a time (default: 30 days ago), from one database snapshot."""
     totals, models, work, days, by_agent, (counted,) = await ctx.read(
         *calls.org_statements(since, MAX_LISTED), *agents.cost_statements(since, MAX_LISTED)
     )

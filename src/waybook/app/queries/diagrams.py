@@ -20,7 +20,7 @@ from waybook.plan.model import BranchAction, BranchOutcome, Condition, Plan, Ste
 
 
 def plan_drawing(board: PlanDetail) -> Drawing:
-    """Return a plan's diagram, with steps in executable order and inactive steps as stalled."""
+    """Return the diagram of a plan, in which steps without a recent heartbeat appear as stalled."""
     lane = plan_lane(board.plan)
     return drawing_of_steps(board.plan, lane, board.stalled_ids, board.names_of(lane))
 
@@ -28,7 +28,7 @@ def plan_drawing(board: PlanDetail) -> Drawing:
 def drawing_of_steps(
     plan: Plan, lane: Lane, silent: Container[str], names: Mapping[StepId, str]
 ) -> Drawing:
-    """Return the diagram of a plan with only the steps that this lane contains."""
+    """Return the diagram of a plan, reduced to the steps in `lane`."""
     drawn = {step.key for step in lane.steps}
     steps = [step for step in plan.steps if step.id in drawn]
     named = tuple(DiagramStep(step.id, names[step.id], str(step.type)) for step in steps)

@@ -1,4 +1,4 @@
-"""Evidence for decisions: material of a step under review, and documents of a completed stage."""
+"""Material for people's decisions: research and outputs for a review, documents for feedback."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ class ReviewEvidence:
 async def read_evidence(
     ctx: RequestContext, review_ids: Iterable[str]
 ) -> Mapping[str, ReviewEvidence]:
-    """Return the evidence of each of these reviews, keyed by review id."""
+    """Return what the reviewer needs for each of these reviews, keyed by review id."""
     ids = [*review_ids]
     if not ids:
         return {}

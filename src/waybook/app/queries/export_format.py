@@ -46,7 +46,7 @@ RUN_KEYS: Final = {
 
 
 def exported_row(row_id: str, row: Row) -> Row:
-    """Return a row as the export contains it: with its id, and names in camel case."""
+    """Return a row as an export contains it: with its id, and with column names in camel case."""
     return {"id": row_id, **{_camel(name): value for name, value in row.items()}}
 
 
@@ -105,7 +105,7 @@ def _snake(name: str) -> str:
 
 
 def exported_entry(entry: SealedEntry) -> Body:
-    """Return an audit entry as JSON, including the exact text of its details that is sealed."""
+    """Return an audit entry as JSON, including the exact text that the entry's seal covers."""
     return {**entry_view(entry), "record": entry.details}
 
 

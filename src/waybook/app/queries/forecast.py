@@ -33,10 +33,10 @@ OPEN_STEPS = (StepStatus.PENDING, StepStatus.IN_PROGRESS, StepStatus.AWAITING_IN
 
 
 def plan_forecast(plan: Plan, history: Sequence[FinishedStepRow]) -> Forecast | None:
-    """Return the work that is left in an open plan, or None if there is too little history.
+    """Return the expected time and cost of a plan's open steps; None if history is too short.
 
     The plan's own steps and steps with the title of an open step are the best history, because
-    plans from the same template have the same titles; all other steps are used only if those are
+    plans from the same template have the same titles. Other steps are used only if these steps are
     too few.
     """
     if plan.status in CLOSED_PLAN:
@@ -56,7 +56,7 @@ def plan_forecast(plan: Plan, history: Sequence[FinishedStepRow]) -> Forecast | 
 
 
 def _scaled(history: Sequence[FinishedRunRow], jobs: int) -> Forecast | None:
-    """Return the time and cost of `jobs` jobs, in proportion to those of earlier runs."""
+    """Return the expected time and cost of `jobs` jobs, scaled from earlier runs."""
     runs = [row for row in history if row.jobs]
     costs = [row.cost_micros * jobs / row.jobs for row in runs if row.cost_micros is not None]
     return make_forecast(
@@ -73,7 +73,7 @@ def run_forecast(
     history: Sequence[FinishedRunRow],
     own: "OwnPace",
 ) -> Forecast | None:
-    """Return the time and cost that are left in an open run, or None if too little is known."""
+    """Return the expected time and cost of the rest of a run, or None if too little is known."""
     if run.completed_at or run.canceled_at or len(expected) < stages:
         return None
     total = sum(counts.total for counts in expected.values())
@@ -91,7 +91,7 @@ def run_forecast(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPace:
-    """Times between the ends of consecutive jobs of a run, and the costs of its results."""
+    """Times between the ends of consecutive jobs of a run, and the cost of each job's result."""
 
     intervals: Sequence[float]
     costs: Sequence[ResultCostRow]
@@ -100,7 +100,7 @@ class OwnPace:
 def own_pace(
     started: datetime | None, jobs: Sequence[JobTimesRow], costs: Sequence[ResultCostRow]
 ) -> OwnPace:
-    """Return the pace of a run; jobs that several agents did at once shorten the intervals."""
+    """Return the intervals between the ends of a run's jobs, and the costs of its results."""
     ends = sorted(
         job.completed_at for job in jobs if job.completed_at and job.status == "completed"
     )
@@ -122,7 +122,7 @@ class StageJobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPreview:
-    """Jobs that a run of a workflow with these models would have, and its forecast."""
+    """Jobs that a run of a workflow with these models would have, and the forecast of this run."""
 
     stages: tuple[StageJobs, ...]
     #: Number of jobs in all stages; None if the number of jobs of some stage is not known.
@@ -133,14 +133,14 @@ class StartPreview:
 
     @property
     def too_large(self) -> StageJobs | None:
-        """Return the first stage with more jobs than a stage may have."""
+        """Return the first stage with more jobs than a stage may have, or None."""
         return next((s for s in self.stages if s.jobs is not None and s.jobs > MAX_JOBS), None)
 
 
 def start_preview(
     compiled_dag: CompiledDag, models: Sequence[str], history: Sequence[FinishedRunRow]
 ) -> StartPreview:
-    """Return the jobs of a run before it is started, and its forecast."""
+    """Return the jobs that a run would have if it were started, and the forecast of the run."""
     structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
     counts = structure_counts(structure, {compiled_dag.order[0]: models})
     stages = tuple(

@@ -65,7 +65,7 @@ class PendingFeedback:
 
 
 def pending_statements(ctx: RequestContext, most: int) -> tuple[Statement, Statement]:
-    """Select reviews and stages that wait for a person, one line each."""
+    """Return the SQL statements that select the reviews and the stages that wait for a person."""
     patience = ctx.services.review_reminder
     seconds = patience.total_seconds() if patience else None
     return (
@@ -83,7 +83,7 @@ async def pending_actions(
 ) -> list[PendingReview | PendingFeedback]:
     """Return the selected reviews and stages that wait for a person.
 
-    Overdue reviews come first, then what has waited longest.
+    Overdue reviews come first, then the reviews and stages that have waited longest.
     """
     every: list[PendingReview | PendingFeedback] = [*reviews, *await _awaiting(ctx, runs)]
     return sorted(every, key=lambda action: (not action.is_overdue, action.since))[:most]

@@ -68,7 +68,10 @@ class TroubledPlan:
 
     @property
     def status(self) -> str:
-        """Return the status to show: that of the failed steps if the plan itself is not blocked."""
+        """Return the status to show: the plan's, or `failed` for a plan that only has failed steps.
+
+        A plan that is neither stalled nor failed is in trouble because of its failed steps.
+        """
         blocked = self.plan.status in {PlanStatus.STALLED, PlanStatus.FAILED}
         return self.plan.status if blocked else StepStatus.FAILED
 
@@ -101,7 +104,7 @@ class TroubledPlan:
 
     @property
     def retryable_steps(self) -> tuple[BlockedStep, ...]:
-        """Return the steps that a user can make available to agents again."""
+        """Return the failed or stalled steps that a user can retry."""
         if self.plan.status not in MODIFIABLE:
             return ()
         return (self.stalled_step,) if self.stalled_step else self.failed_steps
@@ -206,7 +209,7 @@ class Overview:
 async def read_overview(
     ctx: RequestContext, look: LastLook, *, most: int = MAX_ENTRIES
 ) -> Overview:
-    """Return up to `most` entries of each section; one message reads everything."""
+    """Return the overview, with up to `most` entries in each of its sections."""
     pending = inbox_statements(ctx, most)
     of_plans = plan_rows.overview_statements(look, most=most, wide=EXCERPT_LENGTH)
     of_runs = run_rows.overview_statements(

@@ -68,10 +68,10 @@ def _may_decide(ctx: RequestContext, review: ReviewOutcomeRow, policy: ReviewPol
 
 
 def review_reply(review: ReviewOutcomeRow, base_url: str) -> Body:
-    """Return the reply that names a review; it has the decision, if there is one.
+    """Return the reply about a review: its ids, its URL and, if it is decided, its decision.
 
-    It depends on the review alone and not on the progress of the plan, so that it stays the same
-    once the review is decided.
+    The reply depends on the review alone and not on the progress of the plan, so that the reply
+    stays the same once the review is decided.
     """
     named: Body = {
         "planId": review.plan_id,

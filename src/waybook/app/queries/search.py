@@ -58,7 +58,7 @@ STORED_KINDS: Final = dict(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchHit:
-    """Thing that matches a search; the ids identify its page."""
+    """Search hit, with the ids that identify its page in the dashboard."""
 
     kind: HitKind
     #: Id of the thing that was found; for a workflow, its slug.
@@ -87,7 +87,7 @@ class SearchGroup:
 async def search_everything(
     ctx: RequestContext, text: str, *, limit: int, semantic: bool
 ) -> list[SearchGroup]:
-    """Return the best hits of each kind for a text; an empty text has none.
+    """Return the best hits of each kind for a text; an empty text has no hits.
 
     Raises:
         InvalidInput: the text is too long.
@@ -130,7 +130,7 @@ _SYNTAX = re.compile(r'["]|(?:^|\s)-|\bor\b', re.IGNORECASE)
 
 
 def text_query(text: str, full_id: str | None = None) -> TextQuery:
-    """Return the parts of a search text for the store.
+    """Split a search text into the parts that the SQL statements of a search need.
 
     >>> query = text_query("glacial lak")
     >>> query.before_last, query.last, query.beginnings
@@ -202,7 +202,7 @@ def _research_hit(row: HitRow, wanted: SearchWords) -> SearchHit:
 
 
 def _workflows(rows: Iterable[WorkflowNameRow], wanted: SearchWords) -> list[SearchHit]:
-    """Return the workflows whose name or slug contains words that begin like all wanted words."""
+    """Return workflows in whose name or slug each wanted word is the beginning of some word."""
     named = {slug: (dag.dag.name or slug, None) for slug, dag in builtin_dags().items()}
     stored = {row.slug: (row.name or row.slug, row.at) for row in rows}
     everything: dict[str, tuple[str, datetime | None]] = {**named, **stored}

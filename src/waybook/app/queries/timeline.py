@@ -96,7 +96,7 @@ class Axis:
         return self._places[number] + min(at, end) - start + self._after(at, end)
 
     def _after(self, at: datetime, end: datetime) -> timedelta:
-        """Return the time from the end of an interval to `at`, limited to a pause's maximum."""
+        """Return the time from `end` to `at`, but at most the maximum length of a shown pause."""
         return min(max(at - end, timedelta()), self._pause)
 
 

@@ -91,7 +91,7 @@ class OrgUsage:
 async def count_usage(
     ctx: RequestContext, since: datetime | None = None, most: int = DEFAULT_LIMIT
 ) -> OrgUsage:
-    """Return the org's usage since a time (default: thirty days ago), from one snapshot."""
+    """Return the org's usage since a time (default: 30 days ago), from one database snapshot."""
     return org_usage(*await ctx.read(*calls.org_statements(since, most)))
 
 

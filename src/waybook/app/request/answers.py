@@ -2,8 +2,8 @@
 
 The default suggestion is to repeat the call with a change. The suggestion contains only argument
 names of the tool and never user input, because an agent follows it as an instruction; user input
-appears only in the error's message and details. Use cases already truncate long replies. A reply
-that is nevertheless too large is replaced by an error that suggests a call with a smaller reply.
+appears only in the error's message and details. Tools already truncate long replies. A reply that
+is nevertheless too large is replaced by an error that suggests a call with a smaller reply.
 The command line has no such limit: it runs in its own process, so a large reply delays no other
 caller.
 """
@@ -43,7 +43,10 @@ def error_answer(error: WaybookError, tool: Tool, arguments: Mapping[str, object
 
 
 def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object]) -> NextCall | None:
-    """Return the same tool call with the change it needs, if a repeated call can succeed."""
+    """Return the suggestion to repeat the failed call, with the needed change.
+
+    Return None if a repeated call cannot succeed.
+    """
     match error:
         case Busy() | RateLimited():
             return NextCall(tool.name, {}, _later(error, tool))
@@ -63,7 +66,7 @@ def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object])
 def _once_it_is_back(
     error: Unavailable, tool: Tool, arguments: Mapping[str, object]
 ) -> NextCall | None:
-    """Return the same call if safe to repeat, else a call that shows whether it took effect."""
+    """Return the failed call if it is safe to repeat, else a call that shows if it took effect."""
     key = arguments.get("idempotencyKey")
     if tool.reads_only or (key is not None and not is_blank(key)):
         return NextCall(tool.name, {}, _later(error, tool))
@@ -100,7 +103,7 @@ FLAG_BYTES = 400
 
 
 def hidden_character_flag(body: Json, room: int) -> dict[str, Json]:
-    """Return the hidden-character warning of a reply, by field; if too long, only a field count."""
+    """Return the hidden characters in a reply by field, or the number of fields if too many."""
     flag = hidden_by_field(body)
     if len(orjson.dumps({FLAG: flag})) <= room or not flag:
         return flag
@@ -108,7 +111,10 @@ def hidden_character_flag(body: Json, room: int) -> dict[str, Json]:
 
 
 def build_within(make: Callable[[int], dict[str, Json]], room: int) -> dict[str, Json]:
-    """Return a reply that fits in `room` bytes together with its hidden-character warning."""
+    """Return the reply that `make` builds, which fits in `room` bytes with its warning, if any.
+
+    The warning lists the hidden characters in the reply.
+    """
     body = make(room)
     if not may_contain_hidden(orjson.dumps(body)) or not hidden_by_field(body):
         return body
@@ -132,7 +138,7 @@ def add_flag(answer: Answer, dumped: bytes) -> Answer:
 
 
 def within_ceiling(tool: Tool, caller: Caller, plain: Answer) -> tuple[Answer, int]:
-    """Return the answer and its size; replace it by an error if it is too large."""
+    """Return the answer and its size; if the answer is too large, return an error instead."""
     text = dumped(plain.body)
     is_limited = caller.channel is not Channel.CLI and not plain.is_error
     if len(text) > MAX_REPLY_BYTES and is_limited:

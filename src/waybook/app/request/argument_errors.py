@@ -30,7 +30,7 @@ def refusal(names: Sequence[str], fault: ValidationError) -> InvalidInput:
 
 
 def _least_useful(error: ErrorDetails) -> bool:
-    """Return a sort key: misspelled names first, since they explain missing arguments."""
+    """Return a sort key for argument errors: unknown names, often misspelled, come first."""
     return error["type"] != "extra_forbidden"
 
 

@@ -113,7 +113,7 @@ def _check_text(text: str) -> int:
 
 
 def _bounded(size: int) -> int:
-    """Return the size if it is within the limit; a huge value would delay other calls.
+    """Return the size of a call's arguments if it is within the limit.
 
     Raises:
         TooLarge: the size exceeds the limit of a call.
@@ -230,21 +230,21 @@ class MutatingArguments(SessionArguments):
 
 
 def _spellings(kind: type[BaseModel], names: Iterable[str]) -> frozenset[str]:
-    """Return the names under which clients may send these fields."""
+    """Return all names that clients may use for these arguments, such as camelCase spellings."""
     aliases = (str(kind.model_fields[name].alias) for name in names)
     return frozenset((*names, *aliases))
 
 
 @cache
 def _optional_names(kind: type[BaseModel]) -> frozenset[str]:
-    """Return the names under which clients may send the optional arguments."""
+    """Return all names that clients may use for the optional arguments of a tool."""
     fields = kind.model_fields.items()
     return _spellings(kind, [name for name, field in fields if not field.is_required()])
 
 
 @cache
 def _optional_texts(kind: type[BaseModel]) -> frozenset[str]:
-    """Return the names under which clients may send the optional arguments that take a text."""
+    """Return all names that clients may use for a tool's optional arguments with text values."""
     texts = [
         name
         for name, field in kind.model_fields.items()
@@ -254,7 +254,7 @@ def _optional_texts(kind: type[BaseModel]) -> frozenset[str]:
 
 
 def _takes_text(annotation: object, metadata: Iterable[object] = ()) -> bool:
-    """Return whether a type is sent as a text: a string, choice or time, or JSON as a text."""
+    """Return whether clients send values of this type as strings, as they do choices and times."""
     if any(isinstance(each, WithJsonSchema) for each in metadata):
         return WithJsonSchema({"type": "string"}) in metadata
     origin, inner = get_origin(annotation), get_args(annotation)

@@ -108,7 +108,7 @@ class ReadableOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadableReview:
-    """Review, and the reply to its requester, which has the decision once there is one."""
+    """Review, and the reply to its requester; the reply has the decision if there is one."""
 
     summary: str
     questions: tuple[str, ...]

@@ -21,7 +21,7 @@ MAX_WAITING: Final = 16
 
 class CpuQueue:
     def __init__(self, jobs: str = "expensive calls", max_waiting: int = MAX_WAITING) -> None:
-        """Create a queue whose thread starts with the first task; errors call the tasks `jobs`."""
+        """Create a queue; `jobs` is the word for its tasks in error messages."""
         self._jobs, self._max_waiting = jobs, max_waiting
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=jobs)
         self._locks: dict[UUID, asyncio.Lock] = {}

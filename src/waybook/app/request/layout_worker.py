@@ -1,13 +1,13 @@
 """Drawing of large diagrams in a separate process, so that the event loop is not blocked.
 
-A map with thousands of lines takes seconds to lay out, which would delay the calls of all orgs. It
-is therefore drawn in a worker process, which is started on first use and killed if a map takes too
-long. There is one worker, and each org passes only one map at a time to it, so that an org waits
-for at most one map of each other org. Recent drawings are cached, up to a memory limit. Large
-definitions are checked in a separate thread. The worker process reads pickled jobs from stdin and
-writes drawings to stdout. Drawing is pure Python, so in a thread it would compete for the
-interpreter lock with every call; a separate process at low priority does not delay calls. The
-worker process ends when its parent closes stdin.
+A map with thousands of lines takes seconds to lay out, which would delay the calls of all orgs.
+Large maps are therefore drawn in a worker process, which is started on first use and killed if a
+map takes too long. There is one worker process, and each org passes only one map at a time to it,
+so that an org waits for at most one map of each other org. Recent drawings are cached, up to a
+memory limit. Large definitions are checked in a separate thread. The worker process reads pickled
+jobs from stdin and writes drawings to stdout. Drawing is pure Python, so in a thread it would
+compete for the interpreter lock with every call; a separate process at low priority does not delay
+calls. The worker process ends when its parent closes stdin.
 """
 
 import logging
@@ -94,7 +94,7 @@ def write_message(stream: IO[bytes], message: bytes) -> None:
 
 
 def read_message(stream: IO[bytes]) -> bytes | None:
-    """Return the next message, or None if the other side has closed the stream."""
+    """Return the next message of a stream, or None if the stream was closed by its writer."""
     prefix = stream.read(PREFIX_BYTES)
     if len(prefix) < PREFIX_BYTES:
         return None
@@ -212,7 +212,7 @@ class LayoutWorker:
         self._cached_bytes = 0
 
     async def picture(self, org_id: UUID, job: DrawingJob) -> str:
-        """Return a diagram as SVG: drawn here if small, else by the worker or from the cache.
+        """Return a diagram as SVG; a large diagram is taken from the cache or drawn by the worker.
 
         Raises:
             Busy: too many drawings of this org wait already. TooLarge: the diagram takes too long

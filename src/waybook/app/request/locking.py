@@ -272,7 +272,7 @@ async def _propose(
 
 
 class OpenTransaction(Locked[Written]):
-    """Transaction without a locked plan, run or org; only its first statements may lock."""
+    """Transaction that locks no plan, run or org; its first statements may lock other rows."""
 
     def written(self, proposal: Proposal[Written]) -> Written:
         return proposal.decision
@@ -288,7 +288,9 @@ class UnlockedRun:
 
 
 async def load_run(ctx: RequestContext, run_id: str, *more: Statement) -> UnlockedRun:
-    """Return a run, loaded without a lock, and the results of `more` from the same snapshot.
+    """Return a run and the results of the SQL statements `more`, read in one database snapshot.
+
+    The run is not locked.
 
     Raises:
         NotFound: the run does not exist, or belongs to another org.

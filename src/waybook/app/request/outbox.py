@@ -76,7 +76,7 @@ def notification_statement(
 ) -> tuple[str, Statement]:
     """Return the id of a new notification, and the SQL statement that stores it.
 
-    A notification whose id is given and in use is not stored again.
+    If `notification_id` is the id of a stored notification, the statement stores nothing.
     """
     notification_id = notification_id or new_id()
     data = {**_about(services, caller, notification, write_context), **notification.data}
@@ -100,7 +100,7 @@ def _statements(
 def link_statements(
     services: Services, notification: Notification, notification_id: str, context: WriteContext
 ) -> list[Statement]:
-    """Return the SQL statements that store the action links of a notification, if it has any."""
+    """Return the SQL statements that store a notification's links for deciding a review."""
     configured, review = services.action_links, notification.data.get("review")
     if configured is None or not isinstance(review, dict):
         return []

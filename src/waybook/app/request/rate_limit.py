@@ -29,7 +29,7 @@ class TokenBuckets:
         self._refused: set[Hashable] = set()
 
     def retry_after(self, who: Hashable, now: int) -> float:
-        """Return how many seconds this key must wait for its next call; zero if it need not.
+        """Return how many seconds a caller with this key must wait before its next call, or zero.
 
         >>> limit = TokenBuckets(2, burst=3)
         >>> limit.retry_after("us", now=10 * NANOSECONDS)
@@ -71,13 +71,13 @@ class TokenBuckets:
             self._until[who] = until + calls * self._pace
 
     def is_first_refusal(self, who: Hashable) -> bool:
-        """Record a refusal; return whether it is the key's first since its last admitted call."""
+        """Record a refused call; return True unless this key's previous call was refused too."""
         first = who not in self._refused
         self._refused.add(who)
         return first
 
     def rate_limited_error(self, wait: float) -> RateLimited:
-        """Return the error for a caller that has to wait; a retry after that time is admitted."""
+        """Return the error for a caller that has to wait `wait` seconds before its next call."""
         seconds = max(1, ceil(wait))
         return RateLimited(
             f"your org has used up its {self.per_second} calls a second and its burst of "

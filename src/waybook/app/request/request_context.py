@@ -78,7 +78,7 @@ class RequestContext:
         return await self.services.database.read_org(self.caller.org_id, *statements)
 
     async def write_and_read(self, *statements: Statement) -> Results:
-        """Execute reads, and writes without a decision, in one transaction and one round trip."""
+        """Execute SQL statements in one transaction and one round trip; return their results."""
         async with self.transaction() as tx:
             return await tx.commit(*statements)
 
@@ -87,7 +87,10 @@ class RequestContext:
         return self.services.database.org_transaction(self.caller.org_id)
 
     async def load_plan(self, wanted: PlanRequest, *more: Statement) -> tuple[LoadedPlan, Results]:
-        """Return a plan, loaded without a lock, and the results of `more` in the same snapshot."""
+        """Return a plan and the results of the SQL statements `more`, from one database snapshot.
+
+        The plan is not locked.
+        """
         statements = load.snapshot_statements(wanted)
         results = await self.read(*statements, *more)
         return require_plan(results[: len(statements)], wanted), results[len(statements) :]
@@ -116,7 +119,7 @@ class RequestContext:
     def answer_statements(
         self, body: Body, now: datetime, *, is_error: bool = False
     ) -> list[Statement]:
-        """Return the statements that store the answer under the call's idempotency key, if any."""
+        """Return the SQL statements that store the answer of a call with an idempotency key."""
         if self.key is None:
             return []
         return [

@@ -68,7 +68,7 @@ class SearchBackend:
         backend: str = "auto",
         max_bytes: int = DEFAULT_MAX_BYTES,
     ) -> None:
-        """Create a backend with this embedding model, or with the built-in one.
+        """Create a search backend with this embedding model, or with the built-in model.
 
         `backend` names the backend that ranks vectors, or `auto` for the best available;
         `max_bytes` limits the memory for the embeddings of all orgs.
@@ -89,7 +89,7 @@ class SearchBackend:
         return [] if self._abilities else [search.capabilities_statement()]
 
     def store_capabilities(self, answers: Results) -> None:
-        """Store the search capabilities from the results of `pending_statements`, if any."""
+        """Store the search capabilities in the result of `pending_statements`, if it was sent."""
         for rows in answers:
             self._abilities = search.read_capabilities(rows, self._backend)
 
@@ -128,7 +128,10 @@ class SearchBackend:
     async def embed_passages(
         self, pieces: Sequence[PassageDraft], abilities: SearchCapabilities
     ) -> Embeddings | None:
-        """Return the embeddings of these passages; None if not stored or not available now."""
+        """Return the embeddings of these passages.
+
+        Return None if the database cannot store embeddings, or if the model is unavailable.
+        """
         if abilities.backend is None or not pieces:
             return None
         made = await self.embed_texts([piece.embedding_text for piece in pieces])
@@ -201,5 +204,5 @@ class Services:
 
     @property
     def base_url(self) -> str:
-        """Base URL of links to the dashboard, for the process that serves the dashboard now."""
+        """Base URL of the dashboard that is served now, for links to the dashboard."""
         return self.find_base_url()

@@ -79,7 +79,7 @@ def _has_models(annotation: object) -> bool:
 
 
 def map_ids(args: ModelT, convert: Convert, at: str = "") -> ModelT:
-    """Return the arguments with `convert` applied to every id of an object with a short id."""
+    """Return the arguments with `convert` applied to the id of every plan, step, run and so on."""
     changed = {}
     for field in _id_fields(type(args)):
         if field.name in args.model_fields_set:
@@ -214,10 +214,9 @@ def id_not_found(kind: IdKind, at: str, text: str) -> NotFound:
 
 
 def logged_step_id(org_id: UUID, cache: ShortIdCache, *named: object) -> str | None:
-    """Return the full id of the first of these values that names a step, else None.
+    """Return the full id of the first of these values that identifies a step, else None.
 
-    Short ids are looked up only in the cache, which contains them because the logged call used
-    them.
+    Short ids are looked up only in the cache, because the logged call has already put them there.
     """
     for text in named:
         if isinstance(text, str):

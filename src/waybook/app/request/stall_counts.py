@@ -13,22 +13,22 @@ class StallCount(NamedTuple):
 
 @dataclass(slots=True)
 class StallCounts:
-    """Counts of each org, kept in memory so that reading the metrics sends no query."""
+    """Numbers of stalled plans and steps of each org, kept in memory for the metrics endpoint."""
 
     by_org: dict[UUID, StallCount] = field(default_factory=dict)
     #: Whether a sweep of this process has counted stalls at least once.
     is_counted: bool = False
 
     def put(self, org_id: UUID, count: StallCount) -> None:
-        """Store the counts of an org."""
+        """Store the numbers of stalled plans and steps of an org."""
         self.by_org[org_id] = count
         self.is_counted = True
 
     def keep_only(self, org_ids: Collection[UUID]) -> None:
-        """Remove the counts of orgs that no longer exist."""
+        """Remove the numbers of orgs that no longer exist."""
         self.by_org = {org_id: self.by_org[org_id] for org_id in self.by_org if org_id in org_ids}
 
     def total(self) -> StallCount:
-        """Return the sums over all orgs."""
+        """Return the numbers of stalled plans and steps in all orgs together."""
         counts = self.by_org.values()
         return StallCount(sum(c.plans for c in counts), sum(c.steps for c in counts))

@@ -114,5 +114,5 @@ class Tool:
 
     @property
     def input_schema(self) -> dict[str, object]:
-        """Return the JSON Schema of the arguments."""
+        """Return the JSON Schema of the tool's arguments."""
         return input_schema(self.arguments)

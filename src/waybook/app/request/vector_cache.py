@@ -65,7 +65,7 @@ class Held:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def continues(self, later: Snapshot) -> bool:
-        """Return whether the changes up to a later snapshot can be applied to these embeddings."""
+        """Return whether changes up to a later database snapshot can be applied to the cache."""
         return (
             self.snapshot is not None
             and later.running >= self.snapshot.running
@@ -73,7 +73,7 @@ class Held:
         )
 
     def shares_history(self, other: Snapshot) -> bool:
-        """Return whether a snapshot has the same database and erasures, and is recent enough."""
+        """Return whether `other` is a recent snapshot of the same database without new erasures."""
         ours = self.snapshot
         return (
             ours is not None
@@ -108,7 +108,10 @@ class VectorCache:
     async def update(
         self, database: Database, owner: Owner, locked: Held, base: int, changes: Changes
     ) -> Vectors | None:
-        """Apply changes since version `base`; return the vectors, or None if too large."""
+        """Update the cached embeddings of an org; return them, or None if they are too large.
+
+        `changes` were read for version `base` of the cached embeddings.
+        """
         snapshot = locked.snapshot
         if snapshot and not changes and locked.shares_history(changes.snapshot):
             running = max(snapshot.running, changes.snapshot.running)
@@ -141,7 +144,7 @@ class VectorCache:
         self._make_room(owner)
 
     async def _load(self, database: Database, owner: Owner, locked: Held) -> None:
-        """Load an org's embeddings in pages; the next update adds changes made meanwhile."""
+        """Load an org's embeddings in pages; the next update adds changes made during loading."""
         # Only one org is loaded at a time, because the memory limit does not count loads in
         # progress.
         async with self._loading:
@@ -177,7 +180,7 @@ class VectorCache:
 
 
 def make_vectors(packed: bytes = b"") -> Vectors:
-    """Return an index of packed embeddings; it must run in a thread, as it may import numpy."""
+    """Return an index of packed embeddings; call this in a thread, since it may import numpy."""
     # OpenBLAS is limited to one thread, because ranking does not use its threads and each thread
     # would reserve memory at startup.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -124,7 +124,10 @@ class WaitQueue:
         self._has_changed = False
 
     def note_nothing(self, nothing: Nothing, reply: Body) -> None:
-        """Keep the reply of a failed attempt; schedule the next if work becomes free by time."""
+        """Keep the reply of an attempt that found no work; schedule the next attempt if possible.
+
+        The next attempt is scheduled if it is known when work becomes free.
+        """
         self.reply = reply
         if nothing.free_in is not None:
             overdue = nothing.free_in <= 0
@@ -132,7 +135,7 @@ class WaitQueue:
             self._wake_at(self._loop.time() + delay)
 
     def stop_trying(self) -> None:
-        """Let the first call wait again; it retries soon if changes arrived during its attempt."""
+        """End the attempt of the first call; the call retries soon if changes arrived during it."""
         self._trying = None
         self._quiet_until = self._loop.time() + MIN_PAUSE_SECONDS
         if self._has_changed:
@@ -177,14 +180,14 @@ class OrgQueues:
         return bool(self._queues)
 
     def queue(self, subject: Subject) -> WaitQueue:
-        """Return the queue of a subject, which is created if necessary."""
+        """Return the queue of a plan or run, which is created if necessary."""
         queues = self._queues.setdefault((subject.kind, subject.id), {})
         if subject.filters not in queues:
             queues[subject.filters] = WaitQueue(self._loop)
         return queues[subject.filters]
 
     def discard(self, subject: Subject) -> None:
-        """Delete the queue of a subject if no call waits in it."""
+        """Delete the queue of a plan or run if no call waits in it."""
         queues = self._queues[subject.kind, subject.id]
         if not queues[subject.filters]:
             del queues[subject.filters]
@@ -230,7 +233,7 @@ class WaitingCalls:
         self._orgs: dict[UUID, tuple[OrgQueues, Callable[[], None]]] = {}
 
     def __len__(self) -> int:
-        """Return the number of calls in queues."""
+        """Return the number of calls in all queues."""
         return self._queued
 
     def time(self) -> float:
@@ -238,12 +241,12 @@ class WaitingCalls:
         return self._loop().time()
 
     def has_capacity(self, org_id: UUID) -> bool:
-        """Return whether another call of the org may wait; calls on their first attempt count."""
+        """Return whether one more call of the org may wait without exceeding a limit."""
         return self._counts.total() < self._most and self._counts[org_id] < self._most_of_org
 
     @contextmanager
     def counted(self, org_id: UUID) -> Iterator[None]:
-        """Count one call of the org within the block."""
+        """Count one call of the org as waiting until the block ends."""
         self._counts[org_id] += 1
         try:
             yield
@@ -256,7 +259,7 @@ class WaitingCalls:
     def queued(
         self, bus: Bus, org_id: UUID, subject: Subject, deadline: float
     ) -> Iterator[tuple[WaitQueue, Waiter]]:
-        """Add a call to the queue of its subject within the block."""
+        """Keep a call in the queue of its plan or run until the block ends."""
         loop, waiter = self._loop(), Waiter()
         if org_id not in self._orgs:
             org_queues = OrgQueues(loop)

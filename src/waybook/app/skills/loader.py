@@ -200,7 +200,7 @@ def read_skills(directories: str) -> tuple[Skill, ...]:
 
 
 def find_skills(directories: str) -> SkillScan:
-    """Return built-in and configured skills by name; a later one replaces an equal name."""
+    """Return all built-in and configured skills; of skills with the same name, only the last."""
     shipped = Path(str(files("waybook").joinpath("skills")))
     places = [shipped, *(Path(d).expanduser() for d in directories.split(os.pathsep) if d)]
     by_name: dict[str, Skill] = {}

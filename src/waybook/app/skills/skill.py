@@ -33,5 +33,5 @@ class Skill:
 
     @property
     def extra_files(self) -> tuple[SkillFile, ...]:
-        """Return the files other than `SKILL.md`."""
+        """Return the skill's files other than `SKILL.md`."""
         return tuple(file for file in self.files if file.path != SKILL_FILE)

@@ -35,7 +35,7 @@ class Places:
     environment: Mapping[str, str]
 
     def from_variable(self, variable: str, default: str) -> Path:
-        """Return the directory in this environment variable, or a directory below the home."""
+        """Return the directory that this variable contains, or one below the home directory."""
         return Path(self.environment.get(variable) or self.home / default)
 
     @property

@@ -66,7 +66,7 @@ class Document:
         return members
 
     def member(self, start: int, key: str) -> Member | None:
-        """Return the member with this key of the object that starts here, or None.
+        """Return the member with this key of the object that starts at this position, or None.
 
         Raises:
             ConfigError: the key occurs twice.
@@ -131,7 +131,7 @@ def read_entry(text: str, container: str, name: str, *, comments: bool) -> Any: 
 def add_entry(
     text: str | None, container: str, name: str, entry: Mapping[str, Any], *, comments: bool
 ) -> str:
-    """Return the text with `container.name` set to the entry; a new file has no `text`.
+    """Return the text with `container.name` set to the entry; for a new file, pass None as text.
 
     >>> print(add_entry('{"a": 1}', "servers", "w", {"url": "u"}, comments=False))
     {"servers": {"w": {"url": "u"}}, "a": 1}

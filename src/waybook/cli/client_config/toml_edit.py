@@ -61,9 +61,10 @@ def read_entry(text: str, container: str, name: str) -> dict[str, Any] | None:
 
 
 def add_entry(text: str | None, container: str, name: str, entry: Mapping[str, Any]) -> str:
-    """Return the text with the table `container.name` set to the entry; a new file has no `text`.
+    """Return the text with the table `container.name` set to the entry.
 
-    Keys of subtables, which a client may add by itself, are kept.
+    For a new file, pass None as `text`. Keys of subtables, which a client may add by itself, are
+    kept.
 
     >>> print(add_entry("a = 1", "s", "w", {"args": ["x"]}).replace(MARK, "# …"))
     a = 1
@@ -193,7 +194,10 @@ def _others(text: str, container: str, name: str) -> dict[str, Any]:
 
 
 def _start_with_mark(text: str, start: int, *, with_break: bool) -> int:
-    """Return the start of a table's mark, with `with_break` including the line break before it."""
+    """Return the start of the comment that Waybook writes before a table, or of the table itself.
+
+    If `with_break` is set, the line break before the comment is included.
+    """
     for newline in ("\r\n", "\n"):
         mark = MARK + newline
         if text.endswith(mark, 0, start):

@@ -43,12 +43,14 @@ class Verification(NamedTuple):
 
 
 def kept_anchor(settings: Settings) -> Path | None:
-    """Return the path of the anchor file for an embedded database; None for other databases."""
+    """Return the path of the embedded database's anchor file; None for another database."""
     return None if settings.database_url else Path(settings.data_dir) / ANCHOR_NAME
 
 
 async def verify_with_anchors(settings: Settings, named: Path | None, *, bar: bool) -> Verification:
-    """Verify all orgs and compare them with the anchors; if all match, renew the kept anchor.
+    """Verify all orgs and compare them with the anchors.
+
+    If everything matches, the anchor file of the embedded database is written again.
 
     Raises:
         InvalidInput: an anchor file is missing or damaged.

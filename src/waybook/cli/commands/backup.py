@@ -39,9 +39,9 @@ def backup_command(
 ) -> None:
     """Back up all data to a file while the server runs.
 
-    All orgs are read from one snapshot, by the owner of the database; no superuser is needed. The
-    file appears when it is complete. It contains all data of all orgs: protect it like the
-    database.
+    All orgs are read from one database snapshot, by the owner of the database; no superuser is
+    needed. The file appears when it is complete. The file contains all data of all orgs: protect it
+    like the database.
     """
     settings = load_settings(flags)
     if verify:

@@ -146,10 +146,10 @@ def command(  # noqa: PLR0913 - one parameter for each option
 
 
 def _check_options(request: Request) -> None:
-    """Refuse options that contradict each other or the client.
+    """Raise an error if options exclude each other, or do not apply to the client.
 
     Raises:
-        UsageError: there is such a contradiction.
+        UsageError: options exclude each other, or do not apply to the client.
     """
     if request.url is not None and request.client.url_field is None:
         raise click.UsageError(
@@ -237,7 +237,7 @@ def _show_change(file: Path, old: str | None, new: str) -> None:
 
 
 def _print_notes(request: Request) -> None:
-    """Print warnings: variables of this shell may be missing, and paths are valid only here."""
+    """Print warnings about environment variables of the shell, and about paths in project files."""
     if request.url is not None:
         return
     names = sorted(name for name in os.environ if name.startswith("WAYBOOK_"))
@@ -249,10 +249,10 @@ def _print_notes(request: Request) -> None:
 
 
 def _confirm(question: str, *, yes: bool) -> None:
-    """Ask before a change.
+    """Ask the user to confirm a change.
 
     Raises:
-        Abort: the answer is no.
+        Abort: the user does not confirm the change.
     """
     if not yes:
         click.confirm(question, abort=True)

@@ -76,7 +76,7 @@ class ReadingOptions:
 
 
 def pop_reading_options(flags: dict[str, Any]) -> ReadingOptions:
-    """Remove the reading options from the command's flags, and return them."""
+    """Remove the options for reading a file from a command's options, and return them."""
     return ReadingOptions(**{field.name: flags.pop(field.name) for field in fields(ReadingOptions)})
 
 

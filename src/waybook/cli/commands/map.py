@@ -70,9 +70,9 @@ def command(
     """Validate a DAG and show its expected jobs (no database).
 
     FILE is a definition in YAML or JSON, a snapshot in JSON, an export of Airflow, Argo or
-    LangGraph, or - for stdin. When stdout is not a terminal the answer is JSON, and so is an error:
-    with exit code 1, or with --lines (JSON only) on its line. A picture of a snapshot shows the
-    progress of its run.
+    LangGraph, or - for stdin. When stdout is not a terminal, answers and errors are printed as
+    JSON, and an error sets exit code 1. With --lines (JSON only), an error is printed in place of
+    the answer to its line. A picture of a snapshot shows the progress of its run.
     """
     exports = pop_requested_exports(flags)
     if exports:

@@ -65,7 +65,8 @@ def _answer_line(answer: AnswerFunction, line: bytes) -> Mapping[str, object]:
 def answer_file(answer: AnswerFunction, file: str, drawn_by: str, *, as_json: bool) -> None:
     """Print the result for the whole file: as a drawing on a terminal, otherwise as JSON.
 
-    The drawing code is imported only when needed. An error in JSON output ends with exit code 1.
+    The drawing code is imported only when needed. If an error is printed as JSON, the exit code is
+    1.
     """
     if is_interactive(as_json=as_json):
         load(drawn_by)(answer_or_faults(answer, read_all(file, MAX_SNAPSHOT_BYTES)))
@@ -74,7 +75,7 @@ def answer_file(answer: AnswerFunction, file: str, drawn_by: str, *, as_json: bo
 
 
 def answer_or_faults(answer: Callable[[bytes], AnswerT], text: bytes) -> AnswerT:
-    """Return the result; if the recipe is invalid, print one error per line and exit."""
+    """Return the answer; if the recipe of a DAG is invalid, print its errors and exit."""
     try:
         return answer(text)
     except BadRecipe as refused:
@@ -110,8 +111,8 @@ def command(*, file: str, form: SnapshotFormat | None, lines: bool, as_json: boo
     """Report progress from a run snapshot (no database).
 
     FILE is a snapshot in JSON, an export of Airflow, Argo or LangGraph, or - for stdin. When stdout
-    is not a terminal the answer is JSON, and so is an error: with exit code 1, or with --lines on
-    its line.
+    is not a terminal, answers and errors are printed as JSON, and an error sets exit code 1. With
+    --lines, an error is printed in place of the answer to its line.
     """
     answer = partial(_answer, form)
     if lines:

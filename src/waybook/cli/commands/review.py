@@ -163,8 +163,8 @@ DecisionFlags = tuple[str, str | None]
 def review_command(*, plan: str | None, as_json: bool, **given: object) -> None:
     """Review and decide pending requests.
 
-    Without a decision option, shows the inbox interactively and the runs awaiting feedback. With
-    one, decides the review of the named plan, or the only open review.
+    Without a decision option, shows the inbox interactively and the runs awaiting feedback. With a
+    decision option, decides the review of the named plan, or the only open review.
     """
     decided = _decided(
         approve=bool(given.pop("approve")),

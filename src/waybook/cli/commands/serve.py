@@ -52,7 +52,7 @@ RECORD_INTERVAL_SECONDS: Final = 1.0
 def command(**flags: object) -> None:
     """Start the HTTP server (MCP, dashboard, API).
 
-    Agents connect to /mcp. Also there: / for people, /api for programs, /healthz, /readyz and
+    Agents connect to /mcp. Other paths: / for people, /api for programs, /healthz, /readyz and
     /metrics for operators.
     """
     loaded = settings_from(flags)

@@ -44,7 +44,7 @@ def _read_file(path: Path) -> PlanTemplate:
 
 
 def _find(settings: Settings, name: str) -> PlanTemplate:
-    """Return the template in this file if `name` ends like a file name, else the one so named."""
+    """Return the template with this name, or the template in this file if `name` is a file name."""
     if name.endswith((SUFFIX, ".yml", ".json")):
         return _read_file(Path(name))
     return find_template(name, saved_templates(settings.data_dir))
@@ -141,10 +141,10 @@ async def _plan_arguments(settings: Settings, text: str) -> Body:
 
 
 def read_values(words: tuple[str, ...]) -> dict[str, str]:
-    """Return the values of parameters, each written as `name=value`.
+    """Return the values of parameters; each word has the form `name=value`.
 
     Raises:
-        InvalidInput: a value has another form, or a parameter occurs twice.
+        InvalidInput: a word does not have this form, or a parameter occurs twice.
     """
     values: dict[str, str] = {}
     for word in words:

@@ -50,7 +50,7 @@ class PageServer:
         return port.settings.base_url if port else current_base_url(self._loaded.settings)
 
     def start(self, application: Application) -> None:
-        """Serve the dashboard in the background while no other process does, if so configured."""
+        """Serve the dashboard while no other process does, in the background, if settings allow."""
         if not can_serve_pages(self._loaded.settings):
             return
         self._application = application
@@ -72,7 +72,7 @@ class PageServer:
         self._claim = None
 
     def _try_open(self) -> OpenPort | None:
-        """Return the port of this process; open it if no other process serves the dashboard."""
+        """Return the open port of this process, or None while another process has the dashboard."""
         if self._port is None and self._claim is not None:
             try:
                 if not self._claim.is_server_running() and self._claim.try_take():

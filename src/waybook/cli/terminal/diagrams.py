@@ -22,7 +22,7 @@ def print_map(answer: Map) -> None:
 
 
 def map_display(answer: Map, width: int) -> RenderableType:
-    """Return the terminal view of a whole map, for this width."""
+    """Return the view of a whole map, for a terminal of this width."""
     stages = [
         part for stage in answer["stages"] for part in (_heading(stage), _steps(stage, width))
     ]
@@ -63,7 +63,7 @@ Answered = Mapping[str, Any]
 
 
 def dag_display(answer: Answered, models: int, width: int) -> RenderableType:
-    """Return the terminal view of a whole workflow, for this width."""
+    """Return the view of a whole workflow, for a terminal of this width."""
     stages = list(answer["stages"])
     names = _name_width(stages, width)
     parts: list[RenderableType] = [_dag_heading(answer, models)]
@@ -127,7 +127,7 @@ def _name_width(stages: list[Answered], width: int) -> int:
 
 
 def _room(names: int, width: int) -> tuple[bool, bool]:
-    """Return whether the strategy column fits, and whether the predecessor column fits."""
+    """Return whether the table has a strategy column, and whether it has a predecessor column."""
     strategies = width >= MIN_WIDTH_FOR_STRATEGIES
     left = width - FIXED_WIDTH - names - (STRATEGY_WIDTH + 2 if strategies else 0) - 2
     return strategies, left >= ORDER_WIDTH

@@ -1,4 +1,4 @@
-"""Markdown of agents in a terminal."""
+"""Display of Markdown texts, which agents wrote, in a terminal."""
 
 from markdown_it import MarkdownIt
 from rich.markdown import Markdown

@@ -177,7 +177,7 @@ def _longest(board: PlanDetail) -> tuple[int, int]:
 
 
 def _window(steps: list[Step], rows: int | None) -> tuple[list[Step], int, int]:
-    """Return the steps that fit, around the current one, and how many are hidden."""
+    """Return the steps that fit in `rows` rows, and the numbers of hidden steps to show."""
     if rows is None or len(steps) <= rows:
         return steps, 0, 0
     room = rows - 2 if rows > MIN_ROWS_FOR_ELLIPSIS else rows
@@ -188,9 +188,9 @@ def _window(steps: list[Step], rows: int | None) -> tuple[list[Step], int, int]:
 
 
 def _current_index(steps: list[Step]) -> int:
-    """Return the place of the step in progress, else of the next one, else the end.
+    """Return the index of the step in progress, else of the next pending step, else the end.
 
-    A failed step is not current, as work continues after it.
+    A failed step is skipped, because work continues after it.
     """
     for statuses in (ACTIVE_STEP, {StepStatus.PENDING}):
         for place, step in enumerate(steps):

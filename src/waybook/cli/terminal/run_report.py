@@ -34,7 +34,7 @@ def print_report(report: Report) -> None:
 
 
 def report_display(report: Report, width: int) -> RenderableType:
-    """Return the terminal view of a whole progress report, for this width."""
+    """Return the view of a whole progress report, for a terminal of this width."""
     progress = report["dagProgress"]
     done, total = progress["completedStages"], progress["totalStages"]
     heading = Text(f"{done} of {total} stages completed, {percent(done, total)} %", style="bold")

@@ -79,7 +79,7 @@ def _joined(keys: tuple[str, ...], bit: Mapping[str, Bits]) -> Bits:
 def _dependency_message(
     key: str, makers: tuple[str, ...], bit: Mapping[str, Bits], upto: Mapping[str, Bits]
 ) -> str:
-    """Return the end of a message: the document's producer and, if possible, a missing edge."""
+    """Return the end of an error message: which step produces the document, and the edge to add."""
     others = [maker for maker in islice(makers, MAX_PRODUCERS_CHECKED) if maker != key]
     if not others:
         return ", which it alone makes"
@@ -93,7 +93,10 @@ def _dependency_message(
 
 
 def transition_errors(dag: Dag) -> list[Diagnostic]:
-    """Return errors in stage and transition names or, without such errors, all other errors."""
+    """Return duplicate and unknown names of stages and transitions, else other errors.
+
+    Other errors are cycles of stages, and several first or last stages.
+    """
     return [*_stage_name_errors(dag), *_name_faults(dag)] or [*_shape_faults(dag)]
 
 

@@ -150,7 +150,7 @@ def _output(raw: Raw) -> Output:
 
 
 def _template(value: object) -> str | None:
-    """Return the template text or None; the value true or an empty text selects the default."""
+    """Return the text of a template or None; true or an empty text selects the default template."""
     if value is None or value is False:
         return None
     return DEFAULT_DOCUMENT if value is True or value == "" else cast("str", value)

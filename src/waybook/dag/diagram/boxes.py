@@ -146,7 +146,7 @@ def _cards(box: Box) -> Iterator[str]:
 
 
 def _texts(layout: Layout, name: str, status: str, note: str, *, higher: int) -> Iterator[str]:
-    """Yield the icon and name, and below them the status label and counts, moved up by `higher`."""
+    """Yield the icon and name, and below them the status label and counts, `higher` pixels up."""
     measures = layout.measures
     lines = wrap(name, measures.name_width, NAME_SIZE, measures.name_lines)
     base = 17 - higher + (measures.name_lines - len(lines)) * LINE_HEIGHT // 2

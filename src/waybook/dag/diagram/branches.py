@@ -44,7 +44,8 @@ def branch_lines(layout: Layout, marks: Annotations) -> Iterator[str]:
 def _curve(source: Box, target: Box) -> str:
     """Return a curve from the bottom of a box to the top or bottom of another.
 
-    It leaves the box vertically, so that it differs from an edge, which leaves it on the side.
+    The curve leaves the box vertically, so that it differs from an edge, which leaves a box on the
+    side.
     """
     x, y = source.x + source.width * 3 // 4, source.y + source.height
     to_x = target.x + target.width // 4

@@ -176,7 +176,7 @@ def track_offset(number: int, many: int, pitch: int) -> int:
 
 
 def gaps_of(grid: Grid, middle: Sequence[int], measures: Dimensions) -> Gaps:
-    """Assign a track in the gaps to each source and target of an edge around boxes."""
+    """Assign vertical tracks, in the gaps between columns, to all edges that go around boxes."""
     leaving: dict[Gap, dict[int, None]] = defaultdict(dict)
     entering: dict[Gap, dict[tuple[int, bool], None]] = defaultdict(dict)
     for source, target in grid.detours:
@@ -206,7 +206,10 @@ def gaps_of(grid: Grid, middle: Sequence[int], measures: Dimensions) -> Gaps:
 
 
 def _entry_rank(entry: tuple[int, bool], middle: Sequence[int]) -> tuple[bool, int]:
-    """Return a sort key for tracks: entries from above, lowest target first; then from below."""
+    """Return the sort key by which edges into the boxes of a column get their vertical tracks.
+
+    Edges from above come first, the lowest target first; then edges from below.
+    """
     target, above = entry
     return (not above, -middle[target] if above else middle[target])
 

@@ -40,7 +40,7 @@ class Grid:
     detours: Pairs = field(default_factory=list)
 
     def band(self, item: Item) -> int:
-        """Return the number of the band that contains an item."""
+        """Return the number of the band (row of columns) that contains an item."""
         return self.bands[self.layer[item]]
 
     def column(self, item: Item) -> int:
@@ -52,7 +52,10 @@ class Grid:
         return item < self.boxes
 
     def columns(self) -> list[list[Item]]:
-        """Return the items of each layer in declared order; a slot is ordered like its source."""
+        """Return the items of each layer: boxes in declared order, and slots after their source.
+
+        A slot is the place that a long edge needs in a column between its ends.
+        """
         items_by_layer: list[list[Item]] = [[] for _ in range(max(self.layer) + 1)]
         items = sorted(range(len(self.layer)), key=self._declared)
         for item in items:
@@ -63,13 +66,13 @@ class Grid:
         return (item, 0) if self.is_box(item) else (self.origins[item - self.boxes], 1)
 
     def widest(self) -> int:
-        """Return the number of columns in the widest band."""
+        """Return the number of columns in the widest band (row of columns)."""
         ends = [*self.starts[1:], max(self.layer) + 1]
         return max(end - start for start, end in zip(self.starts, ends, strict=True))
 
 
 def grid_of(layer: list[int], edges: Pairs, columns: int, longest: int) -> Grid:
-    """Assign boxes to columns; an edge across more than `longest` columns is a detour."""
+    """Assign boxes to columns; draw an edge across more than `longest` columns as a detour."""
     starts = bands_of(layer, edges, columns)
     bands = [bisect_right(starts, place) - 1 for place in range(max(layer) + 1)]
     grid = Grid(boxes=len(layer), edges=edges, layer=[*layer], starts=starts, bands=bands)
@@ -116,7 +119,7 @@ NeighborMap = Sequence[Sequence[Item]]
 
 
 def order_columns(grid: Grid) -> Columns:
-    """Return the columns of the grid, each from top to bottom."""
+    """Return the items of each column from top to bottom, ordered to reduce edge crossings."""
     if len(grid.layer) > MAX_COUNTED:
         return list(_rounds(grid, ROUNDS_BEYOND))[-1]
     _, lines = neighbors(grid, list(grid.through.values()))
@@ -131,7 +134,7 @@ def order_columns(grid: Grid) -> Columns:
 
 
 def _rounds(grid: Grid, rounds: int) -> Iterator[Columns]:
-    """Yield the columns after each round of reordering."""
+    """Yield the order of the items in all columns after each round of reordering."""
     round_about = [[source, target] for source, target in grid.detours]
     before, after = neighbors(grid, [*grid.through.values(), *round_about])
     columns, families = grid.columns(), _families(grid)

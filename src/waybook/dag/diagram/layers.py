@@ -53,7 +53,7 @@ def _adjacent_positions(
 
 
 def _joined(count: int, edges: Pairs, first: dict[int, int]) -> StackedLane:
-    """Return the lane with each family of identical steps merged into one box."""
+    """Return the lane with each group of identical steps merged into one box."""
     members: dict[int, list[int]] = defaultdict(list)
     for number in range(count):
         members[first.get(number, number)].append(number)

@@ -221,7 +221,7 @@ def _size(layout: Layout, frame: Frame) -> str:
 
 
 def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
-    """Yield the SVG edges in groups: source done or not done, detour or direct."""
+    """Yield the SVG of the edges, grouped by whether the source is done and by detours."""
     groups: dict[tuple[bool, bool], list[EdgeLine]] = {kind: [] for kind in EDGE_DRAW_ORDER}
     for line in lines:
         groups[statuses[line.source] in DONE_STATUSES, is_detour(line.route)].append(line)
@@ -236,7 +236,7 @@ def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
 
 
 def _live_edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
-    """Yield the edges grouped by source, so that a completed step changes one element only."""
+    """Yield the SVG of the edges, one element per source, so that a done step changes only one."""
     by_source: dict[int, list[EdgeLine]] = {}
     for line in lines:
         by_source.setdefault(line.source, []).append(line)

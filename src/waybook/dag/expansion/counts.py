@@ -44,7 +44,7 @@ class StageCounts:
 def expected_counts(
     stage: Stage, graph: Graph, models: Sequence[str], prior: Origins
 ) -> StageCounts:
-    """Return the expected counts of a stage with these models and input document chains."""
+    """Return the expected counts of a stage with these models and this origin of its inputs."""
     models = distinct(models)
     units: dict[str, int] = {}
     outputs: dict[str, int] = {}
@@ -72,7 +72,7 @@ def expected_counts(
 def _begun(
     stage: str, graph: Graph, steps: Iterable[RecipeStep], models: Sequence[str], prior: Origins
 ) -> Iterable[Origins]:
-    """Yield the origins of the steps' outputs; origins that several steps share, only once."""
+    """Yield the origins of the outputs of these steps, without repeating shared origins."""
     strategies: set[Strategy] = set()
     for step in steps:
         if GRANULARITY[step.strategy].descent is Descent.NEW:

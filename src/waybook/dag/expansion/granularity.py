@@ -92,12 +92,14 @@ def fans_out(step: RecipeStep, graph: Graph) -> bool:
 
 
 def first_of(models: Sequence[str]) -> str:
-    """Return the first language model of a stage, which gets the units without a model."""
+    """Return the first model of a stage, which gets the units that are not for a certain model."""
     return models[0] if models else NO_MODEL
 
 
 def lineage_owners(models: Sequence[str], prior: Origins) -> Mapping[str, str]:
-    """Return the model that continues each lineage: its first author, else models in turn.
+    """Return the model that continues each lineage: its first author, or one of the models.
+
+    Lineages whose first author is not among the models are distributed over the models in turn.
 
     >>> prior = Origins(lineages=("x", "y"), authors=("a", "b"), first_author={"x": "a", "y": "b"})
     >>> lineage_owners(["b", "c"], prior)

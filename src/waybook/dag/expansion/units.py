@@ -57,7 +57,7 @@ def units_of(
 
 
 def _chain(step_key: str, stage: str, graph: Graph) -> list[RecipeStep]:
-    """Return the step, its primary source, that step's source, and so on to the first."""
+    """Return the chain of primary sources of a step, from the step itself to the first source."""
     chain = [graph.steps[step_key]]
     while (source := primary_source(chain[-1], stage, graph)) is not None:
         chain.append(graph.steps[source])

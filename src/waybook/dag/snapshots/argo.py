@@ -57,7 +57,7 @@ def is_argo(data: object) -> bool:
 
 
 def read_argo(data: object) -> Snapshot:
-    """Return the snapshot of a workflow.
+    """Return the snapshot of an Argo workflow.
 
     Raises:
         InvalidInput: the data is not a workflow with its nodes, or contains an unknown phase.
@@ -140,7 +140,7 @@ def _working(nodes: Nodes) -> Iterator[ArgoNode]:
 
 
 def _instances(node: ArgoNode, nodes: Nodes) -> list[str]:
-    """Return the items of a loop or the attempts of a retry; their names begin with the node's."""
+    """Return a node's children whose names begin with its name: loop items, or retry attempts."""
     prefix = f"{node.name}("
     return [
         child for child in node.children if child in nodes and nodes[child].name.startswith(prefix)

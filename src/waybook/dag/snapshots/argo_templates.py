@@ -71,7 +71,7 @@ def planned_steps(
 
 
 def _add_exit_handler(planned: PlannedSteps, keys: Mapping[str, str], edges: Edges) -> None:
-    """Add the exit handler as the last step."""
+    """Add the exit handler of a workflow as its last step."""
     sources = {source for source, _ in (*edges, *planned.edges)}
     ends = [key for key in (*dict.fromkeys(keys.values()), *planned.before) if key not in sources]
     planned.before[EXIT_HANDLER] = ends

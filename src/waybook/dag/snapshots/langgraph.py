@@ -106,7 +106,7 @@ def _id_text(value: object, place: str) -> str:
 
 
 def _without_loops(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[list[Edge], list[str]]:
-    """Return the edges that close no cycle, and the edges that close one as text."""
+    """Return the edges that close no cycle and, as text, the edges that close a cycle."""
     unique = list(dict.fromkeys(edges))
     back = _back_edges(nodes, unique)
     return (

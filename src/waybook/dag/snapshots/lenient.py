@@ -112,7 +112,7 @@ def _read(data: object) -> Dag | BadRecipe:
 
 
 def _format_errors(refused: BadRecipe, inside: str = "") -> list[str]:
-    """Return the errors as text, each with its position inside the checked part."""
+    """Return the errors as texts with their positions, without the prefix `inside`."""
     faults = [as_object(fault) for fault in as_list(refused.details.get("faults"))]
     return [f"{str(error['at']).removeprefix(inside)}: {error['message']}" for error in faults]
 

@@ -54,7 +54,7 @@ DETECTORS: Mapping[SnapshotFormat, Callable[[object], bool]] = MappingProxyType(
 
 
 def detect_format(data: object) -> SnapshotFormat:
-    """Return the format of parsed JSON; if no other system is recognized, Waybook's own."""
+    """Return the format of parsed JSON: of another system if recognized, else Waybook's format."""
     if isinstance(data, dict) and "dag" in data:
         return SnapshotFormat.WAYBOOK
     matches = (form for form, matches in DETECTORS.items() if matches(data))

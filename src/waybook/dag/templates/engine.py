@@ -45,7 +45,7 @@ class Budget:
     __slots__ = ("left",)
 
     def __init__(self) -> None:
-        """Start with the full budget."""
+        """Create a full budget."""
         self.left = BUDGET
 
     def spend(self, cost: int) -> None:
@@ -140,7 +140,7 @@ class DataEnvironment(ImmutableSandboxedEnvironment):
     """Jinja sandbox in which a dot or a bracket reads only from mappings and lists."""
 
     def getattr(self, obj: object, attribute: str) -> object:
-        """Return a field of a mapping or a property of the loop object."""
+        """Evaluate a dot: return a field of a mapping, or a property of the loop object."""
         if isinstance(obj, LoopContext):
             is_exposed = attribute in {"first", "index", "index0", "last", "length"}
             return (
@@ -149,7 +149,7 @@ class DataEnvironment(ImmutableSandboxedEnvironment):
         return self.getitem(obj, attribute)
 
     def getitem(self, obj: object, argument: object) -> object:
-        """Return a field of a mapping or an item of a list."""
+        """Evaluate a bracket: return a field of a mapping, or an item of a list."""
         if isinstance(obj, dict) and argument in obj:
             return obj[argument]
         if isinstance(obj, list | tuple) and isinstance(argument, int) and argument < len(obj):

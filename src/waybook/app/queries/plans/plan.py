@@ -43,7 +43,7 @@ HISTORY_ENTRIES, RESEARCH_ITEMS = 15, 20
 
 
 class PlanInclude(Flag):
-    """Kinds of rows to read in addition to the plan and its main texts."""
+    """Data to read in addition to a plan, its question and its notes."""
 
     NONE = 0
     #: Include the results of the steps that are done.
@@ -138,7 +138,7 @@ class PlanDetail:
 
     @cached_property
     def forecast(self) -> Forecast | None:
-        """Return the work that is left; None if there is too little history."""
+        """Return the expected time and cost of the open steps; None if history is too short."""
         return plan_forecast(self.plan, self.finished_steps)
 
     @cached_property
@@ -151,7 +151,7 @@ class PlanDetail:
 
     @cached_property
     def lane(self) -> Lane:
-        """Return the steps to draw, without names; of a large plan, those around the focus step."""
+        """Return the steps to draw: all steps, or the steps around the current one if many."""
         return visible_lane(self.plan)
 
     def name_of(self, step: Step) -> str:
@@ -261,7 +261,7 @@ async def _with_window(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
 
 
 async def _with_names(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
-    """Return the plan detail with the names of all steps; query only the names it lacks."""
+    """Return the plan detail with the names of all steps; query only names that are missing."""
     unknown = untitled(detail.plan, {step.id for step in detail.plan.steps} - detail.names.keys())
     if not unknown:
         return detail
@@ -282,7 +282,7 @@ def focus_step(plan: Plan) -> Step | None:
 
 
 def step_window(plan: Plan, page: int | None) -> StepWindow:
-    """Return the page of steps nearest to this number, or by default the focus step's page."""
+    """Return the page of steps with this page number, or by default the current step's page."""
     last = max(1, -(-len(plan.steps) // PAGE_SIZE))
     step = focus_step(plan)
     if page is None:
@@ -292,7 +292,7 @@ def step_window(plan: Plan, page: int | None) -> StepWindow:
 
 
 def visible_lane(plan: Plan) -> Lane:
-    """Return the steps to draw: all, or if there are many, those around the focus step."""
+    """Return the steps to draw: all steps, or the steps around the current one in a large plan."""
     lane, step = plan_lane(plan), focus_step(plan)
     return (
         steps_around(lane, step.id, STEPS_AROUND) if step and exceeds(lane, MAX_MAP_BOXES) else lane

@@ -85,7 +85,7 @@ def export_body(plan_rows: PlanRows) -> Body:
 
 
 def export_json(ctx: RequestContext, plan_rows: PlanRows) -> AsyncIterator[bytes]:
-    """Yield the JSON export of a plan, with its audit entries up to the time of the rows."""
+    """Yield the JSON export of a plan, with the audit entries that led to the exported rows."""
     return export_parts(ctx, export_body(plan_rows), plan_rows.plan_id, until=plan_rows.seq)
 
 

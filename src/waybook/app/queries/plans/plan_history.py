@@ -92,7 +92,7 @@ async def read_plan_history(
 
 
 def past_plan(then: SubjectAsOf, last_seq: int, existing: frozenset[str]) -> PastPlan:
-    """Return a plan from the rows as they were; `existing` has the ids of its current steps."""
+    """Return a plan made from replayed rows; `existing` has the ids of steps that still exist."""
     plan = next(iter(then.rows["plan"].values()))
     rows: Mapping[str, Row] = then.rows.get("step", {})
     steps = [_past_step(step_id, row, exists=step_id in existing) for step_id, row in rows.items()]
@@ -125,7 +125,7 @@ def _past_step(step_id: str, row: Row, *, exists: bool) -> PastStep:
 
 
 def past_drawing(plan: PastPlan) -> Drawing:
-    """Return the diagram of the plan as it was; of a large plan, the part around its position."""
+    """Return the diagram of a past plan; of a large plan, the part around its first open step."""
     boxes = tuple(DiagramStep(step.id, step.name, step.type) for step in plan.steps)
     edges = chain_or_dependencies([(step.id, step.depends_on) for step in plan.steps])
     lane = Lane(slug=STAGE, name="", steps=boxes, edges=edges)

@@ -40,14 +40,17 @@ def plan_structure(plan: Plan) -> Structure:
 
 
 def edges_of(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Return the edges: the declared dependencies or, if none, a chain in plan order."""
+    """Return the edges of a plan: its declared dependencies, else a chain of all its steps."""
     return chain_or_dependencies([(step.id, step.depends_on) for step in plan.steps])
 
 
 def chain_or_dependencies(
     steps: Sequence[tuple[str, Sequence[str]]],
 ) -> tuple[tuple[str, str], ...]:
-    """Return the edges of steps with the ids they depend on; without any, a chain in order."""
+    """Return the edges between steps: the given dependencies, or else a chain of all steps.
+
+    `steps` contains the id of each step and the ids of the steps that it depends on.
+    """
     dependencies = [
         (before, step_id) for step_id, depends_on in steps for before in dict.fromkeys(depends_on)
     ]
@@ -80,7 +83,7 @@ def plan_evidence(plan: Plan) -> StageEvidence:
 
 
 class PlanReport(Report):
-    """Progress report of a plan, with the plan's revision because steps may change meanwhile."""
+    """Progress report of a plan, with the plan's revision, since the steps of a plan may change."""
 
     revision: int
     usage: dict[str, Json]
@@ -104,6 +107,6 @@ def _evidence(step: Step, standing: ProgressStatus) -> Evidence:
 
 
 def plan_lane(plan: Plan) -> Lane:
-    """Return the steps of a plan as one lane of a diagram, without their names."""
+    """Return the boxes and edges of a plan's diagram; the boxes have no step names yet."""
     steps = tuple(DiagramStep(step.id, "", str(step.type)) for step in plan.steps)
     return Lane(slug=STAGE, name="", steps=steps, edges=edges_of(plan))

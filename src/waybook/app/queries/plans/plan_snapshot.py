@@ -1,8 +1,8 @@
 """Snapshot of a plan as of an audit entry: one HTML file that can be verified without a server.
 
-The file shows the plan, and contains its export with the audit chain up to the entry. It is a pure
-function of these entries, so that a verifier can compute it again and compare every byte. It needs
-no scripts and loads nothing.
+The file shows the plan, and contains its export with the audit chain up to the entry. The file is
+computed only from these entries, so that a verifier can compute the file again and compare every
+byte. The file has no scripts and loads nothing.
 """
 
 from base64 import b64encode
@@ -55,7 +55,7 @@ async def read_snapshot_entries(ctx: RequestContext, plan_id: str, seq: int) -> 
     """Return the audit entries of a plan up to an entry number.
 
     Raises:
-        NotFound: the plan does not exist here, or its audit is shorter.
+        NotFound: the plan does not exist or belongs to another org, or its audit is shorter.
         TooLarge: the audit is too long for a snapshot.
     """
     if seq > MAX_ENTRIES:
@@ -118,7 +118,7 @@ def _in_order(rows: Rows) -> list[str]:
 
 
 def _step(step_id: str, rows: Rows) -> dict[str, object]:
-    """Return a step with its result and its reviews, for the template."""
+    """Return a step with its result and its reviews, for the HTML template of a snapshot."""
     step = rows["step"][step_id]
     return {
         "row": step,
@@ -165,7 +165,7 @@ def _time(at: datetime) -> str:
 
 @cache
 def style_hashes() -> tuple[str, ...]:
-    """Return the hashes of the file's two styles, as sources of a content security policy."""
+    """Return the hashes of a snapshot file's two stylesheets, for a content security policy."""
     page_style = _template_text().partition("<style>")[2].partition("</style>")[0]
     digests = (sha256(style.encode()).digest() for style in (page_style, style_sheet()))
     return tuple(f"'sha256-{b64encode(digest).decode()}'" for digest in digests)

@@ -160,7 +160,7 @@ class RunDetail:
 
     @cached_property
     def forecast(self) -> Forecast | None:
-        """Return the time and cost that are left; None if too little is known."""
+        """Return the expected time and cost of the rest of the run; None if too little is known."""
         pace = own_pace(self.created_at, self.job_times, self.result_costs)
         stages = len(self.compiled_dag.order)
         return run_forecast(self.run, self.expected, stages, self.finished_runs, pace)

@@ -32,7 +32,7 @@ class ShownDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentSheet:
-    """Document of a run, the documents to compare it with, and the one that was chosen."""
+    """Document of a run, its related documents, and the one that it is compared with, if any."""
 
     detail: RunDetail
     document: ShownDocument

@@ -73,7 +73,7 @@ def run_export_body(run_rows: RunRows) -> Body:
 
 
 def run_export_json(ctx: RequestContext, run_rows: RunRows) -> AsyncIterator[bytes]:
-    """Yield the JSON export of a run, with its audit entries up to the time of the rows."""
+    """Yield the JSON export of a run, with the audit entries that led to the exported rows."""
     return export_parts(ctx, run_export_body(run_rows), run_rows.run_id, until=run_rows.seq)
 
 

@@ -62,13 +62,13 @@ class JobList:
 
     @property
     def pages(self) -> int:
-        """Number of pages, at least 1."""
+        """Number of pages of the whole list, at least 1."""
         return max(1, -(-self.total // JOBS_PER_PAGE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunJobs:
-    """Page of the jobs of a run; the detail has the times of the jobs that were started last."""
+    """Page of the jobs of a run, and the run itself with the times of its last started jobs."""
 
     detail: RunDetail
     listed: JobList

@@ -27,7 +27,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
-    """Workflow definition with its stored versions; a built-in workflow that never ran has none."""
+    """Workflow definition with its stored versions; a built-in one is stored when it first runs."""
 
     compiled_dag: CompiledDag
     versions: tuple[Version, ...]
@@ -65,7 +65,7 @@ async def read_workflow(ctx: RequestContext, slug: str, version: int | None = No
 
 
 def documents_by_models(compiled_dag: CompiledDag) -> Mapping[str, Sequence[int | None]]:
-    """Return, by stage, the number of documents for each number of models; None if unknown."""
+    """Return each stage's number of documents for several numbers of models; None if unknown."""
     structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
     stage_counts = [
         structure_counts(structure, {compiled_dag.order[0]: tuple(f"m{n}" for n in range(count))})

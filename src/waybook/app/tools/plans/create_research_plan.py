@@ -116,7 +116,7 @@ async def _copied_plan(ctx: RequestContext, args: CreateResearchPlan) -> CopiedP
     """Rebuild the plan to copy from its audit, as it was at the requested audit entry.
 
     Raises:
-        NotFound: there is no such plan here.
+        NotFound: the plan does not exist, or belongs to another org.
         InvalidInput: the plan has no such audit entry.
     """
     plan_id, seq = id_or_nil(args.copy_of_plan or "").lower(), args.at_audit_seq

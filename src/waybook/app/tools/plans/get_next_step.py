@@ -90,7 +90,7 @@ async def _try_answer(ctx: RequestContext, args: GetNextStep, attempt: Attempt) 
 
 
 def _nothing_yet(locked: LockedPlan, reply: NextStep) -> Nothing | None:
-    """Return why the call has to wait, or None if the reply is its answer."""
+    """Return why the call has to wait, or None if the reply answers the call at once."""
     plan, subject = locked.plan, Subject(PLAN, locked.plan.id)
     if not isinstance(reply, AwaitingReview | NothingPending):
         return None
@@ -172,7 +172,7 @@ async def _ready(locked: LockedPlan, plan: Plan, ready: StepReady) -> Body | Non
 
 
 async def _taken_over(locked: LockedPlan, step: Step, replaced: ReplacedHolder) -> Body:
-    """Return the replaced holder, the artifacts of earlier attempts, and the call to read them."""
+    """Return reply fields about a step taken over: earlier holder, its artifacts, next call."""
     (rows,) = await locked.send(load.left_behind_statement(step.id, MAX_LEFT_BEHIND))
     left: list[Json] = [{"artifactId": r.id, "kind": r.kind, "title": r.title} for r in rows]
     earlier = non_empty(

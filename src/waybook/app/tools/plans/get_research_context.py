@@ -120,7 +120,7 @@ async def _material(
 
 
 async def _with_what_matters(ctx: RequestContext, material: PlanMaterial) -> PlanMaterial:
-    """Add the artifacts that match the plan's question or, with `since`, those stored later."""
+    """Add the artifacts that match the plan's question or, with `since`, all newer artifacts."""
     plan_id = material.plan.id
     if material.since is not None:
         stored = sorted(_changed(material.entries, Entity.ARTIFACT))

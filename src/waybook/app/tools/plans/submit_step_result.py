@@ -115,10 +115,10 @@ async def evaluate(
     step_id: StepIdField | None,
     rule: Callable[[], Decision[StepDone]],
 ) -> Decision[StepDone]:
-    """Apply a rule, in a thread if conditions are pending, and charge for their evaluation.
+    """Apply a rule that may evaluate conditions, and record the cost of each condition.
 
-    Conditions may take tens of milliseconds. Other calls continue meanwhile, because the server
-    sets a short thread switch interval.
+    Pending conditions are evaluated in a thread, because they may take tens of milliseconds. Other
+    calls continue during that time, because the server sets a short thread switch interval.
     """
     waiting = plan.pending_conditions()
     has_conditions = any(step_id in {None, condition.step_id} for condition in waiting)

@@ -57,7 +57,7 @@ class ExtractionOutcome:
 
 
 class SecondAttemptFailed(Exception):
-    """Failure of the second request to the language model, with the usage of the first."""
+    """Failure of the second request to the language model, with the usage of the first request."""
 
     def __init__(self, failed: EndpointFailed, usage: Usage) -> None:
         super().__init__(failed)

@@ -111,7 +111,10 @@ def source_view(source: SourceRow, *, quoted: bool = True) -> Body:
 
 
 def _fit_metadata(metadata: Json, sources: list[Body], args: GetArtifact) -> Body:
-    """Return metadata and sources, up to a size limit; for later pieces, only with `detail`."""
+    """Return an artifact's metadata and sources up to a size limit, and a call for the rest.
+
+    With an offset, the reply has metadata and sources only if `detail` is set.
+    """
     if args.offset and not args.detail:
         return {}
     included_sources, left = (
@@ -136,14 +139,14 @@ def _fit_metadata(metadata: Json, sources: list[Body], args: GetArtifact) -> Bod
 
 
 def _build_fetch_args(left_out: list[Body], args: GetArtifact) -> Body:
-    """Return the arguments that fetch the omitted parts; with `detail`, an omitted source."""
+    """Return arguments that fetch the whole artifact or, with `detail`, the next omitted source."""
     if args.detail and left_out:
         return {"sourceId": left_out[0]["sourceId"]}
     return {"artifactId": args.artifact_id, "detail": True}
 
 
 def _piece(content: Json, args: GetArtifact) -> Body:
-    """Return the content, or a piece of it as text, and the number of characters after it."""
+    """Return an artifact's content, or a piece of it, and the number of characters that follow."""
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     most = MAX_DETAIL_CONTENT_BYTES if args.detail else MAX_CONTENT_BYTES
     if not args.offset and escaped_size(text) <= most:

@@ -179,7 +179,7 @@ def _subject(run_id: str | None, wanted: JobRequest) -> Subject:
 
 
 def _nothing_yet(reply: NextJob, subject: Subject, free_in: float | None) -> Nothing | None:
-    """Return why the call has to wait, or None if the reply is its answer."""
+    """Return why the call has to wait, or None if the reply answers the call at once."""
     match reply:
         case AwaitingFeedback():
             return Nothing(subject, RETRY_AFTER_PERSON_SECONDS)

@@ -73,10 +73,10 @@ async def start_run(ctx: RequestContext, args: StartRun) -> ToolReply:
 
 
 def _required(args: StartRun) -> tuple[str, str, list[str]]:
-    """Return the arguments that are required unless a run is copied.
+    """Return the arguments that are required for a run that is not a copy.
 
     Raises:
-        InvalidInput: one of them is missing, or an argument is allowed only for copies.
+        InvalidInput: a required argument is missing, or an argument is allowed only for copies.
     """
     if args.from_stage is not None:
         raise InvalidInput("fromStage is for a copy; name its run in `copyOf`")
@@ -92,7 +92,7 @@ def _required(args: StartRun) -> tuple[str, str, list[str]]:
 
 
 async def _start_copy(ctx: RequestContext, args: StartRun, run_id: str) -> ToolReply:
-    """Create a copy of a run, with the documents of all stages before the one to start."""
+    """Create a copy of a run, with the documents of all stages before the stage to start."""
     if args.dag_slug is not None or args.input is not None:
         raise InvalidInput(
             "a copy has the workflow and the input of the run in `copyOf`; leave `dagSlug` and "
