@@ -145,7 +145,7 @@ def setting(name: str) -> str:
         sources.insert(0, f"the flag `--{name.replace('_', '-')}`")
     default = DEFAULTS.get(name) or (f"`{field.default}`" if field.default else None)
     return (
-        f"Set it with {', '.join(sources)} or the key `{name}` in the configuration file; "
+        f"Set `{name}` with {', '.join(sources)} or the key `{name}` in the configuration file; "
         f"{f'the default is {default}' if default else 'by default it is not set'}."
     )
 
