@@ -73,7 +73,7 @@ def _new_condition_row(new: NewCondition) -> dict[str, Json]:
 
 
 def _required(sources: int | None) -> dict[str, Json]:
-    """Return `required_sources` as a field, or no field if None, as in old audit entries."""
+    """Return `required_sources` as a field; no field if None, because old audit entries lack it."""
     return {} if sources is None else {"required_sources": sources}
 
 

@@ -8,7 +8,7 @@ from waybook.store.runs.rows import RunSummaryRow
 
 
 class RunTotalsRow(NamedTuple):
-    """Number of runs in each section of the overview."""
+    """Number of runs in each section of the overview page."""
 
     in_trouble: int
     running: int

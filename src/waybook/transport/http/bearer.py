@@ -28,10 +28,10 @@ class PresentedToken:
 
 
 def read_bearer(scope: Scope) -> PresentedToken:
-    """Return the token in the `Authorization` header; tokens elsewhere are ignored.
+    """Return the token in the `Authorization` header; tokens in other places are ignored.
 
     Two `Authorization` headers are rejected, because a proxy in front of the server may have
-    checked only the one that is not used here.
+    checked only one of them.
     """
     values = header_values(scope, b"authorization")
     if not values:
@@ -79,13 +79,13 @@ DOCUMENTATION: Final = "/sign-in"
 
 @dataclass(frozen=True, slots=True)
 class ResourceMetadata:
-    """Metadata for clients: the issuer whose tokens `/mcp` accepts, and supported scopes."""
+    """Protected resource metadata: the issuer whose tokens `/mcp` accepts, and supported scopes."""
 
     settings: IssuerSettings
 
     @property
     def address(self) -> str:
-        """URL of the metadata, as sent in `WWW-Authenticate` challenges."""
+        """Return the URL of the metadata, as sent in `WWW-Authenticate` challenges."""
         return f"{self._base}{WELL_KNOWN_PATH}/mcp"
 
     def routes(self) -> list[Route]:

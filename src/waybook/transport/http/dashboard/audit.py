@@ -124,7 +124,7 @@ ITEM_DETAILS: Final = frozenset({"stepId", "stepOrder", "jobId"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisplayValue:
-    """Value as shown on the page, truncated if it is long."""
+    """Changed value as shown on the audit page, truncated if it is long."""
 
     text: str
     #: Number of characters of the value that are not shown.

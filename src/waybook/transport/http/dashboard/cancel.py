@@ -33,7 +33,7 @@ class CancelView:
 
 @dataclass(frozen=True, slots=True)
 class CancelPage:
-    """Confirmation page of a cancellation; a subclass adds the plan or the run."""
+    """Base class of the confirmation pages for the cancellation of a plan or a run."""
 
     page_context: PageContext
 
@@ -79,7 +79,7 @@ class CancelPage:
     async def view(
         self, ctx: RequestContext, request: Request, reason: str, error: str | None
     ) -> CancelView:
-        """Return the plan or run to show."""
+        """Return the plan or run that the confirmation page shows."""
         raise NotImplementedError
 
 
@@ -99,7 +99,7 @@ class CancelPlanPage(CancelPage):
         """Return the plan to cancel.
 
         Raises:
-            NotFound: there is no such plan here.
+            NotFound: the org has no plan with this id.
         """
         plan = await resolve_plan(ctx, id_or_nil(request.path_params["plan_id"]))
         return CancelView(
@@ -133,7 +133,7 @@ class CancelRunPage(CancelPage):
         """Return the run to cancel.
 
         Raises:
-            NotFound: there is no such run here.
+            NotFound: the org has no run with this id.
         """
         run = await resolve_run(ctx, id_or_nil(request.path_params["run_id"]))
         return CancelView(

@@ -1,4 +1,4 @@
-"""Server-sent events that list the changed topics, with one stream per browser.
+"""Server-sent events that list changed topics, in one stream per browser.
 
 An event contains topics, or `*` if anything may have changed; its id is the position after the
 event. A client that reconnects sends its last position and receives the events it missed. The
@@ -87,7 +87,7 @@ class PeriodicReauth:
     """Credential check of an open event stream, repeated at intervals."""
 
     def __init__(self, request: Request) -> None:
-        """Start with the request's credential, which has just been checked."""
+        """Create the credential check of a request whose credential has just been checked."""
         self._request = request
         self._checked_at = time.monotonic()
 

@@ -68,7 +68,7 @@ def _machine(loaded: LoadedSettings) -> list[CheckResult]:
 
 
 def _thresholds(services: Services) -> dict[str, object]:
-    """Return the default times after which a step is stalled and a job is released."""
+    """Return the default stall threshold of steps and the default lease of jobs."""
     return {
         "a step is stalled after": services.stall_threshold,
         "a job is released after": services.lease,

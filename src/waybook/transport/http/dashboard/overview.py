@@ -1,7 +1,7 @@
-"""Front page: work that needs a person, is in trouble, is running, or has finished.
+"""Front page (overview): work that needs a person, has problems, is running, or has finished.
 
-A cookie stores when this browser last requested the page, so that the page can list what finished
-since then. The page and its forms work without JavaScript.
+A cookie stores when the browser last requested the page, so that the page can list the work that
+finished since then. The page and its forms work without JavaScript.
 """
 
 import re
@@ -55,7 +55,7 @@ class OverviewPage:
         return await self._page(request)
 
     async def rescue(self, request: Request) -> Response:
-        """Make failed or stalled work available to agents again."""
+        """Handle the retry button: make failed or stalled work available to agents again."""
         form = SubmittedForm(await read_form(request))
         answer = await (self._retry_jobs if form.text("run") else self._retry_steps)(request, form)
         if answer.is_error:
