@@ -278,7 +278,7 @@ def test_serving_role_can_update_and_delete_only_in_listed_tables(
 
 @pytest.fixture
 async def both(world: OrgEnv) -> OrgEnv:
-    """Return a test environment with rows of both orgs in every table."""
+    """Return a test environment with rows of two orgs in every table."""
     world.other_org_may_change = True
     for agent in (world.agent, world.other_org):
         await all_foreign_records(agent)

@@ -112,7 +112,7 @@ def models(most: int = 4) -> st.SearchStrategy[list[str]]:
 
 @dataclass(slots=True)
 class _Dice:
-    """Random choices derived from one number; zero always selects the first option."""
+    """Source of random choices derived from one number; zero always selects the first option."""
 
     number: int
 
@@ -135,7 +135,7 @@ class _Dice:
 
 @dataclass(slots=True)
 class _Draft:
-    """A recipe under construction: each step is added after its dependencies."""
+    """Builder of a random recipe, which adds each step after its dependencies."""
 
     stage: str
     #: For each earlier stage, the documents that it produces.

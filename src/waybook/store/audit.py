@@ -103,7 +103,7 @@ class ChainHead(NamedTuple):
 
 
 def seal(entry: SealedEntry, previous: bytes) -> bytes:
-    """Return an audit entry's hash over the previous hash and the fields with their lengths."""
+    """Return an audit entry's hash over the previous hash and the fields, each with its length."""
     fields = (
         entry.subject,
         entry.subject_id,

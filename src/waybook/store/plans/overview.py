@@ -116,7 +116,7 @@ class LastLook(NamedTuple):
 def overview_statements(
     look: LastLook, *, most: int, wide: int
 ) -> tuple[Statement, Statement, Statement, Statement]:
-    """Select totals, and plans in trouble, running, and finished since the last look."""
+    """Select totals, and plans that have problems, are running, or finished recently."""
     times = {**look._asdict(), "newest": MAX_NEWEST_PLANS}
     return (
         SQL["plan_totals"](**times),

@@ -190,7 +190,7 @@ TIMES = frozenset(
 
 
 def read_rows(records: Iterable[StoredRow]) -> RunRows:
-    """Convert the selected rows to the form of rows rebuilt from the audit, including times."""
+    """Convert the selected rows to the form of rows rebuilt from the audit, also the times."""
     rows: RunRows = {}
     for record in records:
         rows.setdefault(record.entity, {})[record.id] = {

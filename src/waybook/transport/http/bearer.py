@@ -89,7 +89,7 @@ class ResourceMetadata:
         return f"{self._base}{WELL_KNOWN_PATH}/mcp"
 
     def routes(self) -> list[Route]:
-        """Return routes for the resource's path, and for the root, which some clients request."""
+        """Return the routes of the metadata of `/mcp` and of the root, which some clients use."""
         return [Route(path, self.serve) for path in (WELL_KNOWN_PATH, f"{WELL_KNOWN_PATH}/mcp")]
 
     async def serve(self, _: Request) -> Response:

@@ -86,7 +86,7 @@ class LoginThrottle:
         self._tried: OrderedDict[str, deque[float]] = OrderedDict()
 
     def retry_after(self, address: str) -> int:
-        """Record a sign-in attempt and return 0, or return the seconds to wait."""
+        """Record a sign-in attempt and return 0; over the limit, return the seconds to wait."""
         now, place = self._clock(), address_prefix(address)
         tried = self._tried.setdefault(place, deque())
         self._tried.move_to_end(place)

@@ -144,7 +144,7 @@ class Stream:
         self._packer = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP_FORMAT)
 
     async def pack(self, chunk: bytes, *, more: bool) -> bytes:
-        """Return a chunk compressed and flushed, so that the client can read all of it now."""
+        """Return a chunk compressed and flushed, so that the client can read the chunk at once."""
         work = partial(self._pack, chunk, more=more)
         return await asyncio.to_thread(work) if len(chunk) >= MIN_THREAD_BYTES else work()
 

@@ -17,7 +17,7 @@ from waybook.transport.http.responses import error_response, json_response
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One Prometheus sample; samples of one name are adjacent and differ in their labels."""
+    """One Prometheus sample; samples with the same name differ in their labels."""
 
     name: str
     help: str
@@ -45,7 +45,7 @@ def render_metrics(metrics: Iterable[Metric]) -> str:
 
 
 def format_labels(pairs: Mapping[str, str]) -> str:
-    """Return Prometheus labels in braces, or an empty string without labels."""
+    """Return Prometheus labels in braces, or an empty string if there are none."""
     quoted = ",".join(
         '{}="{}"'.format(key, escape_label(value).replace('"', r"\""))
         for key, value in pairs.items()

@@ -54,7 +54,7 @@ class ClientProcess:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "ClientProcess":
-        """Return the client that started this process."""
+        """Return the data of the client that started this process."""
         named = (environment.get(name, "") for name in CONVERSATION_VARIABLES)
         return cls(
             pid=_client_pid(),
@@ -181,7 +181,7 @@ def _code(body: Mapping[str, object]) -> str | None:
 
 
 def read_state(path: Path) -> tuple[ConversationState, dict[str, object]]:
-    """Return the state in a file, and all its fields; both are empty if it cannot be read."""
+    """Return a file's state and all its fields; both are empty if the file cannot be read."""
     with suppress(OSError, ValueError), path.open("rb") as file:
         body = orjson.loads(file.read(MAX_FILE_BYTES))
         if isinstance(body, dict):
@@ -223,7 +223,7 @@ def _is_running(pid: object) -> bool:
 
 
 def _client_pid() -> int:
-    """Return the client's process: the parent, or an ancestor if the parent is a launcher."""
+    """Return the client's process id: the parent, or an ancestor if the parent is a launcher."""
     pid = os.getppid()
     for _ in range(MAX_LAUNCHERS):
         try:

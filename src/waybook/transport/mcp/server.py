@@ -46,9 +46,9 @@ def build_server(
 ) -> Server[None]:
     """Return an MCP server with the tools of a profile; calls go through the tool gateway.
 
-    Tools are listed without a call to the dispatcher, so listing never waits for its start.
-    `one_line` means that there is one client, on a persistent connection over which the server
-    can send notifications at any time. The state of each conversation is written to
+    Tools are listed without a call to the dispatcher, so listing never waits until it has started.
+    The argument `one_line` means that there is one client, on a persistent connection over which
+    the server can send notifications at any time. The state of each conversation is written to
     `conversations`.
     """
     offered = tools_in_profile(tools, profile)
@@ -107,6 +107,6 @@ def build_server(
 async def _stopping(
     standing: ResourceSubscriptions, asking: ReviewElicitation
 ) -> AsyncIterator[None]:
-    """Stop notifications and the waiting for forms when the server ends."""
+    """Stop sending notifications and waiting for review forms when the MCP server ends."""
     async with standing.lifespan(), asking.lifespan():
         yield

@@ -92,7 +92,7 @@ class PeriodicReauth:
         self._checked_at = time.monotonic()
 
     async def is_authorized(self) -> bool:
-        """Return whether the credential is valid; repeat the check if the last one is too old."""
+        """Return whether the credential is valid; the result of a recent check is reused."""
         if time.monotonic() - self._checked_at < REAUTH_SECONDS:
             return True
         self._checked_at = time.monotonic()

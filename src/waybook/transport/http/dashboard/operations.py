@@ -35,7 +35,7 @@ class HealthPage:
     loaded_settings: LoadedSettings | None = None
 
     async def __call__(self, request: Request) -> Response:
-        """Render the check results and settings; the user needs the admin scope."""
+        """Render the health page with results and settings; the user needs the admin scope."""
         call, services = (
             await self.page_context.request_context(request),
             self.page_context.dispatcher.services,

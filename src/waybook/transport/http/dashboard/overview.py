@@ -47,7 +47,7 @@ class OverviewPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the overview; redirect the addresses of the list of plans."""
+        """Render the overview page; redirect URLs with filters to the list of plans."""
         if PLAN_LIST_PARAMETERS & request.query_params.keys():
             await self.page_context.request_context(request)
             query = urlencode(request.query_params.multi_items())
@@ -108,7 +108,7 @@ class OverviewPage:
 
 
 def last_look(request: Request) -> LastLook:
-    """Return the times of this browser's last look at the page, from its cookie."""
+    """Return the times at which the browser last requested the overview page, from its cookie."""
     match = _TIMES.fullmatch(request.cookies.get(COOKIE, ""))
     if match is None:
         return LastLook()
