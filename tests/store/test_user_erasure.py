@@ -172,7 +172,7 @@ async def test_erasing_a_user_with_a_broken_audit_chain_is_refused(
 
 
 def manually_sealed(admin: psycopg.Connection, plan_id: str) -> None:
-    """Change old audit entries and recompute the seals, as an attacker could."""
+    """Change old audit entries and recompute the seals, as an attacker might do."""
     rows = admin.execute(
         """select subject_id::text, subject, seq, at, event, actor, channel, session,
                   details::text, hash from audit_entry where subject_id = %s order by seq""",

@@ -45,7 +45,7 @@ def make_step(
     outputs: Iterable[str | Output] = (),
     **values: object,
 ) -> RecipeStep:
-    """Return an EXECUTE step; inputs and outputs given as strings are document keys."""
+    """Return a recipe step with EXECUTE jobs; strings in inputs and outputs are document keys."""
     step = RecipeStep(
         key=key,
         number=0,
@@ -62,7 +62,7 @@ def make_step(
 def make_plan_step(
     key: str, strategy: Strategy = Strategy.ALL_TO_ONE, **values: object
 ) -> RecipeStep:
-    """Return a PLAN step."""
+    """Return a recipe step with PLAN jobs."""
     return make_step(key, strategy, job_type=JobType.PLAN, **values)  # type: ignore[arg-type]  # as above
 
 

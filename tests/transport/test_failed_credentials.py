@@ -1,4 +1,4 @@
-"""Limit on failed credentials: applies per client address, and does not block valid credentials."""
+"""The limit on failed credentials applies per client address, and never blocks valid ones."""
 
 import contextlib
 from collections.abc import AsyncIterator

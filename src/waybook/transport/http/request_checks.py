@@ -127,7 +127,7 @@ def check_host_and_origin(hosts: AllowedHosts, app: ASGIApp) -> ASGIApp:
 
 
 def reject_encoded_bodies(app: ASGIApp) -> ASGIApp:
-    """Refuse compressed bodies (415), because a small body may expand to a very large one."""
+    """Refuse compressed request bodies (415), because they may expand to a very large size."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         coded = header_values(scope, b"content-encoding") if scope["type"] == "http" else []
@@ -184,7 +184,7 @@ async def read_body(receive: Receive, limit: int) -> bytes | None:
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:
-    """Return an ASGI `receive` that yields the body read before, then further messages."""
+    """Return an ASGI `receive` function that yields the body already read, then other messages."""
     pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:

@@ -81,7 +81,7 @@ class BoundedHeadProtocol(HttpToolsProtocol):
             self._expect()
 
     def on_message_begin(self) -> None:
-        """Reset the counters at the start of a request, including a pipelined one."""
+        """Reset the counters of header bytes at the start of each request."""
         super().on_message_begin()
         self._bytes = self._headers = 0
 
@@ -103,7 +103,7 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Reset the count of buffered bytes, as `limit_body` limits the size of bodies."""
+        """Reset the count of buffered bytes; `limit_body` limits the size of the body."""
         self._buffered = 0
         super().on_body(body)
 

@@ -22,7 +22,7 @@ MAX_CONCURRENT: Final = 2
 
 class SnapshotApi:
     def __init__(self, pace: RequestThrottle | None = None) -> None:
-        """Create the API with a concurrency limit, so that snapshots do not delay agents."""
+        """Create the API with a limit on concurrent snapshots, so that they do not delay agents."""
         self.pace = pace
         self.turns = asyncio.Semaphore(MAX_CONCURRENT)
 

@@ -76,7 +76,7 @@ class ConversationFiles:
         params: wire.CallToolRequestParams,
         result: wire.CallToolResult | wire.InputRequiredResult,
     ) -> None:
-        """Update the state of a conversation after a tool call; a failure to write is logged."""
+        """Update the state file of a conversation after a tool call; log a failure to write."""
         thread = dict(params.meta or {}).get(THREAD_FIELD)
         arguments = params.arguments or {}
         body, is_error = body_of(result)
@@ -138,7 +138,7 @@ class ConversationFiles:
         temporary.replace(path)
 
     def _delete_superseded(self, key: str, plan_id: str | None) -> None:
-        """Delete old states, and states of ended conversations whose plan this one continues."""
+        """Delete old state files, and those of ended conversations on the plan of this one."""
         newest_first = sorted(self.folder.glob("*.json"), key=_modified, reverse=True)
         for place, path in enumerate(newest_first):
             if path.stem != key and (place >= MAX_FILES or self._is_superseded(path, plan_id)):

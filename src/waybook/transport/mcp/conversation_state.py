@@ -176,7 +176,7 @@ def _claimed(state: ConversationState, arguments: Reply, reply: Reply) -> Conver
 
 
 def _moved(state: ConversationState, _: Reply, reply: Reply) -> ConversationState:
-    """Return the state after a result, a review request or a decision: the step is not held."""
+    """Return the state after a result, a review request or a decision: the step is released."""
     plan_id = _id(reply, "planId")
     if plan_id is None:
         return state

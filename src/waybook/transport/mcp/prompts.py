@@ -179,7 +179,7 @@ class Prompts:
         return {**PLAN_PROMPTS, **RUN_PROMPTS} if self.runs else PLAN_PROMPTS
 
     async def all_prompts(self, context: Context) -> Mapping[str, PromptTemplate]:
-        """Return the built-in prompts, and prompts for the skills that have other names."""
+        """Return the built-in prompts, and a prompt for each skill that has no built-in name."""
         ours = self.builtin_prompts
         if not self.skills:
             return ours

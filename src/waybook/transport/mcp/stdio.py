@@ -42,7 +42,7 @@ def take_stdin() -> BinaryIO:
 
 class MessageLines:
     def __init__(self, wire: BinaryIO, refuse: ErrorWriter) -> None:
-        """Read messages from `wire`, and pass the error for each invalid line to `refuse`."""
+        """Create a reader of lines from `wire`; it passes errors of invalid lines to `refuse`."""
         self._wire = wire
         self._refuse = refuse
 

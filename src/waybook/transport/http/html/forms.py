@@ -48,7 +48,7 @@ def mask_token(token: str) -> str:
 
 
 def _unmask(text: str) -> bytes:
-    """Return the token in a form's field, masked or not; of other texts, return anything."""
+    """Return the CSRF token in a form's field, masked or not; any text for an invalid field."""
     try:
         data = urlsafe_b64decode(text.encode())
     except ValueError:

@@ -129,7 +129,7 @@ def _step_fields(action: str, fields: FormData) -> Modification:
 
 
 def _orders(text: str) -> list[int | str]:
-    """Return the step numbers in a text such as "1, 2"; the tool rejects any other text."""
+    """Return the step numbers in a text such as "1, 2"; the tool rejects all other parts."""
     parts = text.replace(",", " ").split()
     return [int(part) if is_number(part) else part for part in parts]
 
