@@ -1,7 +1,7 @@
 """Lighthouse scores of the page of a plan and of a run.
 
 Lighthouse is not installed with Waybook: run `npm install lighthouse`, and pass the path of its
-program. Performance depends on the machine, so its score is only meaningful on a quiet one.
+program. The performance score depends on the machine, so it is only meaningful on an idle machine.
 
     python benchmarks/lighthouse.py node_modules/.bin/lighthouse
 """

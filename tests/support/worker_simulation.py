@@ -175,7 +175,7 @@ class WorkerSimulation:
         self.world.pass_time(timedelta(seconds=self.chance.choice([1, 6, 60])))
 
     def fall_silent(self) -> None:
-        """Let more time than a lease pass without heartbeats, so that later results are late."""
+        """Let more time than a lease pass without heartbeats, so that claimed jobs become free."""
         self.world.pass_time()
 
     # People
@@ -191,7 +191,7 @@ class WorkerSimulation:
             self.world.feedback(slug, models=self._some_models())
 
     def begin(self) -> None:
-        """Start a random stage manually; check that the call changes nothing, or is refused."""
+        """Call `start_stage` for a random stage; check that it changes nothing or is refused."""
         slug = self.chance.choice(self.world.chart.order)
         if slug in self.world.run.stages:
             assert self.world.begin(slug, self._some_models()) == ()

@@ -23,7 +23,7 @@ MIN_SENTENCE_LENGTH = 40
 
 
 def print_table() -> None:
-    """Print each measure with its hits, total, share and limit."""
+    """Print each measure of plain language with its hits, total, share and limit."""
     sys.stdout.write(f"{'measure':45} {'hits':>6} {'of':>7} {'share':>7} {'limit':>6}\n")
     for name, total, hits in measures(ROOT, ALLOWED):
         share = 100 * len(hits) / total if total else 0

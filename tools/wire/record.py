@@ -67,7 +67,7 @@ def _check_coverage(mcp: Mcp) -> None:
 
 
 def compare(first: Path, second: Path, sections: list[str]) -> int:
-    """Print the differences of two recordings, and return 1 if there are any."""
+    """Print the differences between two recordings, and return 1 if they differ."""
     left, right = (json.loads(path.read_text()) for path in (first, second))
     different = 0
     for section in sections:

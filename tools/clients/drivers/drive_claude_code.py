@@ -7,7 +7,7 @@ from trial import Trial, read_trial
 
 
 def main(trial: Trial) -> None:
-    """Write the server configuration, and run one prompt in which all our tools are allowed."""
+    """Write the server configuration, and run one prompt in which all Waybook tools are allowed."""
     command, *arguments = trial.command
     if trial.is_stdio:
         server: dict[str, object] = {

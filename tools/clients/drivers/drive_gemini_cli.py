@@ -7,7 +7,7 @@ from trial import Trial, read_trial
 
 
 def main(trial: Trial) -> None:
-    """Write the settings, and run one prompt; calls of a trusted server need no approval."""
+    """Write the settings, and run one prompt; tools of a trusted server need no approval."""
     command, *arguments = trial.command
     if trial.is_stdio:
         server: dict[str, object] = {

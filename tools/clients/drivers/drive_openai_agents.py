@@ -9,7 +9,7 @@ from trial import Trial, read_trial
 
 
 def make_server(trial: Trial) -> MCPServer:
-    """Return the server of the trial, with a timeout that a first start on a busy machine needs."""
+    """Return the MCP server of the trial, with a timeout long enough for a first start."""
     command, *arguments = trial.command
     if trial.is_stdio:
         params = {"command": command, "args": arguments, "env": trial.environment}
