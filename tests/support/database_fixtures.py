@@ -112,7 +112,7 @@ def module_place(eighteen: Server) -> Iterator[ServerDatabase]:
 
 @pytest.fixture(scope="session")
 def pgvector_server(request: pytest.FixtureRequest) -> Server:
-    """Return a server whose pgvector works on this CPU; skip the test if there is none."""
+    """Return a server whose pgvector works on this CPU; skip the test if no server has one."""
     name, why = usable_server()
     if name is None:
         pytest.skip(why)

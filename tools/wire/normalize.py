@@ -53,7 +53,7 @@ class Normalizer:
     """
 
     def __init__(self, literals: Mapping[str, str], earlier: "Normalizer | None" = None) -> None:
-        """Replace `literals` first, and keep the numbers that `earlier` has assigned."""
+        """Create a normalizer that first replaces `literals`; `earlier` has assigned numbers."""
         self.literals = sorted(literals.items(), key=lambda item: -len(item[0]))
         self.numbers: dict[tuple[str, str], str] = dict(earlier.numbers) if earlier else {}
         self.counts: dict[str, int] = {}

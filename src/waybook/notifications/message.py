@@ -33,7 +33,7 @@ class WebhookMessage(NamedTuple):
 
 
 class DeliveryOutcome(NamedTuple):
-    """Result of a delivery attempt, which succeeded if `error` is None."""
+    """Result of a delivery attempt, which succeeded if it has no `error`."""
 
     error: str | None = None
     #: HTTP status of the receiver's response; None if there was no response.

@@ -36,7 +36,7 @@ def repeated_range(plan: Plan, condition: Condition, step: Step) -> list[Step]:
 def texts_to_repeat(plan: Plan, step_id: StepId | None) -> set[StepId]:
     """Return the steps whose texts are needed if a condition of this step repeats steps.
 
-    If `step_id` is None, the conditions of all steps are considered.
+    Without a `step_id`, the conditions of all steps are considered.
     """
     repeats = [c for c in plan.pending_conditions() if c.action is BranchAction.REPEAT]
     wanted = [c for c in repeats if step_id in {None, c.step_id}]

@@ -36,7 +36,7 @@ def run_state(run: Run, compiled_dag: CompiledDag) -> RunState:
 
 
 def awaiting_feedback(run: Run, compiled_dag: CompiledDag) -> str | None:
-    """Return the stage that awaits feedback; None if there is none or a stage is in progress."""
+    """Return the stage that awaits feedback; None if no stage does, or a stage is in progress."""
     if run.canceled_at is not None:
         return None
     if any(stage.completed_at is None for stage in run.stages.values()):

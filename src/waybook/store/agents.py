@@ -26,7 +26,7 @@ MAX_ENTRIES_READ = 20_000
 
 
 class AgentKey(NamedTuple):
-    """Identity of an agent: its user and its session; the session is empty if there is none."""
+    """Identity of an agent: its user and its session, which may be an empty text."""
 
     name: str
     session: str

@@ -22,7 +22,7 @@ from waybook.store.driver.queries import AsJson, Statement, load
 
 
 class FreeId(NamedTuple):
-    """Whether the id of a plan or run is in use, and the time of the database."""
+    """Flag that the id of a plan or run is in use, and the time of the database."""
 
     is_taken: bool
     now: datetime

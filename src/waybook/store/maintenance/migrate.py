@@ -138,8 +138,7 @@ def owner_connection(dsn: str) -> Iterator[psycopg.Connection]:
     """Open a connection as the database owner, in autocommit mode.
 
     Raises:
-        Misconfigured: the connection string is invalid, the server is too old, or the role is not
-            the owner.
+        Misconfigured: the URL is invalid, the server is too old, or the role is not the owner.
         Unavailable: the database cannot be reached.
     """
     address = bounded_dsn(dsn)

@@ -235,7 +235,7 @@ def _without(entry: SealedEntry, who: UserErasure) -> SealedEntry:
 def _farewell(
     owner: OwnerTransaction, entries: list[SealedEntry], who: UserErasure
 ) -> list[SealedEntry]:
-    """Return the audit entry that deletes the user's rows, or an empty list if there are none."""
+    """Return the audit entry that deletes the user's rows, or an empty list without such rows."""
     recorded_changes = (
         change for entry in entries for change in changes_of(orjson.loads(entry.details))
     )

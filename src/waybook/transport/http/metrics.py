@@ -45,7 +45,7 @@ def render_metrics(metrics: Iterable[Metric]) -> str:
 
 
 def format_labels(pairs: Mapping[str, str]) -> str:
-    """Return Prometheus labels in braces, or an empty string if there are none."""
+    """Return Prometheus labels in braces, or an empty string without labels."""
     quoted = ",".join(
         '{}="{}"'.format(key, escape_label(value).replace('"', r"\""))
         for key, value in pairs.items()
