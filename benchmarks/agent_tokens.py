@@ -58,7 +58,7 @@ class CountingClient:
                 yield cls(client)
 
     async def call(self, tool: str, **arguments: object) -> dict[str, Any]:
-        """Call a tool that must succeed; return its reply."""
+        """Call a tool and return its reply; fail if the reply is an error."""
         result = await self._client.call_tool(tool, arguments)
         text = "".join(getattr(block, "text", "") for block in result.content)
         assert not result.is_error, text

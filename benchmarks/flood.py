@@ -149,7 +149,7 @@ async def measure_latencies(address: str, token: str, calls: int) -> list[float]
 
 
 async def call(caller: Caller, tool: str, **arguments: object) -> dict[str, Any]:
-    """Call a tool that must succeed, and return its answer."""
+    """Call a tool and return its reply; fail if the reply is an error."""
     code, answer = await caller.call(tool, **arguments)
     assert code == "ok", answer
     return answer

@@ -80,18 +80,18 @@ async def nothing(_: Caller) -> dict[str, Any]:
 
 
 async def ping(caller: Caller, _: int) -> str:
-    """Call a cheap tool, to show the effect of traffic that is not expensive."""
+    """Comparison: call a cheap tool, to show the effect of traffic that is not expensive."""
     return (await caller.call("ping"))[0]
 
 
 async def draw(caller: Caller, number: int, planId: str) -> str:  # noqa: N803 - as the wire has it
-    """Draw the plan with many dependencies at a width that is not in the cache."""
+    """Attack: draw the plan with many dependencies at a width that is not in the cache."""
     width = 200 + number % 7_800
     return (await caller.call("draw_map", planId=planId, width=width, detail=True))[0]
 
 
 async def submit(caller: Caller, _: int) -> str:
-    """Complete a step with fifty conditions, each of which would use up the evaluation budget."""
+    """Attack: complete a step with fifty conditions that each use up the evaluation budget."""
     condition = {"afterStepOrder": 1, "conditionExpression": EXPENSIVE, "ifTrueAction": "continue"}
     arguments = {"name": "C", "researchQuestion": "?", "steps": [STEP]}
     code, plan = await caller.call(
@@ -107,12 +107,12 @@ async def submit(caller: Caller, _: int) -> str:
 
 
 async def read(caller: Caller, _: int, planId: str) -> str:  # noqa: N803 - as the wire has it
-    """Read all results of the large plan."""
+    """Attack: read all results of the large plan."""
     return (await caller.call("get_plan_status", planId=planId, detail=True))[0]
 
 
 async def guess(caller: Caller, _: int) -> str:
-    """Authenticate with a random token."""
+    """Attack: send a request with a random token."""
     token = "wb_" + "".join(random.choices(string.ascii_letters, k=40))  # noqa: S311 - no secret
     return await caller.list_tools_as(token)
 

@@ -103,7 +103,7 @@ def topics() -> list[list[str]]:
 
 @contextmanager
 def timed(label: str) -> Iterator[None]:
-    """Print the duration of the block."""
+    """Measure the duration of the block and print it."""
     started = time.perf_counter()
     yield
     print(f"  {label:44}{time.perf_counter() - started:8.1f} s", flush=True)

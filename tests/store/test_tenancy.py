@@ -375,7 +375,7 @@ async def test_serving_role_cannot_insert_rows_for_another_org(
 
 
 def _tried(world: OrgEnv, connection: psycopg.Connection, statement: sql.Composed) -> int:
-    """Run an SQL statement as our org and roll it back; return the number of affected rows."""
+    """Run an SQL statement as the first test org and roll back; return the affected row count."""
     with connection.transaction(force_rollback=True):
         as_serving(world, connection, world.agent.org_id)
         return connection.execute(statement).rowcount

@@ -87,7 +87,7 @@ async def all_foreign_records(agent: AgentClient) -> None:
 async def make_review_link(agent: AgentClient, for_user: str | None = None) -> str:
     """Request a review and create a link that decides it; return the secret of the link.
 
-    The link can decide only if `for_user` is a user with an account.
+    If `for_user` is given, the link decides as this user, who must have an account.
     """
     step = await agent.take(await agent.plan(1))
     review = await agent.call("request_user_review", stepId=step["stepId"], summary="Look.")

@@ -43,7 +43,7 @@ THEIRS = {"x-org": "theirs"}
 
 
 def nothing() -> None:
-    """Do nothing."""
+    """Do nothing while a call is delayed."""
 
 
 @dataclass

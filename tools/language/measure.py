@@ -69,7 +69,7 @@ def _single_line(text: Text) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Run the command line."""
+    """Parse the command line, and print the measures, the hits or a sample."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
         "--hits", metavar="NAME", help="list the hits of the measures whose name contains NAME"

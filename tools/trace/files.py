@@ -46,7 +46,7 @@ class Trace:
         self.server, self.out = server, out
 
     def call(self, tool: str, **arguments: object) -> Body:
-        """Call a tool that must succeed."""
+        """Call a tool and return its reply; fail if the reply is an error."""
         params = {"name": tool, "arguments": arguments}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         reply = self.server.request("POST", "/mcp", json.dumps(message), **HEADERS)
@@ -123,7 +123,7 @@ def print_table(calls: dict[str, list[str]], *, names: bool) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Run the command line."""
+    """Parse the command line, run a traced server, and print the counts of files."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--python", type=Path, default=ROOT / ".venv/bin/python")
     parser.add_argument("--list", action="store_true", help="name the files")

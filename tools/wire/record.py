@@ -97,7 +97,7 @@ def _lines(value: object) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command line."""
+    """Parse the command line, and record a checkout or compare two recordings."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     recording = commands.add_parser("record", help="record a checkout")

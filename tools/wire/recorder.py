@@ -1,4 +1,4 @@
-"""Recorder of requests and replies, in three sections: interface, messages, and pages."""
+"""Recorder of requests and replies in three sections: wire (interface), prose (messages), texts."""
 
 import json
 import re

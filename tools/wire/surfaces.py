@@ -351,7 +351,7 @@ def receiver(installed: Installation) -> Iterator[tuple[Received, int]]:
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as inherited
-            """Log nothing."""
+            """Log no requests of the webhook receiver."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         port = server.server_address[1]

@@ -127,7 +127,7 @@ def _take(draft: Draft, patience: timedelta) -> Decision[NextStep]:
 def silent_steps(
     plan: Plan, context: DecisionContext, patience: timedelta
 ) -> Iterator[tuple[Step, timedelta]]:
-    """Yield the steps whose holder, not the caller, is inactive, each with the inactive time."""
+    """Yield the steps of inactive holders other than the caller, each with the inactive time."""
     me = context.actor.holder
     for step, gap in stalled_steps(plan, now=context.now, patience=patience):
         if step.held_by is not None and not me.is_same_conversation(step.holder):
@@ -159,7 +159,7 @@ def _take_over(draft: Draft, step: Step, gap: timedelta) -> Decision[NextStep]:
 
 
 def _give_up(draft: Draft, step: Step, gap: timedelta) -> None:
-    """Fail a step whose holder is inactive if the step has no attempts left."""
+    """Fail a step that has an inactive holder and no attempts left."""
     count = (step.silent_holders or 0) + 1
     reason = f"{count} holders stopped responding, the last for {whole_minutes(gap)} minutes"
     draft.move_step(step.id, StepStatus.FAILED)

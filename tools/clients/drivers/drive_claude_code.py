@@ -1,4 +1,4 @@
-"""Drive Claude Code without a terminal: `claude -p`, over the messages API."""
+"""Driver of the client matrix for Claude Code: `claude -p`, over the messages API."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Drive Codex without a terminal: `codex exec`, over the responses API."""
+"""Driver of the client matrix for Codex: `codex exec`, over the responses API."""
 
 import json
 

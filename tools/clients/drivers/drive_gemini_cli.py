@@ -1,4 +1,4 @@
-"""Drive Gemini CLI without a terminal, over the Gemini API."""
+"""Driver of the client matrix for Gemini CLI without a terminal, over the Gemini API."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Drive openai-agents over the responses API."""
+"""Driver of the client matrix for openai-agents, over the responses API."""
 
 import asyncio
 

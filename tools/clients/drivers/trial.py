@@ -47,5 +47,5 @@ class Trial:
 
 
 def read_trial() -> Trial:
-    """Return the trial from the command line."""
+    """Return the trial that the command line describes."""
     return Trial(**json.loads(sys.argv[1]))

@@ -80,7 +80,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """Tool call that the model makes."""
+    """Tool call that the scripted model makes."""
 
     tool: OfferedTool
     arguments: Mapping[str, Json]

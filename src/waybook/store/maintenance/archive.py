@@ -59,7 +59,7 @@ class AppliedMigration(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Manifest of a backup archive: its contents."""
+    """Manifest of a backup archive, which describes all other files in it."""
 
     #: Time at which the database snapshot was taken, by the database clock.
     at: str

@@ -46,7 +46,7 @@ class NamedChain(NamedTuple):
 
 
 class ColumnRow(NamedTuple):
-    """Column of a database table."""
+    """Database column that may contain, or refer to, a user."""
 
     table: str
     column: str

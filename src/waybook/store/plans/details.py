@@ -55,7 +55,7 @@ class Research(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Source of an artifact."""
+    """Source that an artifact cites, for display."""
 
     artifact_id: str
     title: str
@@ -74,7 +74,7 @@ class StepStatusChange(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Result of a step."""
+    """Row with the submitted result of a step."""
 
     summary: Json
     confidence: float | None

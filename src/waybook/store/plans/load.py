@@ -284,7 +284,7 @@ def _text(row: list[Any]) -> StepText:
 
 
 def read_condition(row: ConditionRow) -> Condition:
-    """Convert a row to a condition."""
+    """Convert a database row to a condition."""
     return Condition(
         id=ConditionId(row.id),
         step_id=StepId(row.step_id),
@@ -317,7 +317,7 @@ def read_review(rows: Iterable[ReviewRow]) -> Review | None:
 
 
 def read_reviews(rows: Iterable[ReviewRow]) -> list[Review]:
-    """Convert rows to reviews."""
+    """Convert the selected rows to reviews of a plan."""
     return [
         Review(
             id=ReviewId(row.id),

@@ -5,7 +5,7 @@ ranks passages by vector similarity, either in the database with pgvector or in 
 `app.request.portable_search`. `research.fusion` merges the two ranked lists.
 
 The best query plan depends on the search terms, the filters and the org's number of passages, so
-these queries, unlike all others, are not prepared: PostgreSQL plans them each time.
+PostgreSQL plans each of these queries anew for its parameters, unlike all other queries.
 """
 
 from collections.abc import Iterable, Sequence

@@ -7,7 +7,7 @@ from waybook.json_values import Json
 
 
 class RunSummaryRow(NamedTuple):
-    """Run in a list."""
+    """Run as an entry in a list of runs."""
 
     id: str
     name: str

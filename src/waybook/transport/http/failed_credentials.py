@@ -99,7 +99,7 @@ class FailedCredentials:
             self._recent.popitem(last=False)
 
     def _admit(self, key: int, place: str) -> float:
-        """Return the seconds to charge for a lookup, which a valid secret gets back.
+        """Return the seconds to charge for a lookup, refunded later unless the secret is invalid.
 
         Raises:
             RateLimited: the client address sent too many invalid secrets.

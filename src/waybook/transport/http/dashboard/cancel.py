@@ -73,7 +73,7 @@ class CancelPage:
         return request.url.path.removesuffix("/cancel")
 
     async def cancel(self, request: Request, form: SubmittedForm, reason: str) -> Answer:
-        """Cancel the plan or run."""
+        """Cancel the plan or run, with the submitted reason."""
         raise NotImplementedError
 
     async def view(
@@ -123,7 +123,7 @@ class CancelRunPage(CancelPage):
         form: SubmittedForm,  # noqa: ARG002 - a run has no revision
         reason: str,
     ) -> Answer:
-        """Cancel the run."""
+        """Cancel the run, with the submitted reason."""
         arguments = {"runId": request.path_params["run_id"], "reason": reason}
         return await self.page_context.call_tool(request, "cancel_run", arguments)
 

@@ -316,7 +316,7 @@ def document_html(markdown: str) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class RichText:
-    """Text rendered as HTML for display."""
+    """Text of an agent rendered as HTML for display."""
 
     html: Markup
     #: True if the text is initially collapsed.

@@ -99,7 +99,7 @@ class RunJobView:
 
 
 def run_job_view(sheet: RunJobDetail, materials: JobMaterials | None) -> RunJobView:
-    """Return the view model of a job's page; a rendering job has no input documents."""
+    """Return the view model of a job's page; a rendering job has no prompt and no inputs."""
     inputs = materials.inputs if materials else ()
     return RunJobView(
         sheet=sheet,
