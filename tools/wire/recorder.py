@@ -169,7 +169,7 @@ class Mcp:
         return result
 
     def call(self, tool: str, case: str = "", /, **arguments: object) -> dict[str, Any]:
-        """Call a tool, which must succeed; the first call of each tool is also made malformed."""
+        """Call a tool, which must succeed; the first call is repeated with malformed arguments."""
         result = self.attempt(f"tool {tool}: {case or 'ok'}", tool, arguments)
         if result["isError"]:
             raise ScenarioError(f"{tool} ({case}) was refused: {result}")

@@ -117,7 +117,7 @@ class Database:
         return now.astimezone(UTC)
 
     async def read_by_secret(self, secret_hash: bytes, *statements: Statement | str) -> Results:
-        """Read, in one round trip, the rows that a caller may see whose secret has this hash.
+        """Read, in one round trip, the rows that are visible with the secret that has this hash.
 
         Row-level security shows only the row with this hash, until a statement sets the
         row's org. The org is not known yet, so the fair queue treats each secret like an

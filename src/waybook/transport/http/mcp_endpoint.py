@@ -32,7 +32,7 @@ class McpEndpoint:
     def __init__(
         self, server: Server[None], reporting: frozenset[str], pace: RequestThrottle | None = None
     ) -> None:
-        """Serve an MCP server; `reporting` names the tools that send progress notifications."""
+        """Create the endpoint of an MCP server; `reporting` names tools that send notifications."""
         self.pace = pace
         self.reporting = reporting
         self.plain = session_managers(server, streamed=False)

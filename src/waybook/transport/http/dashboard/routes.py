@@ -1,4 +1,4 @@
-"""Routes of the dashboard."""
+"""HTTP routes of all dashboard pages."""
 
 from collections.abc import Awaitable, Callable
 
