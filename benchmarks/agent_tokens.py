@@ -1,9 +1,9 @@
-"""Calls and tokens that an agent needs for a plan: Waybook, and Task Master as a peer.
+"""Calls and tokens that an agent needs for a plan, with Waybook and with Task Master.
 
 A scripted agent completes the same plan over stdio with the fewest calls that each server's
 instructions allow: with Waybook the calls that `next` names, with Task Master one `add_task` per
-step and then `next_task` and `set_task_status` per step. Tokens are those of the replies (o200k),
-which the agent's model reads, and those of the tool list. Task Master is installed by npx, and its
+step and then `next_task` and `set_task_status` per step. The tokens (o200k) of the replies, which
+the agent's model reads, and of the tool list are counted. Task Master is installed by npx, and its
 tasks are added without a language model.
 
     python benchmarks/agent_tokens.py [--steps 5 13] [--without-peer]
@@ -58,7 +58,7 @@ class CountingClient:
                 yield cls(client)
 
     async def call(self, tool: str, **arguments: object) -> dict[str, Any]:
-        """Call a tool that must succeed; return its reply."""
+        """Call a tool and return its reply; fail if the reply is an error."""
         result = await self._client.call_tool(tool, arguments)
         text = "".join(getattr(block, "text", "") for block in result.content)
         assert not result.is_error, text
@@ -81,7 +81,7 @@ def count_tokens(text: str) -> int:
 
 
 async def work_with_waybook(agent: CountingClient, steps: int) -> None:
-    """Create the plan, and follow `next` until it is complete."""
+    """Create a Waybook plan, and make the calls that `next` names until the plan is complete."""
     plan: list[Any] = [
         {"stepType": "search", "title": f"Part {n}", "instructions": INSTRUCTIONS.format(n)}
         for n in range(1, steps + 1)
@@ -102,7 +102,7 @@ async def work_with_waybook(agent: CountingClient, steps: int) -> None:
 
 
 async def work_with_peer(agent: CountingClient, folder: str, steps: int) -> None:
-    """Add one task per step, then claim each task and set it to done."""
+    """Add one Task Master task per step, then request each task and set its status to done."""
     root = {"projectRoot": folder}
     await agent.call("initialize_project", **root, skipInstall=True, initGit=False, rules=[])
     # Initialization is not counted, because a project is initialized only once.
@@ -120,7 +120,7 @@ async def work_with_peer(agent: CountingClient, folder: str, steps: int) -> None
 
 
 async def measure(name: str, command: list[str], steps: int) -> tuple[int, int]:
-    """Print the figures of one server; return its calls and tokens."""
+    """Print the results of one server; return its numbers of calls and tokens."""
     with temporary_database() as data:
         folder = str(data.parent / name)
         Path(folder).mkdir()  # noqa: ASYNC240 - before the server starts
@@ -135,7 +135,7 @@ async def measure(name: str, command: list[str], steps: int) -> tuple[int, int]:
 
 
 async def main(all_steps: list[int], *, has_peer: bool) -> None:
-    """Measure plans of each number of steps; raise AssertionError above a limit."""
+    """Measure plans of each number of steps; raise AssertionError if a limit is exceeded."""
     print(f"{'steps':5}  {'server':14}{'calls':>8}{'tokens':>10}{'tool list':>12}")
     for steps in all_steps:
         calls, tokens = await measure("Waybook", [sys.executable, "-m", "waybook", "mcp"], steps)

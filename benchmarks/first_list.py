@@ -1,8 +1,8 @@
 """Time from process start to the first `tools/list` of `waybook mcp`, compared with a bare server.
 
-Both are started like an MCP client starts them and called over stdio. The database server is
-already running, as in a second conversation. The bare server is built with the MCP SDK; it has one
-tool and no database.
+Both servers are started like an MCP client starts them and called over stdio. The database server
+is already running, as in a second conversation. The bare server is built with the MCP SDK; it has
+one tool and no database.
 
     python benchmarks/first_list.py [--rounds 9]
 """
@@ -77,7 +77,7 @@ def first_list(command: list[str], environment: dict[str, str]) -> float:
 
 
 def main(rounds: int) -> None:
-    """Measure both servers alternately, and compare."""
+    """Measure Waybook and the bare server alternately, and compare the times."""
     with temporary_database() as folder:
         environment = {**os.environ, "WAYBOOK_DATA_DIR": str(folder)}
         waybook, bare = (

@@ -1,9 +1,9 @@
-"""Effect of a request flood by one org on the latency of another.
+"""Effect of a request flood by one org on the latency of another org.
 
 The server runs in its own process in server mode with default limits: sixty calls per second for
 each org. One org completes the steps of a plan, with a short pause between calls. A second org, in
 a third process, calls over many connections as fast as it gets answers, and ignores refusals. Both
-use loopback, each with its own token. The number of calls and the time are limited.
+orgs use loopback, each with its own token. The number of calls and the time are limited.
 
     python benchmarks/flood.py [--calls 300] [--connections 32]
 """
@@ -89,7 +89,7 @@ class Caller:
 
 
 async def flood(address: str, token: str, connections: int) -> None:
-    """Call as fast as answers arrive until stdin is closed, then print the answer counts."""
+    """Call a tool as fast as answers arrive until stdin is closed, then print the answer counts."""
     codes: Counter[str] = Counter()
 
     async def call_repeatedly() -> None:
@@ -149,7 +149,7 @@ async def measure_latencies(address: str, token: str, calls: int) -> list[float]
 
 
 async def call(caller: Caller, tool: str, **arguments: object) -> dict[str, Any]:
-    """Call a tool that must succeed, and return its answer."""
+    """Call a tool and return its reply; fail if the reply is an error."""
     code, answer = await caller.call(tool, **arguments)
     assert code == "ok", answer
     return answer
@@ -162,7 +162,7 @@ def cpu_seconds(process_id: int) -> float:
 
 
 async def main(calls: int, connections: int) -> None:
-    """Measure without and with a flood, and compare the latencies."""
+    """Measure the latency without and with a flood, and compare them."""
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder}, {}).settings
         async with database_server(settings):  # All server processes use one database.
@@ -186,7 +186,7 @@ async def create_token(folder: Path, org: str) -> str:
 
 
 def report(alone: list[float], during: list[float], codes: Counter[str], used: float) -> None:
-    """Print both results; raise AssertionError if the ratio is above the limit."""
+    """Print the latencies with and without a flood; raise AssertionError above the limit."""
     p99, flooded_p99 = (quantiles(latencies, n=100)[-1] for latencies in (alone, during))
     ratio = flooded_p99 / p99
     print(f"{'flood by another org':28}{'median ms':>10}{'p99 ms':>10}")

@@ -1,7 +1,7 @@
 """Lighthouse scores of the page of a plan and of a run.
 
 Lighthouse is not installed with Waybook: run `npm install lighthouse`, and pass the path of its
-program. Performance depends on the machine, so its score is only meaningful on a quiet one.
+program. The performance score depends on the machine, so it is only meaningful on an idle machine.
 
     python benchmarks/lighthouse.py node_modules/.bin/lighthouse
 """
@@ -26,7 +26,7 @@ FLAGS = "--headless --no-sandbox --disable-gpu"
 
 
 async def call(client: Client, tool: str, **arguments: object) -> dict[str, Any]:
-    """Call a tool that must succeed."""
+    """Call a tool and return its reply; fail if the reply is an error."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
     return dict(result.structured_content or {})

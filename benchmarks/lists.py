@@ -1,8 +1,8 @@
 """Cost of reads that must not grow with the number of plans, compared with reading one plan.
 
 Lists, counts, the front page, the stall sweep and the filters of the audit are measured in an org
-with 1,000 plans and in an org with 100,000, half of them open. Each is a multiple of the time to
-read one plan by its key in the same run.
+with 1,000 plans and in an org with 100,000, half of them open. Each result is a multiple of the
+time to read one plan by its key in the same run.
 
     PYTHONPATH=tests:tests/support python benchmarks/lists.py [--plans 1000 100000] [--rounds 15]
 """
@@ -43,7 +43,7 @@ MAX_RATIO = 5.0
 
 
 def read_by_name() -> Mapping[str, Callable[[RequestContext], Awaitable[object]]]:
-    """Return the reads that are measured."""
+    """Return the reads that the benchmark measures, by name."""
 
     def plans(**filters: object) -> Callable[[RequestContext], Awaitable[object]]:
         order = filters.pop("order", PlanOrder.CREATION)
@@ -90,7 +90,7 @@ async def median_ms(act: Callable[[], Awaitable[object]], rounds: int) -> float:
 
 
 async def measure(plans: int, rounds: int) -> dict[str, float]:
-    """Return the cost of each read in an org with so many plans, relative to a read by key."""
+    """Return the cost of each read in an org with this many plans, relative to a read by key."""
     with temporary_database() as folder, attach(folder) as postgres:
         migrate(postgres.owner_dsn)
         body = json.dumps(make_definition("bench", make_stage("s", make_recipe_step("k"))))

@@ -2,8 +2,8 @@
 
 A real browser shows the list of plans of a server in its own process, and an agent in this process
 claims and submits steps over MCP. The time is measured from the agent's answer until the page shows
-the new count, together with the CPU time of the page's main thread. The measurement is repeated
-with twelve tabs, in the last one, and on the page of a plan with 200 steps.
+the new count, together with the CPU time of the page's main thread. The measurement is repeated in
+the last of twelve tabs, and on the page of a plan with 200 steps.
 
     python benchmarks/live.py [--changes 30]
 """
@@ -36,7 +36,7 @@ WAIT_FOR_TEXT = """([part, text]) => new Promise(done => {
 
 
 async def call(client: Client, tool: str, **arguments: object) -> dict[str, Any]:
-    """Call a tool that must succeed."""
+    """Call a tool and return its reply; fail if the reply is an error."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
     return dict(result.structured_content or {})
@@ -50,7 +50,7 @@ async def make_plan(agent: Client, steps: int) -> dict[str, Any]:
 
 
 async def measure_list(page: Page, agent: Client, changes: int) -> tuple[list[float], float]:
-    """Measure on the list of plans, with a plan that has as many steps as there are changes."""
+    """Measure the display of changes on the list of plans; each change completes one step."""
     plan = await make_plan(agent, changes)
     await page.evaluate(WAIT_FOR_TEXT, ["#plans", f"0 of {changes}"])
     return await measure(page, agent, plan, "#plans", changes, changes)
@@ -59,7 +59,7 @@ async def measure_list(page: Page, agent: Client, changes: int) -> tuple[list[fl
 async def measure_plan_page(
     context: BrowserContext, address: str, agent: Client, changes: int
 ) -> tuple[list[float], float]:
-    """Measure on the page of a plan with many steps."""
+    """Measure the display of changes on the page of a plan with many steps."""
     plan = await make_plan(agent, PLAN_STEPS)
     page = await open_tab(context, f"{address}/plans/{plan['planId']}")
     return await measure(page, agent, plan, "#plan-status", PLAN_STEPS, changes)
@@ -98,7 +98,7 @@ async def open_tab(context: BrowserContext, url: str) -> Page:
 
 
 async def main(changes: int) -> None:
-    """Measure in one tab, then in the last of twelve."""
+    """Measure in one browser tab, then in the last of twelve tabs."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         print("change → page: NOT MEASURED, Chromium is not installed")

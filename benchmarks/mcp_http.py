@@ -30,8 +30,8 @@ from waybook.settings_reading import read_settings
 
 CONNECTIONS = 8
 STEPS = 10
-#: Limits and goals: the ratio of the library's CPU time per cycle to Waybook's, and the share that a
-#: token adds to Waybook's.
+#: Limits and goals: the ratio of the library's CPU time per cycle to Waybook's, and the share that
+#: a token adds to Waybook's.
 MIN_RATIO = 0.55
 GOAL = 0.9
 MAX_TOKEN_SHARE = 0.4

@@ -53,7 +53,7 @@ RESULTS = 36
 
 
 async def dense_plan(caller: Caller) -> dict[str, Any]:
-    """Create a plan of 200 steps, each of which depends on all before it."""
+    """Create a plan of 200 steps, each of which depends on all earlier steps."""
     steps = [{**STEP, "dependsOn": [*range(1, order)]} for order in range(1, 201)]
     plan = await call(caller, "create_research_plan", name="D", researchQuestion="?", steps=steps)
     return {"planId": plan["planId"]}
@@ -72,7 +72,7 @@ async def large_plan(caller: Caller) -> dict[str, Any]:
 
 
 async def nothing(_: Caller) -> dict[str, Any]:
-    """Prepare nothing."""
+    """Do nothing, because the attack needs no preparation."""
     return {}
 
 
@@ -80,18 +80,18 @@ async def nothing(_: Caller) -> dict[str, Any]:
 
 
 async def ping(caller: Caller, _: int) -> str:
-    """Call a cheap tool, to show the effect of traffic that is not expensive."""
+    """Comparison: call a cheap tool, to show the effect of traffic that is not expensive."""
     return (await caller.call("ping"))[0]
 
 
 async def draw(caller: Caller, number: int, planId: str) -> str:  # noqa: N803 - as the wire has it
-    """Draw the dense plan at a width that is not in the cache."""
+    """Attack: draw the plan with many dependencies at a width that is not in the cache."""
     width = 200 + number % 7_800
     return (await caller.call("draw_map", planId=planId, width=width, detail=True))[0]
 
 
 async def submit(caller: Caller, _: int) -> str:
-    """Complete a step with fifty conditions, each of which would use up the budget."""
+    """Attack: complete a step with fifty conditions that each use up the evaluation budget."""
     condition = {"afterStepOrder": 1, "conditionExpression": EXPENSIVE, "ifTrueAction": "continue"}
     arguments = {"name": "C", "researchQuestion": "?", "steps": [STEP]}
     code, plan = await caller.call(
@@ -107,12 +107,12 @@ async def submit(caller: Caller, _: int) -> str:
 
 
 async def read(caller: Caller, _: int, planId: str) -> str:  # noqa: N803 - as the wire has it
-    """Read all results of the large plan."""
+    """Attack: read all results of the large plan."""
     return (await caller.call("get_plan_status", planId=planId, detail=True))[0]
 
 
 async def guess(caller: Caller, _: int) -> str:
-    """Authenticate with a random token."""
+    """Attack: send a request with a random token."""
     token = "wb_" + "".join(random.choices(string.ascii_letters, k=40))  # noqa: S311 - no secret
     return await caller.list_tools_as(token)
 
@@ -216,7 +216,7 @@ def report(
     codes: dict[str, Counter[str]],
     used: dict[str, float],
 ) -> None:
-    """Print the latencies and their ratios; raise AssertionError if one is above the limit."""
+    """Print the latencies and their ratios; raise AssertionError if a ratio is above the limit."""
     print(f"{'latency in ms':20}{'p50':>8}{'p99':>8}{'max':>8}{'p99 ratio':>11}")
     ratios = {}
     for name in alone:

@@ -1,8 +1,8 @@
 """CPU time to render the page of a plan of 13, 500 and 5,000 steps, without SQL.
 
-Measured from the loaded plan to the HTML text: map layout and drawing, timelines, template. The
-page size has a limit, here and in the tests. The time depends on the machine, so it has only a
-target, which is printed next to the measured value.
+The time is measured from the loaded plan to the HTML text: map layout and drawing, timelines,
+template. The page size has a limit, which tests check too. The time depends on the machine, so it
+has only a target, which is printed next to the measured value.
 
     PYTHONPATH=tests:tests/support python benchmarks/pages.py [--rounds 9]
 """

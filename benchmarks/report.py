@@ -1,8 +1,8 @@
 """Time of a report on a large snapshot, compared with reading its rows and with a naive report.
 
-The snapshot has 10,000 steps, 30,000 edges and 100,000 jobs. Every report must first read its rows
-from JSON into Python. The naive report scans all jobs again for each step; it is run for a sample
-of the steps and extrapolated, because the complete one takes minutes.
+The snapshot has 10,000 steps, 30,000 edges and 100,000 jobs. Every report must first read the rows
+of the snapshot from JSON into Python. The naive report scans all jobs again for each step; it is
+run for a sample of the steps and extrapolated, because the complete naive report takes minutes.
 
     python benchmarks/report.py [--steps 10000] [--rounds 5]
 """
@@ -92,7 +92,7 @@ def naive_status(graph: Graph, jobs: list[Body], closed: list[str], key: str) ->
 
 
 def descendants(graph: Graph, key: str) -> set[str]:
-    """Return every step that depends on this one, directly or indirectly."""
+    """Return every step that depends on this step, directly or indirectly."""
     visited: set[str] = set()
     open_keys = [key]
     while open_keys:
@@ -132,7 +132,7 @@ def step_statuses(graph: Graph, snapshot: Body) -> dict[str, ProgressStatus]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """CPU times in seconds, and the ratio of the report's time to that for half the size."""
+    """CPU times in seconds, and the ratio of the report's time to that of half the snapshot."""
 
     reading: float
     report: float
@@ -142,7 +142,7 @@ class Measurement:
 
 
 def measure(steps: int, rounds: int) -> Measurement:
-    """Measure a snapshot, and the ratio to one of half the size."""
+    """Measure the report on a snapshot, and the ratio to a snapshot of half the size."""
     half, text = json.loads(make_snapshot(steps // 2)), make_snapshot(steps)
     snapshot = json.loads(text)
     graph = read_snapshot(snapshot).structure.graphs["stage"]

@@ -2,13 +2,13 @@
 
 The corpus in the folder `retrieval` has 257 notes on fifty topics and 196 questions, each with the
 note that answers it. Questions are paraphrases that share few words with the note, keywords, or
-keywords with typos. They are searched on the embedded server, as the serving role, with the
+keywords with typos. The searches run on the embedded server, as the serving role, with the SQL
 statements of the product. `recall@3` is the share of questions whose note is among the first three
 hits; MRR is the mean reciprocal rank. Fused search must be the best of the three.
 
 Waybook ranks quantized vectors in the process. The result is compared with pgvector, in a temporary
-database on the server of `--pgvector-url` (the URL of a superuser). Without that option it is
-compared with an exact ranking of floats. Recall@10 and MRR may be lower by up to 0.02.
+database on the server of `--pgvector-url` (the URL of a superuser). Without that option, the result
+is compared with an exact ranking of floats. Recall@10 and MRR may be lower by up to 0.02.
 
     python benchmarks/retrieval.py [--pgvector-url URL]
 """
@@ -85,7 +85,7 @@ async def store(database: Database, backend: Backend) -> dict[str, str]:
 
 
 def make_search(database: Database, capabilities: SearchCapabilities) -> Search:
-    """Return a function that searches like the product, with this backend."""
+    """Return a function that searches like the product, with this search backend."""
     cache = VectorCache()
 
     async def search_notes(query: str) -> dict[str, list[RankedPassage]]:
@@ -104,7 +104,7 @@ def make_search(database: Database, capabilities: SearchCapabilities) -> Search:
 
 
 def make_exact_search(search_notes: Search, ids: Mapping[str, str]) -> Search:
-    """Return a function that ranks vectors exactly, as floats; its full-text search is the same."""
+    """Return a function that searches with exact float vectors and the usual full-text search."""
     notes = {
         ids[note["id"]]: EMBEDDER.embed(artifacts.embedding_text(note["title"], note["text"]))
         for note in read_lines("passages.jsonl")
@@ -138,7 +138,7 @@ async def rank_notes(search_notes: Search, ids: Mapping[str, str]) -> Ranks:
 
 
 async def on_server(url: str | None, backend: Backend) -> tuple[Ranks, Ranks]:
-    """Return the ranks on one server, twice: with the product's search, and with exact vectors."""
+    """Return the ranks of the relevant notes with the product's search, and with exact vectors."""
     with temporary_database() as folder:
         options = {"database_url": url} if url else {"data_dir": str(folder)}
         settings = read_settings(options, {}).settings
@@ -153,7 +153,7 @@ async def on_server(url: str | None, backend: Backend) -> tuple[Ranks, Ranks]:
 
 
 async def with_pgvector(url: str) -> Ranks:
-    """Return the ranks that search finds in a temporary database on a server with pgvector."""
+    """Return the ranks of the relevant notes in a search on a server with pgvector."""
     name = f"waybook_bench_{new_id().replace('-', '')}"
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(f"create database {name}".encode())
@@ -169,7 +169,7 @@ async def with_pgvector(url: str) -> Ranks:
 
 
 async def main(url: str | None) -> None:
-    """Compare the three methods, and compare the vectors with pgvector or exact floats."""
+    """Compare the three search methods, and the quantized vectors with pgvector or exact floats."""
     ranks, exact = await on_server(None, Backend.PORTABLE)
     report(ranks)
     if url:
@@ -203,10 +203,10 @@ def report(ranks: Ranks) -> None:
 
 
 def compare(portable: Ranks, other: Ranks, label: str) -> None:
-    """Print recall@10 and MRR of the portable search and of the search it is compared with.
+    """Print recall@10 and MRR of the search in the process and of the reference search.
 
     Raises:
-        AssertionError: the portable search is worse by more than the limit.
+        AssertionError: the search in the process is worse by more than the limit.
     """
     print(f"\n{f'recall@{NEAREST} / MRR':16}{'portable':>18}{label:>18}")
     for method in ("meaning", "fused"):
@@ -223,12 +223,12 @@ def compare(portable: Ranks, other: Ranks, label: str) -> None:
 
 
 def recall(ranks: list[float], first: int = FIRST) -> float:
-    """Return the share of questions whose note is among the first hits."""
+    """Return the share of questions whose relevant note is among the first hits."""
     return sum(rank <= first for rank in ranks) / len(ranks)
 
 
 def mrr(ranks: list[float]) -> float:
-    """Return the mean reciprocal rank."""
+    """Return the mean reciprocal rank of the relevant notes."""
     return sum(1 / rank for rank in ranks) / len(ranks)
 
 

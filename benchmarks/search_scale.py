@@ -1,8 +1,8 @@
-"""Search by one org with 100,000 passages among as many of other orgs, with both backends.
+"""Search by one org with 100,000 passages, next to as many passages of other orgs.
 
-The portable backend ranks vectors in the process. It is measured on the embedded server under
-row-level security and, for comparison, as the superuser through views that filter by org. Recall is
-relative to an exact ranking of the float32 vectors.
+The portable backend ranks vectors in the process. This backend is measured on the embedded server
+under row-level security and, for comparison, as the superuser through views that filter by org.
+Recall is relative to an exact ranking of the float32 vectors.
 
     python benchmarks/search_scale.py [--passages 100000] [--questions 60] [--pgvector-url URL]
 """
@@ -103,7 +103,7 @@ def topics() -> list[list[str]]:
 
 @contextmanager
 def timed(label: str) -> Iterator[None]:
-    """Print the duration of the block."""
+    """Measure the duration of the block and print it."""
     started = time.perf_counter()
     yield
     print(f"  {label:44}{time.perf_counter() - started:8.1f} s", flush=True)
@@ -117,7 +117,7 @@ def make_text(topic: list[str], chance: random.Random) -> tuple[str, str]:
 
 
 def make_corpus(count: int) -> Corpus:
-    """Return `count` passages of the searching org and as many of others.
+    """Return `count` passages of the searching org and as many of other orgs.
 
     Each vector is a random mix of the vectors of a few texts on one topic.
     """
@@ -243,14 +243,14 @@ def exact_nearest(stored: Corpus, question: SearchQuery) -> set[UUID]:
 
 
 def open_database(dsn: str, role: str | None) -> closing[Database]:
-    """Open a database with one connection."""
+    """Open the database through a pool with one connection."""
     return closing(Database(ConnectionPool(dsn, size=1), role=role))
 
 
 async def measure_portable(
     stored: Corpus, questions: list[SearchQuery]
 ) -> tuple[list[Measurement], float]:
-    """Measure on the embedded server, with and without row-level security.
+    """Measure the search on the embedded server, with and without row-level security.
 
     Returns:
         Both measurements, and the median time to read one passage by its key, in ms.
@@ -277,7 +277,7 @@ async def measure_portable(
 
 
 async def measure_pgvector(url: str, stored: Corpus, questions: list[SearchQuery]) -> Measurement:
-    """Measure in a temporary database on a server with pgvector."""
+    """Measure the search with pgvector, in a temporary database on a server that has it."""
     name = f"waybook_bench_{new_id().replace('-', '')}"
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(f"create database {name}".encode())

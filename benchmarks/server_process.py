@@ -1,4 +1,4 @@
-"""A server in its own process, for the benchmarks that call one over HTTP."""
+"""Waybook server in its own process, for the benchmarks that call a server over HTTP."""
 
 import asyncio
 import re

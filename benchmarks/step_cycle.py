@@ -1,9 +1,10 @@
 """Rate of step cycles (claim and submit), compared with two hand-written SQL functions.
 
-Both run alternately on the same embedded server, with 16 concurrent workers. Each worker has its
-own plans of ten steps, created before the measurement. The SQL functions (the "peer") give the same
-guarantees, which `step_cycle_peer.sql` lists. Each call of one is a single message through the same
-driver. Waybook also applies all of its other rules.
+Waybook and the SQL functions run alternately on the same embedded server, with 16 concurrent
+workers. Each worker has its own plans of ten steps, created before the measurement. The SQL
+functions (the "peer") give the same guarantees, which `step_cycle_peer.sql` lists. Each call of an
+SQL function is a single message through the same driver. Waybook also applies all of its other
+rules.
 
     python benchmarks/step_cycle.py [--cycles 3200] [--rounds 3]
 """
@@ -52,7 +53,7 @@ async def create_plans(system: Application, count: int) -> list[object]:
 
 
 async def call(system: Application, tool: str, arguments: dict[str, object]) -> dict[str, object]:
-    """Call a tool that must succeed."""
+    """Call a tool and return its reply; fail if the reply is an error."""
     answer = await system.dispatcher.dispatch(system.caller(Channel.MCP), tool, arguments)
     assert not answer.is_error, answer.body
     return answer.body
@@ -112,7 +113,7 @@ async def work_through_as_peer(pool: Pool, session: str, plans: list[int]) -> No
 
 
 async def peer_round(owner: Pool, pool: Pool, turn: int, each: int) -> tuple[float, float]:
-    """Run one round of the peer; return its rate and CPU time per cycle."""
+    """Run one round of the peer (SQL functions); return its rate and CPU time per cycle."""
     firsts = [(turn * WORKERS + n) * each for n in range(WORKERS)]
     plans = [await create_peer_plans(owner, first, each) for first in firsts]
     workers = [work_through_as_peer(pool, f"{turn}-{n}", mine) for n, mine in enumerate(plans)]
@@ -135,7 +136,7 @@ def _cpu() -> float:
 
 
 async def main(cycles: int, rounds: int) -> None:
-    """Measure both alternately and compare them; the first round is a warm-up."""
+    """Measure Waybook and the peer alternately and compare them; the first round is a warm-up."""
     own, peers, each = [], [], max(1, cycles // (WORKERS * STEPS))
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder, "pool_size": WORKERS}, {}).settings

@@ -1,10 +1,10 @@
 """Time until a step that becomes free is claimed by one of many waiting agents.
 
 The server runs in its own process. 64 agents wait with `get_next_step` over HTTP, each with its own
-connection; one step becomes free at a time, because each step depends on the one before. The time
-is measured from the moment at which the result that frees the step is sent until an agent has the
-step, so it includes the submission. The peer is a single agent that submits a result and at once
-claims the next step, so it never waits.
+connection; one step becomes free at a time, because each step depends on the previous step. The
+time is measured from the moment at which the result that frees the step is sent until an agent has
+the step, so it includes the submission. The result is compared with a peer: a single agent that
+submits a result and at once claims the next step, so it never waits.
 
     python benchmarks/waiting.py [--steps 150]
 """
@@ -33,7 +33,7 @@ Claimed = tuple[dict[str, Any], float]
 
 
 async def create_chain(client: Client, steps: int) -> str:
-    """Create a plan in which each step depends on the one before; return its id."""
+    """Create a plan in which each step depends on the previous step; return the plan's id."""
     first: Any = {"stepType": "search", "instructions": "Look it up."}
     chain = [first, *({**first, "dependsOn": [n]} for n in range(1, steps))]
     return (await client.create_plan("Relay", "How fast?", chain))["planId"]
@@ -55,7 +55,7 @@ async def wait_for_steps(
 
 
 async def measure_waiting(address: str, steps: int) -> tuple[list[float], Counter[str]]:
-    """Return the milliseconds until each freed step was claimed, and the claims per step."""
+    """Return the milliseconds until each freed step was claimed, and the claims of each step."""
     gaps, claims = [], Counter[str]()
     claimed: asyncio.Queue[Claimed] = asyncio.Queue()
     async with AsyncExitStack() as stack:
@@ -102,7 +102,7 @@ async def measure_peer(address: str, steps: int) -> list[float]:
 
 
 async def main(steps: int) -> None:
-    """Measure the peer and the waiting agents; raise AssertionError if a limit is exceeded."""
+    """Measure the single agent and the waiting agents; raise AssertionError above a limit."""
     with temporary_database() as folder:
         async with serving(Path(folder)) as (address, _):
             await measure_peer(address, 10)  # warm-up

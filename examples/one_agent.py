@@ -80,7 +80,7 @@ async def work_through(client: Client, plan_id: str) -> dict[str, Any]:
 
 
 async def main(address: str) -> None:
-    """Create a plan and complete it."""
+    """Create a plan and complete all its steps."""
     async with Client(address) as client:
         plan = await client.call(
             "create_research_plan",

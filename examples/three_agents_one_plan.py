@@ -50,7 +50,7 @@ async def work(client: Client, plan_id: str, name: str, done: Counter[str]) -> N
 
 
 async def claim_and_lose(client: Client, plan_id: str) -> dict[str, Any]:
-    """Claim a step as cleo and let ada reset it; return the claim, which is now stale."""
+    """Claim a step as agent cleo, and let agent ada reset the step; return the stale claim."""
     step = await claim(client, plan_id, "cleo")
     await client.call(
         "modify_plan",

@@ -23,13 +23,13 @@ Loop = Callable[[Services], Awaitable[None]]
 
 
 async def waiting(seconds: float) -> None:
-    """Run one iteration of the event loop instead of waiting."""
+    """Replace a wait by one iteration of the event loop."""
     assert 0 <= seconds <= background.MAX_BACKOFF_SECONDS
     await asyncio.sleep(0)
 
 
 class Turns:
-    """Loop body that raises these errors, one in each iteration, and then signals the test."""
+    """Body of a background loop that raises these errors, one per iteration, then ends the test."""
 
     def __init__(self, *errors: Exception) -> None:
         self.errors, self.ended = [*errors], asyncio.Event()

@@ -1,4 +1,4 @@
-"""Lock of the process that serves a data directory's dashboard, and the recorded address."""
+"""Lock of the process that serves the dashboard of a data directory, and its recorded address."""
 
 import json
 import stat

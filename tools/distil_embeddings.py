@@ -81,7 +81,10 @@ class Weights:
 
 
 def encode_sentences(weights: Weights, ids: NDArray[np.int64]) -> Array:
-    """Return a vector per sentence, the mean of its positions; all have the same length."""
+    """Return a vector for each sentence: the mean over its tokens.
+
+    All sentences have equal length.
+    """
     words = weights("embeddings.word_embeddings.weight")[ids]
     positions = weights("embeddings.position_embeddings.weight")[: ids.shape[1]]
     x = words + positions + weights("embeddings.token_type_embeddings.weight")[0]
@@ -125,7 +128,7 @@ def _norm(x: Array, weights: Weights, name: str) -> Array:
 
 
 def _gelu(x: Array) -> Array:
-    """Return GELU, with the error function of Abramowitz and Stegun 7.1.26, accurate to 1.5e-7."""
+    """Return the GELU of the values; the error function is that of Abramowitz and Stegun 7.1.26."""
     z = np.abs(x) * np.float32(0.5**0.5)
     t = 1 / (1 + np.float32(0.3275911) * z)
     series = t * (

@@ -1,7 +1,8 @@
 """A LangGraph graph works through a plan without a checkpointer.
 
-The graph does one step and forgets it; Waybook stores the plan, the results and the holder of each
-step. After a crash, the same command gets the interrupted step again and runs the graph for it.
+The graph does one step at a time and keeps no state; Waybook stores the plan, the results and the
+holder of each step. After a crash, the same command gets the interrupted step again and runs the
+graph for it.
 
 Install langgraph, langchain and the package of your model's provider, start a server with
 `waybook serve`, create a plan, and run

@@ -11,5 +11,8 @@ Body = dict[str, Json]
 
 @lru_cache(maxsize=4096)
 def rfc3339(at: datetime) -> str:
-    """Return a time in RFC 3339 format and UTC; cached, because a call formats few times often."""
+    """Return a time in RFC 3339 format and UTC.
+
+    The text is cached, because one call formats the same times repeatedly.
+    """
     return at.astimezone(UTC).isoformat()

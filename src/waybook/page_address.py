@@ -1,11 +1,11 @@
 """Address of the dashboard of a data directory, and the exclusive claim to serve it.
 
-One process serves the dashboard of a data directory. It holds `pages.lock`, which the kernel
-releases when the process ends for any reason, and records its URL in `pages.json`; the record is
-valid only while the lock is held. `waybook serve` also holds `serve.lock`. While that lock is held,
-no stdio process starts to serve the dashboard, and one that already serves it stops and releases
-`pages.lock`. See `embedded_postgres.layout` for the files. If the operator configures another
-PostgreSQL server, there is no data directory, and nothing is recorded.
+One process serves the dashboard of a data directory. This process holds `pages.lock`, which the
+kernel releases when the process ends for any reason, and records its URL in `pages.json`; the
+record is valid only while the lock is held. `waybook serve` also holds `serve.lock`. While that
+lock is held, no stdio process starts to serve the dashboard, and a stdio process that already
+serves it stops and releases `pages.lock`. See `embedded_postgres.layout` for the files. If the
+operator configures another PostgreSQL server, there is no data directory, and nothing is recorded.
 """
 
 import json
@@ -50,7 +50,7 @@ class PageRecord:
 
 
 def read_record(control_dir: ControlDirectory) -> PageRecord | None:
-    """Return the last recorded address, or None if the file is missing or invalid."""
+    """Return the last recorded address of the dashboard; None if the file is missing or invalid."""
     try:
         record = PageRecord(**json.loads(control_dir.pages_record.read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -59,7 +59,7 @@ def read_record(control_dir: ControlDirectory) -> PageRecord | None:
 
 
 def find_page_server(settings: Settings) -> PageRecord | None:
-    """Return the record of the process that serves the dashboard now, or None if none does."""
+    """Return the record of the process that serves the dashboard now, or None."""
     if settings.database_url:
         return None
     control_dir = ControlDirectory(_absolute(settings))
@@ -72,13 +72,13 @@ def find_page_server(settings: Settings) -> PageRecord | None:
 
 
 def current_base_url(settings: Settings) -> str:
-    """Return the base URL of links: where the dashboard is served now, or the configured one."""
+    """Return the base URL of links: that of the dashboard served now, or the configured URL."""
     server = None if settings.public_url else find_page_server(settings)
     return server.url if server else settings.base_url
 
 
 def can_serve_pages(settings: Settings) -> bool:
-    """Return whether a stdio process may serve the dashboard, which is for one local user."""
+    """Return whether the settings let a stdio process serve the dashboard to the local user."""
     is_elsewhere = settings.database_url or settings.public_url
     needs_credentials = settings.token or settings.requires_auth
     return settings.pages == "on" and not is_elsewhere and not needs_credentials
@@ -92,7 +92,7 @@ class PageClaim:
     """Claim of one process to serve the dashboard of a data directory, until it is closed."""
 
     def __init__(self, settings: Settings, command: str) -> None:
-        """Create a claim that is not held yet; `command` is recorded with the address.
+        """Create a claim to the dashboard that is not held yet; `command` is recorded with the URL.
 
         Raises:
             Misconfigured: the data directory cannot be created, or belongs to another user.
@@ -108,7 +108,7 @@ class PageClaim:
         return record.port if record else None
 
     def try_take(self) -> bool:
-        """Take the claim if no other process holds it; return whether it is held."""
+        """Take the claim to the dashboard if it is free; return whether this process holds it."""
         return self._try_lock(self._control_dir.pages_lock)
 
     def record(self, url: str) -> None:
@@ -117,7 +117,7 @@ class PageClaim:
         write_private(self._control_dir.pages_record, json.dumps(asdict(record)).encode())
 
     def is_server_running(self) -> bool:
-        """Return whether a `waybook serve` is running, which stdio processes give way to."""
+        """Return whether `waybook serve` runs; stdio processes then do not serve the dashboard."""
         return locks.is_held(self._control_dir.serve_lock)
 
     def try_record_server(self, url: str) -> bool:
@@ -132,9 +132,9 @@ class PageClaim:
         return True
 
     def wait_for_handover(self) -> None:
-        """Wait until a stdio process that serves the dashboard has released port and claim.
+        """Wait until a stdio process that serves the dashboard has released its port and its claim.
 
-        It does not wait for another `waybook serve`, because that process keeps the claim.
+        The function does not wait for another `waybook serve`, which keeps its claim.
         """
         begun = time.monotonic()
         while not self._try_lock(self._control_dir.serve_lock):
@@ -145,7 +145,7 @@ class PageClaim:
             time.sleep(POLL_SECONDS)
 
     def close(self) -> None:
-        """Release the claim. A second call has no effect."""
+        """Release the claim to serve the dashboard. A second call has no effect."""
         while self._descriptors:
             os.close(self._descriptors.popitem()[1])
 
@@ -167,9 +167,9 @@ class PageClaim:
 
 @contextmanager
 def server_claim(settings: Settings) -> Iterator[PageClaim | None]:
-    """Yield the claim of a `waybook serve`, once no stdio process serves the dashboard.
+    """Yield the claim of `waybook serve` to the dashboard, once no stdio process serves it.
 
-    Without a data directory it yields None.
+    Yield None if there is no data directory.
     """
     if settings.database_url:
         yield None

@@ -1,7 +1,7 @@
 """Redaction of secrets in logs, errors, and the call log.
 
-Secrets are recognized by their format, because a token may be in a field that is not meant for
-tokens, and by their value if the value is known. Content stored by agents is never changed.
+Secrets are recognized by their format, because a token may occur in any field, and by their value
+if the value is known. Content stored by agents is never changed.
 
 Every pattern has a limited length, so that the cost is linear in the length of the text.
 """

@@ -162,7 +162,7 @@ class Settings:
 
     @property
     def requires_auth(self) -> bool:
-        """True in server mode: every caller needs a credential."""
+        """Return whether every caller needs a credential, as in server mode."""
         return self.auth == "required"
 
 

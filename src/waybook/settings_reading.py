@@ -1,6 +1,6 @@
 """Loading of settings at startup, in order of precedence: flags, environment, file, defaults.
 
-The source of each value is recorded, so that `waybook doctor` can show it.
+The source of each value is recorded for `waybook doctor`.
 """
 
 import os
@@ -231,7 +231,10 @@ def _check_webhook(settings: Settings) -> None:
 
 
 def _check_url(name: str, url: str | None) -> None:
-    """Raise if this is not an HTTP URL. The message omits the URL, which may be a secret."""
+    """Raise an error if a setting is not an HTTP URL.
+
+    The message omits the URL, which may be a secret.
+    """
     if url is None:
         return
     try:

@@ -278,7 +278,7 @@ def test_serving_role_can_update_and_delete_only_in_listed_tables(
 
 @pytest.fixture
 async def both(world: OrgEnv) -> OrgEnv:
-    """Return a test environment with rows of both orgs in every table."""
+    """Return a test environment with rows of two orgs in every table."""
     world.other_org_may_change = True
     for agent in (world.agent, world.other_org):
         await all_foreign_records(agent)
@@ -375,7 +375,7 @@ async def test_serving_role_cannot_insert_rows_for_another_org(
 
 
 def _tried(world: OrgEnv, connection: psycopg.Connection, statement: sql.Composed) -> int:
-    """Run an SQL statement as our org and roll it back; return the number of affected rows."""
+    """Run an SQL statement as the first test org and roll back; return the affected row count."""
     with connection.transaction(force_rollback=True):
         as_serving(world, connection, world.agent.org_id)
         return connection.execute(statement).rowcount

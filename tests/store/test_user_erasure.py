@@ -30,7 +30,7 @@ def name() -> str:
 
 
 async def make_days_work(agent: AgentClient) -> Body:
-    """Call every tool, and reject and approve reviews; return a plan in progress."""
+    """Call every tool, reject and approve reviews, and return a plan in progress."""
     await all_foreign_records(agent)
     rejected = await agent.take(await agent.plan())
     await agent.call("request_user_review", stepId=rejected["stepId"], summary="Look.")
@@ -116,7 +116,7 @@ async def test_erasing_a_user_does_not_rename_a_user_with_a_longer_name(
 
 
 async def test_step_held_by_an_erased_user_can_still_be_submitted(world: OrgEnv, name: str) -> None:
-    """The test also covers a process that cached the plan before the user was erased."""
+    """The process that submits the result has cached the plan before the user was erased."""
     agent = world.agent.acting_as(name)
     plan = await agent.plan(2)
     taken = await agent.take(plan, sessionId="s")
@@ -172,7 +172,7 @@ async def test_erasing_a_user_with_a_broken_audit_chain_is_refused(
 
 
 def manually_sealed(admin: psycopg.Connection, plan_id: str) -> None:
-    """Change old audit entries and recompute the seals, as an attacker could."""
+    """Change old audit entries and recompute the seals, as an attacker might do."""
     rows = admin.execute(
         """select subject_id::text, subject, seq, at, event, actor, channel, session,
                   details::text, hash from audit_entry where subject_id = %s order by seq""",

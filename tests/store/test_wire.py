@@ -14,7 +14,7 @@ TWO = Query("two", "select 2")
 
 
 async def forget(tx: Transaction) -> None:
-    """Discard prepared SQL statements, as if a pooler had switched to another server connection."""
+    """Discard the prepared SQL statements, as happens when a pooler switches server connections."""
     await tx.send("deallocate all")
 
 

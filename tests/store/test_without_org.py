@@ -1,7 +1,7 @@
 """Row-level security alone isolates orgs, even if no query filters by org.
 
-A switch removes the org conditions from all queries. These tests show that the switch removes
-conditions, and that none is left. With the switch on, isolation is tested always in
+A switch removes the org conditions from all queries. The tests in this file check that the switch
+removes every org condition. Isolation without org conditions is tested in
 `app/test_foreign_ids.py`, and in all other tests by `make test-rls`.
 """
 

@@ -42,7 +42,7 @@ async def make_token(
     days: int | None = 90,
     email: str | None = None,
 ) -> IssuedToken:
-    """Add a user with these scopes to the agent's org; return a token of that user."""
+    """Add a user with these scopes to the agent's org; return an API token of that user."""
     await add_user(at(agent), NewUser(name=name, scopes=may, email=email))
     return await another_token(agent, name, scopes=scopes, days=days)
 
@@ -54,7 +54,7 @@ async def another_token(
     scopes: tuple[Scope, ...] = DEFAULT_SCOPES,
     days: int | None = 90,
 ) -> IssuedToken:
-    """Return another token of an existing user."""
+    """Create another API token for an existing user, and return it."""
     request = TokenRequest(user=name, label=f"a token of {name}", scopes=scopes, days=days)
     return await add_token(at(agent), request)
 
@@ -68,7 +68,7 @@ PIECE = 12
 
 
 def leaks(text: str, secret: str) -> bool:
-    """Return whether a text contains part of a secret, as plain text or as hexadecimal bytes."""
+    """Return whether a text contains a part of a secret, as plain text or as hexadecimal bytes."""
     pieces = {secret[at : at + PIECE] for at in range(len(secret) - PIECE + 1)}
     return any(piece in text or piece.encode().hex() in text for piece in pieces)
 
@@ -105,7 +105,7 @@ DIGEST = "select md5(coalesce(string_agg(t::text, '|' order by t::text), '')) fr
 
 
 def everything_stored(place: ServerDatabase) -> dict[str, str]:
-    """Return a hash of the rows of all orgs, for each table."""
+    """Return, for each table, a hash of the rows of all orgs."""
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         tables = admin.execute(
             "select c.relname from pg_class c where c.relnamespace = 'public'::regnamespace"

@@ -1,10 +1,10 @@
-"""Background tasks, repeated until no work is left."""
+"""Functions that repeat a background task until no work is left."""
 
 from waybook.app.request.services import Services
 from waybook.background import index_all_orgs
 
 
 async def index_all(services: Services) -> None:
-    """Index all pending passages."""
+    """Add all pending passages to the search index."""
     while await index_all_orgs(services):
         pass

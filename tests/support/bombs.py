@@ -1,7 +1,7 @@
 """Small inputs that may be expensive to process: bodies, snapshots, definitions, Markdown.
 
-Each input is at most as large as its channel accepts. The reply must be a result or a documented
-error.
+Each input is at most as large as its channel accepts. The server must reply to each with a result
+or a documented error.
 """
 
 import json

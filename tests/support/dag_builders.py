@@ -45,7 +45,7 @@ def make_step(
     outputs: Iterable[str | Output] = (),
     **values: object,
 ) -> RecipeStep:
-    """Return an EXECUTE step; inputs and outputs given as strings are document keys."""
+    """Return a recipe step with EXECUTE jobs; strings in inputs and outputs are document keys."""
     step = RecipeStep(
         key=key,
         number=0,
@@ -62,7 +62,7 @@ def make_step(
 def make_plan_step(
     key: str, strategy: Strategy = Strategy.ALL_TO_ONE, **values: object
 ) -> RecipeStep:
-    """Return a PLAN step."""
+    """Return a recipe step with PLAN jobs."""
     return make_step(key, strategy, job_type=JobType.PLAN, **values)  # type: ignore[arg-type]  # as above
 
 
@@ -112,7 +112,7 @@ def models(most: int = 4) -> st.SearchStrategy[list[str]]:
 
 @dataclass(slots=True)
 class _Dice:
-    """Random choices derived from one number; zero always selects the first option."""
+    """Source of random choices derived from one number; zero always selects the first option."""
 
     number: int
 
@@ -135,7 +135,7 @@ class _Dice:
 
 @dataclass(slots=True)
 class _Draft:
-    """A recipe under construction: each step is added after its dependencies."""
+    """Builder of a random recipe, which adds each step after its dependencies."""
 
     stage: str
     #: For each earlier stage, the documents that it produces.

@@ -1,4 +1,4 @@
-"""A five-stage dialectic DAG for tests of counts: propose, review, merge, plan, build."""
+"""DAG with five stages for tests of job counts: propose, review, merge, plan, build."""
 
 from collections.abc import Sequence
 

@@ -25,7 +25,7 @@ FAILED = ("failed", "retry_loop_failed")
 
 
 def any_evidence(graph: Graph) -> st.SearchStrategy[Mapping[str, Evidence]]:
-    """Generate random evidence about some of the steps."""
+    """Generate random evidence about some of the steps of a DAG."""
     return st.dictionaries(st.sampled_from(graph.order), EVIDENCE)
 
 
@@ -58,9 +58,9 @@ def shuffled(snapshot: Body, chance: Random) -> Body:
 class History:
     """Simulated history of a run that contains only valid status changes.
 
-    A step opens when all its predecessors have ended, with either all of its jobs or none. A
-    continuation is created when its parent ends. Failed jobs may be retried. If the simulated
-    engine records closed steps, it may also repeat completed work.
+    A step opens when all its predecessors have ended; at that time, all of its jobs or none exist.
+    A continuation is created when its parent ends. Failed jobs may be retried. If the simulated
+    engine records that steps are closed, it may also repeat completed work.
     """
 
     dag: Dag
@@ -77,7 +77,7 @@ class History:
         self.opened = {slug: set() for slug in self.graphs}
 
     def moments(self, most: int) -> Iterator[Body]:
-        """Yield the snapshot after each change; the same object is modified each time."""
+        """Yield the snapshot after each change; it is the same object every time."""
         for _ in range(most):
             moves = [*self._on_the_map(), *self._on_jobs()]
             if not moves:
@@ -87,7 +87,7 @@ class History:
             yield self.snapshot
 
     def played(self, most: int) -> Body:
-        """Return the snapshot after this many changes."""
+        """Return the snapshot after this many changes of the history."""
         for _ in self.moments(most):
             pass
         return self.snapshot

@@ -1,4 +1,4 @@
-"""Runs for tests: random DAGs with models for each stage, and the documents produced."""
+"""Runs for tests: random DAGs with models for each stage, and the documents that they produce."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -100,7 +100,7 @@ def graphs_of(dag: Dag) -> Mapping[str, Graph]:
 
 
 def stage_runs(dag: Dag, models_of: Mapping[str, Sequence[str]]) -> Mapping[str, StageRun]:
-    """Return the run of each stage, with the lineages and authors from earlier stages."""
+    """Return the stage run of each stage, with the lineages and authors from earlier stages."""
     runs: dict[str, StageRun] = {}
     stages = {stage.slug: stage for stage in dag.stages}
     for slug in TopologicalSorter({s: dag.before(s) for s in stages}).static_order():

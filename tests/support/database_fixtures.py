@@ -21,7 +21,7 @@ from waybook.store.maintenance.migrate import migrate
 
 
 def pytest_configure() -> None:
-    """Remove the org filter from every SQL query, if the environment variable for this is set."""
+    """Remove the org filter from every SQL query if `WAYBOOK_TEST_WITHOUT_ORG` is set."""
     if rls_only_queries.SWITCH in os.environ:
         assert rls_only_queries.strip() > 0
 
@@ -63,10 +63,10 @@ def shared_place(shared_databases: "SharedDatabases") -> ServerDatabase:
 
 
 class SharedDatabases:
-    """A migrated database shared by test files, replaced once it contains many orgs.
+    """Migrated database shared by test files, replaced once it contains many orgs.
 
-    Background work visits every org, so one round would take seconds in a database with the
-    orgs of all earlier tests.
+    Background tasks process every org, so one pass would take seconds in a database with the orgs
+    of all earlier tests.
     """
 
     MAX_ORGS = 40
@@ -85,7 +85,7 @@ class SharedDatabases:
         return self._place
 
     def close(self) -> None:
-        """Drop the database, if there is one."""
+        """Drop the shared database, if it exists."""
         self._opened.close()
         self._place = None
 
@@ -154,13 +154,13 @@ async def alone(eighteen: Server) -> AsyncIterator[OrgEnv]:
 
 @pytest.fixture
 def agent(world: OrgEnv) -> AgentClient:
-    """Return the agent of Ann, a user of our org: `await agent.call("get_next_step", planId=…)`."""
+    """Return the agent of Ann, a user of the first test org, who calls tools."""
     return world.agent
 
 
 @pytest.fixture
 def other_org(world: OrgEnv) -> AgentClient:
-    """Return the agent of Ned, a user of the other org."""
+    """Return the agent of Ned, a user of the second test org."""
     return world.other_org
 
 

@@ -1,4 +1,4 @@
-"""Hashes of the rows of a test database, and a way to disable its row-level security."""
+"""Hashes of the rows of a test database, and a function that disables row-level security."""
 
 import psycopg
 from psycopg import sql
@@ -12,7 +12,7 @@ TABLES = b"select relname from pg_class where relrowsecurity and not relispartit
 
 
 def rows(world: OrgEnv) -> dict[str, str]:
-    """Return a hash of the rows of both orgs, for each table."""
+    """Return, for each table, a hash of the rows of both test orgs."""
     hashed = sql.SQL(
         "select md5(string_agg(t::text, ' ' order by t::text)) from {} t where org_id = any (%s)"
     )
@@ -26,7 +26,7 @@ def rows(world: OrgEnv) -> dict[str, str]:
 
 
 def without_row_level_security(place: ServerDatabase) -> None:
-    """Disable row-level security, so that a test can show its effect."""
+    """Disable row-level security, so that a test can show the effect of row-level security."""
     with psycopg.connect(place.owner_dsn, autocommit=True) as owner:
         for (table,) in owner.execute(
             b"select relname from pg_class where relrowsecurity"

@@ -1,9 +1,9 @@
-"""Decisions on points that the specifications leave open, with the tests that prove them.
+"""Design decisions on points that the specifications leave open, and the tests that prove them.
 
 A test is marked with the decisions that it proves, by `@decision("A5")` or by its name,
-`test_a05_…`. `tests/plan/test_decisions.py` checks that every decision about plans has such a test
-of the rules. Parts of decisions that tests of the rules cannot prove are proven in the folders that
-`ELSEWHERE` names.
+`test_a05_…`. `tests/plan/test_decisions.py` checks that every decision about plans is proven by a
+test of the plan rules. Parts of decisions that tests of the rules cannot prove are proven by tests
+in the folders in `ELSEWHERE`.
 """
 
 from collections.abc import Callable, Mapping
@@ -104,7 +104,7 @@ def decision(*names: str) -> Callable[[TestT], TestT]:
     """Mark a test with the design decisions that it proves.
 
     Raises:
-        ValueError: there is no such decision.
+        ValueError: a decision does not exist.
     """
     unknown = [name for name in names if name not in {*DECISIONS, *RUN_DECISIONS}]
     if unknown:

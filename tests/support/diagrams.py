@@ -1,4 +1,4 @@
-"""Builders for tests of drawings: diagrams of any shape, and annotations."""
+"""Builders for tests of drawn maps: diagrams of any shape, and annotations."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -25,7 +25,7 @@ def make_lane(
 
 
 def make_diagram(*lanes: Lane) -> Diagram:
-    """Return a diagram whose lanes are in sequence."""
+    """Return a diagram whose lanes (stages) are in sequence."""
     slugs = [lane.slug for lane in lanes]
     return Diagram(name="Rivers", lanes=lanes, transitions=tuple(pairwise(slugs)))
 
@@ -86,7 +86,7 @@ def sketches(draw: st.DrawFn) -> Diagram:
 
 
 def annotations(sketch: Diagram) -> st.SearchStrategy[Annotations]:
-    """Generate random statuses for some of the steps."""
+    """Generate random statuses for some of the steps of a diagram."""
     places = [(lane.slug, step.key) for lane in sketch.lanes for step in lane.steps]
     mark = st.builds(
         Annotation, st.sampled_from([*STATUS_SYMBOLS, "strange"]), st.sampled_from(["", "3/9"])

@@ -21,7 +21,7 @@ LEFT = {"erasure", "tombstone"}
 
 
 def ignore_progress(*_: int) -> None:
-    """Ignore a progress report."""
+    """Do nothing with a progress report."""
 
 
 def slug_of(agent: AgentClient) -> str:
@@ -73,7 +73,7 @@ async def verdicts(world: OrgEnv, org_id: UUID) -> list[AuditVerdict]:
 
 
 async def verified(world: OrgEnv, kind: str, subject_id: str) -> AuditVerdict:
-    """Return the result of verifying one audit chain of our org."""
+    """Return the result of verifying one audit chain of the org under test."""
     judge = RequestContext(services=world.dispatcher.services, caller=world.agent.caller)
     return await verify_subject(judge, Subject(kind, subject_id))
 

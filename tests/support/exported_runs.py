@@ -35,7 +35,7 @@ ARGO_WORK = ("Pod", "Suspend", "HTTP", "Skipped", "Plugin", "Container")
 
 
 def load_example(system: str) -> Body:
-    """Return the example export of a system."""
+    """Return the example export of one workflow system, such as Airflow."""
     body: Body = json.loads((EXAMPLES / f"{system}.json").read_text())
     return body
 
@@ -78,7 +78,7 @@ def make_checkpoint(number: int, source: str, *tasks: Body, parent: int | None =
 
 
 def make_task(name: str, **more: object) -> Body:
-    """Return a task of LangGraph that has not ended."""
+    """Return a LangGraph task that has not ended."""
     return {"name": name, "error": None, "interrupts": [], "result": None, **more}
 
 
@@ -96,7 +96,7 @@ def make_langgraph(edges: list[tuple[str, str]], *history: Body) -> Body:
 
 
 def random_airflow(chance: Random) -> Body:
-    """Return a random DAG with random states."""
+    """Return a random Airflow export: a DAG whose tasks have random states."""
     names = [f"t{number}" for number in range(chance.randint(1, 6))]
     tasks = {
         name: [after for after in names[place + 1 :] if chance.random() < 0.4]
@@ -111,7 +111,7 @@ def random_airflow(chance: Random) -> Body:
 
 
 def random_argo(chance: Random) -> Body:
-    """Return a random tree of nodes, with random types and phases."""
+    """Return a random Argo workflow: a tree of nodes with random types and phases."""
     names = [f"wf.n{number}({number}:x)" for number in range(chance.randint(1, 8))]
     nodes = [
         make_node(
@@ -134,7 +134,7 @@ def random_argo(chance: Random) -> Body:
 
 
 def random_langgraph(chance: Random) -> Body:
-    """Return a random graph, which may have loops, with a random history."""
+    """Return a random LangGraph export, whose graph may have loops, with a random history."""
     names = [f"n{number}" for number in range(chance.randint(1, 6))]
     edges = [("__start__", names[0]), (names[-1], "__end__")]
     edges += [(a, b) for a in names for b in names if chance.random() < 0.3]

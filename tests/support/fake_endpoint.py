@@ -16,7 +16,7 @@ ACCEPT_ITERATIONS = 5
 
 @dataclass(frozen=True)
 class ReceivedRequest:
-    """One HTTP request, as received."""
+    """One HTTP request as the fake server received it."""
 
     path: str
     headers: Mapping[str, str]
@@ -42,7 +42,7 @@ class EndpointServer:
         self.plays = deque(plays)
 
     async def serve(self, reader: asyncio.StreamReader, writer: Writer) -> None:
-        """Serve one connection."""
+        """Serve one connection with the next scripted behavior."""
         while head := await reader.readuntil(b"\r\n\r\n"):
             first, *lines = head.decode().strip().split("\r\n")
             headers = {n.lower(): v.strip() for n, _, v in (line.partition(":") for line in lines)}
@@ -54,7 +54,7 @@ class EndpointServer:
 
 
 def answer(body: object, status: int = 200, **headers: str) -> Play:
-    """Send this body as the answer: a string unchanged, any other value as JSON."""
+    """Return a behavior that answers with this body: a string unchanged, other values as JSON."""
     content = (body if isinstance(body, str) else json.dumps(body)).encode()
     header_fields = {"content-type": "application/json", "content-length": str(len(content))}
     header_fields |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -71,7 +71,7 @@ def answer(body: object, status: int = 200, **headers: str) -> Play:
 
 
 async def never_respond(_: Writer) -> None:
-    """Never answer."""
+    """Accept a request and never answer it."""
     await asyncio.Event().wait()
 
 

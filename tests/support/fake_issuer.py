@@ -1,6 +1,6 @@
 """Fake OpenID Connect issuer on loopback that consents to every request.
 
-Its keys are generated when it starts, so none is stored anywhere.
+The keys of the issuer are generated when it starts, so no key is stored in a file.
 """
 
 import json
@@ -174,7 +174,7 @@ class FakeIssuer:
         )
 
     async def link(self, request: Request) -> Response:
-        """Return a page that represents another site and links to the requested address."""
+        """Return a page that acts as another site and links to the requested address."""
         where = escape(request.query_params["to"])
         return HTMLResponse(f'<!doctype html><title>Elsewhere</title><a href="{where}">There</a>')
 

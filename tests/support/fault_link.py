@@ -1,4 +1,4 @@
-"""Proxy to a server on loopback that breaks connections when a test asks for it."""
+"""Proxy to a server on loopback, with which tests break connections."""
 
 import contextlib
 import socket
@@ -66,7 +66,7 @@ class FaultLink:
     was_reset: threading.Event = field(default_factory=threading.Event)
 
     def reset_all(self) -> int:
-        """Reset every open connection; return how many there were."""
+        """Reset every open connection; return the number of reset connections."""
         with self.changing:
             wires = [*self.wires]
             self.wires.clear()
@@ -81,7 +81,7 @@ class FaultLink:
         self.reset_after_bytes = 0
 
     def answer_and_reset(self) -> None:
-        """Forward the held answer, and reset the connection before the caller reads it."""
+        """Forward the delayed answer, and reset the connection before the caller reads it."""
         self.may_answer.set()
         assert self.was_reset.wait(5)
         for event in (self.holds_answer, self.may_answer, self.was_reset):

@@ -1,4 +1,4 @@
-"""Another org's ids in every tool argument that takes an id: no answer shows they exist."""
+"""Check of every tool argument that takes an id: no answer reveals ids of other orgs."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -42,7 +42,7 @@ class ForeignCaller(Protocol):
 
 @dataclass(frozen=True)
 class ForeignIdCall:
-    """A tool argument that takes an id, and calls that are valid except for this id."""
+    """Tool argument that takes an id, and calls that are valid except for this id."""
 
     tool: str
     path: Place
@@ -69,7 +69,7 @@ class ForeignIdCall:
         return texts
 
     async def betrayed(self, agent: ForeignCaller, theirs: Mapping[str, str]) -> list[str]:
-        """Return the kinds of records whose ids get another answer than an unknown id."""
+        """Return the kinds of records whose ids get a different answer than an unknown id."""
         unknown = new_id()
         expected = {
             is_full: await self.answers(agent, unknown if is_full else short_id(unknown))

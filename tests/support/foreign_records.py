@@ -48,7 +48,7 @@ async def create_foreign_records(world: OrgEnv) -> Mapping[str, str]:
 
 
 async def _their_run(ned: AgentClient) -> dict[str, str]:
-    """Create a run in its second stage, with a job in progress and a rendered document."""
+    """Create a run that is in its second stage, with a job in progress and a rendered document."""
     job = await make_gathering(ned)
     await render_all_orgs(ned.dispatcher.services)
     scope = (await ned.progress(job))["stages"][0]
@@ -87,7 +87,7 @@ async def all_foreign_records(agent: AgentClient) -> None:
 async def make_review_link(agent: AgentClient, for_user: str | None = None) -> str:
     """Request a review and create a link that decides it; return the secret of the link.
 
-    Only the link for a user with an account, named `for_user`, can decide.
+    If `for_user` is given, the link decides as this user, who must have an account.
     """
     step = await agent.take(await agent.plan(1))
     review = await agent.call("request_user_review", stepId=step["stepId"], summary="Look.")
@@ -117,7 +117,7 @@ async def make_snapshot_link(agent: AgentClient) -> tuple[str, str]:
 
 
 async def _passages_of_every_kind(agent: AgentClient) -> None:
-    """Create a passage that was replaced by a later version, and a quarantined passage."""
+    """Create a passage whose artifact has a later version, and a quarantined passage."""
     args = await valid_call(agent, "store_research")
     await agent.call("store_research", **{**args, "content": "An earlier version."})
     stored = await agent.call("store_research", **{**args, "content": "A later version."})

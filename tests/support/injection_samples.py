@@ -1,7 +1,7 @@
 """Seventy injection texts against agents, terminals and readers.
 
-Texts that attack agents, terminals or readers. Each may appear only in the field to which it was
-written.
+Each text attacks agents, terminals or readers. In a reply or on a page, it may appear only in the
+field to which it was written.
 """
 
 from collections.abc import Iterator

@@ -97,7 +97,7 @@ class MarkedWriter:
         return self._marked(leaf, choice[next(self._numbers) % len(choice)])
 
     def printable(self, *leaf: str, room: int = 180) -> str:
-        """Return a text like `short` does, but only with printable characters."""
+        """Return one line with a marker and some hostile texts, only with printable characters."""
         text = self.short(*leaf, room=room)
         return "".join(character for character in text if character.isprintable())
 
@@ -108,7 +108,7 @@ class MarkedWriter:
 
 
 async def marked_plan(agent: AgentClient, ink: MarkedWriter) -> Body:
-    """Create a plan with a marker in every text: in progress, reviewed and modified."""
+    """Create a plan with a marker in every text; it is in progress, reviewed and modified."""
     made = "create_research_plan"
     step = {"stepType": "custom", "title": ink.short(made, "steps", "title")}
     branch = {"stepType": "search", "instructions": ink.long(made, *BRANCH, "instructions")}

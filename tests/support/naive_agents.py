@@ -1,9 +1,9 @@
-"""Naive agents: programs that make only the calls that replies suggest, and that die at random.
+"""Naive agents: programs that make only the calls that replies suggest, and that end at random.
 
-Eight agents share a plan. Each makes one call at a time, and fills in only the arguments that the
-suggested call lacks: a result, or a summary for a review. An agent may die between any two calls; a
-new agent with a new session then replaces it. A scripted person decides the reviews. Time is
-simulated: a call that would wait is answered at once, and the clock advances.
+Eight agents share a plan. Each agent makes one call at a time, and fills in only the arguments that
+the suggested call lacks: a result, or a summary for a review. An agent may end between any two
+calls; a new agent with a new session then replaces it. A scripted person decides the reviews. Time
+is simulated: a call that would wait is answered at once, and the clock advances.
 """
 
 from collections import Counter
@@ -54,7 +54,7 @@ def random_plan(random: Random) -> Body:
 
 
 def earlier_orders(random: Random, number: int) -> list[int]:
-    """Return up to two random positions before this position."""
+    """Return up to two random step positions before this position."""
     return random.sample(range(1, number), min(number - 1, random.randint(0, 2)))
 
 
@@ -94,7 +94,7 @@ class NaiveAgent:
     has_ended: bool = False
 
     async def act(self, seen: Counter[str]) -> bool:
-        """Make the suggested call without waiting; return whether the suggested call would wait."""
+        """Make the suggested call without its waiting time; return whether the call would wait."""
         suggested = self.next_call or {"tool": "get_next_step", "args": {"planId": self.plan_id}}
         tool, args = str(suggested["tool"]), dict(suggested["args"])
         would_wait = args.pop("waitSeconds", 0) > 0
@@ -123,7 +123,7 @@ class NaiveAgent:
 
 @dataclass
 class Outcome:
-    """Numbers of a simulation."""
+    """Results of one simulation with naive agents, as numbers."""
 
     plans: int = 0
     calls: int = 0
@@ -136,7 +136,7 @@ class Outcome:
 
 
 async def decide_review(person: AgentClient, plan_id: object, random: Random) -> bool:
-    """Decide the open review of the plan, if there is one; return whether there was one."""
+    """Decide the open review of the plan, if it has one; return whether a review was decided."""
     status = await person.call("get_plan_status", planId=plan_id)
     review: Body | None = status["openReview"]
     if review is None:

@@ -36,7 +36,7 @@ def recorded_attempts() -> Path:
 
 
 def fail_on_network_use(place: Path) -> None:
-    """Fail if a connection attempt was recorded; report each attempt once."""
+    """Fail the test if a connection attempt was recorded; report each attempt once."""
     if place.stat().st_size:
         tried = place.read_text("utf-8")
         place.write_text("")

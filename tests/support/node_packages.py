@@ -16,11 +16,11 @@ PATIENCE: Final = 300.0  # timeout in seconds, enough for a busy machine
 
 
 class Unreachable(Exception):
-    """The Node.js packages cannot be installed on this machine."""
+    """Error: the Node.js packages cannot be installed on this machine."""
 
 
 def install(wanted: Path, name: str) -> Path:
-    """Return the folder with a lock file's packages; install them if they are missing.
+    """Return the folder with a lock file's packages; install the packages if they are missing.
 
     Raises:
         Unreachable: the package registry does not answer.

@@ -1,4 +1,4 @@
-"""Environment for one test: our org, another org with a plan, and an adjustable clock."""
+"""Environment for one test: the org under test, another org with a plan, and a settable clock."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, contextmanager
@@ -85,13 +85,13 @@ class AgentClient:
         return await self.dispatcher.dispatch(self.caller, tool, arguments)
 
     async def call(self, tool: str, **arguments: object) -> Body:
-        """Call a tool that must succeed; return its reply."""
+        """Call a tool, which must succeed; return the reply."""
         answer = await self.ask(tool, arguments)
         assert not answer.is_error, answer.body
         return answer.body
 
     async def refused(self, tool: str, **arguments: object) -> Body:
-        """Call a tool that must fail; return its error."""
+        """Call a tool, which must return an error; return the error."""
         answer = await self.ask(tool, arguments)
         assert answer.is_error, answer.body
         error: Body = answer.body["error"]  # type: ignore[assignment]  # an error is an object
@@ -105,7 +105,7 @@ class AgentClient:
         return await self.call("create_research_plan", **{**named, "steps": steps, **more})
 
     async def take(self, plan: Body, **more: object) -> Body:
-        """Claim the next step, which must exist."""
+        """Claim the next step; fail if no step is ready."""
         taken = await self.call("get_next_step", planId=plan["planId"], **more)
         assert taken["status"] == "step_ready", taken
         return taken
@@ -136,7 +136,7 @@ class AgentClient:
         return await self.call("start_run", **{**named, "models": [*models], **more})
 
     async def job(self, run: Body, **more: object) -> Body:
-        """Claim the next job, which must exist."""
+        """Claim the next job; fail if no job is ready."""
         taken = await self.call("get_next_job", runId=run["runId"], **more)
         assert taken["status"] == "job_ready", taken
         return taken
@@ -202,7 +202,7 @@ class OrgEnv:
         return read_stored_rows((await self.database.read_org(org_id, statement))[0])
 
     async def set_policy(self, policy: ReviewPolicy) -> None:
-        """Set the review policy of our org."""
+        """Set the review policy of the org under test."""
         async with self.database.org_transaction(self.agent.org_id) as tx:
             await tx.commit(SET_POLICY(policy=policy))
 
@@ -229,7 +229,7 @@ def open_owner(place: ServerDatabase) -> Iterator[ServerDatabase]:
 
 
 def add_orgs(place: ServerDatabase, *org_ids: UUID) -> None:
-    """Create orgs as `add_org` does, using the owner's open connection if there is one."""
+    """Create orgs as `add_org` does, but over the owner's open connection if there is one."""
     owner = OWNERS.get(place.dbname)
     for org_id in org_ids:
         slug = f"org-{org_id}"
@@ -286,7 +286,7 @@ async def open_test_database(
 
 
 async def check_audit(services: Services, *org_ids: UUID) -> None:
-    """Check that the rows of these orgs equal the replayed audit, and that the audit is intact."""
+    """Check that the rows of these orgs equal the replayed audit, and that the audit is valid."""
     for org_id in org_ids:
         call = RequestContext(
             services=services, caller=Caller(org_id=org_id, user="judge", channel=Channel.CLI)

@@ -59,8 +59,8 @@ def transfer_ownership(place: ServerDatabase) -> None:
 def open_role(server: Server, attributes: str, *, member: bool = False) -> Iterator[str]:
     """Create a database role with these attributes; yield its DSN.
 
-    The maintenance role is global to the server. Another test may have created it, and then
-    only an administrator can grant it to the new role (`member`).
+    The maintenance role is global to the server. If another test created it, only an administrator
+    can grant it to the new role (`member`).
     """
     name = f"owner_{new_id().replace('-', '')}"
     with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
@@ -90,7 +90,7 @@ def empty_place(server: Server, owner_dsn: str) -> Iterator[ServerDatabase]:
 
 
 async def fill(world: OrgEnv, name: str) -> None:
-    """Insert rows of our org into every table with an `org_id`, some by this user."""
+    """Insert rows of the org under test into every table with an `org_id`, some by this user."""
     # The rows are not compared with the audit at the end, because this function inserts rows
     # without audit entries.
     world.is_sound = False

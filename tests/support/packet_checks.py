@@ -71,7 +71,7 @@ async def _carried_out(agent: AgentClient, get: Body) -> Body:
 
 
 async def _rest(agent: AgentClient, get: Body) -> str:
-    """Return the complete text, by fetching all of its remaining parts."""
+    """Return the complete text of a truncated field, by fetching all of its remaining parts."""
     pieces = []
     while True:
         piece = await _carried_out(agent, get)
@@ -85,7 +85,7 @@ async def _rest(agent: AgentClient, get: Body) -> str:
 async def _complete_list(
     agent: AgentClient, name: str, entries: Sequence[Any], note: Body
 ) -> list[Any]:
-    """Return the complete list, fetched page by page, with repeated entries merged."""
+    """Return the complete list of a packet part, fetched page by page, without duplicates."""
     by_key = {_key(entry): entry for entry in entries}
     expected = len(by_key) + note["left"]
     cut = {name: note}

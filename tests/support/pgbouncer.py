@@ -22,7 +22,7 @@ POOL = 4
 
 @contextmanager
 def start_pgbouncer(place: ServerDatabase) -> Iterator[ServerDatabase]:
-    """Yield the same database, which the serving user reaches through pgbouncer."""
+    """Yield this database with a DSN that reaches it through pgbouncer as the serving user."""
     assert PGBOUNCER is not None, NO_PGBOUNCER
     home = Path(tempfile.mkdtemp(prefix="waybook-pooler-"))
     home.chmod(0o755)

@@ -1,7 +1,8 @@
-"""Search for a PostgreSQL server whose pgvector works on this CPU, without risk to others.
+"""Search for a PostgreSQL server whose pgvector works on this CPU, without risk for other tests.
 
-An extension built for another processor crashes the server when it is first used. Therefore it is
-tested in a single-user backend with a private data directory, not in a server that tests share.
+An extension built for another processor crashes the server when it is first used. The extension is
+therefore tested in a single-user backend with a private data directory, not in a server that tests
+share.
 """
 
 import os
@@ -50,7 +51,7 @@ def usable_server() -> tuple[str | None, str]:
 
 
 def _fault(name: str) -> str | None:
-    """Return the error of this server's pgvector, or None; pgvector is tested once per test run."""
+    """Return the error of this server's pgvector, or None if it works; the result is cached."""
     verdict = Path(os.environ[PLACE]) / f"pgvector-{name}"
     with alone("pgvector.lock"):
         if not verdict.exists():
@@ -59,7 +60,7 @@ def _fault(name: str) -> str | None:
 
 
 def try_extension(name: str) -> str | None:
-    """Test pgvector in a temporary data directory; return the error, or None."""
+    """Test pgvector in a temporary data directory; return the error, or None if it works."""
     account = server_account()
     programs = FIFTEEN if name == "15" else find_binaries(account).directory / "bin"
     if not (programs / "initdb").exists():

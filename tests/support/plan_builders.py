@@ -92,7 +92,7 @@ def make_review(step: int, **values: object) -> Review:
 def make_plan(
     *steps: Step, status: PlanStatus | None = None, schema: Json = None, **values: object
 ) -> Plan:
-    """Return a plan of steps with the ids `s1`, `s2` …; its status is derived from the steps."""
+    """Return a plan whose steps have the ids `s1`, `s2` …; its status is derived from the steps."""
     placed = tuple(
         step._replace(id=StepId(f"s{order}"), order=order)
         for order, step in enumerate(steps, start=1)
@@ -158,7 +158,7 @@ def events_of(decision: Decision[object]) -> list[str]:
 
 
 def moves_of(decision: Decision[object], row_id: str) -> list[tuple[Json, Json]]:
-    """Return the status changes of one row in a decision, in order."""
+    """Return the status changes of one row that a decision makes, in order."""
     return [
         (change.old, change.new)
         for change in changes_of(decision)

@@ -1,4 +1,4 @@
-"""Details of large plans, built directly because no tool creates a plan of 5,000 steps."""
+"""Data of the plan page for large plans, built without tools because none creates 5,000 steps."""
 
 from datetime import timedelta
 from random import Random
@@ -24,7 +24,7 @@ REACH = 40
 
 
 def make_large_plan(steps: int, *, tied: bool = True) -> Plan:
-    """Return a plan that is more than half done; `tied` adds about two dependencies per step."""
+    """Return a plan with more than half of its steps done; `tied` adds dependencies of steps."""
     chance = Random(steps)  # noqa: S311 - nothing secret about it
     ids = [StepId(str(UUID(int=chance.getrandbits(128), version=4))) for _ in range(steps)]
     at = steps * 11 // 20

@@ -60,7 +60,7 @@ def orders_are_contiguous(plan: Plan) -> None:
 
 
 def open_reviews_at_most_1(plan: Plan) -> None:
-    """Check that at most one review is open, and that it belongs to the waiting step."""
+    """Check that at most one review is open, and that it belongs to the step that awaits input."""
     waiting = [step.id for step in plan.steps_with_status(StepStatus.AWAITING_INPUT)]
     review = plan.review
     assert waiting == ([review.step_id] if review and review.decision is None else [])
@@ -127,7 +127,7 @@ def done_never_falls(before: Plan, after: Plan) -> None:
 
 
 def step_has_single_holder(before: Plan, decision: Decision[object], who: str | None) -> None:
-    """Check that a claimed step was free, silent or the caller's, and is now the caller's."""
+    """Check that a claimed step was free, inactive or the caller's, and is now the caller's."""
     reply = decision.reply
     ready = reply.following if isinstance(reply, StepDone) else reply
     if not isinstance(ready, StepReady):
@@ -147,7 +147,7 @@ def step_has_single_holder(before: Plan, decision: Decision[object], who: str | 
 
 
 def the_trace_is_the_change(before: Plan, decision: Decision[object]) -> None:
-    """Check that the decision's recorded changes turn the rows before it into the rows after it."""
+    """Check that a decision's recorded changes turn the plan's old rows into its new rows."""
     after, changes = decision.plan, _changes(decision)
     named = {change.id for change in changes}
     rows, expected = _rows(before, named), _rows(after, named)

@@ -51,7 +51,7 @@ Names = Mapping[StepId, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Plan to explore, with the calls that are made on it and the bounds of the exploration."""
+    """Plan for the model check, with the calls that are made on it and the bounds of the check."""
 
     name: str
     steps: tuple[NewStep, ...]
@@ -84,7 +84,7 @@ class Shape:
         )
 
     def results_of(self, name: str) -> tuple[Json, ...]:
-        """Return the results that are submitted for the step with this name."""
+        """Return the results that the model check submits for the step with this name."""
         return self.results.get(name, ("plain",))
 
     def calls(self, plan: Plan, names: Names, moments: Moments) -> Iterator[tuple[str, Call]]:

@@ -1,10 +1,10 @@
 """State space of small plans, explored through the plan rules.
 
 A state is a plan in canonical form: fields that no rule reads are normalized. Times are only
-`fresh` or `old` (older than the stall threshold). The attempt of every step is 1. Revision and seq
-are omitted. An added step is named by its position among the added steps. An ended step has no
-holder. Conditions that can no longer be evaluated or copied are omitted. In each state, every
-possible call is made, and time may pass.
+`fresh` or `old` (older than the stall threshold). The attempt of every step is 1. The revision and
+the audit number are omitted. An added step is named by its position among the added steps. An ended
+step has no holder. Conditions that can no longer be evaluated or copied are omitted. In each state,
+every possible call is made, and time may pass.
 """
 
 from collections.abc import Iterator, Mapping
@@ -89,7 +89,7 @@ class Conditions:
         self.all: list[Condition] = []
 
     def number(self, condition: Condition, name: str, place: int, names: Names) -> int:
-        """Return the number of this condition, at this position in the step of this name."""
+        """Return the number of the condition at this position in the step with this name."""
         known = self._known.get(id(condition))
         if known is not None and condition.id == f"{name}.{place}" and names is IDENTITY:
             return known
@@ -160,10 +160,10 @@ def moments_of(shape: Shape, now: datetime = FRESH) -> Moments:
 
 
 def walk(shape: Shape, *, most: int | None = None, is_checked: bool = True) -> Walk:
-    """Explore, breadth-first from a new plan, every state within the bounds.
+    """Explore every state of a plan within the bounds, breadth-first from the new plan.
 
-    Callers that need only some states, and check decisions themselves, limit the number of
-    states with `most` and pass `is_checked=False`.
+    The argument `most` limits the number of states; with `is_checked=False`, the caller checks the
+    decisions.
     """
     seen: dict[State, int] = {}
     walked, moments = Walk(shape), moments_of(shape)
@@ -183,7 +183,7 @@ def walk(shape: Shape, *, most: int | None = None, is_checked: bool = True) -> W
 
 
 def known_names(shape: Shape) -> dict[StepId, str]:
-    """Return the names of the steps of a new plan."""
+    """Return the names of the steps of a new plan, by which states refer to the steps."""
     return {StepId(f"s{n}"): f"s{n}" for n, _ in enumerate(shape.steps, start=1)}
 
 
@@ -277,7 +277,7 @@ def _step_key(step: Step, names: Names, now: datetime) -> StepKey:
 
 
 def _condition_numbers(plan: Plan, names: Names) -> tuple[int, ...]:
-    """Return the numbers of the conditions that may still be evaluated or copied, step by step."""
+    """Return, by step, the numbers of the conditions that may still be evaluated or copied."""
     by_step: dict[StepId, list[Condition]] = {}
     for condition in plan.conditions:
         by_step.setdefault(condition.step_id, []).append(condition)
@@ -329,7 +329,7 @@ def _without_conditions(new: NewStep) -> NewStep:
 
 
 def plan_of(state: State) -> Plan:
-    """Return the plan that represents this state."""
+    """Return a plan that is in this canonical state."""
     steps = tuple([_step_of(key, order) for order, key in enumerate(state.steps, start=1)])
     return Plan(
         id=PlanId("p"),

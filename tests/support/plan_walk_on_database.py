@@ -1,8 +1,8 @@
 """Decisions sampled from the model check of the plan rules, executed on a real PostgreSQL.
 
-To reach a state, its calls are made in order: the rules decide each call, and the store writes the
-decision. The sampled call then decides on the plan as loaded by the store. Afterwards, the rows
-must equal the decided plan and the replayed audit.
+To reach a state, the calls that lead to the state are made in order: the rules decide each call,
+and the store writes the decision. The sampled call then decides on the plan as loaded by the store.
+After the call, the stored rows must equal the decided plan and the replayed audit.
 """
 
 import random
@@ -57,12 +57,12 @@ class StoredPlan:
         return ann, bob, pat
 
     def calls(self) -> list[tuple[str, Call]]:
-        """Return all calls that are possible now, in the order of the walk."""
+        """Return all calls that are possible in the current state, in a fixed order."""
         names = names_of(self.plan, self.known)
         return [*self.shape.calls(self.plan, names, self.contexts())]
 
     async def advance(self, number: int) -> None:
-        """Make a call of the path to a state, or let time pass."""
+        """Make one call on the path to a state, or let time pass."""
         if number == LATER:
             self.now += GAP
             return
@@ -70,7 +70,7 @@ class StoredPlan:
         await self.write(call(), _actor(who))
 
     async def write(self, decision: Decision[object], actor: Actor) -> None:
-        """Write a decision as the application does, and continue with the plan that follows."""
+        """Write a decision as the application does, and make its plan the current plan."""
         context = WriteContext(self.now, actor, self.head)
         statements, self.head = writer.statements(self.plan, decision, context)
         await self.tx.send(*statements)
@@ -103,7 +103,7 @@ class StoredPlan:
         await self.check_rows()
 
     def check_loaded(self, loaded: Plan, actor: Actor) -> None:
-        """Check that the loaded plan equals the decided plan, and continue with it."""
+        """Check that the loaded plan equals the decided plan, and make it the current plan."""
         check_state(loaded)
         session = actor.session
         assert (session in self.plan.sessions) == (session in loaded.sessions)
@@ -167,7 +167,7 @@ async def begin(shape: Shape, tx: Transaction, rng: random.Random) -> StoredPlan
 async def execute_sample(
     database: Database, org_id: UUID, walked: Walk, count: int, rng: random.Random
 ) -> int:
-    """Execute at least this many sampled decisions; return their number."""
+    """Execute at least this many sampled decisions; return the number of executed decisions."""
     executed = 0
     for number in _sampled_states(walked, rng):
         if executed >= count:
@@ -191,7 +191,7 @@ def _sampled_states(walked: Walk, rng: random.Random) -> Iterator[int]:
 
 
 async def _execute_some(stored: StoredPlan) -> int:
-    """Execute sampled calls in the current state; undo all of them except the last."""
+    """Execute sampled calls in the current state; roll back all of them except the last."""
     sample = stored.sample_calls(CALLS_PER_STATE)
     for place, number in enumerate(sample, start=1):
         before = stored.plan, stored.head

@@ -2,7 +2,7 @@
 
 All workers of a test run share one server of each version. The servers run in the directory of the
 test run and end with the controller process. PostgreSQL 15 runs only while the controller holds a
-pipe open, so that it ends even if the controller crashes.
+pipe open, so that the server ends even if the controller crashes.
 """
 
 import fcntl
@@ -102,7 +102,7 @@ def eighteen() -> Iterator[Server]:
 def fifteen() -> Iterator[Server]:
     """Start Debian's PostgreSQL server with one user, who is not a superuser.
 
-    Its time zone is far from UTC, so that code that depends on the server's time zone fails.
+    The server's time zone is far from UTC, so that code that depends on the time zone fails.
     """
     home = Path(os.environ[PLACE]) / "15"
     with alone("15.lock"):
@@ -159,7 +159,7 @@ def _answers(dsn: str) -> bool:
 
 @contextmanager
 def alone(name: str) -> Iterator[None]:
-    """Hold an exclusive lock, so that other pytest workers wait."""
+    """Hold an exclusive file lock within the block, so that other pytest workers wait."""
     descriptor = os.open(Path(os.environ[PLACE]) / name, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -178,7 +178,7 @@ def _ensure_builder(server: Server) -> None:
 
 
 def _ensure_cheap_passwords(server: Server) -> None:
-    """Store passwords with one hash iteration, because 4,096 double the connection time."""
+    """Store passwords with one hash iteration; the default of 4,096 doubles the connection time."""
     hashed_once = "select 1 from pg_authid where rolpassword like 'SCRAM-SHA-256$1:%'"
     with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
         if admin.execute(hashed_once).fetchone() is None:

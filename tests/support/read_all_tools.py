@@ -1,4 +1,4 @@
-"""Every answer that an agent can read about some plans and a run, including errors."""
+"""Calls of all tools that read plans and a run, and all their answers, including errors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
 """SQL queries without their org filter, so that row-level security alone isolates orgs.
 
 If `WAYBOOK_TEST_WITHOUT_ORG=1` is set (`make test-rls`), the filters are removed from all queries
-for the whole test run. A single test removes them with the fixture `without_org`.
+for the whole test run. A single test removes the filters with the fixture `without_org`.
 """
 
 import re
@@ -50,7 +50,7 @@ def strip_org_conditions(text: str) -> tuple[str, int]:
 
 
 def rls_only(query: Query) -> tuple[str, int]:
-    """Return a query without org filters, and their number; keep a query for all orgs."""
+    """Return a query without org filters, and their number; queries for all orgs are unchanged."""
     return (query.text, 0) if query.name in OF_ALL_ORGS else strip_org_conditions(query.text)
 
 

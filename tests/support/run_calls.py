@@ -72,7 +72,7 @@ async def fail_job(agent: AgentClient) -> Body:
 
 
 async def make_gathering(agent: AgentClient) -> Body:
-    """Return a job in a second stage whose inputs are a document and a person's feedback."""
+    """Return a job in the second stage whose inputs are a document and a person's feedback."""
     run = await agent.run()
     await agent.work_off(run)
     await agent.feedback(run, "scope", "Look at lakes alone.")

@@ -73,7 +73,7 @@ class RunEnv:
         return [j for j in jobs if j.step_key == step and j.job_type is not JobType.RENDER]
 
     def step(self, key: str) -> StepRun:
-        """Return the state of a step that has been opened."""
+        """Return the state of a step whose jobs were created."""
         return next(step for step in self.run.steps.values() if step.key == key)
 
     def stage(self, slug: str) -> StageRun:
@@ -86,7 +86,7 @@ class RunEnv:
         ]
 
     def reached(self) -> list[str]:
-        """Return the keys of the steps that have been opened."""
+        """Return the keys of the steps whose jobs were created."""
         return [step.key for step in self.run.steps.values()]
 
     def events(self) -> list[str]:
@@ -100,7 +100,7 @@ class RunEnv:
     # Methods that make time pass, and methods that choose the acting user.
 
     def pass_time(self, gap: timedelta = LEASE + timedelta(seconds=1)) -> None:
-        """Let this much time pass; by default, more than the duration of a lease."""
+        """Advance the clock by this much time; by default, by more than the duration of a lease."""
         self.records.now += gap
 
     def moment(self, actor: Actor) -> DecisionContext:
@@ -120,7 +120,7 @@ class RunEnv:
         *,
         another: bool = False,
     ) -> NextJob:
-        """Ask for a job once; this may also permanently fail jobs that had too many attempts."""
+        """Request a job once; jobs that had too many attempts may fail permanently by this."""
         records = self.records
         held = None if another else records.held(who.holder, model)
         candidate = records.free(model, job_type)
@@ -129,7 +129,7 @@ class RunEnv:
         return self.keep(next_job(self.run, self.chart, self.moment(who), **arguments))  # type: ignore[arg-type]  # each has its type
 
     def claim(self, who: Actor = ANN, model: str | None = None, *, another: bool = True) -> Job:
-        """Claim the next job, which must exist."""
+        """Claim the next job; fail if no job is ready."""
         reply = self.ask(who, model, another=another)
         while isinstance(reply, AttemptsExhausted):
             reply = self.ask(who, model, another=another)
@@ -230,7 +230,7 @@ class RunEnv:
     # Writing
 
     def keep(self, decision: RunDecision[ReplyT]) -> ReplyT:
-        """Store a decision and check all invariants; return its reply or raise its error."""
+        """Apply a decision and check all invariants; return the reply or raise the error."""
         before = self.records
         self.records = before.copied()
         self.records.write(decision)
@@ -255,7 +255,7 @@ def make_run(dag: Dag | Stage, models: Sequence[str] = MODELS) -> RunEnv:
 
 
 def make_stage_run(*steps: RecipeStep, edges: Sequence[tuple[str, str]] = ()) -> Stage:
-    """Return a stage with these steps, to be the only stage of a run."""
+    """Return a stage with these steps, which can be the only stage of a run."""
     return make_stage("only", *steps, edges=edges)
 
 

@@ -67,7 +67,7 @@ def every_change_has_an_entry(before: Run, decision: RunDecision[object]) -> Non
 def the_trace_is_the_change(
     before: RunRowStore, after: RunRowStore, decision: RunDecision[object]
 ) -> None:
-    """Check that the decision's recorded changes turn the rows before it into the rows after it."""
+    """Check that a decision's recorded changes turn the run's old rows into its new rows."""
     changes = changes_of(decision)
     named = {(change.entity, change.id) for change in changes}
     rows: Rows = {}
@@ -207,7 +207,7 @@ def _by_step(records: RunRowStore) -> Mapping[str, list[Job]]:
 
 
 def _ended(jobs: list[Job]) -> tuple[int, int]:
-    """Return the numbers of completed and of failed units of work."""
+    """Return the numbers of completed and failed units of work of a step, from its jobs."""
     continued = {job.continues for job in jobs}
     done = sum(job.status is J.COMPLETED and job.id not in continued for job in jobs)
     assert all(job.counted for job in jobs)
@@ -260,7 +260,7 @@ def report_of_run(records: RunRowStore) -> Report:
 
 
 def check_report(records: RunRowStore, before: Report | None) -> Report:
-    """Check the report's seven invariants, and that its statuses and counts agree with the jobs."""
+    """Check the seven invariants of the report, and that its statuses and counts match the jobs."""
     run_report = report_of_run(records)
     assert check(run_report, before) == []
     assert run_report["warnings"] == []
@@ -297,7 +297,7 @@ def check_end(records: RunRowStore, changes: Iterable[Change]) -> None:
 
 
 def every_document_is_there(records: RunRowStore) -> None:
-    """Check that each unit of work has every document of its step, with gapless versions."""
+    """Check that each unit of work has every document of its step, with versions without gaps."""
     versions = defaultdict[object, list[int]](list)
     for document in records.documents.values():
         versions[row_key(document)].append(document.version)

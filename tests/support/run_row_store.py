@@ -58,7 +58,7 @@ class RunRowStore:
         )
 
     def write(self, decision: RunDecision[object]) -> None:
-        """Store a decision, as one transaction would."""
+        """Store all writes of a decision at once, as a transaction would."""
         self.run = decision.run
         self.jobs |= decision.jobs
         self.seen |= dict.fromkeys(decision.touched, self.now)
@@ -174,7 +174,7 @@ class RunRowStore:
         return {entity: rows for entity, rows in rows_by_entity.items() if rows}
 
     def row(self, entity: Entity, row_id: str) -> Row | None:
-        """Return one row, or None if it does not exist."""
+        """Return one row of the run, or None if the row does not exist."""
         if entity is Entity.RUN:
             at = self.run.completed_at
             own: Row = {"name": self.run.name, "completed_at": at.isoformat() if at else None}

@@ -1,8 +1,8 @@
 """State space of a small stage, explored through the run rules.
 
-A state is a run in canonical form. Each job is identified by its position, and has its status, its
-number of tries, whether it is due, and whether it was claimed before; ids and times are omitted. In
-each state, every possible call is made on every job, and time may pass for each job.
+A state is a run in canonical form. The state has, for each job by position, its status, its number
+of tries, whether it is due, and whether it was claimed before; ids and times are omitted. In each
+state, every possible call is made on every job, and time may pass for each job.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ State: TypeAlias = tuple[tuple[JobKey, ...], tuple[StepKey, ...], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Bounds of the exploration."""
+    """Bounds of the exploration of a run's states."""
 
     #: Maximum number of parts in which a unit may be submitted.
     parts: int = 1
@@ -93,7 +93,7 @@ class RunStateSpace:
 
 
 def walk(stage: Stage, models: tuple[str, ...], bounds: Bounds) -> RunStateSpace:
-    """Explore, breadth-first from a new run, every state within the bounds."""
+    """Explore every state of a run within the bounds, breadth-first from the new run."""
     paths = RunStateSpace(bounds)
     paths.meet(make_run(stage, models).records)
     # The list `paths.records` grows during the loop.
@@ -189,7 +189,7 @@ def _work(
 
 
 def _later(records: RunRowStore, job: Job) -> Iterator[RunRowStore]:
-    """Yield the run after the time this job needs to become claimable, unless it already is."""
+    """Yield the run after enough time that this job is claimable, unless it already is."""
     if records.is_free(job):
         return
     after = records.copied()

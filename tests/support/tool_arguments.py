@@ -1,4 +1,4 @@
-"""Names of the tools' arguments, including nested ones, and those that take ids or texts."""
+"""Names of the arguments of tools, also nested ones, and of arguments that take ids or texts."""
 
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -18,8 +18,9 @@ def ids_within(
 ) -> Iterator[tuple[str, ...]]:
     """Yield the paths of the arguments that take an id, including nested arguments.
 
-    Session and model names are chosen by the caller, so they are not ids. `outer` contains the
-    enclosing arguments, to end the recursion: a step may contain conditions that contain steps.
+    Session and model names are chosen by the caller, so they are not ids. The argument `outer`
+    contains the enclosing arguments, to end the recursion: a step may contain conditions that
+    contain steps.
     """
     for name, field in arguments.model_fields.items():
         if name.endswith(("_id", "_ids")) and name not in {"session_id", "model_id"}:

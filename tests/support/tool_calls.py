@@ -1,6 +1,6 @@
 """A valid call of every tool, with the required data created first.
 
-Tests that iterate over all tools fail if a tool is missing here.
+Tests that iterate over all tools fail if this module has no call for a tool.
 """
 
 from collections.abc import Awaitable, Callable
@@ -282,6 +282,6 @@ INSTEAD: dict[tuple[str, str], Prepare] = {
 async def valid_call(agent: AgentClient, tool: str, using: str | None = None) -> Body:
     """Return the arguments of a valid call, without idempotency key and session.
 
-    If some arguments exclude one another, `using` selects the one to use.
+    If some arguments exclude one another, `using` names the argument to use.
     """
     return await INSTEAD.get((tool, using or ""), PREPARE[tool])(agent)

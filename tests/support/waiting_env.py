@@ -1,4 +1,4 @@
-"""Agents that make waiting calls, and a clock for waiting that a test can advance."""
+"""Agents that make calls with `waitSeconds`, and a clock that a test can advance."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -14,7 +14,7 @@ PATIENCE_SECONDS = 20
 
 
 class SkippedTimer:
-    """Timer of a `SkippingLoop`."""
+    """Timer of an event loop whose clock a test can advance."""
 
     def __init__(self, when: float, callback: Callable[[], None]) -> None:
         self.when = when
@@ -61,7 +61,7 @@ class SkippingLoop:
 
 @dataclass
 class WaitingEnv:
-    """An agent of an org, with a clock for waiting calls that a test can advance."""
+    """Agent of an org that makes calls with `waitSeconds`, and a clock that a test can advance."""
 
     world: OrgEnv
     most: int = 100
@@ -87,14 +87,14 @@ class WaitingEnv:
         return task
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until the condition holds."""
+        """Wait until this function returns true."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not condition():  # noqa: ASYNC110 - calls report nothing before their answer
                 await asyncio.sleep(0.001)
 
 
 async def answered(task: asyncio.Task[Body]) -> Body:
-    """Return the answer to a call that is expected to be answered at once."""
+    """Return the answer to a started call; fail if the answer does not arrive in time."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         return await task
 

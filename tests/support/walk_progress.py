@@ -1,8 +1,8 @@
-"""Naive agents that follow only the replies of the plan rules, tested in every state of a walk.
+"""Naive agents that follow only the replies of the plan rules, tested in every plan state.
 
 An agent asks for its next step and submits a result for it. If the step is a checkpoint that only a
 person may complete, the agent requests a review instead. A person approves every open review. If no
-step is available, time passes. All other agents are silent forever.
+step is available, time passes. All other agents make no more calls.
 """
 
 from plan_shapes import Shape
@@ -30,7 +30,7 @@ MAX_TURNS = 100
 
 
 def stuck_states(walked: Walk) -> tuple[list[State], int]:
-    """Return the states from which a naive agent never ends the plan, and its most turns.
+    """Return the states from which a naive agent never ends the plan, and the most turns needed.
 
     Every state with an open plan is tried twice, with each of the two agents as the only active
     agent.
@@ -57,7 +57,7 @@ def _turns_to_end(
     contexts: tuple[DecisionContext, DecisionContext],
     turns: dict[State, int],
 ) -> int | None:
-    """Return the number of turns until the plan ends; None if it does not end."""
+    """Return the number of the agent's turns until the plan ends; None if it does not end."""
     known, path = known_names(shape), [state]
     while path[-1].status not in CLOSED_PLAN and path[-1] not in turns:
         if len(path) > MAX_TURNS:
@@ -71,7 +71,7 @@ def _turns_to_end(
 
 
 def _turn(shape: Shape, plan: Plan, agent: DecisionContext, person: DecisionContext) -> Plan:
-    """Return the plan after one turn of the agent."""
+    """Return the plan after one turn of the agent: a claim and a result, or a review."""
     taken = next_step(plan, agent)
     plan = with_heartbeats(taken, FRESH)
     match taken.reply:

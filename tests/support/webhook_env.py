@@ -1,4 +1,4 @@
-"""Test environments with webhooks: a local receiver, and an application that notifies it."""
+"""Test environments with webhooks: a local receiver, and an application that sends to it."""
 
 import asyncio
 import base64
@@ -113,7 +113,7 @@ async def make_webhook_env(  # noqa: PLR0913 - each has its own test
 async def received_events(
     world: OrgEnv, *plays: Play, form: str = "standard", seconds: float = PLENTY
 ) -> AsyncIterator[tuple[EndpointServer, WebhookEnv]]:
-    """Yield a receiver with these scripted behaviors, and a process that notifies it."""
+    """Yield a webhook receiver with these scripted behaviors, and a process that notifies it."""
     async with (
         fake_endpoint(*(plays or (TAKEN,))) as other,
         make_webhook_env(world, f"{other.url}/hook", form=form, seconds=seconds) as teller,

@@ -1,6 +1,6 @@
 """Simulated workers on a run that finish jobs, submit parts, fail, stop working, or are late.
 
-Their actions are random, but every run must end with a correct result.
+The actions of the workers are random, but every run must end with a correct result.
 """
 
 from collections import Counter
@@ -51,7 +51,7 @@ class WorkerSimulation:
     happened: Counter[str] = field(default_factory=Counter)
 
     def run_riot(self, most: int) -> None:
-        """Apply this many random events, with a random weight for each kind of event."""
+        """Let workers perform this many random actions, with a random weight for each kind."""
         moods = {move: many * self.chance.choice(MOODS) for move, many in self._moods().items()}
         moves = {**self._habits(), **moods, self.finish: self.chance.choice([1, 3, 6])}
         for move in self.chance.choices([*moves], [*moves.values()], k=most):
@@ -125,7 +125,7 @@ class WorkerSimulation:
         assert done.documents
 
     def go_on(self) -> None:
-        """Submit a partial result, which another job continues."""
+        """Submit a part of a result, so that a continuation is created."""
         claim = self._claim()
         text = self._text()
         if claim and not self._too_late(claim, text) and claim.part < MAX_PARTS:
@@ -175,7 +175,7 @@ class WorkerSimulation:
         self.world.pass_time(timedelta(seconds=self.chance.choice([1, 6, 60])))
 
     def fall_silent(self) -> None:
-        """Let more time than a lease pass without heartbeats, so that later results are late."""
+        """Let more time than a lease pass without heartbeats, so that claimed jobs become free."""
         self.world.pass_time()
 
     # People
@@ -191,7 +191,7 @@ class WorkerSimulation:
             self.world.feedback(slug, models=self._some_models())
 
     def begin(self) -> None:
-        """Start a random stage manually; check that the call changes nothing, or is refused."""
+        """Call `start_stage` for a random stage; check that it changes nothing or is refused."""
         slug = self.chance.choice(self.world.chart.order)
         if slug in self.world.run.stages:
             assert self.world.begin(slug, self._some_models()) == ()
@@ -236,7 +236,7 @@ class WorkerSimulation:
     # Completion
 
     def settle_down(self) -> None:
-        """Work without errors until the run ends."""
+        """Complete all remaining jobs without errors until the run ends."""
         world, calls = self.world, 0
         while not isinstance(reply := world.ask(another=True), RunComplete):
             self.heed(reply)

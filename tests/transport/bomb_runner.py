@@ -1,7 +1,7 @@
 """Costly inputs to every channel, in a process with little memory and CPU time.
 
-A separate process is used, so that the inputs exhaust only its own resources. It prints the results
-as JSON.
+This module runs as a separate process, so that the inputs exhaust only the resources of this
+process. The process prints the results as JSON.
 """
 
 import asyncio

@@ -72,7 +72,7 @@ async def make_client(app: ASGIApp) -> AsyncIterator[httpx2.AsyncClient]:
 
 @asynccontextmanager
 async def free_port(agent: AgentClient) -> AsyncIterator[str]:
-    """Serve the application on a free port."""
+    """Serve the complete HTTP application on a free port."""
     async with serve_in_background(
         full_app(agent), listen("127.0.0.1", 0), agent.dispatcher.bus.close
     ) as where:
@@ -97,7 +97,7 @@ def _inside(app: object) -> Iterator[Starlette]:
 
 
 async def sample_ids(agent: AgentClient) -> dict[str, str]:
-    """Return ids of this agent's records, by name of the URL parameter."""
+    """Create records of this agent; return their ids by name of the URL parameter."""
     plan = await agent.plan()
     job = await make_gathering(agent)
     await render_all_orgs(agent.dispatcher.services)

@@ -15,7 +15,7 @@ META = {
 
 
 def make_request(method: str, **params: object) -> bytes:
-    """Return a request body that is valid with the headers of any protocol revision."""
+    """Return the body of an MCP request that is valid in all protocol revisions."""
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": META, **params}}
     return json.dumps(message).encode()
 

@@ -1,4 +1,7 @@
-"""stdio server for tests: prints to stdout before it serves, with a slow or hanging database."""
+"""Server over stdio for tests, which prints to stdout before it serves.
+
+Its database starts slowly or never.
+"""
 
 import asyncio
 import sys

@@ -14,7 +14,7 @@ ENDED = frozenset({"completed", "failed", "cancelled"})
 
 
 class CreatedTask(wire.Result):
-    """Result of a call that became a task."""
+    """Result of a tool call that became a task."""
 
     result_type: Literal["task"]
     task_id: str
@@ -33,11 +33,11 @@ class TaskRequest(wire.Request[dict[str, Any], str]):
 
 
 class AnyResult(wire.Result, extra="allow"):
-    """Result whose fields are not checked."""
+    """Result model that accepts any fields."""
 
 
 async def send(session: ClientSession, method: str, task_id: str, **more: object) -> dict[str, Any]:
-    """Send a request about a task; return the fields of its result, which must be complete."""
+    """Send a request about a task; return the fields of the result."""
     request = TaskRequest(method=method, params={"taskId": task_id, **more})
     result = await session.send_request(request, AnyResult)
     fields = dict(result.model_extra or {})
@@ -47,9 +47,10 @@ async def send(session: ClientSession, method: str, task_id: str, **more: object
 
 @dataclass
 class Tasks(ClientExtension):
-    """Extension that polls tasks until they end.
+    """Client extension that polls tasks until they end.
 
-    Before each poll after the first, `between` lets a test change the review instead of waiting.
+    Before each poll after the first, the function `between` is called instead of waiting, so that a
+    test can change the review.
     """
 
     between: Callable[[CreatedTask], Awaitable[None]] | None = None
@@ -59,7 +60,7 @@ class Tasks(ClientExtension):
     identifier = TASKS_EXTENSION
 
     def claims(self) -> Sequence[ResultClaim[Any]]:
-        """Return the claim for results that are tasks."""
+        """Return the declaration that this extension handles results that are tasks."""
         return [ResultClaim(result_type="task", model=CreatedTask, resolve=self.resolve)]
 
     async def resolve(self, task: CreatedTask, context: ClaimContext) -> wire.CallToolResult:

@@ -1,4 +1,4 @@
-"""Links in review messages: a confirmation page without sign-in, over the complete application."""
+"""Links in review messages open a confirmation page without sign-in."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

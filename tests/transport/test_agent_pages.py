@@ -1,4 +1,4 @@
-"""Dashboard pages of agents: the list, what each did, and the links of audit entries to them."""
+"""Dashboard pages of agents: the list, the work of each agent, and links from audit entries."""
 
 import re
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ async def reader(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 def with_client(agent: AgentClient, client: str | None, user: str = "ann") -> AgentClient:
-    """Return an agent whose program reports this name."""
+    """Return an agent whose client program reports this name."""
     return AgentClient(agent.dispatcher, replace(agent.caller, client=client, user=user))
 
 
@@ -33,7 +33,7 @@ def reading(agent: AgentClient) -> RequestContext:
 
 
 def table(page: httpx2.Response) -> list[str]:
-    """Return the visible text of each row of the tables of a page, without their heads."""
+    """Return the visible text of each table row on a page, without header rows."""
     rows = re.findall(r"<tr>(.*?)</tr>", page.text.replace("\n", " "))
     texts = [re.sub(r"<[^>]+>", " ", row) for row in rows if "<td" in row]
     return [re.sub(r"\s+", " ", text).strip() for text in texts]

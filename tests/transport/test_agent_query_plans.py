@@ -1,4 +1,4 @@
-"""Indexes of the queries behind the pages of agents and cost, with many rows of other agents."""
+"""Queries of the agent and cost pages use indexes, even with many rows of other agents."""
 
 import psycopg
 import pytest

@@ -1,4 +1,4 @@
-"""The routes of the HTTP application."""
+"""Routes of the HTTP application: status codes and answers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

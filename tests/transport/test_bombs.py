@@ -1,7 +1,8 @@
 """Costly inputs on every channel cause no disproportionate use of resources.
 
-They are sent by a separate process, which has 400 MB of memory and 150 seconds of CPU time for all
-of them. Costly conditions are tested in `tests/conditions`, and the store in `tests/app`.
+The inputs are processed in a separate process, which has 400 MB of memory and 150 seconds of CPU
+time for all of them. Costly conditions are tested in `tests/conditions`, and the store in
+`tests/app`.
 """
 
 import json

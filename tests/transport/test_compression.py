@@ -1,4 +1,4 @@
-"""Compression of responses, and the masking of form tokens that it requires."""
+"""Compression of responses, and the masking of form tokens, which compression makes necessary."""
 
 import asyncio
 import re
@@ -45,7 +45,7 @@ async def messages_of(response: Response, accepted: bytes = b"gzip") -> list[Mes
         sent.append(message)
 
     async def receive() -> Message:
-        """Wait for ever, as the client neither sends a body nor disconnects."""
+        """Wait forever, because the client neither sends a body nor disconnects."""
         await asyncio.Event().wait()
         raise AssertionError("the event is never set")
 

@@ -25,7 +25,7 @@ def usage(cost: float, model: str) -> dict[str, object]:
 
 
 async def make_costs(world: OrgEnv) -> tuple[str, str]:
-    """Report usage on two days, of two agents, for a plan and a run; return their ids."""
+    """Report usage of two agents on two days; return the ids of the plan and the run used."""
     agent = world.agent
     plan, run = await agent.plan(4), await agent.run("dialectic", name="Lighthouse")
     await agent.submit(await agent.take(plan), sessionId="a", usage=usage(0.5, "opus"))

@@ -76,7 +76,7 @@ async def open_client(
 async def ask_user(
     agent: AgentClient, client: Client, **more: object
 ) -> tuple[Body, wire.CallToolResult]:
-    """Create a plan and request a review through this client; return plan and tool result."""
+    """Create a plan and request a review through this client; return the plan and the result."""
     plan = await agent.plan(2)
     taken = await agent.take(plan, sessionId="s")
     review = {"stepId": taken["stepId"], "summary": "Right?", "questions": ["Why?"], **more}
@@ -202,7 +202,7 @@ async def test_number_of_open_review_forms_of_an_older_client_is_limited(
 
 
 async def wait_until_status(agent: AgentClient, plan: Body, status: str) -> None:
-    """Read the plan until it has this status."""
+    """Read the plan repeatedly until it has this status."""
     async with asyncio.timeout(30):
         while (await agent.status(plan))["status"] != status:
             pass

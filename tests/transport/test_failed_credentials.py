@@ -1,4 +1,4 @@
-"""Limit on failed credentials: applies per client address, and does not block valid credentials."""
+"""The limit on failed credentials applies per client address, and never blocks valid ones."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -55,7 +55,7 @@ def failures(clock: Clock) -> FailedCredentials:
 
 
 def fail(failures: FailedCredentials, shown: str, address: str = HERE) -> None:
-    """Look up an unknown credential."""
+    """Look up an unknown credential, which counts as a failure."""
     with contextlib.suppress(Unauthenticated), failures.lookup(address, shown):
         raise Unauthenticated
 

@@ -162,7 +162,7 @@ def _addresses(route: Route, named: Mapping[str, str]) -> Iterator[str]:
 async def betrayed(
     world: OrgEnv, ours: Mapping[str, str], theirs: Mapping[str, str]
 ) -> dict[str, set[str]]:
-    """Return, for each route, the kinds of the other org's records that its answers reveal."""
+    """Return, for each route, the kinds of records of another org that its answers reveal."""
     app, never = full_app(world.agent), new_id()
     leaks: dict[str, set[str]] = {}
     async with make_client(app) as client:

@@ -23,7 +23,7 @@ async def receive(request: Request) -> PlainTextResponse:
 
 @pytest.fixture
 def browser() -> httpx2.AsyncClient:
-    """Return an HTTP client that has loaded one of our pages."""
+    """Return an HTTP client that has loaded a dashboard page."""
     app = Starlette(routes=[Route("/", receive, methods=["POST"])])
     return httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app),

@@ -1,4 +1,4 @@
-"""Behavior that all pages share: partial updates, and error messages."""
+"""Behavior that all dashboard pages share: partial updates, and error messages."""
 
 from collections.abc import AsyncIterator
 

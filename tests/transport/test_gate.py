@@ -263,7 +263,7 @@ async def test_unauthenticated_request_with_a_large_body_receives_401(world: Org
 async def test_oversized_authorization_header_is_rejected_over_real_port(
     world: OrgEnv, tokens: Tokens
 ) -> None:
-    """With a real port, the HTTP server rejects invalid header characters before the app runs."""
+    """On a real port, the HTTP server rejects invalid header characters before the app runs."""
     async with served(world) as address, httpx2.AsyncClient(trust_env=False) as client:
         good = await client.post(
             f"{address}/mcp", headers={**LEGACY, **bearer(tokens.good)}, content=CREATE

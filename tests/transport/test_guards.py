@@ -133,7 +133,7 @@ async def test_whitespace_around_header_values_is_ignored(address: str, version:
 
 
 def padded(size: int) -> bytes:
-    """Return a tool call of exactly this many bytes."""
+    """Return the body of a tool call with exactly this many bytes."""
     bare = len(make_request("tools/call", name="get_next_step", arguments={"text": ""}))
     return make_request("tools/call", name="get_next_step", arguments={"text": "x" * (size - bare)})
 

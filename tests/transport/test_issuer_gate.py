@@ -1,4 +1,4 @@
-"""Access tokens of an issuer on the API: which are accepted, and how clients find an issuer."""
+"""Access tokens of an issuer: which the API accepts, and how clients find the issuer."""
 
 import asyncio
 import json
@@ -195,7 +195,7 @@ async def test_live_stream_sends_no_events_after_user_is_disabled(
 
 
 async def heard(lines: AsyncIterator[str]) -> str:
-    """Return the next event, or an empty string if the stream has ended."""
+    """Return the next event of a stream, or an empty string if the stream has ended."""
     async with asyncio.timeout(5):
         async for line in lines:
             if line.startswith("data:"):
@@ -241,7 +241,7 @@ class Memory:
 
 
 async def test_oauth_client_discovers_issuer_signs_in_and_calls_tool(world: OrgEnv) -> None:
-    """The client knows only our address: it finds the issuer, registers, and signs its user in."""
+    """The client knows only the server's URL: it finds the issuer, registers, and signs in."""
     came_back: asyncio.Queue[dict[str, list[str]]] = asyncio.Queue()
 
     async def person(address: str) -> None:

@@ -1,4 +1,4 @@
-"""Idle HTTP connections: open while an agent thinks, closed after the configured time."""
+"""Idle HTTP connections stay open between calls, and are closed after the configured time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -28,7 +28,7 @@ class AdvancingLoop(asyncio.SelectorEventLoop):
 
 
 def run(test: Callable[[AdvancingLoop], Awaitable[None]]) -> None:
-    """Run a test on a loop of its own, as uvloop has its clock in C."""
+    """Run a test on a separate asyncio loop, because the clock of uvloop cannot be replaced."""
     loop = AdvancingLoop()
 
     async def within() -> None:
@@ -39,7 +39,7 @@ def run(test: Callable[[AdvancingLoop], Awaitable[None]]) -> None:
 
 
 class Connection:
-    """Raw connection to the server."""
+    """Raw TCP connection to the server."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader

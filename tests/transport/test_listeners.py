@@ -1,4 +1,4 @@
-"""Event subscribers: if one org reaches its limit, other orgs can still subscribe."""
+"""If one org reaches its limit of event subscribers, other orgs can still subscribe."""
 
 import asyncio
 from collections.abc import AsyncIterator

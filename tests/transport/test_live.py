@@ -1,4 +1,4 @@
-"""Event stream that updates open pages."""
+"""Event stream (`/live`) that updates open dashboard pages."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -30,7 +30,7 @@ async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 def plan_of(reply: httpx2.Response) -> dict[str, str]:
-    """Return the plan to which a reply redirects."""
+    """Return the plan to whose page a response redirects."""
     assert reply.status_code == 303, reply.text
     return {"planId": reply.headers["location"].rpartition("/")[2]}
 

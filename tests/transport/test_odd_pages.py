@@ -1,4 +1,4 @@
-"""Pages make hidden characters visible, and no text can change the direction of other text."""
+"""Pages make hidden characters visible, and no text changes the direction of other text."""
 
 from org_env import OrgEnv, make_step
 from transport.page_reader import make_reader, visible_text

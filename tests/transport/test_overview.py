@@ -1,4 +1,4 @@
-"""Front page without a browser: sections, reasons, actions, and the time of the last look."""
+"""Front page: sections, reasons, actions, and the time of the reader's last visit."""
 
 import re
 from collections.abc import AsyncIterator

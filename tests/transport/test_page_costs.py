@@ -1,4 +1,4 @@
-"""Database cost of a page: few queries for any amount of data, each with an index."""
+"""A page needs few database queries for any amount of data, and each query uses an index."""
 
 from collections.abc import AsyncIterator
 
@@ -162,8 +162,8 @@ async def test_page_query_uses_the_intended_index(
 async def explained(world: OrgEnv, statement: Statement) -> str:
     """Return the query plan of an SQL statement, with sequential scans disabled.
 
-    Sorting is disabled too if an index provides the order. With few rows, sorting would cost
-    almost nothing, so PostgreSQL's choice would not show how it reads many rows.
+    Sorting is disabled too if an index provides the order. With few rows, sorting costs almost
+    nothing, so the query plan would differ from that for many rows.
     """
     with psycopg.connect(world.place.app_dsn, autocommit=True) as connection:
         if world.place.server.role:

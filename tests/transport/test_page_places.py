@@ -26,7 +26,7 @@ LONG = 3_600.0
 
 @dataclass
 class Made:
-    """Test application whose pages wait until the test sets the event `done`."""
+    """Application for tests, whose pages wait until the test sets the event `done`."""
 
     begun: list[str] = field(default_factory=list)
     done: asyncio.Event = field(default_factory=asyncio.Event)

@@ -1,4 +1,4 @@
-"""Bytes that pages take on the wire: few enough for a slow mobile connection."""
+"""The compressed size of pages is small enough for a slow mobile connection."""
 
 import asyncio
 import json
@@ -63,7 +63,7 @@ async def test_page_full_of_data_stays_within_size_element_and_asset_limits(
 
 
 async def make_plan_in_progress(world: OrgEnv, steps: int) -> Body:
-    """Return a plan with dependencies, half done, each step after another pause."""
+    """Return a plan with dependencies whose steps are half done, each at another time."""
     titles = (f"Compare the sources on river {n} with what was measured" for n in range(steps))
     listed = [
         make_step(
@@ -78,7 +78,7 @@ async def make_plan_in_progress(world: OrgEnv, steps: int) -> Body:
 
 
 async def work_on(world: OrgEnv, plan: Body, number: int) -> None:
-    """Complete the next step of a plan, after a pause."""
+    """Complete the next step of a plan, after the clock was advanced."""
     world.clock.advance(minutes=1 + 7 * number % 50)
     taken = await world.agent.take(plan)
     world.clock.advance(minutes=1 + 5 * number % 13)
@@ -123,7 +123,7 @@ VERSION = re.compile(r'data-version="(\w+)"')
 
 
 class OpenPage:
-    """Page in a browser that requests its live parts again after each change."""
+    """Simulated browser page, which requests its live parts again after each change."""
 
     def __init__(self, site: Site, page: WireResponse) -> None:
         self._site = site

@@ -1,4 +1,4 @@
-"""Size limits of a plan's page, for plans of any size."""
+"""Limits on the size of the plan page, for plans of any size."""
 
 import re
 

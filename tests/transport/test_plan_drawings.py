@@ -1,4 +1,4 @@
-"""Drawings on a plan's page: timelines that fit, and an overview of all steps."""
+"""Drawings on the plan page: timelines within their width, and a grid of all steps."""
 
 import re
 from datetime import datetime, timedelta

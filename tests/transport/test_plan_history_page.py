@@ -1,4 +1,4 @@
-"""The time slider: a plan as it was after each of its audit entries."""
+"""Time slider of a plan: it shows the plan as it was after each audit entry."""
 
 import re
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 async def worked_plan(world: OrgEnv) -> Body:
-    """Complete a step of a plan, remove another and add one, five minutes apart."""
+    """Complete a step of a plan, remove another step and add one, five minutes apart."""
     agent = world.agent
     plan = await agent.plan([make_step(f"Look <up> {n}.") for n in range(3)], name="Rivers <&>")
     taken = await agent.take(plan, sessionId="night")

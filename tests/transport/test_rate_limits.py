@@ -43,7 +43,7 @@ THEIRS = {"x-org": "theirs"}
 
 
 def nothing() -> None:
-    """Do nothing."""
+    """Do nothing while a call is delayed."""
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Flooded:
         self.now += 10 * NANOSECONDS
 
     def caller(self, channel: Channel) -> Callable[[Request | None], Awaitable[Caller]]:
-        """Return a function that returns the caller of a request; a header selects the org."""
+        """Return a function that determines the caller of a request; a header selects the org."""
 
         async def caller(request: Request | None) -> Caller:
             org = request.headers.get("x-org") if request else None

@@ -1,4 +1,4 @@
-"""HTTP request heads: limits on size and time before authentication."""
+"""HTTP request headers: limits on size and time before authentication."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -51,7 +51,7 @@ class Line:
 
 @pytest.fixture
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the timeout for request heads, for connections opened afterwards."""
+    """Shorten the timeout for request headers, for connections opened afterwards."""
     monkeypatch.setattr(heads, "HEAD_TIMEOUT_SECONDS", 0.2)
 
 

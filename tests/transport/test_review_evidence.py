@@ -1,4 +1,4 @@
-"""Evidence on a review card: the result, the changes since the previous attempt, and links."""
+"""A review card shows the result, the changes since the previous attempt, and links."""
 
 import re
 from collections.abc import AsyncIterator

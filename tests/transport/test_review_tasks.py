@@ -202,7 +202,7 @@ async def test_task_request_with_another_task_in_the_header_is_refused(
         task = await request_task(client, review)
 
         class Unnamed(wire.Request[dict[str, Any], str]):
-            """Request about a task without the header that names the task."""
+            """Request about a task that lacks the HTTP header with the task's id."""
 
         request = Unnamed(method="tasks/get", params={"taskId": task.task_id})
         with pytest.raises(MCPError, match="header does not match") as refused:

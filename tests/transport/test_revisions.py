@@ -1,4 +1,4 @@
-"""All MCP revisions up to now, tested with raw messages."""
+"""All published MCP protocol revisions, tested with raw messages."""
 
 import json
 

@@ -231,7 +231,7 @@ async def test_post_forms_succeed_only_with_a_csrf_token(
 
 
 def judge(reply: httpx2.Response) -> None:
-    """Check that the headers prevent framing, sniffing, cross-origin reads and inline code."""
+    """Check that response headers prevent framing, sniffing, cross-origin reads, inline code."""
     headers, where = reply.headers, reply.request.url.path
     assert headers["x-content-type-options"] == "nosniff", where
     assert headers["x-frame-options"] == "DENY", where

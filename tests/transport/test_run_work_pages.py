@@ -153,7 +153,7 @@ async def test_step_page_of_step_with_unusual_characters_opens_from_the_run_page
 
 
 def job_ids(page: httpx2.Response) -> list[str]:
-    """Return the ids of the jobs that the table of jobs links to."""
+    """Return the ids of the jobs to which the table of jobs on a page links."""
     return re.findall(r'data-item href="/runs/[^"]+/jobs/([^"]+)"', page.text)
 
 

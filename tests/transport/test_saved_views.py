@@ -1,4 +1,4 @@
-"""Saved views of the lists: saved, shown and deleted by one user, and refused if invalid."""
+"""Saved views of lists: one user saves, sees and deletes them; invalid views are refused."""
 
 from collections.abc import AsyncIterator
 
@@ -19,7 +19,7 @@ async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 async def save(browser: httpx2.AsyncClient, page: str, name: str, query: str) -> httpx2.Response:
-    """Save a view with the form of the list."""
+    """Save a view of a list with the form on the page of the list."""
     fields = {"page": page, "name": name, "query": query}
     return await send(browser, f"/{page}?{query}", at="/views", **fields)
 

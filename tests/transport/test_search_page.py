@@ -1,4 +1,4 @@
-"""Search page without a browser: hits of every kind, excerpts, bounds and other orgs."""
+"""Search page: hits of every kind, excerpts, size limits, and no hits of other orgs."""
 
 import re
 from collections.abc import AsyncIterator

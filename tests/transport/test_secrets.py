@@ -1,7 +1,7 @@
 """Secrets never leak, in any tool call and in any failure.
 
-The tests run a complete server with full logging, started as an operator would start it, and send
-it secrets in many ways. No secret may appear in the server's logs, answers or metrics, in
+The tests run a complete server with full logging, started like by an operator, and send secrets to
+the server in many ways. No secret may appear in the server's logs, answers or metrics, in
 PostgreSQL's log, or in the database.
 """
 
@@ -45,7 +45,7 @@ def place(eighteen: Server) -> Iterator[ServerDatabase]:
 
 
 class Sender:
-    """Client that creates, sends and remembers secrets, and keeps every answer."""
+    """Client that creates and sends secrets, and stores the secrets and every answer."""
 
     def __init__(self) -> None:
         self.secrets: dict[str, str] = {}
@@ -80,7 +80,7 @@ class Sender:
         return text
 
     def leaks_in(self, text: str) -> set[str]:
-        """Return the descriptions of the remembered secrets that occur in a text."""
+        """Return the descriptions of the stored secrets that occur in a text."""
         return {where for where, secret in self.secrets.items() if secret in text}
 
 
@@ -138,7 +138,7 @@ def serving(settings: Mapping[str, str], log: Path) -> Iterator[str]:
 
 
 async def send_with_requests(sender: Sender) -> None:
-    """Send credentials in the right and in wrong parts of requests."""
+    """Send credentials in the correct and in wrong parts of requests."""
     for scheme in ("Bearer", "bearer", "Basic", "Token"):
         for made in (sender.token, sender.jwt):
             header = {"authorization": f"{scheme} {made(f'header {scheme}')}"}

@@ -1,4 +1,4 @@
-"""The MCP server, called in process by real clients of older and newer revisions."""
+"""MCP server, called in the same process by real clients of older and newer revisions."""
 
 import asyncio
 import re

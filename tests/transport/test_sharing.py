@@ -1,4 +1,4 @@
-"""Snapshots of plans: the file, its verification, and the links that show it."""
+"""Snapshots of plans: the file, the verification of the file, and the links to snapshots."""
 
 import re
 from dataclasses import replace
@@ -45,7 +45,7 @@ async def make_file(agent: AgentClient, plan: Body) -> bytes:
 
 
 def make_visitor(world: OrgEnv) -> httpx2.AsyncClient:
-    """Return a client of the application with sign-in, without credentials."""
+    """Return an HTTP client without credentials, for an application that requires sign-in."""
     transport = httpx2.ASGITransport(authenticated_app(world), raise_app_exceptions=False)
     return httpx2.AsyncClient(transport=transport, base_url="http://localhost", headers=HTML)
 

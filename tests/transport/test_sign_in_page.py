@@ -270,7 +270,7 @@ def test_login_throttle_limits_attempts_per_address() -> None:
 
 
 async def goes(browser: httpx2.AsyncClient, then: str = "/inbox") -> httpx2.Response:
-    """Sign in at the issuer; return the response of our callback."""
+    """Sign in at the issuer; return the response of Waybook's callback URL."""
     shown = await browser.get("/sign-in", params={"then": then})
     link = re.search(r'href="(/sign-in/oidc[^"]*)"', shown.text)
     assert link, shown.text

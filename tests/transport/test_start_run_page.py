@@ -29,7 +29,7 @@ async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 async def finish_runs(world: OrgEnv, count: int) -> None:
-    """Complete runs of the workflow, each in its own time."""
+    """Complete runs of the workflow, each with another duration."""
     agent = world.agent
     usage = {"inputTokens": 10, "outputTokens": 1, "costUsd": 0.5, "model": "a"}
     first, *_, last = stages = builtin_dags()["deep-research"].order
@@ -47,7 +47,7 @@ async def finish_runs(world: OrgEnv, count: int) -> None:
 
 
 def hidden_fields(page: str) -> dict[str, str]:
-    """Return the key of the confirmation."""
+    """Return the idempotency key in the form of the confirmation page."""
     match = re.search(r'name="key" value="([^"]+)"', page)
     assert match, page
     return {"key": match[1]}

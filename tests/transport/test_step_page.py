@@ -34,7 +34,7 @@ async def change(
 
 
 async def orders(agent: AgentClient, plan: Body) -> list[int]:
-    """Return the original numbers of the pending steps, in their current order."""
+    """Return the pending steps in their current order, each by its original number."""
     status = await agent.status(plan)
     return [plan["stepIds"].index(step["stepId"]) + 1 for step in status["pendingSteps"]]
 

@@ -1,4 +1,4 @@
-"""Real MCP clients that subscribe to changes of a plan or run, over each transport."""
+"""Real MCP clients subscribe to changes of a plan or run, over each transport."""
 
 import asyncio
 from collections.abc import AsyncIterator

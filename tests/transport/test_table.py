@@ -17,7 +17,7 @@ from waybook.transport.mcp.tools import PROFILES, published_tools
 
 
 async def listed(profile: str) -> dict[str, dict[str, object]]:
-    """Return the tools of a profile, as a client that shows apps gets them."""
+    """Return the tools of a profile, as listed to a client that shows MCP apps."""
     server = build_server(published_tools(), make_gateway(RecordingDispatcher()), profile=profile)
     async with Client(server, extensions=[Apps()]) as client:
         result = await client.list_tools()

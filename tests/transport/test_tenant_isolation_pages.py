@@ -1,4 +1,4 @@
-"""Activity of another org does not change our pages: no text, count or total changes."""
+"""Activity of one org does not change the pages of another: no text, count or total."""
 
 import re
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ LISTS: Mapping[str, Mapping[str, object]] = {
 async def pages(
     agent: AgentClient, client: httpx2.AsyncClient, named: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the headers and text of every page that can be read."""
+    """Return the headers and text of every page that the user can read."""
     contents = {}
     for route in routes_of(full_app(agent)):
         if "GET" in (route.methods or ()) and route.path not in STREAMS | OPERATORS:

@@ -1,4 +1,4 @@
-"""Real MCP clients with tokens: limited to the token's org and the token's lifetime."""
+"""Real MCP clients with API tokens: access ends with the token's org and lifetime."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -53,7 +53,7 @@ async def called(client: Client, tool: str, **arguments: object) -> Body:
 
 
 async def refused(client: Client, tool: str, **arguments: object) -> str:
-    """Call a tool that must fail; return the text of the error."""
+    """Call a tool, which must return an error; return the text of the error."""
     result = await client.call_tool(tool, arguments)
     assert result.is_error, result
     block: Any = result.content[0]

@@ -112,7 +112,7 @@ def test_every_tool_has_all_four_hints_in_the_tool_list(name: str) -> None:
 
 
 def tokens_of(tools: list[wire.Tool]) -> tuple[int, int]:
-    """Return the number of tokens and bytes that a model reads of these tools."""
+    """Return the size of these tools in a model's context, in tokens and in bytes."""
     encoder = openai.o200k_base()
     texts = [
         orjson.dumps(

@@ -78,7 +78,7 @@ BENT = ("%0a", "%0d", "%09", "%00", "%3f", "%23", "%2f", "%5c", "/", ";", "/../"
 
 
 async def test_distorted_path_does_not_bypass_authentication(team: Team) -> None:
-    """A distorted path that the auth gate takes for public must reach no protected route."""
+    """A distorted path that authentication treats as public must not reach a protected route."""
     app, shut = (
         team.app(),
         {path: at for path, at in paths_of(team).items() if path not in {"/", *OPEN}},

@@ -1,4 +1,4 @@
-"""Waiting calls over HTTP: disconnected clients, slots, revisions, and shutdown."""
+"""Calls with `waitSeconds` over HTTP: disconnected clients, slots, revisions, and shutdown."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Pages of workflows: large ones draw and list only a bounded part."""
+"""Pages of workflows: of a large workflow, only a bounded part is drawn and listed."""
 
 import re
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ async def reader(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 def make_long_stage(number: int) -> Body:
-    """Return a stage whose steps are one chain, in a short form."""
+    """Return a stage whose steps form one chain, in the short form of definitions."""
     keys = [f"s{number}_{n:03}" for n in range(STEPS_PER_STAGE)]
     kind = {"jobType": "EXECUTE", "granularityStrategy": "all_to_one"}
     steps = [{"stepKey": key, **kind, "name": f"Part {key}"} for key in keys]

@@ -1,4 +1,4 @@
-"""HTTP requests on raw sockets, to measure the bytes that travel."""
+"""HTTP requests on raw sockets, to measure the number of transferred bytes."""
 
 import asyncio
 import zlib
@@ -12,7 +12,7 @@ BROWSER_HEADERS = {"accept": "text/html,*/*", "accept-encoding": "gzip, deflate,
 
 @dataclass(frozen=True)
 class WireResponse:
-    """Response as received: the status, the headers, the decoded body, and its sizes."""
+    """HTTP response as received: status, headers, decoded body, and the sizes of the parts."""
 
     status: int
     headers: dict[str, str]
@@ -29,7 +29,7 @@ class WireResponse:
 async def fetch(
     address: str, path: str, headers: Mapping[str, str] = BROWSER_HEADERS
 ) -> WireResponse:
-    """Send a GET request on a new connection, and return all that the server sends back."""
+    """Send a GET request on a new connection, and return the complete response."""
     where = urlsplit(address)
     reader, writer = await asyncio.open_connection(where.hostname, where.port)
     lines = {"host": where.netloc, "connection": "close", **headers}
@@ -41,7 +41,7 @@ async def fetch(
 
 
 def parse(received: bytes) -> WireResponse:
-    """Return a response from its bytes."""
+    """Parse an HTTP response from its bytes."""
     head, _, body = received.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     headers = {}

@@ -1,7 +1,8 @@
 """Run every security scanner over the files of the repository: `make audit`.
 
-The script runs in the virtual environment of the scanners. First, it applies each of our Semgrep
-rules to a sample file that violates the rule; a rule that does not report its sample is broken.
+The script runs in the virtual environment of the scanners. First, the script applies each of the
+project's Semgrep rules to a sample file that violates the rule; a rule that does not report its
+sample is broken.
 """
 
 import json
@@ -54,7 +55,7 @@ def run(tool: str, *arguments: str | Path, cwd: Path = ROOT) -> subprocess.Compl
 
 
 def semgrep(root: Path) -> list[str]:
-    """Return the findings of our rules in a repository, each as `RULE: FILE:LINE`."""
+    """Return the findings of the Semgrep rules in a repository, each as `RULE: FILE:LINE`."""
     quiet = ("--metrics", "off", "--disable-version-check", "--no-git-ignore", "--quiet", "--json")
     done = run("semgrep", "scan", "--config", RULES, *quiet, *_folders(root), cwd=root)
     report = json.loads(done.stdout or "{}")
@@ -67,7 +68,7 @@ def semgrep(root: Path) -> list[str]:
 
 
 def ineffective_rules() -> list[str]:
-    """Return the rules that do not report their sample file, or that have no sample file."""
+    """Return the Semgrep rules that do not report their sample file, or that have none."""
     samples = yaml.safe_load(SAMPLES.read_text())
     with tempfile.TemporaryDirectory() as folder:
         for files in samples.values():
@@ -84,7 +85,7 @@ def ineffective_rules() -> list[str]:
 
 
 def rule_violations() -> list[str]:
-    """Return the locations in the repository that violate a rule."""
+    """Return the locations in the repository that violate a Semgrep rule."""
     return semgrep(ROOT)
 
 
@@ -99,7 +100,7 @@ def bandit() -> list[str]:
 
 
 def secrets() -> list[str]:
-    """Return the secrets that are found in files of the repository."""
+    """Return the secrets that the scanner finds in files of the repository."""
     disabled = [word for name in GUESSING_DETECTORS for word in ("--disable-plugin", name)]
     done = run("detect-secrets", "scan", "--no-verify", *disabled, *_tracked())
     if done.returncode:
@@ -113,7 +114,7 @@ def secrets() -> list[str]:
 
 
 def _without_line_number(finding: str) -> str:
-    """Return the kind and the file of a finding, as in `ACCEPTED`."""
+    """Return the kind and the file of a finding, in the form of the entries of `ACCEPTED`."""
     kind, _, position = finding.partition(": ")
     return f"{kind}: {position.split(':')[0]}"
 

@@ -1,6 +1,6 @@
 """Write requirements/sbom.cdx.json, the CycloneDX bill of materials of Waybook's dependencies.
 
-The script runs in the virtual environment of the scanners. Its output has no timestamp and no
+The script runs in the virtual environment of the scanners. The output has no timestamp and no
 serial number, so that the same lock file gives the same bytes.
 """
 
@@ -49,7 +49,7 @@ def _htmx() -> dict[str, object]:
 
 
 def main() -> None:
-    """Write the file."""
+    """Write the bill of materials to its file."""
     FILE.write_text(json.dumps(bill(), indent=1, sort_keys=True, ensure_ascii=False) + "\n")
 
 

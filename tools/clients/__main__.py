@@ -14,7 +14,7 @@ from tools.clients.run import run_trials
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the trials, print the matrix and return the exit code."""
+    """Run the trials of all clients, print the matrix of results and return the exit code."""
     parser = argparse.ArgumentParser(prog="make clients", description=__doc__)
     parser.add_argument("names", nargs="*", help="clients to drive (default: all)")
     parser.add_argument("--ci", action="store_true", help="drive the clients of CI")

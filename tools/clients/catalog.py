@@ -1,4 +1,4 @@
-"""Clients of the matrix: their packages, drivers, transports and known failures."""
+"""Clients of the client matrix: their packages, drivers, transports and known failures."""
 
 import json
 import re
@@ -17,7 +17,7 @@ TRANSPORTS: Final[Sequence[Transport]] = ("stdio", "http")
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Client program or agent framework, pinned by a lock file of its own."""
+    """Client program or agent framework, pinned by its own lock file."""
 
     name: str
     label: str
@@ -118,7 +118,7 @@ CI: Final[Sequence[str]] = ("claude-code", "codex", "pydantic-ai", "langgraph")
 
 
 def select(names: Sequence[str]) -> Sequence[Client]:
-    """Return the clients with these names, or all if no name is passed.
+    """Return the clients with these names, or all clients if no name is passed.
 
     Raises:
         LookupError: a name is not in the catalog.

@@ -1,4 +1,4 @@
-"""Installation of a client from its lock file into an environment of its own.
+"""Installation of a client from its lock file into a separate environment.
 
 The environments are in `.clients/`; an environment is reused until its lock file changes.
 """
@@ -23,7 +23,7 @@ UV: Final = shutil.which("uv") or str(Path(sys.executable).parent / "uv")
 
 
 class InstallError(Exception):
-    """The packages of a client cannot be installed."""
+    """Error: the packages of a client cannot be installed."""
 
 
 def install(client: Client) -> Path:

@@ -9,7 +9,7 @@ from tools.clients.install import NODE, NPM, UV
 
 
 def main() -> int:
-    """Lock each client, or those named on the command line."""
+    """Write the lock file of each client, or of the clients named on the command line."""
     for client in CLIENTS:
         if client.name in (sys.argv[1:] or [client.name]):
             subprocess.run(_command(client), cwd=client.lock.parent, check=True)

@@ -19,7 +19,7 @@ Row = Mapping[Transport, Outcome]
 
 
 def unexpected(client: Client, row: Row) -> list[str]:
-    """Return the results that differ from the catalog: new failures, and failures that ended."""
+    """Return the results that differ from the catalog: new failures, and fixed failures."""
     reasons = []
     for transport, outcome in row.items():
         known = client.known_failures.get(transport)
@@ -61,7 +61,7 @@ def format_table(rows: Mapping[str, Row]) -> str:
 
 
 def update_page(rows: Mapping[str, Row]) -> None:
-    """Replace the rows of these clients in the page; the rows of other clients stay."""
+    """Replace the rows of these clients in the page; the rows of other clients are kept."""
     text = PAGE.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
     table, after = rest.split(END)

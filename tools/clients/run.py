@@ -1,4 +1,4 @@
-"""Trials: each client works on a plan of a real server, over each transport."""
+"""Trials, in which each client works on a plan of a real server, over each transport."""
 
 import json
 import os
@@ -47,7 +47,7 @@ OFFLINE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Result of one trial."""
+    """Result of one trial: a client over a transport."""
 
     client: str
     version: str
@@ -80,7 +80,7 @@ def run_trials(clients: Sequence[Client], report: Callable[[str], None]) -> Sequ
 
 
 def _verify(outcome: Outcome, missing: Sequence[str]) -> Outcome:
-    """Return the outcome, failed if the audit lacks facts; the client's report is not enough."""
+    """Return the outcome of a trial, changed to a failure if facts are missing in the audit."""
     reasons = [*missing, *filter(None, [outcome.failure])]
     return replace(outcome, failure="; ".join(reasons) or None)
 

@@ -34,14 +34,14 @@ Audit = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True, slots=True)
 class WaybookServer:
-    """Running `waybook serve`, whose database all `waybook mcp` processes share."""
+    """Running `waybook serve`, whose database all `waybook mcp` processes of the trials share."""
 
     url: str
     data_dir: Path
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return variables that keep Waybook from reading the user's configuration file."""
+        """Return environment variables that keep Waybook from reading the user's configuration."""
         return {"WAYBOOK_CONFIG": str(self.data_dir.parent / "none.toml")}
 
     @property
@@ -70,7 +70,7 @@ class WaybookServer:
 
 
 def missing_facts(audit: Audit, plan_name: str) -> list[str]:
-    """Return the facts that a plan's audit lacks; an empty list proves the scenario."""
+    """Return the facts that a plan's audit lacks; an empty list proves a completed scenario."""
     if plan_name not in audit:
         return ["no plan was created"]
     facts = {(each["entity"], each["field"], str(each["to"])) for each in audit[plan_name]}

@@ -1,8 +1,8 @@
 """Fork server for test runs: imports third-party packages once, then forks for every run.
 
-Importing these packages takes longer than most of the tests. No module of the tree under test may
-be imported before the fork. `fork_server.py TREE` reads test runs from standard input, one JSON
-line each. It answers each with one JSON line: the exit code of pytest (null after a timeout) and
+Importing the packages takes longer than most of the tests. No module of the tree under test may be
+imported before the fork. `fork_server.py TREE` reads test runs from standard input, one JSON line
+each. The answer to each run is one JSON line: the exit code of pytest (null after a timeout) and
 its output.
 """
 
@@ -25,7 +25,7 @@ QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 
 def main(tree: Path) -> None:
-    """Execute the run of each input line until standard input ends."""
+    """Execute the test run that each input line describes, until standard input ends."""
     for name in PRELOADED:
         importlib.import_module(name)
     assert "waybook" not in sys.modules

@@ -2,8 +2,8 @@
 
 `run.py [TEXT]` selects the controls whose name or threat contains the text (default: all). First,
 the tests of the selected controls must pass on the unchanged tree. Then each control is removed
-from a copy of the tree, and at least one of its tests must fail. A failure by a syntax or import
-error does not count, because it shows only that the edit is invalid.
+from a copy of the tree, and at least one of its tests must fail. A syntax or import error does not
+count as a failed test, because it shows only that the edit is invalid.
 """
 
 import json
@@ -77,7 +77,7 @@ class Tree:
 
     @contextmanager
     def _removed(self, control: Control) -> Iterator[None]:
-        """Remove a control within the block; restore the files and modification times after it."""
+        """Remove a control within the block; restore files and modification times at the end."""
         paths = {self.root / mutation.file for mutation in control.breaks}
         before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
         try:
@@ -90,7 +90,7 @@ class Tree:
                 os.utime(path, ns=(modified_at, modified_at))
 
     def close(self) -> None:
-        """Close the fork server's input and wait until it has ended."""
+        """Close the input of the fork server and wait until the fork server has ended."""
         self.runner.communicate()
 
 
@@ -117,7 +117,7 @@ def main(text: str) -> int:
 def _pass_unchanged(selected: Iterable[Control]) -> bool:
     """Return whether the tests of these controls pass on the unchanged tree.
 
-    This also compiles the sources, so that their bytecode can be copied with the tree.
+    This run also compiles the sources, so that their bytecode can be copied with the tree.
     """
     tests = sorted({test for control in selected for test in control.tests})
     _print(f"{len(tests)} tests and test files, with every control in place …")
@@ -145,7 +145,7 @@ def _check(control: Control, trees: SimpleQueue[Tree]) -> tuple[str, bool]:
 
 
 def _judge(code: int | None, output: str) -> tuple[str, bool]:
-    """Return the result of a run without a control: a description, and whether a test failed."""
+    """Return the result of the tests without a control: a text, and whether a test failed."""
     if code == 0:
         return "NOT NOTICED", False
     failed, invalid = FAILED.search(output), INVALID_REMOVAL.search(output)

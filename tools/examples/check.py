@@ -63,7 +63,7 @@ def run_example(python: str, framework: str, *arguments: str) -> subprocess.Comp
 
 
 async def check_example(client: Client, python: str, framework: str) -> str | None:
-    """Return a description of the error in the result of an example, or None if it is correct."""
+    """Return the error in the result of an example, or None if the result is correct."""
     plan = await client.create_plan(f"Rivers by {framework}", "Which river is longest?", STEPS)
     place = (client.url, plan["planId"])
     crashed = await asyncio.to_thread(run_example, python, framework, *place, CRASH_WORD)

@@ -1,4 +1,4 @@
-"""Scripted answers of the models in the examples: a fixed answer to each instruction."""
+"""Scripted answers of the models in the framework examples: one for each instruction."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ TOOL = "earlier_results"
 
 @dataclass(frozen=True)
 class Arguments:
-    """Arguments of a scripted program."""
+    """Command-line arguments of a scripted example."""
 
     address: str
     plan_id: str
@@ -21,13 +21,13 @@ class Arguments:
 
 
 def read_arguments() -> Arguments:
-    """Return the arguments of the command line."""
+    """Parse the command line of a scripted example, and return its arguments."""
     address, plan_id, crash_word = sys.argv[1:]
     return Arguments(address, plan_id, crash_word)
 
 
 def answer_to(prompt: str, crash_word: str) -> str:
-    """Return the model's answer, or end the process if the prompt has the crash word."""
+    """Return the model's answer, or crash the process if the prompt contains the crash word."""
     if crash_word and crash_word in prompt:
         os._exit(CRASHED)
     return f"answer to {prompt.splitlines()[0]}"

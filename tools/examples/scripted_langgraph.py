@@ -1,4 +1,4 @@
-"""The LangGraph example with a scripted chat model: a draft, criticism, a second draft."""
+"""The LangGraph example with a scripted model: a draft, criticism, and a second draft."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""The openai-agents example with a scripted model: a tool call, then the answer."""
+"""The openai-agents example with a scripted model, which calls a tool and then answers."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ ARGUMENTS = read_arguments()
 
 
 class ScriptedModel(Model):
-    """Model that calls the tool first, and then answers."""
+    """Scripted model that calls the example's tool first, and then answers."""
 
     async def get_response(self, system_instructions: Any, input: Any, *_: Any, **__: Any) -> Any:  # noqa: A002, ANN401, ARG002 - the signature of the framework
         """Return the next response to these input items."""

@@ -1,4 +1,4 @@
-"""The pydantic-ai example with a scripted model: a tool call, then the answer."""
+"""The pydantic-ai example with a scripted model, which calls a tool and then answers."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ ARGUMENTS = read_arguments()
 
 
 def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-    """Call the tool first; then answer with the output tool."""
+    """Return the scripted model's reply: first a tool call, then the answer."""
     parts = [part for item in messages if isinstance(item, ModelRequest) for part in item.parts]
     if not any(isinstance(part, ToolReturnPart) for part in parts):
         return ModelResponse(parts=[ToolCallPart(TOOL, {})])

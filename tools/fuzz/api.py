@@ -1,8 +1,8 @@
 """Test a Waybook server with schemathesis against its own OpenAPI description: part of `make fuzz`.
 
-`api.py WAYBOOK [EXAMPLES]` starts a server on a temporary database. It creates a plan, an output, a
-run and a document first, so that some generated requests find an existing resource. Some of the
-requests are added to the corpus of the tests.
+`api.py WAYBOOK [EXAMPLES]` starts a server on a temporary database. The script first creates a
+plan, an output, a run and a document, so that some generated requests find an existing resource.
+Some of the requests are added to the corpus of the tests.
 """
 
 import itertools
@@ -103,7 +103,7 @@ def create_resources(call: list[str], address: str) -> dict[str, str]:
 
 
 def add_known_ids(description: Any, ids: dict[str, str]) -> Any:  # noqa: ANN401 - it is JSON
-    """Return the description in which path parameters also accept the existing ids."""
+    """Return the OpenAPI description, in which path parameters also allow the existing ids."""
     operations = [
         operation for path in description["paths"].values() for operation in path.values()
     ]

@@ -15,7 +15,7 @@ with atheris.instrument_imports(include=["waybook", "fuzz"]):
 
 
 def main() -> None:
-    """Fuzz the target named by the first argument; libFuzzer reads the others."""
+    """Fuzz the target named by the first argument; libFuzzer reads the other arguments."""
     target, *rest = sys.argv[1:]
     atheris.Setup([sys.argv[0], *rest], TARGETS[target])
     atheris.Fuzz()

@@ -1,7 +1,7 @@
 """Fuzz every target for a limited time and update its corpus: part of `make fuzz`.
 
-`run.py [SECONDS]` sets the time per target (default: 60). If an input makes a target fail, it is
-printed and added to the corpus, and the exit code is 1.
+`run.py [SECONDS]` sets the time per target (default: 60). If an input makes a target fail, the
+input is printed and added to the corpus, and the exit code is 1.
 """
 
 import subprocess
@@ -49,7 +49,7 @@ def fuzz(target: str, seconds: int) -> bool:
 
 
 def _sample(inputs: list[bytes]) -> list[bytes]:
-    """Return every n-th input in the order of length, so that all lengths occur."""
+    """Return a limited number of inputs: every n-th in the order of length."""
     ordered = sorted(inputs, key=lambda data: (len(data), data))
     return ordered[:: max(1, len(ordered) // MAX_INPUTS)]
 

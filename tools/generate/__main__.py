@@ -21,7 +21,7 @@ def generated_files(*, keep_schema: bool) -> Iterator[tuple[Path, str]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the files that are out of date, or only list them; return the exit code."""
+    """Write the generated files that are out of date, or only list them; return the exit code."""
     check = "--check" in arguments
     outdated = [
         (path, text)

@@ -108,7 +108,7 @@ def type_text(name: str, schema: Mapping[str, Any], defs: Mapping[str, Any]) -> 
 
 
 def resolve(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema with `$ref` resolved, and without null for an optional value."""
+    """Return a JSON Schema with `$ref` resolved, and without null for an optional value."""
     if "$ref" in schema:
         return resolve(defs[schema["$ref"].rsplit("/", 1)[1]], defs)
     for option in schema.get("anyOf", ()):
@@ -118,7 +118,7 @@ def resolve(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, 
 
 
 def limits(schema: Mapping[str, Any], outer: Mapping[str, Any]) -> str:
-    """Return the limits and the default of a value, in words."""
+    """Return the limits and the default of an argument, in words."""
     parts = []
     for keyword, words in (
         ("maxLength", "at most {:,} characters"),
@@ -137,7 +137,7 @@ def limits(schema: Mapping[str, Any], outer: Mapping[str, Any]) -> str:
 
 
 def setting(name: str) -> str:
-    """Return a sentence with the sources of a setting and its default."""
+    """Return a sentence about a setting: its flag, its environment variable and its default."""
     field = next(field for field in fields(Settings) if field.name == name)
     flags = {param.name for param in serve.params}
     sources = [f"the environment variable `WAYBOOK_{name.upper()}`"]
@@ -192,7 +192,7 @@ MAKERS: Mapping[str, Callable[[str, str], str]] = {
 
 
 def render_part(name: str, schema: str) -> str:
-    """Return the text of a generated part."""
+    """Return the text of the generated part with this name."""
     for prefix, make in MAKERS.items():
         if name.startswith(f"{prefix} "):
             return make(name.removeprefix(f"{prefix} "), schema)

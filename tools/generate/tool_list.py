@@ -57,7 +57,7 @@ def _output_schema(tool: Tool) -> dict[str, object]:
 
 
 def _meta(name: str) -> dict[str, object]:
-    """Return the metadata for hosts, which is not shown to models."""
+    """Return the metadata of a tool for MCP hosts, which is not shown to models."""
     if name in ALWAYS_LOADED:
         return {"anthropic/alwaysLoad": True}
     if name in SHOWN_ON_THE_MAP:
@@ -66,7 +66,7 @@ def _meta(name: str) -> dict[str, object]:
 
 
 def _annotations(tool: Tool) -> wire.ToolAnnotations:
-    """Return all four hints, because clients assume the most dangerous value for a missing hint."""
+    """Return the tool's four hints; clients assume the most dangerous value of a missing hint."""
     return wire.ToolAnnotations(
         read_only_hint=tool.reads_only,
         destructive_hint=tool.destructive,

@@ -23,7 +23,7 @@ MIN_SENTENCE_LENGTH = 40
 
 
 def print_table() -> None:
-    """Print each measure with its hits, total, share and limit."""
+    """Print each measure of plain language with its hits, total, share and limit."""
     sys.stdout.write(f"{'measure':45} {'hits':>6} {'of':>7} {'share':>7} {'limit':>6}\n")
     for name, total, hits in measures(ROOT, ALLOWED):
         share = 100 * len(hits) / total if total else 0
@@ -69,7 +69,7 @@ def _single_line(text: Text) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Run the command line."""
+    """Parse the command line, and print the measures, the hits or a sample."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
         "--hits", metavar="NAME", help="list the hits of the measures whose name contains NAME"

@@ -52,7 +52,7 @@ def digest(path: Path) -> str:
 
 
 def main() -> None:
-    """Build twice, compare, move the files to `dist`, and print their sizes.
+    """Build the wheel and sdist twice, compare them, move them to `dist`, and print their sizes.
 
     Raises:
         SystemExit: the two builds differ.

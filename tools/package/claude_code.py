@@ -41,9 +41,9 @@ class ScriptedClaudeCode:
     environment: Mapping[str, str]
 
     def problems(self, prompt_command: str, run: Callable[[str], str]) -> list[str]:
-        """Return the errors in the plan that the prompt created; an empty list means success.
+        """Return the errors in the plan that Claude Code created; an empty list means success.
 
-        `run` runs a command in the home directory of the test and returns its output.
+        The function `run` runs a command in the home directory of the test and returns its output.
         """
         prompt = shlex.split(prompt_command)[2]
         unseen = [] if self.trial.has_shown(prompt) else ["the model never got the prompt"]
@@ -53,7 +53,7 @@ class ScriptedClaudeCode:
 
 
 def plan_problems(plans: Sequence[Any], audit: Sequence[Any]) -> list[str]:
-    """Return the reasons why these rows do not show a plan completed by Claude Code alone."""
+    """Return the reasons why these plan rows do not show a plan that Claude Code completed."""
     names = [plan["name"] for plan in plans]
     if names != [SCENARIO.name]:
         return [f"the plans are {names}, not [{SCENARIO.name!r}]"]
@@ -78,7 +78,7 @@ def plan_problems(plans: Sequence[Any], audit: Sequence[Any]) -> list[str]:
 
 @contextmanager
 def scripted_claude_code(bin_folder: Path) -> Iterator[ScriptedClaudeCode]:
-    """Put `claude` into a folder, and serve the scripted model until the block ends.
+    """Install the command `claude` in a folder, and serve the scripted model within the block.
 
     Raises:
         SystemExit: Claude Code cannot be installed on this machine.

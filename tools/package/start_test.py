@@ -43,19 +43,19 @@ MAX_COMMAND_SECONDS = 600
 
 @dataclass
 class ShownCommand:
-    """Command of the page, and the lines of output that the page shows below it."""
+    """Command of the quickstart page, and the lines of output that the page shows below it."""
 
     text: str
     output: list[str] = field(default_factory=list)
 
     def missing_output(self, output: str) -> list[str]:
-        """Return the shown lines that the output lacks; `…` stands for any characters."""
+        """Return the lines shown on the page that the output lacks; `…` matches any characters."""
         lines = [line.strip() for line in output.splitlines()]
         return [shown for shown in self.output if not any(map(_pattern(shown).fullmatch, lines))]
 
 
 def _pattern(shown: str) -> re.Pattern[str]:
-    """Return the regular expression that matches a shown line."""
+    """Return the regular expression that matches an output line shown on the page."""
     return re.compile(".*".join(map(re.escape, shown.strip().split("…"))))
 
 
@@ -112,7 +112,7 @@ def ids_in(output: str) -> dict[str, str]:
 
 @dataclass
 class QuickstartRun:
-    """One test run of the page, in one home directory."""
+    """One test run of the quickstart page, in one home directory."""
 
     wheel: Path
     environment: dict[str, str]
@@ -157,7 +157,7 @@ class QuickstartRun:
 
 
 def main(wheel: Path) -> None:
-    """Run all commands of the page, and print each one.
+    """Run all commands of the quickstart page, and print each command.
 
     Raises:
         SystemExit: a command failed, or the page has no prompt for the agent.

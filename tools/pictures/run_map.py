@@ -26,7 +26,7 @@ STEP, DONE = "synthesis_pairwise_feature_spec", 11
 
 
 async def play_demo(data_dir: Path) -> RunDetail:
-    """Play the demo; return its run at the moment when enough jobs of the step were done."""
+    """Run the demo; return its run at the moment when enough jobs of the step were done."""
     snapshots: list[RunDetail] = []
     async with open_app(Settings(data_dir=data_dir)) as runtime:
         database = runtime.app.dispatcher.services.database
@@ -51,7 +51,7 @@ def count_done_jobs(run: RunDetail) -> int:
 
 
 def steps_of(run: RunDetail) -> Iterator[StepReport]:
-    """Yield the steps of all stages."""
+    """Yield the steps of all stages of the run."""
     for stage in run.report["stages"]:
         yield from stage["steps"] or ()
 

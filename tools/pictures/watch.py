@@ -43,7 +43,7 @@ THEME = TerminalTheme(
 
 
 async def play_demo(data_dir: Path) -> PlanDetail:
-    """Play the demo; return its plan at the last moment when a step was stalled."""
+    """Run the demo; return its plan at the last moment when a step was stalled."""
     snapshots: list[PlanDetail] = []
     async with open_app(Settings(data_dir=data_dir)) as runtime:
         database = runtime.app.dispatcher.services.database

@@ -32,7 +32,7 @@ class Page(HTMLParser):
 
 @cache
 def read_page(path: Path) -> Page:
-    """Parse a page once."""
+    """Return the parsed HTML page; the result is cached."""
     return Page(path.read_text(encoding="utf-8"))
 
 

@@ -4,9 +4,9 @@
 
 The server runs with a profile function in every thread. Each call is first made several times as a
 warm-up, and then measured several times. A file is counted if every measured call executed code in
-it; this excludes background work. Importing a file does not count. For tools, only files from the
-dispatcher inward are counted, without the transport; for pages, the transport is included. Files
-that keep the process running are never counted: the command, the composition root and the
+the file; this excludes background work. Importing a file does not count. For tools, only files from
+the dispatcher inward are counted, without the transport; for pages, the transport is included.
+Files that keep the process running are never counted: the command, the composition root and the
 background loops.
 """
 
@@ -46,7 +46,7 @@ class Trace:
         self.server, self.out = server, out
 
     def call(self, tool: str, **arguments: object) -> Body:
-        """Call a tool that must succeed."""
+        """Call a tool and return its reply; fail if the reply is an error."""
         params = {"name": tool, "arguments": arguments}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         reply = self.server.request("POST", "/mcp", json.dumps(message), **HEADERS)
@@ -56,12 +56,12 @@ class Trace:
         return body
 
     def page(self, path: str) -> None:
-        """Get a page; its status must be 200."""
+        """Request a page; the response status must be 200."""
         reply = self.server.request("GET", path, accept="text/html")
         assert reply.status == 200, reply
 
     def files(self, action: Callable[[], object]) -> set[str]:
-        """Return the files that are executed during an action."""
+        """Return the files of the package that are executed during an action."""
         os.kill(self.server.process.pid, signal.SIGUSR1)
         action()
         return self._read_trace()
@@ -123,7 +123,7 @@ def print_table(calls: dict[str, list[str]], *, names: bool) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Run the command line."""
+    """Parse the command line, run a traced server, and print the counts of files."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--python", type=Path, default=ROOT / ".venv/bin/python")
     parser.add_argument("--list", action="store_true", help="name the files")

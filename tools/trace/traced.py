@@ -1,7 +1,8 @@
 """Run `waybook` with a profile function that records the executed files of the package.
 
-SIGUSR1 clears the record; SIGUSR2 writes it to the file named by WAYBOOK_TRACE_OUT. All threads are
-profiled. The record also contains page templates, because they are files of the package.
+SIGUSR1 clears the record; SIGUSR2 writes the record to the file named by WAYBOOK_TRACE_OUT. All
+threads are profiled. The record also contains page templates, because they are files of the
+package.
 """
 
 import importlib.util
@@ -30,12 +31,12 @@ def record(frame: FrameType, event: str, _: object) -> None:
 
 
 def clear(*_: object) -> None:
-    """Clear the record."""
+    """Clear the record of executed files."""
     executed.clear()
 
 
 def write(*_: object) -> None:
-    """Write the recorded files, relative to the package."""
+    """Write the names of the recorded files, relative to the package."""
     files = sorted(name.removeprefix(PACKAGE) for name in {*executed} if name.startswith(PACKAGE))
     unfinished = OUT.with_suffix(".part")
     unfinished.write_text(json.dumps(files))

@@ -53,7 +53,7 @@ class Normalizer:
     """
 
     def __init__(self, literals: Mapping[str, str], earlier: "Normalizer | None" = None) -> None:
-        """Replace `literals` first, and keep the numbers that `earlier` has assigned."""
+        """Create a normalizer that first replaces `literals`; `earlier` has assigned numbers."""
         self.literals = sorted(literals.items(), key=lambda item: -len(item[0]))
         self.numbers: dict[tuple[str, str], str] = dict(earlier.numbers) if earlier else {}
         self.counts: dict[str, int] = {}
@@ -67,7 +67,7 @@ class Normalizer:
         return self.numbers[kind, value]
 
     def text(self, text: str, *, human_readable: bool = False) -> str:
-        """Return the text with placeholders; `human_readable` adds those of pages and terminals."""
+        """Return the text with placeholders; `human_readable` also replaces values of pages."""
         for literal, placeholder in self.literals:
             text = text.replace(literal, placeholder)
         text = VOLATILE.sub(self._replaced, text)
@@ -78,7 +78,7 @@ class Normalizer:
         )
 
     def value(self, value: Value, key: str = "") -> Value:
-        """Return JSON with placeholders, in keys and in values."""
+        """Return JSON with volatile values replaced by placeholders, in keys and in values."""
         if isinstance(value, dict):
             return {self.text(name): self.value(inner, name) for name, inner in value.items()}
         if isinstance(value, list):
@@ -105,7 +105,7 @@ class Normalizer:
 
 
 def without_prose(value: Value, keys: frozenset[str] = PROSE) -> tuple[Value, list[list[str]]]:
-    """Return the value with `<prose>` in the fields `keys`, and the replaced texts by path."""
+    """Return the value with the texts in fields `keys` replaced by `<prose>`, and these texts."""
     prose: list[list[str]] = []
 
     def visit(inner: Value, path: str, key: str) -> Value:

@@ -67,7 +67,7 @@ def _check_coverage(mcp: Mcp) -> None:
 
 
 def compare(first: Path, second: Path, sections: list[str]) -> int:
-    """Print the differences of two recordings, and return 1 if there are any."""
+    """Print the differences between two recordings, and return 1 if they differ."""
     left, right = (json.loads(path.read_text()) for path in (first, second))
     different = 0
     for section in sections:
@@ -97,7 +97,7 @@ def _lines(value: object) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command line."""
+    """Parse the command line, and record a checkout or compare two recordings."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     recording = commands.add_parser("record", help="record a checkout")

@@ -1,4 +1,4 @@
-"""Recorder of requests and their replies, in three sections: wire, prose and texts."""
+"""Recorder of requests and replies in three sections: wire (interface), prose (messages), texts."""
 
 import json
 import re
@@ -40,11 +40,11 @@ SAME = "the same JSON as structuredContent"
 
 
 class ScenarioError(Exception):
-    """A call of the scenario succeeded or was refused contrary to expectation."""
+    """Error: a call of the scenario succeeded or was refused contrary to expectation."""
 
 
 class Recorder:
-    """Recorded entries by name, which are normalized when the recording ends."""
+    """Recording: entries by name, which are normalized when the recording ends."""
 
     def __init__(self) -> None:
         self.wire: dict[str, tuple[Value, frozenset[str]]] = {}
@@ -89,7 +89,7 @@ def remove_races(name: str, text: str) -> str:
 
 
 def _remove_measurements(name: str, text: str) -> str:
-    """If the text is a page of measurements, replace all its numbers."""
+    """Replace all numbers in a text if it is a page of measurements."""
     if not re.search(r"GET /(?:calls|health)$|waybook backup", name):
         return text
     text = re.sub(r"\d+(?:[.,]\d+)*", "<n>", text)
@@ -98,7 +98,7 @@ def _remove_measurements(name: str, text: str) -> str:
 
 
 def _collapse_columns(text: str) -> str:
-    """Collapse the padding of terminal output: it depends on the width of times, ids and bars."""
+    """Collapse the padding of terminal output, which depends on the width of times and ids."""
     text = re.sub(r"━+[ ━]*", "━ ", text)
     text = re.sub(r" {2,}", "  ", re.sub(r"(─)─+", r"\1", text))
     return re.sub(r" +(?=│?$)", "", text, flags=re.MULTILINE)
@@ -169,7 +169,7 @@ class Mcp:
         return result
 
     def call(self, tool: str, case: str = "", /, **arguments: object) -> dict[str, Any]:
-        """Call a tool that must succeed; the first time, also with malformed arguments."""
+        """Call a tool, which must succeed; the first call is repeated with malformed arguments."""
         result = self.attempt(f"tool {tool}: {case or 'ok'}", tool, arguments)
         if result["isError"]:
             raise ScenarioError(f"{tool} ({case}) was refused: {result}")
@@ -180,13 +180,13 @@ class Mcp:
         return content
 
     def refuse(self, tool: str, case: str, /, **arguments: object) -> None:
-        """Call a tool that must be refused."""
+        """Call a tool with arguments that must be refused."""
         result = self.attempt(f"tool {tool}: {case}", tool, arguments)
         if not result["isError"]:
             raise ScenarioError(f"{tool} ({case}) should be refused: {result}")
 
     def _probe(self, tool: str, arguments: Mapping[str, object]) -> None:
-        """Call with an unknown argument, without required ones, and with wrong types and ids."""
+        """Call a tool with unknown, missing and mistyped arguments, and with unknown ids."""
         schema = self.schemas[tool]
         # Omit the idempotency key, because reusing the key of the first call would be refused for
         # that reason alone.

@@ -1,4 +1,4 @@
-"""Tool calls of a recording: a scenario in which every tool both succeeds and is refused."""
+"""Tool calls of a recording: a scenario in which every tool succeeds, and is also refused."""
 
 import json
 from typing import Any
@@ -26,7 +26,7 @@ def step(instructions: str = "Look it up.", **more: object) -> Body:
 
 
 def definition(slug: str, **more: object) -> Body:
-    """Return a definition of two stages: a document per model, then a single document."""
+    """Return a DAG definition of two stages: a document per model, then a single document."""
 
     def stage(name: str, strategy: str, inputs: list[Body]) -> Body:
         output = {"documentKey": name, "render": "{{ content|markdown }}"}
@@ -43,7 +43,7 @@ def definition(slug: str, **more: object) -> Body:
 
 
 def list_everything(mcp: Mcp) -> None:
-    """Initialize, and list tools, prompts, resources and templates."""
+    """Initialize an MCP session, and list tools, prompts, resources and templates."""
     client = {"name": "recorder", "version": "1"}
     for version in ("2025-06-18", "2025-11-25", "1999-01-01"):
         params = {"protocolVersion": version, "capabilities": {}, "clientInfo": client}
@@ -85,7 +85,7 @@ def call_plan_tools(mcp: Mcp) -> dict[str, str]:
 
 
 def _worked_plan(mcp: Mcp) -> Body:
-    """Complete a plan: claims, results, branches, stale attempts and repeated calls."""
+    """Complete a plan with claims, results, branches, stale attempts and repeated calls."""
     arguments: Body = {
         "name": "Rivers",
         "researchQuestion": "Which river is longest?",
@@ -524,7 +524,7 @@ def _worked_run(mcp: Mcp, server: Server) -> dict[str, str]:
 
 
 def _second_stage(mcp: Mcp, server: Server, run: Body) -> dict[str, str]:
-    """Read inputs, fail a job, complete two others and regenerate a document."""
+    """Read job inputs, fail a job, complete two other jobs and regenerate a document."""
     target = {"runId": run["runId"]}
     gathering = _job(mcp, run, modelId="b")
     brief = next(item for item in gathering["inputs"] if "documentId" in item)

@@ -35,7 +35,7 @@ class Response:
 
 @dataclass
 class Server:
-    """Process of `waybook serve`."""
+    """Running process of `waybook serve`."""
 
     port: int
     process: "subprocess.Popen[bytes]"
@@ -69,12 +69,12 @@ class Installation:
 
     @property
     def data(self) -> Path:
-        """The data directory of the embedded PostgreSQL."""
+        """Return the data directory of the embedded PostgreSQL."""
         return self.home / "data"
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables of every process, without the caller's settings."""
+        """Return the environment variables of every process, without the caller's settings."""
         inherited = {
             k: v for k, v in os.environ.items() if k in {"PATH", "TMPDIR", "USER", "LOGNAME"}
         }

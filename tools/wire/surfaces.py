@@ -110,7 +110,7 @@ def record_rest(recorder: Recorder, server: Server, ids: dict[str, str]) -> None
 
 
 def record_pages(recorder: Recorder, server: Server, ids: dict[str, str]) -> None:
-    """Record every page and every export."""
+    """Record every dashboard page and every export."""
     plan, run = f"/plans/{ids['plan']}", f"/runs/{ids['run']}"
     waiting = f"/plans/{ids['waitingPlan']}"
     for path in (
@@ -258,7 +258,7 @@ def record_commands(recorder: Recorder, installed: Installation, ids: dict[str, 
 
 
 def _record_shape(recorder: Recorder, installed: Installation, *arguments: str) -> None:
-    """Record a command that prints measurements: its keys in `wire`, its output in `texts`."""
+    """Record a command that prints measurements: JSON keys in `wire`, the output in `texts`."""
     done = installed.run(*arguments)
     name, value = f"waybook {arguments[0]} --json", json.loads(done.stdout)
     recorder.add(name, {"exit": done.returncode, "shape": _shape(value)})
@@ -275,7 +275,7 @@ def _shape(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def _record_help(recorder: Recorder, installed: Installation, *command: str) -> None:
-    """Record the help of a command and of its subcommands: the option names in `wire`."""
+    """Record the help of a command and of its subcommands; option names are in `wire`."""
     text = installed.run(*command, "--help").stdout
     name = f"waybook {' '.join((*command, '--help'))}"
     options = sorted(
@@ -339,7 +339,7 @@ def record_stdio(recorder: Recorder, installed: Installation) -> None:
 
 @contextmanager
 def receiver(installed: Installation) -> Iterator[tuple[Received, int]]:
-    """Run a webhook receiver for the installation; yield its received messages and its port."""
+    """Run a webhook receiver; yield the list of received messages and the port."""
     received: Received = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -351,7 +351,7 @@ def receiver(installed: Installation) -> Iterator[tuple[Received, int]]:
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as inherited
-            """Log nothing."""
+            """Log no requests of the webhook receiver."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         port = server.server_address[1]
@@ -461,7 +461,7 @@ def _record_tokens(recorder: Recorder, server: Server, tokens: dict[str, str]) -
 
 
 def _example(schema: dict[str, Any]) -> object:
-    """Return an example value for the schema of an argument."""
+    """Return an example value for the JSON Schema of an argument."""
     if "enum" in schema:
         return schema["enum"][0]
     values = {"integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}

@@ -1,4 +1,4 @@
-"""Issues of beads: one JSON object in each line."""
+"""Parser for issues of the issue tracker beads: one JSON object in each line."""
 
 from collections import defaultdict
 from typing import Final
@@ -30,7 +30,7 @@ TEXTS: Final = (
 
 
 def is_beads(first: object) -> bool:
-    """Return whether a parsed line has the form of an issue."""
+    """Return whether a parsed JSON line has the form of a beads issue."""
     return (
         isinstance(first, LocatedObject)
         and {"id", "title"} <= first.keys()
@@ -39,7 +39,7 @@ def is_beads(first: object) -> bool:
 
 
 def read_beads(text: str) -> ItemList:
-    """Return the issues of a file; an issue depends on its blockers and on its children.
+    """Return the issues of a beads file; an issue depends on its blockers and on its children.
 
     Raises:
         InvalidInput: a line is not an issue; the error names the line.

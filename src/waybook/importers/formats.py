@@ -28,8 +28,8 @@ def decode(data: bytes) -> str:
     """Return the text of a file.
 
     Raises:
-        InvalidInput: it is not UTF-8 or UTF-16, or contains NUL characters; the error names the
-            line.
+        InvalidInput: the file is not UTF-8 or UTF-16, or contains NUL characters; the error names
+            the line.
         TooLarge: the file is longer than any plan may be.
     """
     # PowerShell writes redirected output as UTF-16 with a byte order mark.
@@ -50,7 +50,7 @@ def detect_format(text: str) -> PlanFormat:
     """Return the format of a text, detected from its content.
 
     Raises:
-        InvalidInput: it looks like JSON of an unknown form; the error names the line.
+        InvalidInput: the text looks like JSON, but of an unknown form; the error names the line.
     """
     start = text.removeprefix("\ufeff").lstrip()
     if not start.startswith(("{", "[")):
@@ -84,10 +84,10 @@ def read_plan(
     subtasks: bool = True,
     include_done: bool = False,
 ) -> ImportedPlan:
-    """Return the plan in a text; without a given format, the format is detected.
+    """Return the plan that a text contains; the format is detected if the caller names none.
 
     Raises:
-        InvalidInput: it does not contain a plan; the error names the line.
+        InvalidInput: the text does not contain a plan; the error names the line.
     """
     readers: dict[PlanFormat, Callable[[str], ItemList]] = {
         PlanFormat.MARKDOWN: read_markdown,

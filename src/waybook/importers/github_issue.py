@@ -53,10 +53,10 @@ def read_github(text: str) -> ItemList:
 
 
 def _with_title(issue: LocatedObject) -> LocatedObject:
-    """Return an issue that has a title.
+    """Return the issue if it has a title.
 
     Raises:
-        InvalidInput: it has none.
+        InvalidInput: the issue has no title.
     """
     if not text_field(issue, "title").strip():
         number = number_of(issue)
@@ -178,7 +178,7 @@ def _listed_issue(issue: LocatedObject, place: int) -> Item:
 
 
 def _children(issues: list[LocatedObject], items: list[Item]) -> dict[str, list[tuple[str, int]]]:
-    """Return the listed sub-issues of each issue, by `parent` and by `subIssues`, with lines."""
+    """Return the sub-issues of each issue, from the fields `parent` and `subIssues`, with lines."""
     listed = {item.key for item in items}
     children: dict[str, list[tuple[str, int]]] = {}
     for issue, item in zip(issues, items, strict=True):

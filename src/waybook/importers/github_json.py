@@ -27,7 +27,7 @@ _CLOSED: Final = frozenset({"closed", "merged"})
 
 @dataclass(frozen=True, slots=True)
 class IssueDocument:
-    """Issue, or list of issues, without the objects around it."""
+    """Issue, or list of issues, without the JSON objects that contained it."""
 
     issues: list[Any]
     is_list: bool
@@ -37,7 +37,7 @@ def read_document(text: str) -> IssueDocument:
     """Return the issues of a JSON document, or of JSON Lines with one issue in each line.
 
     Raises:
-        InvalidInput: it is not JSON; with the line.
+        InvalidInput: the document is not JSON; the error names the line.
     """
     text = text.removeprefix("\ufeff")
     try:
@@ -56,7 +56,7 @@ def read_document(text: str) -> IssueDocument:
 
 
 def find_issues(data: Any) -> IssueDocument:  # noqa: ANN401 - JSON
-    """Return the issues in parsed JSON; an empty list if it contains none."""
+    """Return the GitHub issues in parsed JSON; an empty list if the JSON contains no issue."""
     while isinstance(data, LocatedObject) and not data.keys() & {"title", "body"}:
         data = next(
             (data[name] for name in _WRAPPERS if isinstance(data.get(name), LocatedObject | list)),
@@ -68,7 +68,7 @@ def find_issues(data: Any) -> IssueDocument:  # noqa: ANN401 - JSON
 
 
 def is_github(data: Any) -> bool:  # noqa: ANN401 - JSON
-    """Return whether parsed JSON begins with an issue of `gh` or of the API."""
+    """Return whether parsed JSON begins with an issue as printed by `gh` or the API of GitHub."""
     issue = next(iter(find_issues(data).issues), None)
     if not isinstance(issue, LocatedObject):
         return False
@@ -78,7 +78,7 @@ def is_github(data: Any) -> bool:  # noqa: ANN401 - JSON
 
 
 def _flatten(values: list[Any]) -> Iterator[Any]:
-    """Yield the values of a list of pages, as `gh api --paginate --slurp` prints it."""
+    """Yield the values of all pages in the list that `gh api --paginate --slurp` prints."""
     for value in values:
         if isinstance(value, list):
             yield from value
@@ -87,7 +87,7 @@ def _flatten(values: list[Any]) -> Iterator[Any]:
 
 
 def is_closed(issue: LocatedObject) -> bool:
-    """Return whether an issue needs no more work; `gh` and the API differ in case."""
+    """Return whether an issue is closed or merged; the case of its state is ignored."""
     return str(issue.get("state")).lower() in _CLOSED
 
 
@@ -99,7 +99,7 @@ def is_pull_request(issue: LocatedObject) -> bool:
 
 
 def address_of(issue: LocatedObject) -> str:
-    """Return the address of an issue's page; in the API, `url` is not a page."""
+    """Return the address of an issue's web page; the API's field `url` is not a web page."""
     return text_field(issue, "html_url") or text_field(issue, "url")
 
 
@@ -114,7 +114,7 @@ def repository_of(issue: LocatedObject) -> str:
 
 
 def number_of(issue: LocatedObject) -> int | None:
-    """Return the number of an issue, if the document contains it."""
+    """Return the number of an issue, or None if the document does not contain the number."""
     number = issue.get("number")
     if isinstance(number, int) and not isinstance(number, bool):
         return number
@@ -135,7 +135,7 @@ def linked_issues(issue: LocatedObject, name: str) -> list[LocatedObject]:
     """Return the issues in a field such as `blockedBy`: a list, or an object with `nodes`.
 
     Raises:
-        InvalidInput: the field is something else.
+        InvalidInput: the field is neither a list nor an object with `nodes`.
     """
     value = issue.get(name)
     nodes = list_field(value, "nodes") if isinstance(value, LocatedObject) else None
@@ -144,5 +144,5 @@ def linked_issues(issue: LocatedObject, name: str) -> list[LocatedObject]:
 
 
 def linked_key(node: LocatedObject, repository: str) -> str:
-    """Return the key of an issue that another issue of this repository names."""
+    """Return the key of an issue, as named in another issue of the repository."""
     return issue_key(repository_of(node) or repository, number_of(node) or 0)

@@ -30,7 +30,7 @@ _PART: Final = re.compile(
 
 
 def read_body(body: str, repository: str) -> tuple[str, list[str]]:
-    r"""Return the text of a body without hidden comments, and the keys of blocking issues.
+    r"""Return an issue's body without hidden comments, and the keys of the issues that block it.
 
     >>> read_body("Fast.\n\n## Blocked by\n- #7 the parser", "octo/app")
     ('Fast.\n\n## Blocked by\n- #7 the parser', ['octo/app#7'])
@@ -41,7 +41,7 @@ def read_body(body: str, repository: str) -> tuple[str, list[str]]:
 
 
 def cut_lines(body: str) -> str:
-    """Return a body without the ends of very long lines, such as pasted logs."""
+    """Return an issue's body with very long lines cut, such as lines of pasted logs."""
     return "\n".join(line[:MAX_LINE_LENGTH] for line in body.split("\n"))
 
 

@@ -42,10 +42,10 @@ class _Decoder(JSONDecoder):
 
 
 def read_json(text: str, first_line: int = 1) -> Any:  # noqa: ANN401 - JSON
-    """Return the parsed text; `first_line` is the line of the file in which the text begins.
+    """Return the parsed JSON text; `first_line` is the line of the file in which the text begins.
 
     Raises:
-        InvalidInput: it is not JSON, or is nested too deeply; the error names the line.
+        InvalidInput: the text is not JSON, or is nested too deeply; the error names the line.
     """
     try:
         return _Decoder(text, first_line).decode(text)
@@ -74,7 +74,7 @@ def text_field(task: LocatedObject, name: str) -> str:
     """Return a text field of an object; an empty text if the field is missing or null.
 
     Raises:
-        InvalidInput: it is something else, or contains characters that cannot be stored.
+        InvalidInput: the value is not a text, or contains characters that cannot be stored.
     """
     value = task.get(name)
     if value is None:

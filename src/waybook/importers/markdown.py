@@ -39,7 +39,7 @@ class Line:
     is_code: bool
 
     def heading(self) -> tuple[int, str] | None:
-        """Return level and text of a heading, or None."""
+        """Return the level and text of the heading in this line, or None if it is not a heading."""
         match = None if self.is_code else _HEADING.fullmatch(self.text)
         return (len(match[1]), match[2].strip()) if match else None
 
@@ -52,7 +52,7 @@ def read_markdown(text: str) -> ItemList:
     """Return the tasks of a Markdown document.
 
     Raises:
-        InvalidInput: it has no tasks; the error names the line.
+        InvalidInput: the document has no tasks; the error names the line.
     """
     lines = [*split_lines(text)]
     if any(line.text == _REPORT_STEPS and not line.is_code for line in lines) and any(
@@ -78,7 +78,7 @@ def read_check_list(text: str) -> list[Item]:
 
 
 def _numbered_once(items: Sequence[Item], strip: str = "#") -> list[Item]:
-    """Return the items keyed by their own numbers if these are unique, else by their positions."""
+    """Return the list items keyed by their numbers if these are unique, else by their positions."""
     is_unique = len({item.key for item in items}) == len(items)
     return [
         replace(
@@ -93,7 +93,7 @@ def _numbered_once(items: Sequence[Item], strip: str = "#") -> list[Item]:
 def split_lines(text: str) -> Iterator[Line]:
     """Yield the lines of a document, without HTML comments and the fences of task lists.
 
-    The templates of issues contain comments with instructions, which a reader does not see.
+    Issue templates contain instructions as HTML comments, which are not part of the plan.
     """
     ended = re.split(r"\r?\n", text.removeprefix("\ufeff"))
     last_end = max((n for n, line in enumerate(ended, start=1) if "-->" in line), default=0)
@@ -178,7 +178,7 @@ def _list(
 
 
 def _body(lines: Sequence[Line], outer: int) -> Iterator[Line]:
-    """Yield the lines of a list item: more deeply indented lines and code, up to a heading."""
+    """Yield the lines that follow a list item and belong to it: lines indented deeper, and code."""
     for line in lines:
         if line.heading():
             return
@@ -307,7 +307,7 @@ def _report_step(match: re.Match[str], lines: Sequence[Line]) -> Item:
 
 
 def _quotation(lines: Sequence[Line]) -> str:
-    """Return the first quotation in these lines."""
+    """Return the first Markdown quotation in these lines, without the leading `>`."""
     quoted: list[str] = []
     for line in lines:
         if line.text.startswith(">"):

@@ -123,7 +123,7 @@ def _front_matter_title(text: str) -> str:
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the statements with their lines, without comments, front matter and code fences."""
+    """Yield a flowchart's statements with line numbers; comments and front matter are left out."""
     front, description = False, False
     for number, line in _joined_lines(text):
         stripped = line.strip()
@@ -138,7 +138,7 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _joined_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines; a line break inside a quoted text does not end a line."""
+    """Yield the lines of a flowchart; a line break inside a quoted text does not end a line."""
     pending: tuple[int, str] | None = None
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         first, before = pending or (number, "")
@@ -159,7 +159,7 @@ def _has_open_quote(line: str) -> bool:
 
 
 def _split_outside_quotes(line: str) -> Iterator[str]:
-    """Split a line at semicolons, except those in quoted texts or entities; yield the parts."""
+    """Yield the parts of a line between semicolons; quoted texts and entities are not split."""
     start, quoted = 0, False
     for place, char in enumerate(line):
         if char == '"':
@@ -256,7 +256,7 @@ def _closing(text: str, start: int, closing: str) -> int | None:
 
 
 def _read_link(text: str, place: int, number: int) -> tuple[str, int, int]:
-    """Return the text on a link, its direction (1, -1, or 0 if undirected), and where it ends."""
+    """Return a link's text, its direction (1, -1, or 0 if undirected), and its end position."""
     labeled = _LABELED_LINK.match(text, place)
     if labeled:
         label = labeled["a"] or labeled["b"] or labeled["c"] or ""
@@ -276,7 +276,7 @@ def _read_link(text: str, place: int, number: int) -> tuple[str, int, int]:
 
 
 def _plain(label: str) -> str:
-    """Return a label as plain text, with line breaks, without quotes and entities."""
+    """Return the label of a node as plain text, with line breaks, without quotes and entities."""
     text = label.strip().strip('"').strip("`")
     text = _BREAK.sub("\n", text)
     text = _ENTITY.sub(lambda m: chr(int(m[1])) if _is_character(m[1]) else f"&{m[1]};", text)
@@ -288,7 +288,7 @@ def _is_character(digits: str) -> bool:
 
 
 def _expanded_edges(chart: _Chart) -> Iterator[tuple[str, str, str, int]]:
-    """Yield the arrows between nodes; an arrow of a subgraph becomes one arrow per node in it."""
+    """Yield the arrows between nodes; an arrow at a subgraph becomes one arrow per node in it."""
     count = 0
     for source, target, label, line in chart.edges:
         targets, sources = chart.members.get(target, [target]), chart.members.get(source, [source])

@@ -20,7 +20,7 @@ _KEY: Final = re.compile(r"#?\d{1,6}(?:\.\d{1,6})*")
 
 
 def take_references(line: str) -> tuple[str, list[str]]:
-    """Return the line without its references, and the referenced keys as written.
+    """Return the line without its references to other tasks, and the referenced keys as written.
 
     >>> take_references("Write it (after 2 and #3)")
     ('Write it', ['2', '#3'])

@@ -48,7 +48,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedPlan:
-    """Plan read from a file; nothing is written yet."""
+    """Plan read from a file, not yet stored in the database."""
 
     name: str
     question: str
@@ -65,7 +65,7 @@ class ImportedPlan:
 
 @dataclass(slots=True)
 class ItemList:
-    """Items of a file with a plan name and a question."""
+    """Tasks read from a file, with a name and a question for the plan."""
 
     name: str = ""
     question: str = ""
@@ -79,7 +79,7 @@ class ItemList:
     pull_requests: int = 0
 
     def add(self, item: Item) -> None:
-        """Append an item.
+        """Append an item to the list.
 
         Raises:
             TooLarge: the file has too many items.
@@ -149,7 +149,7 @@ def _by_key(items: Sequence[Item]) -> dict[str, int]:
 
 
 def _resolved(item: Item, by_key: dict[str, int], item_list: ItemList) -> list[tuple[int, int]]:
-    """Return the indexes of the items that this one depends on, each with the reference's line."""
+    """Return the indexes of the items that an item depends on, with the lines of the references."""
     resolved: dict[int, int] = {}
     for key, line in item.after:
         if key in by_key:
@@ -162,7 +162,7 @@ def _resolved(item: Item, by_key: dict[str, int], item_list: ItemList) -> list[t
 def _without_done(
     items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]
 ) -> list[list[tuple[int, int]]]:
-    """Return the dependencies between items that are not done, and drop those on done items."""
+    """Return each item's dependencies; dependencies of done items and on done items are dropped."""
     return [
         [] if item.done else [edge for edge in edges if not items[edge[0]].done]
         for item, edges in zip(items, before, strict=True)
@@ -170,7 +170,7 @@ def _without_done(
 
 
 def _sorted(items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]) -> list[int]:
-    """Return the indexes of the items sorted by dependency, otherwise in the order of the file."""
+    """Return the item indexes sorted by dependency, and in the order of the file otherwise."""
     behind: list[list[int]] = [[] for _ in items]
     left = [len(edges) for edges in before]
     for number, edges in enumerate(before):
@@ -189,10 +189,10 @@ def _sorted(items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]) 
 
 
 def _refuse_circle(items: Sequence[Item], before: Sequence[Sequence[tuple[int, int]]]) -> None:
-    """Raise an error with the line of a reference if the dependencies form a cycle.
+    """Raise an error that names a line of the file if the dependencies of the items form a cycle.
 
     Raises:
-        InvalidInput: there is a cycle.
+        InvalidInput: the dependencies form a cycle.
     """
     stuck = set(range(len(items))) - {*_sorted(items, before)}
     if not stuck:

@@ -48,7 +48,8 @@ def read_task_master(text: str, *, tag: str | None = None, subtasks: bool = True
     If `subtasks` is false, the subtasks are a list in the text of their parent instead.
 
     Raises:
-        InvalidInput: the file has another form, or no such tag; the error names the line.
+        InvalidInput: the file does not have the form of `tasks.json`, or lacks the tag; the error
+            names the line.
     """
     data = read_json(text)
     if not is_task_master(data):

@@ -54,10 +54,10 @@ class PlanTemplate:
 
 
 def check_name(name: str) -> str:
-    """Return the name of a template if it is valid.
+    """Return the name of a plan template if the name is valid.
 
     Raises:
-        InvalidInput: it is not.
+        InvalidInput: the name is not valid.
     """
     if not _NAME.fullmatch(name) or len(name) > MAX_NAME_LENGTH:
         raise InvalidInput(
@@ -67,10 +67,10 @@ def check_name(name: str) -> str:
 
 
 def read_template(text: str) -> PlanTemplate:
-    """Return the template in a text.
+    """Parse a plan template from YAML or JSON.
 
     Raises:
-        BadRecipe: it is neither YAML nor JSON; the error names the line.
+        BadRecipe: the text is neither YAML nor JSON; the error names the line.
         InvalidInput: a field is missing or unknown, or a placeholder has no parameter.
     """
     data = parse_definition(text)
@@ -137,7 +137,7 @@ def _texts(value: Json, field: str = "") -> Iterator[tuple[str, str]]:
 
 
 def fill_template(template: PlanTemplate, values: Mapping[str, str]) -> Body:
-    """Return the arguments of a new plan, with these values of the parameters.
+    """Return the arguments that create a plan from a template with these parameter values.
 
     Raises:
         InvalidInput: a value is missing or too long, or a name is not a parameter.
@@ -176,7 +176,7 @@ def write_template(name: str, description: str, arguments: Body, values: Mapping
     """Return a template made from a plan, in which each given value becomes a placeholder.
 
     Raises:
-        InvalidInput: a value does not occur in the plan, or the plan has placeholders itself.
+        InvalidInput: a value does not occur in the plan, or the plan already contains placeholders.
     """
     if any(_PLACEHOLDER.search(text) for _, text in _texts(arguments)):
         raise InvalidInput("this plan contains {{ … }}, which a template would replace")
@@ -200,7 +200,7 @@ def write_template(name: str, description: str, arguments: Body, values: Mapping
 
 
 def template_source(template: PlanTemplate) -> str:
-    """Return the template as text that `read_template` can parse."""
+    """Return a plan template as text that `read_template` can parse."""
     document = {
         "template": template.name,
         "description": template.description,
@@ -224,7 +224,7 @@ def _parameterized(value: Json, ordered: list[tuple[str, str]], field: str = "")
 
 
 def _replaced(text: str, ordered: list[tuple[str, str]]) -> str:
-    """Return the text with every given value replaced by its placeholder, in one pass."""
+    """Return the text with every given value replaced by the placeholder of its parameter."""
     if not ordered:
         return text
     names = {value: parameter for parameter, value in ordered}
@@ -234,7 +234,7 @@ def _replaced(text: str, ordered: list[tuple[str, str]]) -> str:
 
 @cache
 def builtin_templates() -> Mapping[str, PlanTemplate]:
-    """Return the templates that are part of the program, by name."""
+    """Return the built-in plan templates by name."""
     folder = files("waybook.importers") / "builtin"
     texts = [file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(SUFFIX)]
     templates = [read_template(text) for text in texts]
@@ -242,7 +242,7 @@ def builtin_templates() -> Mapping[str, PlanTemplate]:
 
 
 def find_template(name: str, saved: Mapping[str, PlanTemplate]) -> PlanTemplate:
-    """Return the saved template with this name, or else the built-in one.
+    """Return the saved plan template with this name, or else the built-in template.
 
     Raises:
         NotFound: no template has this name.

@@ -1,6 +1,6 @@
 """Validated settings of the webhook and of the OpenID Connect issuer.
 
-They come from the operator's configuration and are never stored.
+The settings come from the operator's configuration and are never stored in the database.
 """
 
 from dataclasses import dataclass, field
@@ -30,12 +30,12 @@ class WebhookSettings:
 
     @property
     def is_unencrypted(self) -> bool:
-        """True if messages to the webhook are sent unencrypted over a network."""
+        """Return whether messages to the webhook are sent unencrypted over a network."""
         where = urlsplit(self.url)
         return where.scheme == "http" and where.hostname not in LOOPBACK
 
     def custom_templates(self) -> dict[str, str]:
-        """Return the templates in the operator's template folder, keyed by file name.
+        """Return the message templates in the operator's template folder, keyed by file name.
 
         Raises:
             Misconfigured: the files cannot be read.
@@ -77,10 +77,10 @@ def webhook_from_settings(settings: Settings) -> WebhookSettings | None:
 def action_links_from_settings(
     settings: Settings, webhook: WebhookSettings | None
 ) -> ActionLinks | None:
-    """Return the settings of action links, or None if messages have no such links.
+    """Return the settings of links that decide a review, or None if messages have no such links.
 
-    Without authentication the dashboard itself needs no sign-in, so links decide for the local
-    user; otherwise the operator names the user.
+    Without authentication the dashboard needs no sign-in, so the links decide as the local user;
+    otherwise they decide as the user whom the operator configured.
     """
     reviewer = settings.webhook_reviewer or (None if settings.requires_auth else settings.user)
     if webhook is None or not webhook.secrets or not settings.action_link_days or not reviewer:

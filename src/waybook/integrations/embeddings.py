@@ -40,7 +40,7 @@ class EmbeddingsClient:
         pause: float = RETRY_DELAY_SECONDS,
         rest: float = COOLDOWN_SECONDS,
     ) -> None:
-        """Create a client for a model at `url`, which may or may not end in `/embeddings`."""
+        """Create a client for an embedding model; `url` may or may not end in `/embeddings`."""
         #: Model name under which the vectors from this endpoint are stored.
         self.name = f"endpoint {model}"
         bare = url.rstrip("/")
@@ -61,7 +61,7 @@ class EmbeddingsClient:
         """Return one embedding vector for each text; the texts are sent in batches.
 
         Raises:
-            EndpointFailed: the endpoint does not answer, or not as expected.
+            EndpointFailed: the endpoint does not answer, or its answer is malformed.
         """
         now = asyncio.get_running_loop().time
         if now() < self._resting_until:
@@ -73,7 +73,7 @@ class EmbeddingsClient:
             raise
 
     async def warm(self) -> None:
-        """Do nothing, because a model behind an endpoint does not have to be loaded."""
+        """Do nothing, because an embedding model at an endpoint does not have to be loaded."""
 
     async def close(self) -> None:
         """Close the HTTP connections."""
@@ -125,7 +125,7 @@ def _read(answer: Json) -> list[Vector]:
 
 
 def batch_texts(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the texts in order, in batches that fit one request.
+    """Yield the texts in order, in batches that fit one embedding request.
 
     >>> [len(batch) for batch in batch_texts(["x"] * 70)]
     [32, 32, 6]

@@ -51,7 +51,7 @@ async def open_model(settings: Settings) -> AsyncIterator[Model | None]:
 
 @asynccontextmanager
 async def open_issuer(settings: Settings) -> AsyncIterator[IssuerClient | None]:
-    """Yield the OpenID Connect issuer, or None if none is configured or auth is off."""
+    """Yield the OpenID Connect issuer; None if it is not configured or authentication is off."""
     configured = issuer_from_settings(settings)
     if configured is None or not settings.requires_auth:
         yield None
@@ -65,7 +65,7 @@ async def open_issuer(settings: Settings) -> AsyncIterator[IssuerClient | None]:
 
 
 class ClosableSender(WebhookSender, Protocol):
-    """Webhook sender that has HTTP connections to close."""
+    """Interface of a webhook sender that has HTTP connections to close."""
 
     async def close(self) -> None:
         """Close the HTTP connections."""
@@ -82,7 +82,7 @@ class LazyWebhookSender:
         """Import the module of the webhook sender and create the sender, if not yet done.
 
         Raises:
-            Misconfigured: its templates are not valid.
+            Misconfigured: a message template is not valid.
         """
         if self._loaded is None:
             module = await asyncio.to_thread(import_module, "waybook.integrations.webhooks")

@@ -83,8 +83,8 @@ class BoundedHttpClient:
         """Send JSON in a POST request and return the JSON response.
 
         Raises:
-            EndpointFailed: there was no answer, no success status, or no JSON; `status` is that of
-                the answer, if there was one.
+            EndpointFailed: there was no answer, or it had an error status or no JSON; the attribute
+                `status` is the status code of the answer, if there was an answer.
         """
         return await self._answered("POST", orjson.dumps(body), {}, seconds)
 
@@ -203,7 +203,7 @@ class BoundedHttpClient:
         return value
 
     def _extract_error_message(self, body: bytes) -> str:
-        """Return the error message in a response body; empty if the format is unknown."""
+        """Return the error message in a response body; an empty text if the format is unknown."""
         try:
             value = orjson.loads(body)
         except ValueError:
@@ -226,7 +226,7 @@ def _make_client() -> httpx2.AsyncClient:
 
 
 def _seconds(come_again: str | None) -> float | None:
-    """Return the delay in seconds from a Retry-After header (number or date); None if invalid.
+    """Return the delay in seconds that a Retry-After header requests, or None if it is invalid.
 
     >>> _seconds("2"), _seconds("Thu, 01 Jan 1970 00:00:00 GMT"), _seconds("soon"), _seconds("-1")
     (2.0, 0.0, None, None)

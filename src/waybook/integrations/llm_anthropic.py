@@ -55,7 +55,7 @@ def build_request(question: ModelRequest, model: str) -> dict[str, Json]:
 
 
 def _tool(schema: dict[str, Json]) -> dict[str, Json]:
-    """Return a tool definition that wraps the data in an object, because tool input must be one."""
+    """Return a tool whose input is an object with the data: tool input must be an object."""
     shape: Json = {name: value for name, value in schema.items() if name != "$schema"}
     taken: Json = {"type": "object", "properties": {"data": shape}, "required": ["data"]}
     description = "Hand in the data that were extracted."
@@ -63,7 +63,7 @@ def _tool(schema: dict[str, Json]) -> dict[str, Json]:
 
 
 def parse_reply(answer: Json, model: str) -> ModelReply:
-    """Parse the language model's reply: its tool input, or its text if it called no tool.
+    """Return the model's reply: its tool input, or its text if the model called no tool.
 
     Raises:
         EndpointFailed: the JSON is not a message, or the model refused to answer.

@@ -45,7 +45,7 @@ class ModelClient:
             raise
 
     async def _ask(self, question: ModelRequest, seconds: float) -> Json:
-        """Request structured output; if that is not supported, request plain text."""
+        """Request structured output; if the endpoint does not support it, request plain text."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + seconds
         try:

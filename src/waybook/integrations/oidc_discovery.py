@@ -58,10 +58,10 @@ class Key:
 
 
 def parse_header(text: str) -> Claims:
-    """Return the header of a well-formed JWT, whose content is not verified yet.
+    """Return the header of a well-formed JWT, without verification of its signature and claims.
 
     Raises:
-        Unauthenticated: the token is not acceptable.
+        Unauthenticated: the token is not a well-formed JWT, or its header is not acceptable.
     """
     matched = _TOKEN.fullmatch(text) if len(text) <= MAX_TOKEN_BYTES else None
     if matched is None:
@@ -78,7 +78,7 @@ def parse_header(text: str) -> Claims:
 
 
 def parse_key(jwk: object) -> Key | None:
-    """Parse a published key; return None if no accepted algorithm can verify with the key."""
+    """Parse an issuer's key; return None if no accepted algorithm can verify signatures with it."""
     if not isinstance(jwk, dict) or jwk.get("use", "sig") != "sig" or "d" in jwk:
         return None
     used = frozenset(name for name in KEYS if _goes_with(jwk, name))
@@ -115,7 +115,8 @@ def validate_claims(claims: Claims, *, issuer: str, audience: str, now: datetime
     """Check that token claims name this issuer and audience, and that the token is valid now.
 
     Raises:
-        Unauthenticated: another issuer, another audience, no subject, or not valid now.
+        Unauthenticated: the claims name another issuer or audience, or no subject, or the token is
+            not valid now.
     """
     if claims.get("iss") != issuer:
         raise Unauthenticated("it is of another issuer")
@@ -175,7 +176,7 @@ async def discover_endpoints(issuer: str) -> IssuerEndpoints:
     """Return the issuer's endpoint URLs, discovered as in OpenID Connect or RFC 8414.
 
     Raises:
-        EndpointFailed: there is no usable answer, or it is from another issuer.
+        EndpointFailed: there is no usable answer, or the answer names another issuer.
     """
     base = issuer.rstrip("/")
     try:
@@ -253,7 +254,7 @@ class IssuerCheck:
 
 
 async def check_issuer(issuer: str) -> IssuerCheck:
-    """Query the issuer with the server's own limits; return the result, with any error."""
+    """Check the issuer with the limits that the server uses; return the result, with any error."""
     try:
         async with asyncio.timeout(SECONDS):
             doors = await discover_endpoints(issuer)

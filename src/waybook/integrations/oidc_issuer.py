@@ -1,9 +1,9 @@
 """OpenID Connect issuer: endpoint URLs, cached signing keys, and token verification.
 
-Keys are fetched on first use, and again when a token names an unknown key, so that a new key works
-at once. Tokens with invented key names cause at most one fetch in half a minute. Fetched keys
-replace the cached ones, so a withdrawn key is rejected. While the issuer is unreachable, the cached
-keys stay in use.
+Signing keys are fetched on first use, and again when a token names an unknown key, so that a new
+key works at once. Tokens with invented key names cause at most one fetch in half a minute. Fetched
+keys replace the cached ones, so a withdrawn key is rejected. While the issuer is unreachable, the
+cached keys stay in use.
 """
 
 import asyncio
@@ -122,7 +122,7 @@ class Issuer:
         return {**fields}, {"authorization": f"Basic {b64encode(pair.encode()).decode()}"}
 
     async def close(self) -> None:
-        """Cancel the fetch of the issuer's data, if it is running."""
+        """Cancel the fetch of the issuer's keys and endpoints, if one is running."""
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
@@ -143,7 +143,7 @@ class Issuer:
         raise Unauthenticated("it is signed with a key that the issuer does not have")
 
     def _known(self, header: Claims) -> Key | None:
-        """Return the key that the token header names; without a name, the only suitable key."""
+        """Return the key that the token header names; if it names none, the only suitable key."""
         fitting = [key for key in self._keys if header["alg"] in key.algorithms]
         if "kid" in header:
             fitting = [key for key in fitting if key.name == header["kid"]]
@@ -155,7 +155,7 @@ class Issuer:
     # Refresh
 
     async def _look(self) -> None:
-        """Fetch the issuer's data unless that was just tried; wait for a fetch that is running."""
+        """Fetch the issuer's keys and endpoints unless just tried; wait for a running fetch."""
         looking = self._start()
         if looking is not None:
             await asyncio.shield(looking)

@@ -139,7 +139,7 @@ MAX_CODE_LENGTH: Final = 4_096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignInAttempt:
-    """State of one sign-in attempt."""
+    """State of one OpenID Connect sign-in attempt in a browser."""
 
     state: str
     nonce: str
@@ -178,10 +178,10 @@ def attempt_from_cookie(cookie: str) -> SignInAttempt | None:
 
 
 async def authorization_url(issuer: IssuerClient, flow: SignInAttempt, back: str) -> str:
-    """Return the issuer's URL for browser sign-in, from which it redirects to the URL `back`.
+    """Return the issuer's URL for browser sign-in; the issuer then redirects to the URL `back`.
 
     Raises:
-        Unavailable: the issuer's endpoints are not known, and it is unreachable.
+        Unavailable: the issuer's endpoints are not cached, and the issuer is unreachable.
     """
     authorize = (await issuer.endpoints()).authorize
     challenge = urlsafe_b64encode(sha256(flow.verifier.encode()).digest()).decode().rstrip("=")
@@ -201,7 +201,7 @@ async def authorization_url(issuer: IssuerClient, flow: SignInAttempt, back: str
 async def exchange_code(
     issuer: IssuerClient, flow: SignInAttempt, returned: dict[str, str], *, back: str, now: datetime
 ) -> Claims:
-    """Exchange the authorization code at the issuer, and return its claims about the user.
+    """Exchange the authorization code at the issuer; return the issuer's claims about the user.
 
     Raises:
         Unauthenticated: the returned parameters or the tokens are not valid.

@@ -1,7 +1,7 @@
-"""Action links in review messages: secrets, URLs, and the settings of the links.
+"""Action links, with which a person decides a review from a message: secrets, URLs, settings.
 
-A secret is an HMAC of the message id under the webhook secret. It is derived again for every
-delivery attempt, so that neither the outbox nor a backup contains it.
+The secret of a link is an HMAC of the message id under the webhook secret. The link's secret is
+derived again for every delivery attempt, so that neither the outbox nor a backup contains it.
 """
 
 import hmac
@@ -25,7 +25,7 @@ _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionLinks:
-    """Settings of action links."""
+    """Settings of action links, with which a person decides a review from a message."""
 
     key: bytes = field(repr=False)
     #: Name of the user in whose name the links decide reviews.
@@ -35,7 +35,7 @@ class ActionLinks:
     needs_account: bool
 
     def secret(self, message_id: str) -> str:
-        """Return the secret of the links in the message with this id.
+        """Return the secret of the action links in the message with this id.
 
         >>> links = ActionLinks(
         ...     key=b"k", reviewer="ann", lifetime=timedelta(days=7), needs_account=True
@@ -47,13 +47,13 @@ class ActionLinks:
         return urlsafe_b64encode(digest).decode().rstrip("=")
 
     def urls(self, message_id: str, base_url: str) -> dict[str, Json]:
-        """Return the URL of the confirmation page of each decision."""
+        """Return, for each decision on a review, the URL of its confirmation page."""
         secret = self.secret(message_id)
         return {name: f"{base_url}{ACTION_PATH}/{secret}/{name}" for name in LINKED_DECISIONS}
 
 
 def looks_like_secret(text: str) -> bool:
-    """Return whether a text has the form of a link's secret.
+    """Return whether a text has the form of the secret in an action link.
 
     >>> looks_like_secret("a" * 43), looks_like_secret("a" * 42), looks_like_secret("é" * 43)
     (True, False, False)

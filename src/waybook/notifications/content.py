@@ -1,9 +1,9 @@
 """Bodies of webhook messages: templates, sample payloads, and receiver formats.
 
-Each notification kind has one template, whose first line is the subject. The template language is
-the one of prompts, with the same restrictions and cost limits. The operator can replace a template
-with a file of the same name in the configured folder. The sample payloads validate templates and
-serve as examples.
+Each notification kind has one template, whose first line is the subject. Templates of messages and
+of prompts use the same language, with the same restrictions and cost limits. The operator can
+replace a template with a file of the same name in the configured folder. The sample payloads
+validate templates and serve as examples.
 """
 
 from collections.abc import Callable, Mapping
@@ -120,7 +120,7 @@ def load_templates(own: Mapping[str, str]) -> Templates:
 
 
 def _checked(text: str, occasion: NotificationKind) -> Template:
-    """Compile a template; raise an error if it renders a sample payload as empty text."""
+    """Compile a message template; raise an error if it renders a sample payload as empty text."""
     try:
         template = compile_template(text, TEMPLATE_VARIABLES)
         empty = not render_template(template, sample_payload(occasion)).strip()
@@ -132,7 +132,7 @@ def _checked(text: str, occasion: NotificationKind) -> Template:
 
 
 def render_message(template: Template, fields: Mapping[str, Json]) -> Message:
-    """Render the template with a message's payload.
+    """Render a message template with a message's payload.
 
     Raises:
         TemplateBudgetExceeded: rendering would cost too much.
@@ -166,7 +166,7 @@ def encode_body(message: WebhookMessage, form: WebhookFormat, texts: Templates) 
     """Return the HTTP body of a webhook message; every delivery attempt sends the same bytes.
 
     Raises:
-        TemplateBudgetExceeded: its template would cost too much.
+        TemplateBudgetExceeded: rendering the template would cost too much.
     """
     fields = payload(message)
     if form is WebhookFormat.STANDARD:
@@ -179,7 +179,7 @@ def encode_body(message: WebhookMessage, form: WebhookFormat, texts: Templates) 
 
 
 def payload(message: WebhookMessage) -> dict[str, Json]:
-    """Return the message as a JSON payload; an extra field lists any hidden characters."""
+    """Return a webhook message as a JSON payload; an extra field lists any hidden characters."""
     odd = hidden_by_field(message.data)
     data = {**message.data, FLAG: odd} if odd else message.data
     return {"type": message.event, "timestamp": rfc3339(message.at), "data": data}

@@ -33,7 +33,7 @@ class WebhookMessage(NamedTuple):
 
 
 class DeliveryOutcome(NamedTuple):
-    """Result of a delivery attempt; without an `error` it succeeded."""
+    """Result of a delivery attempt, which succeeded if it has no `error`."""
 
     error: str | None = None
     #: HTTP status of the receiver's response; None if there was no response.
@@ -92,7 +92,7 @@ class Delivery(NamedTuple):
 
 
 class Deliveries(NamedTuple):
-    """Delivery counts and times of an org."""
+    """Numbers and times of an org's webhook deliveries."""
 
     waiting: int
     given_up: int
@@ -107,7 +107,7 @@ class RetryDecision(NamedTuple):
 
 
 def decide_retry(message: WebhookMessage, outcome: DeliveryOutcome, chance: float) -> RetryDecision:
-    """Return the delivery status after an attempt; `chance` (0 to 1) randomizes the delay."""
+    """Return a message's status after a delivery attempt; `chance` (0 to 1) varies the delay."""
     if outcome.error is None:
         return RetryDecision(DeliveryStatus.DELIVERED, message.now)
     due_at = message.now + backoff(message.attempt, chance)
@@ -117,7 +117,7 @@ def decide_retry(message: WebhookMessage, outcome: DeliveryOutcome, chance: floa
 
 
 def backoff(attempt: int, chance: float) -> timedelta:
-    """Return the delay before the next delivery attempt, given the number of the last attempt.
+    """Return the delay after delivery attempt `attempt` before the next one.
 
     >>> [backoff(n, 0.5).total_seconds() for n in (1, 2, 3, 9)]
     [5.0, 15.0, 45.0, 14400.0]
@@ -136,7 +136,7 @@ def parse_secrets(text: str) -> tuple[bytes, ...]:
     """Parse the signing secrets in a setting: one secret, or two during a rotation.
 
     Raises:
-        Misconfigured: one of them is not in the format.
+        Misconfigured: a secret does not have the format of Standard Webhooks.
     """
     return tuple(_secret(word) for word in text.split())
 

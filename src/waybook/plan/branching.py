@@ -141,7 +141,7 @@ def _repeat(draft: Draft, condition: Condition, step: Step) -> Branch:
 
 
 def _added(draft: Draft, condition: Condition, step: Step, added: list[StepId]) -> Branch:
-    """Return the branch that added these steps.
+    """Return the branch of a condition that added these steps.
 
     Pending steps that depend on the completed step now depend on the added steps too.
     """

@@ -184,8 +184,8 @@ def _copy_conditions(
 ) -> None:
     """Copy the conditions; conditions of pending steps are reset to not evaluated.
 
-    A condition of such a step that fired and added steps is not copied: the added steps are
-    part of the copy already, and the condition would add them a second time.
+    A condition of a pending step that fired and added steps is not copied: the added steps are part
+    of the copy already, and the condition would add them a second time.
     """
     for row in sorted(rows.values(), key=lambda row: cast("int", row["position"])):
         is_evaluated = row["step_id"] in carried
@@ -207,7 +207,7 @@ STEP_ID_FIELDS = frozenset({"step_id", "target_step_id", "from_step_id"})
 
 
 def _with_ids(value: Json, ids: Mapping[str, StepId]) -> Json:
-    """Return a condition's row with new step ids, also in the conditions of steps it may add."""
+    """Return a condition's row with step ids replaced, also in the steps that it may add."""
     if isinstance(value, list):
         return [_with_ids(item, ids) for item in value]
     if not isinstance(value, dict):
@@ -219,7 +219,7 @@ def _with_ids(value: Json, ids: Mapping[str, StepId]) -> Json:
 
 
 def _nested(name: str, value: Json, ids: Mapping[str, StepId]) -> Json:
-    """Return a field's value with new step ids, which only steps and conditions contain."""
+    """Return a field's value in which the ids of the original steps are replaced by new ids."""
     return _with_ids(value, ids) if name in {"steps", "conditions"} else value
 
 

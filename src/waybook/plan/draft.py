@@ -229,7 +229,7 @@ class Draft:
         return max((condition.position for condition in self.plan.conditions), default=0) + 1
 
     def remove_conditions(self, step_id: StepId) -> list[ConditionId]:
-        """Remove the conditions of a step that has not completed; return their ids."""
+        """Remove the conditions of a step that has not completed; return the conditions' ids."""
         removed = [c for c in self.plan.conditions if c.step_id == step_id]
         for condition in removed:
             self._note(Entity.CONDITION, condition.id, WHOLE_ROW, condition_row(condition), None)
@@ -240,8 +240,8 @@ class Draft:
     def remove_step(self, step_id: StepId) -> None:
         """Remove a step and its conditions, and renumber the other steps.
 
-        The step is also removed from the dependencies of other steps, and a heartbeat that the same
-        call recorded for it is dropped.
+        The step is also removed from the dependencies of other steps, and a heartbeat of the step
+        that the same call recorded is dropped.
         """
         self._touched = [touched for touched in self._touched if touched != step_id]
         for other in [s for s in self.plan.steps if step_id in s.depends_on]:
@@ -269,7 +269,7 @@ class Draft:
         self._note(entity, row_id, WHOLE_ROW, None, row)
 
     def store_text(self, entity: Entity, row_id: str, text: str, **row: Json) -> None:
-        """Record a new row with a long text, of which the audit stores only the hash."""
+        """Record the creation of a row with a long text; the audit stores only the text's hash."""
         self._texts[row_id] = text
         self.insert(entity, row_id, {**row, "content_hash": text_hash(text)})
 
@@ -284,13 +284,13 @@ class Draft:
     # Audit
 
     def record(self, event: Event, **details: Json) -> None:
-        """Record the changes made so far as one audit entry."""
+        """Record the changes to the draft since the last audit entry as one audit entry."""
         self._entries.append(Entry(event, details, tuple(self._changes)))
         self._changes = []
         self.plan = self.plan._replace(seq=self.plan.seq + 1)
 
     def decide(self, reply: ReplyT, *, refusal: Refused | None = None) -> Decision[ReplyT]:
-        """Return the reply and all writes.
+        """Return a decision: the reply, and all writes of the draft.
 
         Raise AssertionError if a change is not in an audit entry.
         """

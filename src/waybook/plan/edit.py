@@ -10,7 +10,7 @@ from waybook.plan.ordering import changed_dependencies
 
 @dataclass(frozen=True, slots=True)
 class SetTitle:
-    """New title of a pending step; None removes it."""
+    """New title of a pending step; None removes the title."""
 
     step_id: StepId
     title: str | None
@@ -26,7 +26,7 @@ class SetDependencies:
 
 @dataclass(frozen=True, slots=True)
 class SetBudget:
-    """New soft limits of a plan; None removes them."""
+    """New budget of a plan (soft limits on tokens and cost); None removes the limits."""
 
     budget: Budget | None
 

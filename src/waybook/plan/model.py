@@ -211,9 +211,9 @@ class Budget:
 class Plan(NamedTuple):
     """Plan as loaded for a call, with only the parts that the call needs.
 
-    A loader reads all steps, but of the large parts only those that the call may need: the
-    texts of the steps that may be assigned, the conditions that are not evaluated yet or belong
-    to the step that ends, the last review, and the caller's session if it is part of the plan.
+    All steps are loaded, but of the large parts only those that the call may need: the texts of the
+    steps that may be assigned, the conditions that are not evaluated yet or belong to the step that
+    ends, the last review, and the caller's session if it is part of the plan.
     """
 
     id: PlanId

@@ -97,11 +97,11 @@ def modify(
     """Apply a list of modifications to a plan in order: all of them, or none.
 
     Raises:
-        PlanTerminal: the plan is over.
+        PlanTerminal: the plan is closed.
         NotModifiable: the plan waits for a review, or the changes would remove all its steps.
         StalePlan: the plan is not at the revision the caller saw.
         InvalidStepReference: a named step does not exist.
-        InvalidTransition: a step is not in a status that allows this.
+        InvalidTransition: a step is not in a status that allows the change.
         InvalidInput: the list is empty, or a new step is malformed.
     """
     is_canceled = any(isinstance(m, CancelPlan) for m in modifications)
@@ -326,7 +326,7 @@ def _demand(plan: Plan, step: Step, allowed: set[StepStatus], why: str, new: str
 def blocking_reason(plan: Plan, modification: Modification, context: DecisionContext) -> str | None:
     """Return the error message if a modification would be refused, or None if it is allowed.
 
-    It runs `modify` without storing the result, so that both functions always agree.
+    The function calls `modify` and discards the result, so that both functions always agree.
     """
     try:
         modify(plan, (modification,), context)

@@ -38,7 +38,7 @@ def check_size(steps: int, conditions: int = 0) -> None:
     """Check that a plan does not exceed the size limits for plans.
 
     Raises:
-        TooLarge: more steps or conditions than a plan may have.
+        TooLarge: the plan would have more steps or conditions than allowed.
     """
     for count, most, what in (
         (steps, MAX_STEPS, "steps"),
@@ -117,7 +117,7 @@ def build_condition(
 
 
 def _with_ids(new: NewCondition, ids: Sequence[StepId]) -> NewCondition:
-    """Return a condition with positions replaced by step ids, also in steps that it may add."""
+    """Return a condition with step positions replaced by step ids, also in steps it may add."""
     compile_expression(new.expression)
     target, first = new.target_step_id, new.from_step_id
     if new.action is BranchAction.SKIP_TO and target is None:
@@ -150,7 +150,7 @@ def step_at(ids: Sequence[StepId], order: int | None, argument: str) -> StepId:
     """Return the id of the step at this position.
 
     Raises:
-        InvalidStepReference: there is no such position.
+        InvalidStepReference: the plan has no step at this position.
     """
     if order is None or not 1 <= order <= len(ids):
         raise InvalidStepReference(

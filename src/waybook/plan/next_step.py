@@ -1,4 +1,4 @@
-"""Assignment of the next step to an agent, or the reason for not assigning one."""
+"""Assignment of the next step to an agent, or the reason why no step is assigned."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -98,7 +98,7 @@ def next_step(
 def is_paused(plan: Plan) -> bool:
     """Return whether an open review pauses the whole plan.
 
-    In a plan with dependencies it pauses only the steps that depend on the reviewed step.
+    In a plan with dependencies, a review pauses only the steps that depend on the reviewed step.
     """
     return plan.status is PlanStatus.AWAITING_REVIEW and not plan.has_dependencies()
 
@@ -126,7 +126,7 @@ def _take(draft: Draft, patience: timedelta) -> Decision[NextStep]:
 def silent_steps(
     plan: Plan, context: DecisionContext, patience: timedelta
 ) -> Iterator[tuple[Step, timedelta]]:
-    """Yield other callers' steps whose holder is inactive, each with the inactive time."""
+    """Yield the steps of inactive holders other than the caller, each with the inactive time."""
     me = context.actor.holder
     for step, gap in stalled_steps(plan, now=context.now, patience=patience):
         if step.held_by is not None and not me.is_same_conversation(step.holder):
@@ -158,7 +158,7 @@ def _take_over(draft: Draft, step: Step, gap: timedelta) -> Decision[NextStep]:
 
 
 def _give_up(draft: Draft, step: Step, gap: timedelta) -> None:
-    """Fail a step whose last allowed holder is inactive, so that it is not reassigned forever."""
+    """Fail a step that has an inactive holder and no attempts left."""
     count = (step.silent_holders or 0) + 1
     reason = f"{count} holders stopped responding, the last for {whole_minutes(gap)} minutes"
     draft.move_step(step.id, StepStatus.FAILED)
@@ -175,7 +175,7 @@ def _give_up(draft: Draft, step: Step, gap: timedelta) -> None:
 
 
 def replaces_silent_holder(entries: Iterable[Entry]) -> bool:
-    """Return whether the audit entries take a step from a holder because it is inactive."""
+    """Return whether the audit entries reassign a step because its holder was inactive."""
     return any(entry.details.get("reclaimedFrom") is not None for entry in entries)
 
 
@@ -187,7 +187,7 @@ def held_step(plan: Plan, actor: Actor) -> Step | None:
 
 
 def unclaimed_step(plan: Plan) -> Step | None:
-    """Return the first step in progress without a holder, which a reviewer sent back."""
+    """Return the first step that a reviewer sent back: it is in progress and has no holder."""
     return next(
         (s for s in plan.steps_with_status(StepStatus.IN_PROGRESS) if s.held_by is None), None
     )

@@ -19,10 +19,10 @@ def renumber(steps: tuple[Step, ...], after: int, by: int) -> tuple[Step, ...]:
 
 
 def insertion_point(plan: Plan, after: int | None) -> int:
-    """Return the position after which to insert steps: `after`, or the last position if None.
+    """Return the position after which steps are inserted: `after`, or the last one if None.
 
     Raises:
-        InvalidStepReference: there is no such position.
+        InvalidStepReference: the plan has no step at this position.
     """
     last = len(plan.steps)
     if after is None:
@@ -89,7 +89,7 @@ def changed_dependencies(
 def reject_branch_dependencies(steps: Sequence[NewStep]) -> None:
     """Check that the steps that a branch may add have no dependencies.
 
-    They are not possible, because the positions are not known yet.
+    Dependencies are given as positions, and the positions of these steps are not known yet.
 
     Raises:
         InvalidInput: one of the steps has dependencies.

@@ -91,7 +91,7 @@ def parse_text_type(media_type: str) -> str:
 
 
 def is_json(kind: str) -> bool:
-    """Return whether content of this type is one JSON value."""
+    """Return whether content of this media type is one JSON value."""
     return kind == "application/json" or kind.endswith("+json")
 
 
@@ -137,7 +137,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    """Result of storing an output: the new version, or the existing one if nothing changed."""
+    """Result of storing an output: the new version, or the latest if the content is unchanged."""
 
     output: Output
     is_new: bool

@@ -79,7 +79,7 @@ def count_done(statuses: Collection[StepStatus]) -> int:
 
 
 def current_step(plan: Plan) -> Step | None:
-    """Return the step that awaits a person's input, or else the first step in progress."""
+    """Return the current step: the one that awaits a person's input, or the first in progress."""
     waiting = next(plan.steps_with_status(StepStatus.AWAITING_INPUT), None)
     return waiting or next(plan.steps_with_status(StepStatus.IN_PROGRESS), None)
 
@@ -163,7 +163,7 @@ DEFAULT_STALL_THRESHOLD = timedelta(minutes=30)
 def stall_threshold(
     plan: Plan, step: Step, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> timedelta:
-    """Return the step's stall threshold: its own if set, or the plan's, or the server's."""
+    """Return a step's stall threshold: the step's own if set, or the plan's, or the server's."""
     seconds = step.stall_seconds if step.stall_seconds is not None else plan.stall_seconds
     return patience if seconds is None else timedelta(seconds=seconds)
 
@@ -188,7 +188,7 @@ def stalled_steps(
 def time_until_stall(
     plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> timedelta | None:
-    """Return the time until the next step stalls without a heartbeat; None if none can stall."""
+    """Return the time until a step stalls if there is no heartbeat; None if no step can stall."""
     left = (
         stall_threshold(plan, step, patience) - (now - seen)
         for step in plan.steps
@@ -200,7 +200,7 @@ def time_until_stall(
 def newly_stalled(
     plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> tuple[tuple[Step, timedelta], ...]:
-    """Return the steps that stalled since the plan was last resumed; none if not executing."""
+    """Return the steps that stalled since the plan was resumed; none if it is not executing."""
     if plan.status is not PlanStatus.EXECUTING:
         return ()
     resumed = plan.resumed_at
@@ -214,7 +214,7 @@ def newly_stalled(
 def detect_stall(
     plan: Plan, context: DecisionContext, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> Decision[bool]:
-    """Set an executing plan to stalled if one of its steps is stalled; reply whether it was set."""
+    """Set an executing plan to stalled if a step has stalled; reply whether the status was set."""
     draft = Draft(plan, context)
     stalled = newly_stalled(plan, now=context.now, patience=patience)
     if stalled:

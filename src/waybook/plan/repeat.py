@@ -34,9 +34,9 @@ def repeated_range(plan: Plan, condition: Condition, step: Step) -> list[Step]:
 
 
 def texts_to_repeat(plan: Plan, step_id: StepId | None) -> set[StepId]:
-    """Return the steps whose texts a repetition after this step would need.
+    """Return the steps whose texts are needed if a condition of this step repeats steps.
 
-    If `step_id` is None, return those of all repetitions of the plan.
+    Without a `step_id`, the conditions of all steps are considered.
     """
     repeats = [c for c in plan.pending_conditions() if c.action is BranchAction.REPEAT]
     wanted = [c for c in repeats if step_id in {None, c.step_id}]
@@ -48,10 +48,10 @@ def texts_to_repeat(plan: Plan, step_id: StepId | None) -> set[StepId]:
 
 
 def repeat_steps(draft: Draft, condition: Condition, step: Step) -> Repeated:
-    """Insert copies of the condition's range of steps behind the completed step.
+    """Insert copies of the steps that the condition repeats after the completed step.
 
-    The copies carry copies of all conditions in the range; dependencies and targets inside the
-    range refer to the copies. The condition of the last copy counts how often it was repeated.
+    The conditions of the repeated steps are copied too; their dependencies and targets within the
+    range refer to the copies. The condition of the last copy counts the repetitions so far.
     """
     repeats, limit = condition.repeats or 0, condition.max_repeats or 0
     if repeats >= limit:
@@ -76,7 +76,7 @@ def repeat_steps(draft: Draft, condition: Condition, step: Step) -> Repeated:
 
 
 def _exceeded(plan: Plan, steps: int, conditions: int) -> str | None:
-    """Return the error message if the copies would exceed a limit of plans."""
+    """Return the error message if the repeated steps would exceed a size limit of plans."""
     if len(plan.steps) + steps > MAX_STEPS:
         return f"repeating {steps} steps would go beyond {MAX_STEPS} steps in a plan"
     if sum(1 for _ in plan.pending_conditions()) + conditions > MAX_CONDITIONS:

@@ -28,7 +28,7 @@ RESERVED = frozenset({OUTPUT, "late_result", "source"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResearchSource:
-    """Source that research was taken from."""
+    """Source on which submitted research is based."""
 
     #: Id derived from the hash of the source's content, so that the same source has the same id for
     #: every caller.
@@ -42,7 +42,7 @@ class ResearchSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Research:
-    """Research to be stored."""
+    """Research that a call asks to store."""
 
     kind: str
     title: str

@@ -19,7 +19,7 @@ from waybook.plan.submit import StepDone, complete
 
 
 class ReviewSurface(StrEnum):
-    """Part of a chat application in which a person can decide a review without the agent."""
+    """Element of a chat application in which a person can decide a review without the agent."""
 
     #: The person decides in the map app inside a chat.
     APP = "app"
@@ -42,7 +42,7 @@ class ReviewRequest:
 
 
 def open_review(plan: Plan) -> Review | None:
-    """Return the undecided review of the plan, or None if it does not exist."""
+    """Return the undecided review of the plan, or None if all reviews are decided."""
     return plan.review if plan.review and plan.review.decision is None else None
 
 
@@ -119,10 +119,10 @@ def decide(
     """Apply a person's decision on the open review.
 
     Raises:
-        NotAwaitingReview: no review is open, the open review is another one, or the review is
+        NotAwaitingReview: no review is open, the open review is not the named one, or the review is
             already decided.
         PlanTerminal: the plan is closed.
-        InvalidInput: `modify` without feedback.
+        InvalidInput: the decision is `modify`, but has no feedback.
         Forbidden: the review requires a person other than the requester.
     """
     review = _review_to_decide(plan, step_id)
@@ -194,7 +194,7 @@ def _reject(draft: Draft, step_id: StepId, feedback: str | None) -> None:
 
 
 def _send_back(draft: Draft, step_id: StepId, feedback: str, place: ReviewSurface | None) -> None:
-    """Send the step back to work with the feedback in its instructions.
+    """Set the reviewed step to in progress again, with the feedback in its instructions.
 
     An agent that relays the decision over MCP receives the step in the same reply and becomes
     its holder. After a decision through any other channel, the step is unassigned until an
@@ -224,7 +224,7 @@ def with_feedback(instructions: str, feedback: str) -> str:
 
 
 def _review_to_decide(plan: Plan, step_id: StepId | None) -> Review:
-    """Return the open review; if it is decided, raise an error that names the reviewer."""
+    """Return the plan's open review; if it is already decided, raise an error with the reviewer."""
     last = plan.review if plan.review and step_id in {None, plan.review.step_id} else None
     if last and last.decision is not None:
         raise _already_decided(plan, last)

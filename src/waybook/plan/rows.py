@@ -40,7 +40,7 @@ def text_of(new: NewStep) -> StepText:
 
 
 def step_row(step: Step, text: StepText) -> dict[str, Json]:
-    """Return a step as a database row, without its id and its last heartbeat (telemetry)."""
+    """Return a step as a database row, without its id and the time of its last heartbeat."""
     names = [name for name in Step._fields if name not in {"id", "last_seen_at"}]
     row = {name: as_json(getattr(step, name)) for name in names}
     text_fields = {"instructions": text.instructions, "result_schema": text.result_schema}
@@ -55,7 +55,7 @@ def condition_row(condition: Condition) -> dict[str, Json]:
 
 
 def new_step_row(new: NewStep) -> dict[str, Json]:
-    """Return a step that a condition may add, as stored with it, without dependencies."""
+    """Return a step that a condition may add, as JSON stored with the condition."""
     names = [f.name for f in fields(NewStep) if f.name not in OPTIONAL_FIELDS]
     row = {name: as_json(getattr(new, name)) for name in names}
     more: dict[str, Json] = {} if new.max_attempts is None else {"max_attempts": new.max_attempts}
@@ -65,7 +65,7 @@ def new_step_row(new: NewStep) -> dict[str, Json]:
 
 
 def _new_condition_row(new: NewCondition) -> dict[str, Json]:
-    """Return a condition of a step that a condition may add; positions are stored as ids."""
+    """Return a condition of a step that another condition may add, as JSON with step ids."""
     names = ("expression", "action", "target_step_id", "reason", "from_step_id", "max_repeats")
     row = {name: as_json(getattr(new, name)) for name in names}
     steps: dict[str, Json] = {"steps": [new_step_row(s) for s in new.steps]} if new.steps else {}
@@ -73,7 +73,7 @@ def _new_condition_row(new: NewCondition) -> dict[str, Json]:
 
 
 def _required(sources: int | None) -> dict[str, Json]:
-    """Return `required_sources` as a field, or no field if None, as in old audit entries."""
+    """Return `required_sources` as a field; no field if None, because old audit entries lack it."""
     return {} if sources is None else {"required_sources": sources}
 
 

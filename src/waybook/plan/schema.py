@@ -71,8 +71,8 @@ def check_schema(schema: Json, argument: str = "resultSchema") -> None:
     """Check that a schema, if given, is valid and uses only supported keywords.
 
     Raises:
-        InvalidInput: it is not a JSON Schema, or uses an unsupported keyword.
-        TooLarge: it has too many parts, or is nested too deeply.
+        InvalidInput: the value is not a JSON Schema, or uses an unsupported keyword.
+        TooLarge: the schema has too many parts, or is nested too deeply.
     """
     if schema is None:
         return
@@ -103,7 +103,7 @@ def check_result(schema: Json, result: Json) -> None:
 
     Raises:
         InvalidInput: the result violates the schema; the error lists the missing and invalid parts.
-        TooLarge: checking it would take too long.
+        TooLarge: checking the result would take too long.
     """
     faults = result_errors(schema, result)
     if faults:
@@ -129,7 +129,7 @@ def result_errors(schema: Json, result: Json) -> list[SchemaError]:
     """Return the places where a result violates the step's schema, if the step has a schema.
 
     Raises:
-        TooLarge: checking it would take too long.
+        TooLarge: checking the result would take too long.
     """
     if schema is None:
         return []
@@ -153,7 +153,7 @@ def mismatches(instance: Json, schema: Json, *, value: str, shape: str) -> list[
     `value` and `shape` are the argument names of the value and the schema, for error messages.
 
     Raises:
-        TooLarge: checking it would take too long.
+        TooLarge: checking the value would take too long.
     """
     if _weight(schema, shape) * _weight(instance, value) > MAX_COST:
         raise TooLarge(

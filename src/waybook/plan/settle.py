@@ -1,10 +1,10 @@
 """Updates that follow a change of a plan: its status, its sessions, and its usage.
 
 The stored status is set to the one derived from the steps; if the state machine has no direct
-transition, it changes to `executing` first. Two stored statuses cannot be derived and are kept:
-`planning` while every step is pending, and `stalled` while the derived status is `executing`. The
-first call of a new session on a plan with history is recorded as a resumption. Usage is recorded
-once per submission and added to the plan's totals.
+transition to it, the status changes to `executing` first. Two stored statuses cannot be derived and
+are kept: `planning` while every step is pending, and `stalled` while the derived status is
+`executing`. The first call of a new session on a plan with history is recorded as a resumption.
+Usage is recorded once per submission and added to the plan's totals.
 """
 
 from waybook.core.changes import Entity, Event, as_json
@@ -64,8 +64,8 @@ def is_new_session(plan: Plan, session: str | None) -> bool:
 def register_session(draft: Draft) -> None:
     """Record the caller's session with the plan, unless it is already recorded.
 
-    It is recorded as a resumption only if the plan was changed after its creation. An agent
-    that claims the first step of a new plan therefore does not resume it.
+    The session is recorded as a resumption only if the plan was changed after its creation. An
+    agent that claims the first step of a new plan therefore does not resume the plan.
     """
     session = draft.moment.actor.session
     if session is None or not is_new_session(draft.plan, session):
@@ -78,7 +78,7 @@ def register_session(draft: Draft) -> None:
 
 
 def resume_session(plan: Plan, context: DecisionContext) -> Decision[None]:
-    """Record the session of a call that reads the plan, unless it is known or the plan is new."""
+    """Record the session of a reading call, unless already recorded or the plan is new."""
     draft = Draft(plan, context)
     if plan.seq > 1:
         register_session(draft)

@@ -1,7 +1,7 @@
 """Submission of a result: complete the step, evaluate its conditions, update the plan status.
 
 An agent's result must match the step's schema and have enough sources. A step that a person
-approves in a review needs neither.
+approves in a review needs neither a matching result nor sources.
 """
 
 from dataclasses import dataclass, replace
@@ -29,9 +29,9 @@ def check_result_evidence(plan: Plan, step_id: StepId, result: Json) -> None:
     """Check that a result matches the step's JSON Schema and that the step has enough sources.
 
     Raises:
-        InvalidInput: the result violates the schema or sources are missing; the error lists
-            everything.
-        TooLarge: checking it would take too long.
+        InvalidInput: the result violates the schema or sources are missing; the error lists all
+            violations.
+        TooLarge: checking the result would take too long.
     """
     text = plan.texts[step_id]
     lacking = (text.required_sources or 0) - len(text.sources)
@@ -99,7 +99,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class StepDone:
-    """Finished step, and the branches that its conditions caused."""
+    """Reply to a submitted result: the finished step, and the branches of its conditions."""
 
     step: Step
     branches: tuple[Branch, ...] = ()

@@ -1,8 +1,8 @@
-"""Measuring and truncating texts, and fair division of a size limit between them.
+"""Measuring and truncating texts, and fair division of a size limit between several texts.
 
 Sizes are bytes of compact JSON. A text has at least as many bytes as characters, so a limit in
 bytes also limits the characters. A text of multi-byte characters gets fewer characters, which is
-intended because it needs more tokens in a model.
+intended because such a text needs more tokens in a language model.
 """
 
 from collections.abc import Sequence

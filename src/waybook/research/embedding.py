@@ -79,7 +79,7 @@ class StaticEmbedder:
         return int.from_bytes(self._table.row(number), "little")
 
     def _sum(self, counts: Counter[int]) -> list[int]:
-        """Return the sum of table rows weighted by word count, which includes the byte offset.
+        """Return the weighted sum of the words' table rows, including the offset of each byte.
 
         Rows of equal weight are added first, with two bytes for each number. These sums are
         then multiplied by their weight and added, with four bytes for each number. That is
@@ -118,18 +118,18 @@ class StaticEmbedder:
 
 @cache
 def term_weight(count: int) -> int:
-    """Return the weight in an embedding of a word that occurs `count` times in the text."""
+    """Return a word's weight in an embedding, if the word occurs `count` times in the text."""
     return round(STEPS * (1 + log(count)))
 
 
 def neutral_vector(dimensions: int) -> Vector:
-    """Return the unit vector that stands for a text without words."""
+    """Return the unit vector that is used as the embedding of a text without words."""
     return (1 / sqrt(dimensions),) * dimensions
 
 
 @cache
 def builtin_embedder() -> StaticEmbedder:
-    """Return the embedder that is included in the package and needs no other dependencies."""
+    """Return the built-in embedder, which needs no other dependencies."""
     return StaticEmbedder(builtin_word_vectors())
 
 
@@ -194,8 +194,8 @@ class EmbeddingModel(Protocol):
         """Return an embedding vector of unit length for each text.
 
         Raises:
-            EndpointFailed: the vectors are not available right now.
+            EndpointFailed: the embedding endpoint did not return the vectors.
         """
 
     async def warm(self) -> None:
-        """Load the embedding model, so that the first request does not wait for it."""
+        """Load the embedding model, so that the first request does not wait for the loading."""

@@ -1,4 +1,4 @@
-"""Excerpts for lists of search hits: the sentence with most words of the search, with marks."""
+"""Excerpts for lists of search hits: the sentence that has most words of the search, marked."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SearchWords:
-    """Words of a search, as they are compared with the words of a text."""
+    """Words of a search, in the form in which they are compared with the words of a text."""
 
     #: Words in lower case and without accents, in the order of the search.
     words: tuple[str, ...]
@@ -51,14 +51,14 @@ class SearchWords:
 
 
 def parse_words(text: str) -> SearchWords:
-    """Return the first words of a search text."""
+    """Return the words of a search text, up to a maximum number."""
     words = tuple(_WORD.findall(fold_text(text))[:MAX_WORDS])
     significant = [word for word in words if word not in STOP_WORDS] or words
     return SearchWords(words, {word_root(word): word for word in significant})
 
 
 def mark_words(text: str, wanted: SearchWords) -> tuple[Piece, ...]:
-    """Return a text in pieces, with the words that match the search as pieces of their own.
+    """Return a text in pieces; each word that matches the search is a separate, marked piece.
 
     >>> [tuple(piece) for piece in mark_words("Two dams broke.", parse_words("dam"))]
     [('Two ', False), ('dams', True), (' broke.', False)]
@@ -83,7 +83,8 @@ def matching_sentence(
 ) -> tuple[Piece, ...]:
     """Return the sentence that contains most words of the search, in marked pieces.
 
-    A long sentence is cut around its first match. Without a match, the text begins the excerpt.
+    A long sentence is cut around its first match. If no word matches, the excerpt is the beginning
+    of the text.
 
     >>> "".join(piece.text for piece in matching_sentence("Rain. Dams broke.", parse_words("dam")))
     'Dams broke.'
@@ -103,7 +104,7 @@ def matching_sentence(
 
 
 def _best(texts: Sequence[str], roots: Iterable[str]) -> str:
-    """Return the first passage that contains most roots; an empty text if there is no passage."""
+    """Return the first text that contains most of the roots; an empty text if there is no text."""
     wanted = [*roots]
 
     def count(text: str) -> int:
@@ -119,7 +120,7 @@ def _count_matches(sentence: str, wanted: SearchWords) -> int:
 
 
 def _cut(sentence: str, wanted: SearchWords, longest: int) -> str:
-    """Return at most `longest` characters of a sentence, around its first match."""
+    """Return at most `longest` characters of a sentence, around the first word of the search."""
     if len(sentence) <= longest:
         return sentence
     matches = (word.start() for word in _WORD.finditer(sentence) if wanted.match(word[0]))

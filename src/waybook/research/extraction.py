@@ -25,30 +25,30 @@ Answer with the JSON alone."""
 
 
 def label_text(text: str, about: Mapping[str, Json] | None) -> str:
-    """Return the text, preceded by a line that names its origin if the origin is known."""
+    """Return a source text, preceded by a JSON line about its origin if the origin is known."""
     return f"{json.dumps(about, ensure_ascii=False)}\n\n{text}" if about else text
 
 
 def prompt(source_text: str) -> str:
-    """Return instructions and text for an agent that gets the JSON Schema separately."""
+    """Return a prompt with instructions and source text for an agent that has the JSON Schema."""
     instructions = _instructions(source_text, "the JSON Schema in `schema`")
     return f"{instructions}\n\n{fence_text(source_text)}"
 
 
 def model_instructions(source_text: str, schema: Json) -> str:
-    """Return instructions and schema for the server's model, but not the source text."""
+    """Return instructions and JSON Schema for the server's model, without the source text."""
     instructions = _instructions(source_text, "the JSON Schema at the end of these instructions")
     return f"{instructions}\n\n{json.dumps(schema, ensure_ascii=False)}"
 
 
 def fence_text(source_text: str) -> str:
-    """Return a text as data, between two delimiter lines that do not occur in it."""
+    """Return a text between two delimiter lines that do not occur in the text."""
     mark = unused_delimiter(source_text)
     return f"=== {mark} begins ===\n{source_text}\n=== {mark} ends ==="
 
 
 def retry_prompt(source_text: str, answer: str, faults: Iterable[tuple[str, str]]) -> str:
-    """Return a prompt with the source text, the model's wrong answer, and the errors in it."""
+    """Return a prompt with the source text, the model's wrong answer, and the answer's errors."""
     listed = "\n".join(f"- {json.dumps(path)}: {json.dumps(message)}" for path, message in faults)
     first = fence_text(answer[:MAX_ANSWER_SHOWN])
     introduction = "A first answer to this, data as well, was wrong:"

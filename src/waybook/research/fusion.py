@@ -63,7 +63,7 @@ def fuse(lists: Mapping[str, Sequence[RankedPassage]], constant: int = CONSTANT)
 
 
 def _once(passages: Sequence[RankedPassage]) -> Sequence[RankedPassage]:
-    """Return the first passage of each artifact or source in a ranked list."""
+    """Return the highest-ranked passage of each artifact or source in a ranked list."""
     first: dict[str, RankedPassage] = {}
     for passage in passages:
         first.setdefault(passage.subject_id, passage)

@@ -1,6 +1,6 @@
 """Context packets for agents, truncated to a size limit.
 
-A packet has ordered parts. If they do not all fit, each part gets at most the same space,
+A packet has ordered parts. If the parts do not all fit, each part gets at most the same space,
 multiplied by its weight: short parts stay whole, long parts are truncated, and lists keep the most
 relevant entries. The field `cut` names everything that is truncated or left out, with the call that
 fetches it.
@@ -58,7 +58,7 @@ class TextField:
 
     @cached_property
     def most(self) -> int:
-        """Maximum size in bytes that the field can take in the packet."""
+        """Return the maximum size in bytes of the field in the packet."""
         full_size = json_size({self.name: self.value}) - 1
         return full_size if self._complete else full_size + self._note
 
@@ -72,7 +72,7 @@ class TextField:
 
     @cached_property
     def _note(self) -> int:
-        """Maximum size in bytes of the note that describes the omitted text."""
+        """Return the maximum size in bytes of the note that describes the omitted text."""
         long = self.length or len(self.text)
         return json_size({self.name: self.get.to_json(long, offset=long)}) - 1
 
@@ -124,7 +124,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class SingleEntry:
-    """Packet part that is a single entry."""
+    """Part of a context packet that is a single entry."""
 
     name: str
     entry: Entry
@@ -139,13 +139,13 @@ class SingleEntry:
         return len(self.name) + 4 + self.entry.min_size
 
     def fitted(self, room: int) -> tuple[Json, Body | None]:
-        """Return the entry truncated to `room` bytes; its `cut` field describes omitted text."""
+        """Return the entry truncated to `room` bytes; its field `cut` describes omitted text."""
         return self.entry.fit(room - len(self.name) - 4), None
 
 
 @dataclass(frozen=True, kw_only=True)
 class EntryList:
-    """Packet part that lists entries; the entries nearest to the focus are preferred."""
+    """Packet part with a list of entries; entries nearest to the index `focus` are preferred."""
 
     name: str
     entries: tuple[Entry, ...]
@@ -170,7 +170,7 @@ class EntryList:
 
     @cached_property
     def empty(self) -> int:
-        """Size in bytes that the list takes even without entries."""
+        """Return the size in bytes of the list without entries."""
         return len(self.name) + 6
 
     @cached_property
@@ -197,7 +197,7 @@ class EntryList:
         return listed, self.get.to_json(left, **self.resume(0 if shown.start else shown.stop))
 
     def _shown(self, room: int) -> range:
-        """Return the range of list entries around the focus that fit in `room` bytes."""
+        """Return the range of list entries around the index `focus` that fit in `room` bytes."""
         if not self.beyond and sum(entry.min_size for entry in self.entries) <= room:
             return range(len(self.entries))
         room -= self._note
@@ -221,7 +221,7 @@ def build_packet(
 ) -> Body:
     """Build a packet of at most `room` bytes that always includes `frame` and `ending`.
 
-    `again` is the call that requests the same packet with a larger size limit.
+    The argument `again` is the call that requests the same packet with a larger size limit.
     """
     lists = [part for part in parts if isinstance(part, EntryList)]
     left = room - json_size({**frame, **ending}) - CUT_OVERHEAD - sum(part.empty for part in lists)

@@ -13,7 +13,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def correct_word(word: str, table: WordVectors) -> str | None:
-    """Return the most likely correction of a word; None if the word is known or none is found.
+    """Return the most likely correction of a word; None if the word is known or has no correction.
 
     A correction is a known word one edit away: an inserted, missing, wrong or transposed
     letter. Words with the same first letter are preferred, then the most frequent word.
@@ -82,11 +82,11 @@ class SearchQuery:
 
     @property
     def embedding_text(self) -> str:
-        """Text to embed for the query: the query followed by its spelling corrections."""
+        """Return the text to embed for the query: its own text and its spelling corrections."""
         return " ".join([self.text, *(term.correction for term in self.terms if term.correction)])
 
     def required_terms(self, least: float) -> tuple[Term, ...]:
-        """Return the terms with the greatest weights; a match must contain one of them.
+        """Return the terms with the greatest weights; a search hit must contain one of them.
 
         The terms with the smallest weights are left out as long as their total weight is
         below `least`, so a passage with only these terms weighs less than `least`.
@@ -161,7 +161,7 @@ class Snippet:
     cut_after: bool
 
     def highlight(self, before: str = "**", after: str = "**") -> str:
-        """Return the excerpt with matching words highlighted, and an ellipsis at a cut end."""
+        """Return the snippet with matching words in bold, and an ellipsis at each cut end."""
         pieces, at = list[str](), 0
         for start, end in self.marks:
             pieces += [self.text[at:start], before, self.text[start:end], after]
@@ -178,7 +178,7 @@ class _Match:
 
 
 def build_snippet(text: str, question: SearchQuery, longest: int = MAX_SNIPPET_LENGTH) -> Snippet:
-    """Return the excerpt of up to `longest` characters with the greatest total match weight.
+    """Return the excerpt of up to `longest` characters whose matching words weigh most.
 
     >>> from waybook.research.query import parse_query
     >>> build_snippet("Rain fell. The dams broke.", parse_query("dam break"), 15).highlight()
@@ -211,13 +211,13 @@ def _weights(question: SearchQuery) -> dict[str, float]:
 
 
 def word_root(word: str) -> str:
-    """Return the word without its ending, so that related forms of a word are equal."""
+    """Return the root of a word, which is the same for related forms of the word."""
     bare = _ENDING.sub("", word)
     return bare if len(bare) >= _MIN_ROOT_LENGTH else word
 
 
 def _best(matches: Sequence[_Match], weights: dict[str, float], longest: int) -> tuple[int, int]:
-    """Return the first span of at most `longest` characters with the greatest match weight."""
+    """Return the first span of at most `longest` characters whose matching words weigh most."""
     best, place = (0.0, 0), (0, 0)
     first = 0
     for last, match in enumerate(matches):
@@ -231,7 +231,7 @@ def _best(matches: Sequence[_Match], weights: dict[str, float], longest: int) ->
 
 
 def _window(text: str, core: tuple[int, int], longest: int) -> tuple[int, int]:
-    """Return a text span, extended by context in whole words up to `longest` characters."""
+    """Return a span of a text, extended by whole words on both sides up to `longest` characters."""
     start = max(0, core[0] - (longest - (core[1] - core[0])) // 3)
     if start:
         blank = _BLANK.search(text, start - 1, core[0])

@@ -2,8 +2,8 @@
 
 Import this module only when it is needed: loading numpy would double the startup time of a client.
 Vectors are stored in blocks of a fixed size. Adding vectors therefore does not copy the existing
-ones, and ranking needs floats for only one block at a time. One thread may change an index while
-others rank: a row is complete before it is counted, and a deleted row is only marked.
+vectors, and ranking needs floats for only one block at a time. One thread may change an index while
+others rank its vectors: a row is complete before it is counted, and a deleted row is only marked.
 
 A quantized vector has 256 signed bytes instead of 256 floats; its number with the greatest
 magnitude becomes 127. The scale is not stored: vectors have unit length, so the cosine with a query
@@ -70,7 +70,7 @@ class Block:
 
     @property
     def capacity(self) -> int:
-        """Number of rows allocated."""
+        """Return the number of rows for which the block has allocated memory."""
         return len(self.deleted)
 
     def append(self, records: NDArray[np.void]) -> int:
@@ -108,7 +108,7 @@ class Block:
     def cosines(
         self, query: NDArray[np.float32], floats: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """Return each row's cosine to the query (-inf if deleted); use `floats` as a buffer."""
+        """Return each row's cosine similarity to the query (-inf if deleted)."""
         # The block may have more rows than `floats`, because a thread that adds rows may have
         # enlarged the block since `floats` was allocated.
         rows = min(self.rows, len(floats))
@@ -141,7 +141,7 @@ class Block:
 
 
 class Keys:
-    """Set of vector keys, in a form that speeds up finding their rows in a block."""
+    """Set of vector keys, stored so that their rows in a block are found quickly."""
 
     def __init__(self, records: NDArray[np.void]) -> None:
         self.low = records["low"].astype(np.uint64)
@@ -150,7 +150,7 @@ class Keys:
 
 
 class VectorIndex:
-    """Vectors of one org and one embedding model."""
+    """Search index with the vectors of one org and one embedding model."""
 
     def __init__(self, packed: bytes = b"") -> None:
         """Create the index from packed records; each contains a key and a quantized vector."""
@@ -165,7 +165,7 @@ class VectorIndex:
 
     @property
     def size_bytes(self) -> int:
-        """Memory used by all blocks of the index in bytes, including unused capacity."""
+        """Return the memory in bytes that all blocks of the index use, with unused capacity."""
         return sum(block.capacity for block in self._blocks) * ROW_BYTES
 
     def extend(self, packed: bytes) -> None:
@@ -194,7 +194,7 @@ class VectorIndex:
         ]
 
     def _new(self, records: NDArray[np.void]) -> NDArray[np.void]:
-        """Return the records whose keys are not in the index yet."""
+        """Return the vector records whose keys are not in the index yet."""
         if not len(records):
             return records
         keys = Keys(records)
@@ -228,7 +228,7 @@ class VectorIndex:
 def _best_of(
     block: Block, cosines: NDArray[np.float32], most: int
 ) -> Iterator[tuple[float, int, int, int]]:
-    """Yield distance and key of the `most` best rows in a block, and of all ties with the last."""
+    """Yield distance and key of a block's `most` nearest rows, and of rows as near as the last."""
     rows = np.flatnonzero(np.isfinite(cosines))
     if len(rows) > most:
         least = np.partition(cosines, -most)[-most]

@@ -3,8 +3,9 @@
 Words are lower case and without accents. The table has one row of numbers per word or word piece,
 ordered by frequency.
 
-It is made by `tools/distil_embeddings.py` from a sentence transformer and included in the package.
-The file of eleven megabytes is memory-mapped on first use, so that only the needed rows are read.
+The table is made by `tools/distil_embeddings.py` from a sentence transformer and included in the
+package. The file of eleven megabytes is memory-mapped on first use, so that only the needed rows
+are read.
 """
 
 import mmap
@@ -34,7 +35,7 @@ def split_words(text: str) -> list[str]:
 
 
 def fold_text(text: str) -> str:
-    """Return the text in lower case and without accents, possibly with a different length."""
+    """Return the text in lower case and without accents; its length may differ."""
     lowered = text.lower()
     if lowered.isascii():
         return lowered
@@ -101,7 +102,7 @@ class WordVectors:
         return tuple(self._pieces(word)) or (crc32(word.encode()) % len(self.numbers),)
 
     def stem(self, word: str) -> str | None:
-        """Return the word without its ending, if the table contains that stem, else None.
+        """Return the word without its ending if the table contains this stem, else None.
 
         >>> builtin_word_vectors().stem("outbreaks")
         'outbreak'
@@ -116,7 +117,7 @@ class WordVectors:
         return None
 
     def _pieces(self, word: str) -> Iterator[int]:
-        """Yield the table rows of the longest word pieces; nothing if any piece is unknown."""
+        """Yield the table rows of a word's longest pieces; nothing if a piece is unknown."""
         rows, start, mark, longest = list[int](), 0, "", MAX_PREFIX_LENGTH
         while start < len(word):
             ends = range(min(len(word), start + longest), start, -1)
@@ -132,7 +133,7 @@ def parse_word_vectors(data: "mmap.mmap | bytes") -> WordVectors:
     """Parse a table of word vectors from its bytes.
 
     Raises:
-        ValueError: the bytes are not such a table, or a table of another version.
+        ValueError: the bytes are not a table of word vectors, or its version is not supported.
     """
     magic, version, dimensions, count, length = HEAD.unpack_from(data)
     if (magic, version) != (MAGIC, VERSION):

@@ -1,7 +1,7 @@
-"""Cancellation of a run, and the refusal of every later change to it.
+"""Cancellation of a run, and the refusal of every later change to the run.
 
-A canceled run keeps all its rows. Its open jobs can no longer be claimed. A result for a job that
-is still held is refused, but stored as a late result.
+A canceled run keeps all its rows. The open jobs of a canceled run can no longer be claimed. A
+result for one of its jobs is refused, but stored as a late result.
 """
 
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ def cancel_run(
 
 
 def cancellation_error(run: Run, **details: object) -> RunCanceled | None:
-    """Return the error for a call that works on a canceled run, or None if it is active."""
+    """Return the error for a call that works on a canceled run, or None if it is not canceled."""
     if run.canceled_at is None:
         return None
     # The reason is a text from a user, so it is in its own field and not part of our message.

@@ -1,8 +1,9 @@
-"""Copy of a run from a stage on: earlier stages are carried over, and that stage starts again.
+"""Copy of a run from a given stage on: earlier stages are copied, and that stage starts again.
 
 The original run is not changed. Of each earlier stage, the steps, one completed job per unit of
 work and the latest version of each document are copied with new ids; a copied document records the
-id of the original. The texts are copied in the database, and the server renders them again.
+id of the original. The texts of the documents are copied in the database, and the server renders
+them again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +40,7 @@ class OriginalDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedRun:
-    """Run to copy, with its input, the completed job of each unit of work, and its documents."""
+    """Run to copy, with its input, the completed job of each unit of work, and the documents."""
 
     run: Run
     input: Json
@@ -57,10 +58,10 @@ def copy_run(
     name: str | None = None,
     models: Sequence[str] | None = None,
 ) -> RunDecision[StartedStages]:
-    """Create a run of the same workflow version, and start a stage of it again.
+    """Create a copy of a run with its workflow version, and start the given stage again.
 
     Raises:
-        InvalidInput: there is no such stage.
+        InvalidInput: the workflow has no stage with this slug.
         InvalidTransition: an earlier stage is not complete, or has no feedback yet.
     """
     require_stage(compiled_dag, from_stage)
@@ -128,13 +129,13 @@ def _require_finished(run: Run, slug: str, from_stage: str) -> None:
 
 
 def _models(run: Run, compiled_dag: CompiledDag, slug: str) -> Sequence[str]:
-    """Return the models of the copied stage or, if it never started, of the stage before it."""
+    """Return the models of the stage to restart or, if it never started, of the stage before it."""
     started = run.stages.get(slug)
     return started.models if started else run.stages[compiled_dag.dag.before(slug)[-1]].models
 
 
 def _carry_over(draft: RunDraft, source: CopiedRun, slugs: Sequence[str]) -> None:
-    """Copy the completed stages with their steps, jobs and documents."""
+    """Copy the completed earlier stages of a run with their steps, jobs and documents."""
     now, run = draft.moment.now, source.run
     for slug in slugs:
         stage = run.stages[slug]

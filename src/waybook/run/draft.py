@@ -63,7 +63,7 @@ class RunDraft:
     # Creation
 
     def add_run(self, **row: Json) -> None:
-        """Record the creation of the run itself."""
+        """Record the creation of the run's own row."""
         self._note(Entity.RUN, self._run.id, WHOLE_ROW, None, row)
 
     def add_stage(self, stage: StageRun) -> None:
@@ -101,7 +101,7 @@ class RunDraft:
         self._note(Entity.DOCUMENT, document.id, WHOLE_ROW, None, document.as_row())
 
     def store_text(self, entity: Entity, row_id: str, *texts: str, **row: Json) -> None:
-        """Record a new row with long texts, of which the audit stores only the hashes."""
+        """Record the creation of a row with long texts; the audit stores only the texts' hashes."""
         self._texts[row_id] = texts
         self._note(entity, row_id, WHOLE_ROW, None, {**row, "content_hash": text_hash(*texts)})
 
@@ -145,22 +145,22 @@ class RunDraft:
     # Reading
 
     def step_of(self, job: Job) -> StepRun:
-        """Return the step that a job belongs to, with the changes that the draft has made."""
+        """Return the step that a job belongs to, including changes made in this draft."""
         return self.steps[step_id(job.stage, job.step_key)]
 
     def steps_in(self, stage: str) -> Iterable[StepRun]:
-        """Return the steps of a stage that have been opened."""
+        """Return the steps of a stage that are open or closed, that is, whose jobs were created."""
         return [step for step in self.steps.values() if step.stage == stage]
 
     # Audit
 
     def record(self, event: Event, **details: Json) -> None:
-        """Record the changes made so far as one audit entry."""
+        """Record the changes to the draft since the last audit entry as one audit entry."""
         self._entries.append(Entry(event, details, tuple(self._changes)))
         self._changes = []
 
     def decide(self, reply: ReplyT, *, refusal: Refused | None = None) -> RunDecision[ReplyT]:
-        """Return the reply and all writes.
+        """Return a decision: the reply, and all writes of the draft.
 
         Raise AssertionError if a change is not in an audit entry.
         """

@@ -1,7 +1,7 @@
 """Failed jobs, retries, regeneration of documents, and the check of a job's holder.
 
-A job that fails is retried after a backoff, or fails permanently. A permanently failed job can be
-retried on request, and a new job can regenerate a document.
+A failed job is retried after a delay, or fails permanently. A permanently failed job can be retried
+on request, and a new job can regenerate a document.
 """
 
 from collections.abc import Sequence
@@ -44,11 +44,11 @@ def retry_failed(
     *,
     step_key: str | None = None,
 ) -> RunDecision[RetriedJobs]:
-    """Reset the failed jobs of a stage, or of one of its steps, to pending; delete no rows.
+    """Reset the failed jobs of a stage, or of one of its steps, to pending.
 
     Raises:
         RunCanceled: the run is canceled.
-        InvalidInput: there is no such stage or step.
+        InvalidInput: the stage or the step does not exist.
     """
     require_active(run)
     require_stage(compiled_dag, slug)
@@ -79,7 +79,7 @@ def _fresh(draft: RunDraft, job: Job) -> Job:
 def regenerate(
     run: Run, compiled_dag: CompiledDag, job: Job, document_id: str, context: DecisionContext
 ) -> RunDecision[RegenerationJob]:
-    """Create a job that produces a document again and replaces the job that produced it.
+    """Create a job that produces a document again and replaces the document's original job.
 
     A closed step stays closed. The new job produces the next version of the document.
 
@@ -138,7 +138,7 @@ def require_holder(job: Job, attempt: int) -> None:
     """Raise an error if the caller does not hold the job.
 
     Raises:
-        StaleAttempt: the job has moved on to another attempt.
+        StaleAttempt: the caller's attempt number is not that of the job's current attempt.
         InvalidTransition: no agent holds the job.
     """
     refusal = stale_attempt_error(job, attempt)
@@ -175,7 +175,7 @@ def fail_job(
 
     Raises:
         RunCanceled: the run is canceled.
-        StaleAttempt: another agent has claimed the job since.
+        StaleAttempt: another agent has claimed the job in the meantime.
         InvalidTransition: no agent holds the job.
     """
     require_active(run)
@@ -203,7 +203,7 @@ def fail_permanently(
 
 
 def backoff(tries: int) -> timedelta:
-    """Return the delay before a retry, which doubles with each attempt up to a limit.
+    """Return the delay before a job is retried; it doubles with each attempt up to a limit.
 
     >>> [backoff(tries).seconds for tries in (1, 2, 3, 10)]
     [5, 10, 20, 300]

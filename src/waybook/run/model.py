@@ -35,7 +35,7 @@ class CompiledDag:
 
     @cached_property
     def produced_documents(self) -> ProducedDocuments:
-        """Return all documents that steps produce; all other inputs come from outside the DAG."""
+        """Return all documents that steps of the DAG produce; other inputs come from outside."""
         return produced_documents(self.dag)
 
     @cached_property
@@ -49,7 +49,7 @@ class CompiledDag:
 
     @cached_property
     def rendered_keys(self) -> Mapping[tuple[str, str], frozenset[str]]:
-        """Return the keys of the rendered documents, by stage and step."""
+        """Return the keys of the documents that the server renders, by stage and step."""
         return {
             (stage.slug, key): keys
             for stage in self.dag.stages
@@ -101,7 +101,7 @@ def step_id(stage: str, key: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRun:
-    """Opened step of a run, with its numbers of all, completed and failed units of work."""
+    """Step of a run whose jobs exist, with its numbers of all, completed and failed units."""
 
     stage: str
     key: str
@@ -194,7 +194,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Run of a DAG, as loaded for a call, with only the parts that the call needs."""
+    """Run as loaded for a call, with only the parts that the call needs."""
 
     id: str
     name: str
@@ -217,7 +217,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewDocument:
-    """Document that a job produced; its text is stored in its row, its hash in the audit."""
+    """Document that a job produced; the row stores its text, and the audit the hash of the text."""
 
     id: str
     stage: str
@@ -250,7 +250,7 @@ class NewDocument:
 
 
 def origins_json(origins: Origins) -> Json:
-    """Return document chains and their authors as JSON, in the form that is stored."""
+    """Return an origin (lineages of documents and their authors) as JSON, in the stored form."""
     return {
         "firstAuthor": [[lineage, author] for lineage, author in origins.first_author.items()],
         "authors": [*origins.authors],
@@ -258,7 +258,7 @@ def origins_json(origins: Origins) -> Json:
 
 
 def unit_json(unit: Unit | None) -> Json:
-    """Return a unit of work as JSON, as it is stored with its job."""
+    """Return a unit of work as JSON, in the form in which it is stored with its job."""
     if unit is None:
         return None
     return {

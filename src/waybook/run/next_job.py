@@ -1,4 +1,4 @@
-"""Assignment of the next job to an agent, or the reason for not assigning one."""
+"""Assignment of the next job to an agent, or the reason why no job is assigned."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class JobReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenJobs:
-    """Count of the unfinished jobs with the same step, status and model."""
+    """Number of unfinished jobs that have this step, status and model."""
 
     stage: str
     step_key: str
@@ -35,7 +35,7 @@ class OpenJobs:
 
 @dataclass(frozen=True, slots=True)
 class NothingReady:
-    """Reply if no job is free: each open job is in progress, delayed, or for another model."""
+    """Reply if no job can be claimed: each is in progress, delayed, or for another model."""
 
     open_jobs: tuple[OpenJobs, ...]
 
@@ -58,7 +58,7 @@ class RunComplete:
 
 @dataclass(frozen=True, slots=True)
 class CanceledRun:
-    """Reply if the run is canceled, so that none of its jobs can be claimed any more."""
+    """Reply to a request for a job if the run is canceled."""
 
     by: str
     at: datetime
@@ -67,7 +67,7 @@ class CanceledRun:
 
 @dataclass(frozen=True, slots=True)
 class AttemptsExhausted:
-    """Reply if the next job just failed, because its attempts are used up; the caller retries."""
+    """Reply if the next job failed because it has no attempts left; the caller then retries."""
 
     job: Job
 
@@ -94,8 +94,8 @@ def next_job(
 ) -> RunDecision[NextJob]:
     """Return the job that the caller holds, or a new job, or the reason why there is no job.
 
-    `held` is used only if the caller is really its holder; this is checked here and not left to
-    the query. `candidate` can be claimed: it has no holder, or its holder's lease has expired.
+    The job `held` is returned only if the caller is its holder. The job `candidate` can be claimed:
+    it has no holder, or its holder's lease has expired.
     """
     draft = RunDraft(run, compiled_dag, context)
     if run.canceled_at is not None:

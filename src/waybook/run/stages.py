@@ -1,7 +1,7 @@
 """Start, progress and completion of a stage, applied to the draft of a run.
 
-The transaction that ends a step's last unit also closes the step, opens every step that is now
-ready with all its jobs, and completes a stage whose steps are all closed.
+The transaction that ends a step's last unit also closes the step, creates all jobs of every step
+that is now ready, and completes a stage whose steps are all closed.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
     """Start a stage with a list of models that stays fixed, and open its first steps.
 
     Raises:
-        InvalidInput: there are no models.
+        InvalidInput: the list of models is empty.
         TooLarge: there are too many models, or more jobs than one stage may have.
     """
     frozen = validate_models(models)
@@ -53,11 +53,11 @@ def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
 
 
 def validate_models(models: Sequence[str]) -> tuple[str, ...]:
-    """Check the number of models, and return them without duplicates.
+    """Check the number of models, and return the models without duplicates.
 
     Raises:
         InvalidInput: the list is empty.
-        TooLarge: there are too many.
+        TooLarge: the list has too many models.
     """
     frozen = distinct(models)
     if not frozen:
@@ -73,7 +73,7 @@ def require_stage(compiled_dag: CompiledDag, slug: str) -> None:
     """Raise an error if the DAG has no stage with this slug.
 
     Raises:
-        InvalidInput: it has no such stage.
+        InvalidInput: the DAG has no stage with this slug.
     """
     if slug not in compiled_dag.stages:
         raise InvalidInput(
@@ -87,7 +87,7 @@ def require_step(compiled_dag: CompiledDag, slug: str, key: str) -> None:
     """Raise an error if the stage has no step with this key.
 
     Raises:
-        InvalidInput: the stage has no such step.
+        InvalidInput: the stage has no step with this key.
     """
     order = compiled_dag.graphs[slug].order
     if key not in order:
@@ -114,7 +114,7 @@ def _leaves(draft: RunDraft, slug: str) -> Origins:
 
 
 def require_runnable(compiled_dag: CompiledDag) -> None:
-    """Raise an error if no run could ever start every stage of the DAG.
+    """Raise an error if the DAG has a stage that is too large to be started.
 
     Raises:
         TooLarge: a stage has too many steps, or too many jobs with a single model.
@@ -163,7 +163,7 @@ def _fits(draft: RunDraft, slug: str, models: tuple[str, ...], prior: Origins) -
 
 
 def advance(draft: RunDraft, slug: str) -> None:
-    """Close finished steps and open ready steps; complete the stage once all are closed."""
+    """Close finished steps and open ready steps; complete the stage if all its steps are closed."""
     compiled_dag, stage, now = draft.compiled_dag, draft.stages[slug], draft.moment.now
     units_by_key: dict[str, tuple[Unit, ...]] = {}
 

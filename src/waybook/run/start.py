@@ -56,11 +56,11 @@ def give_feedback(
     *,
     place: str | None = None,
 ) -> RunDecision[StartedStages]:
-    """Store a person's feedback on a completed stage, and start the stages it was blocking.
+    """Store a person's feedback on a completed stage, and start the stages that waited for it.
 
     Raises:
         RunCanceled: the run is canceled.
-        InvalidInput: there is no such stage.
+        InvalidInput: the stage does not exist.
         InvalidTransition: the stage is not complete.
         NotAwaitingReview: the stage already has feedback.
         Forbidden: a person must give the feedback.
@@ -108,7 +108,7 @@ def start_open_stage(
 
     Raises:
         RunCanceled: the run is canceled.
-        InvalidInput: there is no such stage.
+        InvalidInput: the stage does not exist.
         InvalidTransition: a preceding stage is not complete, or has no feedback yet.
     """
     require_active(run)

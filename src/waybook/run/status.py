@@ -36,7 +36,7 @@ def run_state(run: Run, compiled_dag: CompiledDag) -> RunState:
 
 
 def awaiting_feedback(run: Run, compiled_dag: CompiledDag) -> str | None:
-    """Return the stage that awaits feedback; None if no stage does or one is in progress."""
+    """Return the stage that awaits feedback; None if no stage does, or a stage is in progress."""
     if run.canceled_at is not None:
         return None
     if any(stage.completed_at is None for stage in run.stages.values()):
@@ -56,7 +56,7 @@ def run_evidence(
 ) -> dict[str, StageEvidence]:
     """Return, for each started stage, the data from which its progress is computed.
 
-    `available` lists the documents that can be fetched, each with its stage.
+    The argument `available` lists the documents that can be fetched, each with its stage.
     """
     steps: dict[str, dict[str, Evidence]] = {slug: {} for slug in run.stages}
     documents: dict[str, list[AvailableDocument]] = {slug: [] for slug in run.stages}

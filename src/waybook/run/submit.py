@@ -22,7 +22,7 @@ from waybook.run.stages import advance, recreate_job, render_job
 class SubmittedDocument:
     """Submitted document.
 
-    Without a key it matches documents of any key, and without a model those of any model.
+    A submission without a key matches documents of any key, and without a model, of any model.
     """
 
     content: str
@@ -59,9 +59,9 @@ def submit_job(
 ) -> RunDecision[JobDone]:
     """Complete a job: store its documents, close finished steps, and open ready steps.
 
-    A result of an earlier attempt, or for a canceled run, is stored and refused. `parts` are
-    the texts of the jobs that this job continues; `version` is the version number of the new
-    documents.
+    The result of an earlier attempt, or for a canceled run, is refused and stored as a late result.
+    `parts` are the texts of the jobs that this job continues; `version` is the version number of
+    the new documents.
 
     Raises:
         InvalidInput: the submitted documents are not those that the step produces.
@@ -81,7 +81,7 @@ def submit_job(
 
 
 def _keep_late(draft: RunDraft, job: Job, submission: Submission) -> None:
-    """Store a late result; the call that submitted it is refused afterwards."""
+    """Store a late result; the caller of this function then refuses the submission."""
     text = "\n\n".join(document.content for document in submission.documents)
     late_id = draft.moment.new_id()
     at = draft.moment.now.isoformat()
@@ -147,7 +147,7 @@ def _completed(
 
 
 def _join_parts(submission: Submission, parts: Sequence[str]) -> tuple[SubmittedDocument, ...]:
-    """Return the complete document: all previous parts, then the submitted last part."""
+    """Return the complete document: the texts of all previous parts and the submitted last part."""
     (text,) = _alone(submission)
     first = submission.documents[0]
     joined = "".join([*parts, text])
@@ -160,7 +160,7 @@ DocumentTarget = tuple[str, ProducedDocument]
 def _assigned(
     step: RecipeStep, made: Sequence[ProducedDocument], handed: Sequence[SubmittedDocument]
 ) -> Mapping[DocumentTarget, str]:
-    """Match submitted texts to expected documents; a text without key and model matches all."""
+    """Return the text of each expected document; a text without key and model fits all."""
     wanted: dict[DocumentTarget, str | None] = {
         (key, out): None for key in output_keys(step) for out in made
     }
@@ -222,7 +222,7 @@ def _record(draft: RunDraft, job: Job, **details: Json) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderedPage:
-    """Rendered document."""
+    """Markdown and HTML that the server rendered from a document."""
 
     job: Job
     markdown: str

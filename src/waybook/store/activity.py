@@ -1,4 +1,4 @@
-"""Queries for what was done in an org since a time."""
+"""Queries for the work and the review decisions of an org since a given time."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -28,7 +28,7 @@ class ActivityCounts(NamedTuple):
 
 
 class DecisionCount(NamedTuple):
-    """Number of reviews that a user decided in the same way."""
+    """Number of reviews that one user decided with the same answer."""
 
     user: str
     decision: str
@@ -39,7 +39,7 @@ SQL = load("activity", activity_counts=ActivityCounts, decisions_since=DecisionC
 
 
 def activity_statements(since: datetime) -> tuple[Statement, Statement]:
-    """Select the counts of completed work, and the decisions, since this time."""
+    """Select the numbers of completed work, and the review decisions, since this time."""
     return (
         SQL["activity_counts"](since=since, most=MAX_ENTRIES),
         SQL["decisions_since"](since=since, most=MAX_ENTRIES, users=MAX_DECIDERS),

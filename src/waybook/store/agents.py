@@ -1,8 +1,8 @@
 """Agents that called over MCP, the steps and jobs that they hold, and the names of subjects.
 
-An agent is a user and a session; calls without a session have the empty session. Its row has the
-names of its clients and the time of its last call, and is written with the call log. All else is
-read from the audit, the usage rows and the current holders.
+An agent is a user and a session; calls without a session have the empty session. The row of an
+agent has the names of its clients and the time of its last call, and is written with the call log.
+All other data about agents are read from the audit, the usage rows and the current holders.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,7 +27,7 @@ MAX_ENTRIES_READ = 20_000
 
 
 class AgentKey(NamedTuple):
-    """Identity of an agent: its user and its session, which is empty if it has none."""
+    """Identity of an agent: its user and its session, which may be an empty text."""
 
     name: str
     session: str
@@ -90,7 +90,7 @@ class HeldRow(NamedTuple):
 
 
 class NameRow(NamedTuple):
-    """Name of a row that audit entries refer to."""
+    """Name of a row to which audit entries refer."""
 
     kind: str
     id: str
@@ -173,7 +173,7 @@ def cost_statements(since: datetime | None, most: int) -> tuple[Statement, State
 
 
 def read_agents(rows: Iterable[AgentRow]) -> list[AgentRow]:
-    """Return the agents with times in UTC."""
+    """Convert the selected rows to agents, with times in UTC."""
     return [
         row._replace(last_seen_at=row.last_seen_at.astimezone(UTC), now=row.now.astimezone(UTC))
         for row in rows
@@ -181,10 +181,10 @@ def read_agents(rows: Iterable[AgentRow]) -> list[AgentRow]:
 
 
 def names_statement(ids: Iterable[str]) -> Statement:
-    """Select the names of the rows with these ids."""
+    """Select the names of plans, runs and other rows with these ids."""
     return SQL["names"](ids=Ids(tuple(sorted(set(ids)))), wide=MAX_TITLE_LENGTH)
 
 
 def read_names(rows: Iterable[NameRow]) -> Mapping[str, NameRow]:
-    """Return the names by id."""
+    """Return the selected names, keyed by row id."""
     return {row.id: row for row in rows}

@@ -82,7 +82,7 @@ SQL = load(
 
 
 def chain_end_statement(subject_id: str) -> Statement:
-    """Select where an audit chain should end, and where it does end."""
+    """Select the last entry number that an audit chain should have, and its actual last number."""
     return SQL["head"](subject_id=subject_id)
 
 
@@ -103,7 +103,7 @@ class ChainHead(NamedTuple):
 
 
 def seal(entry: SealedEntry, previous: bytes) -> bytes:
-    """Return an audit entry's hash over the previous hash and the fields with their lengths."""
+    """Return an audit entry's hash over the previous hash and the fields, each with its length."""
     fields = (
         entry.subject,
         entry.subject_id,
@@ -200,19 +200,19 @@ class Patches:
             _merge(patch, change)
 
     def __contains__(self, entity: Entity) -> bool:
-        """Return whether any row of this entity changed."""
+        """Return whether any row of this entity type changed."""
         return entity in self._patches
 
     def inserts(self, entity: Entity) -> list[Patch]:
-        """Return the rows of this entity to insert."""
+        """Return the rows of this entity type that are inserted."""
         return [p for p in self._of(entity) if p.made and not p.removed]
 
     def updates(self, entity: Entity) -> list[Patch]:
-        """Return the rows of this entity to update."""
+        """Return the rows of this entity type that are updated."""
         return [p for p in self._of(entity) if not p.made and not p.removed]
 
     def deletes(self, entity: Entity) -> list[str]:
-        """Return the ids of the rows of this entity to delete."""
+        """Return the ids of the rows of this entity type that are deleted."""
         return [p.id for p in self._of(entity) if p.removed and not p.made]
 
     def _of(self, entity: Entity) -> Iterable[Patch]:
@@ -231,7 +231,7 @@ def _merge(patch: Patch, change: Change) -> None:
 
 
 class WriteContext(NamedTuple):
-    """Time and actor of a write, and the head of the audit chain it extends."""
+    """Time and actor of a write, and the head of the audit chain to which it adds entries."""
 
     now: datetime
     actor: Actor

@@ -166,7 +166,7 @@ def read_tool_calls(rows: Iterable[ToolCallStats]) -> tuple[ToolCallStats, ...]:
 
 class CallLog:
     def __init__(self, database: Database) -> None:
-        """Start with an empty queue; nothing is written until `write_next` is called."""
+        """Create a call log with an empty queue, which `write_next` writes to the database."""
         self._database = database
         self._waiting: asyncio.Queue[LoggedCall] = asyncio.Queue(MAX_QUEUED)
         #: For each org, the number of calls that were answered but are missing from the call log.
@@ -178,20 +178,20 @@ class CallLog:
         return self.dropped_of.total()
 
     def record(self, call: LoggedCall) -> None:
-        """Queue a call, or count it as dropped if the queue is full; never wait, never fail."""
+        """Queue a call for the log; if the queue is full, count the call as dropped."""
         try:
             self._waiting.put_nowait(call)
         except asyncio.QueueFull:
             self.dropped_of[call.org_id] += 1
 
     async def write_next(self) -> None:
-        """Wait for a call, wait briefly for more calls, and write them all to the log."""
+        """Wait for a queued call, wait briefly for more, and write all of them to the call log."""
         first = await self._waiting.get()
         await asyncio.sleep(BATCH_DELAY_SECONDS)
         await self._write([first, *self._take()])
 
     async def flush(self) -> None:
-        """Write all queued calls to the log now."""
+        """Write all queued calls to the call log now."""
         while batch := self._take():
             await self._write(batch)
 
@@ -253,12 +253,15 @@ def hash_arguments(arguments: Json) -> bytes:
 
 
 def lookup_statement(key: Key) -> Statement:
-    """Select the stored answer. Run this after locking, to see the answer of a concurrent call."""
+    """Select the stored answer.
+
+    Run this query after locking, to see the answer of a concurrent call.
+    """
     return SQL["stored_answer"](tool=key.tool, key=key.key)
 
 
 def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
-    """Return the stored answer in a row; raise an error if its call had other arguments.
+    """Return the stored answer; raise an error if it was stored for other arguments.
 
     Raises:
         IdempotencyConflict: the key was used for a call with other arguments.
@@ -303,7 +306,7 @@ def steps_statement(plan_id: str) -> Statement:
 
 
 class UsageSums(Protocol):
-    """Row with totals of tokens and cost."""
+    """Database row with totals of tokens and cost."""
 
     @property
     def input_tokens(self) -> int: ...
@@ -316,7 +319,7 @@ class UsageSums(Protocol):
 
 
 def read_totals(row: UsageSums) -> Totals:
-    """Return the token and cost totals in a row."""
+    """Return the token and cost totals from a database row."""
     return Totals(
         input_tokens=row.input_tokens,
         output_tokens=row.output_tokens,

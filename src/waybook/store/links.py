@@ -1,4 +1,4 @@
-"""Links that work without sign-in: for the decision on a review, or to the snapshot of a plan."""
+"""Links that work without sign-in: to decide a review, or to read the snapshot of a plan."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -15,7 +15,7 @@ class LinkKind(StrEnum):
 
 
 class AccessLink(NamedTuple):
-    """Link whose secret a reader presented."""
+    """Link of a review or a plan snapshot whose secret a reader presented."""
 
     org_id: UUID
     id: str
@@ -37,7 +37,7 @@ class AccessLink(NamedTuple):
 
     @property
     def scopes(self) -> frozenset[Scope]:
-        """Return the scopes of the account; an empty set without an active account."""
+        """Return the scopes of the link's user; an empty set if the user has no active account."""
         return expand_scopes(map(Scope, self.user_scopes or ()))
 
 
@@ -55,7 +55,7 @@ SQL = load("links", link_by_hash=AccessLink, snapshot_links=SnapshotLink)
 
 
 def by_link_statements() -> list[Statement]:
-    """Select the link whose hash is set in the current transaction."""
+    """Select the link whose secret's hash is set in the current transaction."""
     return [SQL["name_org_by_link"](), SQL["link_by_hash"]()]
 
 

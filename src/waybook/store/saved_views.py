@@ -6,7 +6,7 @@ from waybook.store.driver.queries import Statement, load
 
 
 class SavedViewRow(NamedTuple):
-    """Saved view: its name, and the query string of the list."""
+    """Saved view of a list: its name, and the query string with its filters."""
 
     name: str
     query: str
@@ -21,7 +21,7 @@ def views_statement(user: str, page: str, most: int) -> Statement:
 
 
 def save_statements(user: str, page: str, view: SavedViewRow, most: int) -> list[Statement]:
-    """Return the statements that replace or insert a view; the last returns its name."""
+    """Return the statements that store a saved view; the last statement returns the view's name."""
     return [
         delete_statement(user, page, view.name),
         SQL["insert_view"](user_name=user, page=page, name=view.name, query=view.query, most=most),
@@ -29,5 +29,5 @@ def save_statements(user: str, page: str, view: SavedViewRow, most: int) -> list
 
 
 def delete_statement(user: str, page: str, name: str) -> Statement:
-    """Delete a view, if it exists."""
+    """Delete a saved view, if it exists."""
     return SQL["delete_view"](user_name=user, page=page, name=name)

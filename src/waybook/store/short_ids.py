@@ -29,7 +29,7 @@ MAX_ENTRIES: Final = 32_768
 
 
 def lookup_statement(kind: IdKind, keys: Iterable[int]) -> Statement:
-    """Select the rows of a kind whose short ids have these keys."""
+    """Select the full ids of rows of one kind whose short ids have these keys."""
     return QUERIES[kind](keys=f"{{{','.join(map(str, keys))}}}")
 
 
@@ -37,7 +37,8 @@ class ShortIdCache:
     """Cache of full ids, keyed by short id, that this process returned or looked up recently.
 
     A short id is derived from the full id, so an entry is never out of date. The cache does not
-    show whether the object still exists; the call has to check this, as with a full id.
+    show whether the plan, step or other object still exists; the call has to check this, as with a
+    full id.
     """
 
     def __init__(self, most: int = MAX_ENTRIES) -> None:

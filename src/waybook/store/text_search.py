@@ -1,8 +1,8 @@
 """Full-text search in plans, steps, results, runs and documents.
 
-The lexemes of these rows are generated columns; research has its own search, in
-`store.research.search`. The queries always use generic query plans: with the default selectivity
-of a text query, PostgreSQL uses the full-text index, however frequent the terms are.
+The lexemes of these rows are stored in generated columns; research has its own search, in
+`store.research.search`. The queries always use generic query plans: with the default selectivity of
+a text query, PostgreSQL uses the full-text index, however frequent the terms are.
 """
 
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ KINDS: Final = ("plans", "runs", "steps", "results", "documents")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextQuery:
-    """Search text, and the parts of it that match beginnings of words."""
+    """Search text, and the parts of the text that match the beginnings of words."""
 
     text: str
     #: Search text without its last word; None if the last word must match as a whole.
@@ -90,9 +90,9 @@ class TextQuery:
 
 
 def text_search_statements(query: TextQuery, most: int, *, indexed: bool) -> list[Statement | str]:
-    """Return the settings and the queries of a search, one query for each of `KINDS`.
+    """Return the statements of a search: settings, and one query for each kind of row.
 
-    Send them in their own transaction, because they change settings until its end.
+    The statements must be sent in their own transaction, because they change its settings.
     """
     values: dict[str, Value] = {
         "text": query.text,
@@ -120,7 +120,7 @@ def text_search_statements(query: TextQuery, most: int, *, indexed: bool) -> lis
 
 
 def read_hits(results: Results) -> Sequence[Sequence[TextHitRow]]:
-    """Return the rows of each of `KINDS` from the results of the statements of a search."""
+    """Return the rows that a search found, by kind (plan, step, run and others)."""
     return results[len(SETTINGS) :]
 
 

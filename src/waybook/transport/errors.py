@@ -40,7 +40,7 @@ def error_from_answer(answer: Answer, message: str) -> MCPError:
 
 
 async def hide_internal_errors(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Replace unexpected exceptions by a generic error, to hide their text from clients."""
+    """Replace unexpected exceptions by a generic error, so that clients do not see their text."""
     try:
         return await call_next(ctx)
     except MCPError as error:
@@ -54,7 +54,7 @@ async def hide_internal_errors(ctx: Context, call_next: CallNext) -> HandlerResu
 
 
 def redact_error(error: MCPError) -> None:
-    """Mask secrets in an error of the MCP library and shorten it; it may contain user input."""
+    """Return an error of the MCP library with secrets masked and long texts shortened."""
     fields = {"message": shorten(error.message), "data": _brief_data(error.data)}
     error.error = error.error.model_copy(update=fields)
 

@@ -1,4 +1,4 @@
-"""Gateway from HTTP or stdio to the tool dispatcher, which is started on first use."""
+"""Gateway from HTTP or stdio to the tool dispatcher, which starts at the first call."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,11 +34,11 @@ class DispatcherPort(Protocol):
 
     @property
     def skills(self) -> tuple[Skill, ...]:
-        """The loaded skills, which are the same for every org."""
+        """Return the loaded skills, which are the same for every org."""
 
     @property
     def bus(self) -> Bus:
-        """The event bus that publishes committed changes."""
+        """Return the event bus that publishes committed changes."""
 
     def try_acquire(self, caller: Caller, /) -> float:
         """Count a call against the org's rate limit; return seconds to wait, 0 if allowed."""
@@ -76,9 +76,9 @@ async def always_authorized(_: Request | None) -> bool:
 class ToolGateway:
     """Access to the tool dispatcher and to authentication, for HTTP and stdio.
 
-    `dispatcher` is awaited by calls only, so that tool lists are answered before the database is
-    up. `caller` identifies the caller from the HTTP request, or from None over stdio.
-    `still_authorized` checks the credential again during long-lived streams.
+    Only tool calls wait for `dispatcher`, so that tool lists are answered before the database is
+    up. The function `caller` identifies the caller from the HTTP request, or from None over stdio.
+    The function `still_authorized` checks the credential again during long-lived streams.
     """
 
     dispatcher: Callable[[], Awaitable[DispatcherPort]]
@@ -155,7 +155,7 @@ class ToolGateway:
     async def _entering(
         self, request: Request | None, what: str = ""
     ) -> tuple[DispatcherPort, Caller]:
-        """Return the dispatcher and the caller, which is marked if its request is counted.
+        """Return the dispatcher and the caller; the caller records whether its request was counted.
 
         Raises:
             RateLimited: the request exceeded the org's rate limit.

@@ -1,9 +1,9 @@
-"""Checks of JSON-RPC messages before the MCP library parses them, and the error body.
+"""Checks of JSON-RPC messages before the MCP library parses them, and the body of errors.
 
-Both protocol eras then reject the same input with the same messages: a body that is not JSON, or
-not a single message. The library alone accepts lone surrogates in one era and exposes its
-validator's messages in the other; over stdio it reads lines of any length and does not answer what
-it cannot parse.
+With these checks, old and new protocol revisions reject the same input with the same messages: a
+body that is not JSON, or not a single message. The MCP library alone accepts lone surrogates in
+some revisions and exposes its validator's messages in others; over stdio it reads lines of any
+length and does not answer lines that it cannot parse.
 """
 
 import json
@@ -76,7 +76,7 @@ def is_id(value: object) -> bool:
 
 
 def id_of(beginning: bytes, end: bytes) -> str | int | None:
-    """Return the id found in the first or last bytes of a request, or None without an id.
+    """Return the JSON-RPC id found in the first or last bytes of a request, or None.
 
     >>> id_of(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"id":8,', b'"id":9}}')
     7
@@ -100,7 +100,7 @@ APPS_EXTENSION: Final = "io.modelcontextprotocol/ui"
 
 
 def declares_apps(message: Mapping[str, object]) -> bool:
-    """Return whether the message begins a session of a client that shows apps."""
+    """Return whether the message is an `initialize` request of a client that shows MCP apps."""
     match message:
         case {
             "method": "initialize",

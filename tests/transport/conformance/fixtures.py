@@ -105,7 +105,7 @@ ROUNDS: Final[Mapping[str, list[dict[str, Result]]]] = {
 def next_round(
     rounds: list[dict[str, Result]], responses: Mapping[str, object] | None, state: str | None
 ) -> Result | None:
-    """Return the next request for user input, or None if every request was answered."""
+    """Return the fixture's next request for user input, or None if all were answered."""
     number = int(state or 0)
     if responses and set(rounds[number]) <= set(responses):
         number += 1

@@ -1,4 +1,7 @@
-"""Our server plus the conformance suite's fixtures; all other requests reach our own code."""
+"""Waybook's MCP server with the fixtures that the conformance suite expects.
+
+All requests that no fixture answers reach the server's own code.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
@@ -100,7 +103,7 @@ def lay_over(server: ToolServer) -> ToolServer:
 
 
 def review_task_tools(server: Server[None]) -> None:
-    """Let our own handler answer the tools that the suite expects to become tasks."""
+    """Let the server's own handler answer calls that the suite expects to become tasks."""
     own = server.get_request_handler("tools/call")
     assert own is not None
 
@@ -117,7 +120,7 @@ def before(
     result_type: type[BaseModel],
     fixture: Fixture[ParamsT],
 ) -> None:
-    """Let the fixture answer requests; if it returns None, call the server's own handler."""
+    """Return a handler that calls the fixture and, if it returns None, the server's own handler."""
     own = server.get_request_handler(method)
     assert own is not None
 
@@ -132,7 +135,7 @@ def before(
 
 
 def append_items(server: Server[None], method: str, key: str, extra: Sequence[BaseModel]) -> None:
-    """Append these items to the list that the server returns."""
+    """Append these items to a list that the server returns, such as its tools."""
     own = server.get_request_handler(method)
     assert own is not None
 

@@ -1,4 +1,4 @@
-"""Reviews behind the tools that the conformance suite expects to become tasks."""
+"""Reviews for the tools whose calls the conformance suite expects to become tasks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ NOON: Final = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
 def as_review(params: wire.CallToolRequestParams) -> wire.CallToolRequestParams:
-    """Return the call of a tool of the suite as a review request."""
+    """Return the review request that corresponds to a tool call of the conformance suite."""
     seconds = (params.arguments or {}).get("seconds", 0)
     ends = params.name != "confirm_delete" and seconds < MINUTE
     arguments = {"stepId": "s", "summary": SOON if ends else LATER}
@@ -30,10 +30,10 @@ def as_review(params: wire.CallToolRequestParams) -> wire.CallToolRequestParams:
 
 @dataclass(frozen=True)
 class ReviewingDispatcher(RecordingDispatcher):
-    """Dispatcher with reviews, some of which a person decides after the first look at them."""
+    """Fake dispatcher with reviews, some of which are decided after they were read once."""
 
     async def dispatch(self, caller: Caller, tool: str, arguments: Mapping[str, object]) -> Answer:
-        """Request or decide a review."""
+        """Answer a tool call that requests or decides a review."""
         if tool == REVIEW:
             named = {"planId": "p", "reviewId": f"review-{len(self.reviews)}", "reviewUrl": "/"}
             self.reviews[named["reviewId"]] = ReadableReview(
@@ -51,7 +51,7 @@ class ReviewingDispatcher(RecordingDispatcher):
         return await super().dispatch(caller, tool, arguments)
 
     async def read_review(self, caller: Caller, review_id: str) -> ReadableReview:
-        """Return a review; a person decides some of them just after that."""
+        """Return a review; some reviews are decided just after this call."""
         review = await super().read_review(caller, review_id)
         if review.summary == SOON:
             self.decide(review_id)

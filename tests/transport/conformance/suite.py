@@ -42,7 +42,7 @@ def read_results(results: Path) -> dict[str, bool]:
 def passed(checks: list[dict[str, str]]) -> bool:
     """Return whether a scenario passed: a meaningful check succeeded, and none failed or warned.
 
-    The schema check of messages runs in every scenario, so its success alone does not count.
+    The schema check of messages runs in every scenario, so its success alone is not enough.
     """
     statuses = {check["status"] for check in checks}
     proven = any(

@@ -9,7 +9,7 @@ from trial import Trial
 
 
 def run_program(trial: Trial, program: str, *arguments: str, **environment: str) -> None:
-    """Run a program of the client's packages, and exit with its exit code."""
+    """Run a program from the client's Node.js packages, and exit with its exit code."""
     path = Path(trial.installed) / "node_modules" / program
     done = subprocess.run(
         ["node", path, *arguments],

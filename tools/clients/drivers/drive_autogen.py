@@ -1,4 +1,4 @@
-"""Drive AutoGen with its MCP workbench."""
+"""Driver of the client matrix for AutoGen, with its MCP workbench."""
 
 import asyncio
 from typing import Any

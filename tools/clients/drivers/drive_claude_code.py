@@ -1,4 +1,4 @@
-"""Drive Claude Code without a terminal: `claude -p`, over the messages API."""
+"""Driver of the client matrix for Claude Code: `claude -p`, over the messages API."""
 
 import json
 
@@ -7,7 +7,7 @@ from trial import Trial, read_trial
 
 
 def main(trial: Trial) -> None:
-    """Write the server configuration, and run one prompt in which all our tools are allowed."""
+    """Write the server configuration, and run one prompt in which all Waybook tools are allowed."""
     command, *arguments = trial.command
     if trial.is_stdio:
         server: dict[str, object] = {

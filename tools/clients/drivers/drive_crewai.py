@@ -1,4 +1,4 @@
-"""Drive CrewAI with the MCP adapter of crewai-tools."""
+"""Driver of the client matrix for CrewAI, with the MCP adapter of crewai-tools."""
 
 from typing import Any
 

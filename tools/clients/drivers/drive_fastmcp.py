@@ -1,4 +1,4 @@
-"""Drive the client of fastmcp."""
+"""Driver of the client matrix for the client of fastmcp."""
 
 import asyncio
 import json

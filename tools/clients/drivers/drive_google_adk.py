@@ -1,4 +1,4 @@
-"""Drive Google ADK over the Gemini API."""
+"""Driver of the client matrix for Google ADK, over the Gemini API."""
 
 import asyncio
 import os

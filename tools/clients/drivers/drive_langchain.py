@@ -1,4 +1,4 @@
-"""Drive LangChain with langchain-mcp-adapters."""
+"""Driver of the client matrix for LangChain, with langchain-mcp-adapters."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Drive LangGraph: a graph of a model node and a tool node, with langchain-mcp-adapters."""
+"""Driver of the client matrix for LangGraph: a graph of a model node and a tool node."""
 
 import asyncio
 from typing import Any

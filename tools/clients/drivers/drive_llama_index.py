@@ -1,4 +1,4 @@
-"""Drive LlamaIndex: a function agent over the chat completions API."""
+"""Driver of the client matrix for LlamaIndex: a function agent over the chat completions API."""
 
 import asyncio
 

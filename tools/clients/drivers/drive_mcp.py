@@ -1,4 +1,4 @@
-"""Drive the MCP SDK for Python."""
+"""Driver of the client matrix for the MCP SDK for Python."""
 
 import asyncio
 import json

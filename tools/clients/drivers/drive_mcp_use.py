@@ -1,4 +1,4 @@
-"""Drive mcp-use with its agent, which uses LangChain models."""
+"""Driver of the client matrix for mcp-use, with its agent, which uses LangChain models."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Drive openai-agents over the responses API."""
+"""Driver of the client matrix for openai-agents, over the responses API."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from trial import Trial, read_trial
 
 
 def make_server(trial: Trial) -> MCPServer:
-    """Return the server of the trial, with a timeout that a first start on a busy machine needs."""
+    """Return the MCP server of the trial, with a timeout long enough for a first start."""
     command, *arguments = trial.command
     if trial.is_stdio:
         params = {"command": command, "args": arguments, "env": trial.environment}

@@ -1,4 +1,4 @@
-"""Drive pydantic-ai over the chat completions API."""
+"""Driver of the client matrix for pydantic-ai, over the chat completions API."""
 
 import asyncio
 from typing import Any

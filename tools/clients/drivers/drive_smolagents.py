@@ -1,4 +1,4 @@
-"""Drive smolagents: a tool-calling agent over the chat completions API."""
+"""Driver of the client matrix for smolagents, over the chat completions API."""
 
 from typing import Any
 

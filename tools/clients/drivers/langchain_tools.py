@@ -11,7 +11,7 @@ from trial import Trial
 
 @asynccontextmanager
 async def load_tools(trial: Trial) -> AsyncIterator[list[Any]]:
-    """Yield the tools, all of which use one connection."""
+    """Yield the server's tools as LangChain tools, which all use one connection."""
     command, *arguments = trial.command
     if trial.is_stdio:
         connection: Any = {

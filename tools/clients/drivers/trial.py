@@ -1,4 +1,7 @@
-"""Trial that a driver carries out: server, model and prompt. Uses only the standard library."""
+"""Trial that a driver executes: server, model and prompt.
+
+The module uses only the standard library.
+"""
 
 import json
 import sys
@@ -8,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Trial:
-    """Test of one client over one transport; the runner passes it on the command line."""
+    """Test of one client over one transport, passed to the driver on the command line."""
 
     name: str
     #: "stdio" or "http".
@@ -44,5 +47,5 @@ class Trial:
 
 
 def read_trial() -> Trial:
-    """Return the trial from the command line."""
+    """Return the trial that the command line describes."""
     return Trial(**json.loads(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""Format of OpenAI's chat completions API."""
+"""Conversion between the scripted model and the format of OpenAI's chat completions API."""
 
 import json
 import re
@@ -19,7 +19,7 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
 
 
 def read(body: Json) -> Conversation:
-    """Return the conversation of a request."""
+    """Return the conversation that a request contains, independent of the API's format."""
     functions = [tool["function"] for tool in body.get("tools") or ()]
     tools = [
         OfferedTool(each["name"], each.get("description", ""), each.get("parameters", {}))
@@ -29,7 +29,7 @@ def read(body: Json) -> Conversation:
 
 
 def _results(messages: Json) -> Iterator[ToolResult]:
-    """Yield the tool results; smolagents writes calls and results as plain text."""
+    """Yield the tool results in the messages; smolagents sends calls and results as plain text."""
     names: dict[str, str] = {}
     last = ""
     for message in messages:
@@ -44,7 +44,7 @@ def _results(messages: Json) -> Iterator[ToolResult]:
 
 
 def write(reply: Reply, body: Json, call_id: str) -> Json:
-    """Return the complete answer to a request."""
+    """Return the model's reply as a complete answer in the API's format."""
     if isinstance(reply, FinalText):
         message: Json = {"role": "assistant", "content": reply.text}
         reason = "stop"
@@ -58,7 +58,7 @@ def write(reply: Reply, body: Json, call_id: str) -> Json:
 
 
 def stream(reply: Reply, body: Json, call_id: str) -> Iterator[tuple[str | None, Json]]:
-    """Yield the events of a streamed answer, each as a name and its data."""
+    """Yield the model's reply as events of a streamed answer, each with name and data."""
     answer = write(reply, body, call_id)
     delta = answer["choices"][0]["message"]
     for index, call in enumerate(delta.get("tool_calls", ())):

@@ -1,9 +1,9 @@
 """Scripted model that decides the next tool call of the scenario from the conversation alone.
 
 The script works like a language model: it knows only the tools that the client offers and the
-results that the client returns. It creates the plan of its scenario, submits a result for each
-step, requests a review of each checkpoint, submits the reviewer's decision, and ends when the plan
-is complete.
+results that the client returns. The script creates the plan of its scenario, submits a result for
+each step, requests a review of each checkpoint, submits the reviewer's decision, and ends when the
+plan is complete.
 """
 
 import json
@@ -31,7 +31,7 @@ class Scenario:
 
 
 def branch_and_review(name: str) -> Scenario:
-    """Return the scenario of the client matrix: a condition skips a step, a person reviews one."""
+    """Return the scenario of the client matrix: a condition skips a step, and one is reviewed."""
     return Scenario(
         name,
         "How many rivers are there?",
@@ -80,7 +80,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """Tool call that the model makes."""
+    """Tool call that the scripted model makes."""
 
     tool: OfferedTool
     arguments: Mapping[str, Json]
@@ -99,11 +99,11 @@ Reply = ToolCall | FinalText
 
 
 class Deviation(Exception):
-    """The client offered tools or returned results with which the script cannot continue."""
+    """Error: the client offered tools or returned results with which the script cannot continue."""
 
 
 def decide(conversation: Conversation, scenario: Scenario) -> Reply:
-    """Return the next tool call, or a text that ends the turn."""
+    """Return the next tool call of the scripted model, or a text that ends its turn."""
     if not conversation.tools:
         return FinalText("No tools are offered.")
     try:
@@ -125,7 +125,7 @@ def _next_call(conversation: Conversation, scenario: Scenario) -> Reply:
 
 
 def _end(conversation: Conversation) -> Reply:
-    """Return the last reply: a text, or for smolagents a call of its `final_answer` tool."""
+    """Return the model's last reply: a text, or for smolagents a call of `final_answer`."""
     text = "The plan is complete."
     for tool in conversation.tools:
         if tool.name == "final_answer":
@@ -145,7 +145,7 @@ def _new_plan(scenario: Scenario) -> Mapping[str, Json]:
 
 
 def _identity(scenario: Scenario, number: int) -> Mapping[str, Json]:
-    """Return the session and the idempotency key of a call."""
+    """Return the session and the idempotency key as arguments of a call."""
     return {"sessionId": scenario.name, "idempotencyKey": f"{scenario.name}-{number}"}
 
 
@@ -189,7 +189,7 @@ HANDLERS = {
 
 
 def _call(conversation: Conversation, name: str, arguments: Mapping[str, Json]) -> ToolCall:
-    """Return a call of the tool with this name, or of the client's search for hidden tools."""
+    """Return a call of the tool with this name, or of the client's tool search if it is hidden."""
     for tool in conversation.tools:
         if _base_name(tool.name) == name:
             return ToolCall(tool, _fill_required(tool.parameters, arguments))
@@ -206,7 +206,7 @@ def _base_name(name: str) -> str:
 
 
 def _fill_required(schema: Json, value: Json) -> Json:
-    """Return the value with a neutral value for each missing required property.
+    """Return the arguments with a neutral value for each missing required property.
 
     Some clients declare every property as required, so a model must send a value for each.
     """
@@ -223,7 +223,7 @@ def _fill_required(schema: Json, value: Json) -> Json:
 
 
 def _neutral_value(schema: Json) -> Json:
-    """Return null if the schema allows it, otherwise an empty or minimal value."""
+    """Return null if the JSON Schema allows null, otherwise an empty or minimal value."""
     if schema.get("nullable") or any(each.get("type") == "null" for each in _options(schema)):
         return None
     kind = schema.get("type", "string")
@@ -233,14 +233,14 @@ def _neutral_value(schema: Json) -> Json:
 
 
 def _options(schema: Json) -> Sequence[Json]:
-    """Return the alternatives of a schema."""
+    """Return the alternatives of a JSON Schema: its types, and those in `anyOf`."""
     kinds = schema.get("type")
     listed = [{"type": kind} for kind in kinds] if isinstance(kinds, list) else []
     return [*listed, *schema.get("anyOf", ())]
 
 
 def _branch(properties: Json, name: str) -> Json:
-    """Return the schema of a property, without null if the property is nullable."""
+    """Return the JSON Schema of a property; for a nullable property, without null."""
     schema = properties.get(name, {})
     options = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
     return options[0] if options else schema

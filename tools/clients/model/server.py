@@ -56,7 +56,7 @@ class Trial:
 
 
 class ModelServer(ThreadingHTTPServer):
-    """HTTP server that keeps a record for each trial."""
+    """HTTP server that records the requests of each trial."""
 
     daemon_threads = True
 
@@ -67,18 +67,18 @@ class ModelServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Return the base URL, to which the name of a trial is added."""
+        """Return the base URL of the server, to which the name of a trial is added."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Requests to the model."""
+    """Handler of HTTP requests to the scripted model."""
 
     protocol_version = "HTTP/1.1"
     server: ModelServer
 
     def log_message(self, *_: object) -> None:
-        """Log nothing: each trial records its requests."""
+        """Log nothing, because each trial records its requests."""
 
     def do_GET(self) -> None:
         """Answer a request for the list of models."""
@@ -86,7 +86,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send(200, {"object": "list", "data": [model], "models": []})
 
     def do_HEAD(self) -> None:
-        """Answer a connectivity check."""
+        """Answer a client's check whether the server is reachable."""
         self._send(200, {})
 
     def do_POST(self) -> None:

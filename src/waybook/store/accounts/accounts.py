@@ -47,7 +47,7 @@ class UserRow(NamedTuple):
 
 
 class TokenRow(NamedTuple):
-    """API token and its user."""
+    """Database row of an API token, with its user."""
 
     id: str
     user_id: str
@@ -110,7 +110,7 @@ class SessionUser(NamedTuple):
 
     @property
     def scopes(self) -> frozenset[Scope]:
-        """Return the user's scopes; after sign-in with a token, only those the token has too."""
+        """Return the user's scopes; after sign-in with a token, only scopes that the token has."""
         scopes = expand_scopes(map(Scope, self.user_scopes))
         if self.token_id is None:
             return scopes
@@ -213,7 +213,7 @@ def rows_statement(org_id: str) -> Statement:
 
 
 def read_rows(rows: Iterable[StoredRow]) -> Rows:
-    """Convert the selected rows to the same form as rows rebuilt from the audit."""
+    """Convert an org's selected rows to the form of rows rebuilt from the audit."""
     by_entity: Rows = {}
     for row in rows:
         by_entity.setdefault(row.entity, {})[row.id] = _in_utc_row(row.values)
@@ -244,7 +244,7 @@ class Member(NamedTuple):
 
 
 class MemberLookup(NamedTuple):
-    """Result of a user lookup: the org, the current time, and the user, or None."""
+    """Result of a user lookup: the org, the current time, and the user, or None if not found."""
 
     org_id: UUID
     now: datetime
@@ -316,7 +316,7 @@ def orgs_statement() -> Statement:
 
 
 def read_orgs(rows: Iterable[OrgRow]) -> list[OrgListItem]:
-    """Convert the selected rows to orgs."""
+    """Convert the selected database rows to orgs."""
     return [OrgListItem(_org(row), row.created_at.astimezone(UTC)) for row in rows]
 
 
@@ -326,5 +326,5 @@ def policy_statement() -> Statement:
 
 
 def read_policy(rows: list[tuple[str]]) -> ReviewPolicy:
-    """Return the review policy in the rows that `policy_statement` selects."""
+    """Return the org's review policy from the rows that `policy_statement` selects."""
     return ReviewPolicy(first_value(rows))

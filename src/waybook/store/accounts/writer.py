@@ -69,7 +69,7 @@ def _filled(query: Query, row_id: str, values: dict[str, Json]) -> Statement:
 
 
 def _to_sql_value(value: Json) -> Value:
-    """Return a scalar unchanged, or a list as an array literal; its values need no quotes."""
+    """Return a scalar unchanged, or a list as a PostgreSQL array literal without quotes."""
     if isinstance(value, list):
         return f"{{{','.join(map(str, value))}}}"
     if isinstance(value, dict):
@@ -86,7 +86,7 @@ MAX_QUEUED: Final = 10_000
 
 class LastUsed:
     def __init__(self) -> None:
-        """Create a writer with an empty queue."""
+        """Create a writer of token uses with an empty queue."""
         self._waiting: dict[tuple[UUID, str], None] = {}
         self._some = asyncio.Event()
 
@@ -97,7 +97,7 @@ class LastUsed:
             self._some.set()
 
     async def wait_pending(self) -> None:
-        """Wait until token uses are queued."""
+        """Wait until the queue has uses of API tokens to write."""
         await self._some.wait()
 
     async def flush(self, database: Database) -> None:

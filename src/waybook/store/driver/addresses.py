@@ -1,4 +1,4 @@
-"""Network limits added to every PostgreSQL connection string."""
+"""Network timeouts and keepalives added to every PostgreSQL connection string."""
 
 from functools import lru_cache
 from typing import Final
@@ -26,10 +26,10 @@ NETWORK_LIMITS: Final = {
 
 @lru_cache(maxsize=16)
 def bounded_dsn(dsn: str) -> str:
-    """Return the connection string with network limits added, unless it already sets them.
+    """Return the connection string with network timeouts added, unless it already sets them.
 
     Raises:
-        Misconfigured: it is not a valid connection string.
+        Misconfigured: the connection string is not valid.
     """
     try:
         parameters = conninfo_to_dict(dsn)

@@ -35,13 +35,13 @@ class Subscriber(Protocol):
     """Subscriber that receives an org's change events; its methods must not block or raise."""
 
     def on_event(self, event: ChangeEvent, /) -> None:
-        """Handle one change event."""
+        """Handle one change event of the org."""
 
     def on_gap(self) -> None:
         """Handle a gap in the events: any plan or run of the org may have changed."""
 
     def on_close(self) -> None:
-        """Handle the end of the event stream: the process is stopping."""
+        """Handle the end of the event stream, which means that the server process is stopping."""
 
 
 class Bus:
@@ -68,7 +68,7 @@ class Bus:
         self._closed = False
 
     def publish(self, org_id: UUID, event: ChangeEvent) -> None:
-        """Deliver a committed change of this process, and queue it for the other processes."""
+        """Deliver a committed change to subscribers in this process; queue it for the others."""
         which = org_id, event.kind, event.id
         if len(self._outgoing) < MAX_QUEUED:
             self._outgoing[which] = merge_events(self._outgoing.get(which), event)
@@ -76,7 +76,7 @@ class Bus:
         self._tell(which, event)
 
     def receive(self, org_id: UUID, event: ChangeEvent) -> None:
-        """Deliver a change from another process, unless its version was already delivered."""
+        """Deliver another process's change to subscribers, unless it was already delivered."""
         which = org_id, event.kind, event.id
         if org_id in self._subscribers and self._known.get(which, -1) < event.version:
             self._tell(which, event)
@@ -119,7 +119,7 @@ class Bus:
         return f"{self.sender}.{self._counted(org_id)}"
 
     def events_since(self, org_id: UUID, since: str) -> list[ChangeEvent] | None:
-        """Return the org's events after this position, or None if some are no longer known."""
+        """Return the org's events after this position, or None if some are no longer stored."""
         sender, _, number = since.partition(".")
         known = number.isascii() and number.isdigit() and sender == self.sender
         missed = self._counted(org_id) - int(number[:18]) if known else -1
@@ -137,7 +137,7 @@ class Bus:
     def take_outgoing(self) -> dict[UUID, list[ChangeEvent]]:
         """Return and clear the events to be sent to other processes, keyed by org.
 
-        The caller must send them: they are not queued again.
+        The caller must send these events, because they are not queued again.
         """
         self.has_outgoing.clear()
         taken, self._outgoing = self._outgoing, {}
@@ -199,7 +199,7 @@ class ChangeFeed:
     """Feed of the topics that changed since the feed was last read."""
 
     def __init__(self) -> None:
-        """Create an empty feed."""
+        """Create a feed without changed topics."""
         self._topics: dict[str, None] = {}
         self._ended = False
         self._has_news = asyncio.Event()
@@ -219,7 +219,7 @@ class ChangeFeed:
         self._has_news.set()
 
     def on_close(self) -> None:
-        """Mark the feed as ended, because no more events follow."""
+        """Mark the feed as ended, because the event bus was closed."""
         self._ended = True
         self._has_news.set()
 

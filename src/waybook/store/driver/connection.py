@@ -4,11 +4,11 @@ A message consists of several statements that are sent and answered together in 
 pipeline mode, with values separate from the SQL texts. Statements are prepared once per connection
 and then executed by name, so that the server does not plan them again. A pooler may use another
 server connection for each transaction, which loses prepared statements and settings. Every
-connection therefore first checks the backend's process id to detect a pooler. If there is one, no
+connection therefore first checks the backend's process id to detect a pooler. Behind a pooler, no
 statement is prepared, and settings are sent with each transaction.
 
 In place of psycopg's general pipeline handling, this class has code for the common case, in which a
-message is sent at once and all answers arrive together. It leaves all other cases to psycopg. Every
+message is sent at once and all answers arrive together. All other cases are left to psycopg. Every
 message has a deadline. A connection that missed the deadline or broke is closed, and the pool opens
 another. PostgreSQL ends statements and idle transactions a little earlier by itself, which also
 releases the locks of a server that vanished.
@@ -63,7 +63,7 @@ DEALLOCATE_ALL = "deallocate all"
 
 class DbConnection:
     def __init__(self, connection: Connection, wire: WireSettings) -> None:
-        """Wrap a new database connection."""
+        """Create the wrapper of a new psycopg connection."""
         set_json_loads(orjson.loads, connection)
         self.connection = connection
         self._wire = wire
@@ -85,7 +85,7 @@ class DbConnection:
         Raises:
             KeyConflict: a row with this key exists.
             StaleCache: a statement's expected state does not match the database.
-            Busy: the lock was not granted, or a pooler was detected; nothing was written.
+            Busy: a row lock was not granted in time, or a pooler was detected; nothing was written.
             Unavailable: the connection broke, or the answer did not arrive in time.
         """
         try:
@@ -263,13 +263,13 @@ class DbConnection:
             self._arrived.set_result(None)
 
     def _expire(self) -> None:
-        """Fail the pending request, because its deadline has passed."""
+        """Fail the pending message, because its deadline has passed."""
         seconds = self._wire.message_seconds
         if self._arrived is not None and not self._arrived.done():
             self._arrived.set_exception(TimeoutError(f"no answer within {seconds:g} seconds"))
 
     def _hear_unasked(self) -> None:
-        """Read unsolicited messages of the server; close the connection if the server has."""
+        """Read unsolicited messages of the server; close the connection if the server closed it."""
         try:
             self.connection.pgconn.consume_input()
         except psycopg.OperationalError:
@@ -283,13 +283,13 @@ class DbConnection:
             self._listen()
 
     def _stop_listening(self) -> None:
-        """Stop watching the socket in the event loop, because psycopg watches it itself."""
+        """Remove the socket from the event loop, because psycopg waits for the socket itself."""
         if self._heard is not None:
             self._loop.remove_reader(self._heard)
             self._heard = None
 
     async def _flush(self) -> None:
-        """Send the rest of a request that was too large to be sent at once."""
+        """Send the rest of a message that was too large to be sent at once."""
         self._stop_listening()
         async with asyncio.timeout(self._wire.message_seconds):
             await wait_async(_flushing(self.connection), self.connection.pgconn.socket, interval=1)
@@ -297,7 +297,7 @@ class DbConnection:
     # Cleaning
 
     def is_clean(self) -> bool:
-        """Return whether the connection is outside a transaction, so that one can begin."""
+        """Return whether the connection is outside a transaction and a new one can begin."""
         return self.connection.pgconn.transaction_status == TransactionStatus.IDLE
 
     async def clean(self) -> None:
@@ -310,7 +310,7 @@ class DbConnection:
         self.connection.pgconn.finish()
 
     async def _reset(self) -> None:
-        """Roll back and drop prepared statements; close the connection if that fails."""
+        """Roll back and drop all prepared statements; close the connection if that fails."""
         prepared, self._prepared = self._prepared, set()
         await self._end_transaction(*((ROLLBACK, DEALLOCATE_ALL) if prepared else (ROLLBACK,)))
 
@@ -340,7 +340,7 @@ def _flushing(connection: Connection) -> PQGen[None]:
 
 
 def _check(results: list[PGresult]) -> None:
-    """Raise the first error in the results, if any; statements after it were not executed."""
+    """Raise the first error in the results of SQL statements, if there is one."""
     if results[-1].status in SUCCESSES:
         return
     failed = next(result for result in results if result.status == ExecStatus.FATAL_ERROR)

@@ -18,8 +18,8 @@ from waybook.store.driver.wire import WireSettings
 class Clock:
     """Estimate of the database clock, based on the last time the database reported.
 
-    The estimate is late by the latency of that answer. A write that relies on the estimate also
-    lets the database check it.
+    The estimate is late by the latency of the database's last answer. A write that relies on the
+    estimate also lets the database check the estimate.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Transaction:
         return await self._line.send(opening, statements)
 
     async def commit(self, *statements: Statement | str) -> Results:
-        """Send the last SQL statements and commit, in one round trip."""
+        """Send the last SQL statements of the transaction and commit, in one round trip."""
         return (await self.send(*statements, COMMIT))[:-1]
 
 
@@ -117,7 +117,7 @@ class Database:
         return now.astimezone(UTC)
 
     async def read_by_secret(self, secret_hash: bytes, *statements: Statement | str) -> Results:
-        """Read, in one round trip, the rows that a caller with this secret's hash may see.
+        """Read, in one round trip, the rows that are visible with the secret that has this hash.
 
         Row-level security shows only the row with this hash, until a statement sets the
         row's org. The org is not known yet, so the fair queue treats each secret like an
@@ -149,7 +149,7 @@ class Database:
             return await tx.commit(*statements)
 
     async def read_global(self, *statements: Statement | str) -> Results:
-        """Run SQL statements without an org in one round trip; no org's rows are visible."""
+        """Run SQL statements in one round trip for no org, so that no org's rows are visible."""
         async with TransactionScope(self.pool, (BEGIN, *self._role), None) as tx:
             return await tx.commit(*statements)
 

@@ -60,9 +60,9 @@ async def send_pending(database: Database, bus: Bus) -> int:
 async def listen(database: Database, bus: Bus) -> None:
     """Deliver events from other processes until the connection breaks or the task is canceled.
 
-    Behind a pooler it returns at once. There, LISTEN would receive nothing, and the
-    notifications would be delivered to another client that the pooler assigns to the same
-    server connection.
+    Behind a pooler, the function returns at once: LISTEN would receive nothing, and the
+    notifications would be delivered to another client that the pooler assigns to the same server
+    connection.
 
     Raises:
         Unavailable: the connection broke.
@@ -91,7 +91,7 @@ async def _is_pooled(connection: AsyncConnection[TupleRow]) -> bool:
 
 
 def receive(bus: Bus, payload: str) -> None:
-    """Deliver the events in a notification, unless it is invalid or from this process."""
+    """Deliver the events of a NOTIFY message, unless it is invalid or from this process."""
     packet = decode_batch(payload)
     if packet is None or packet.sender == bus.sender:
         return
@@ -100,10 +100,10 @@ def receive(bus: Bus, payload: str) -> None:
 
 
 class ChangePoller:
-    """Poller for changes of which no notification arrived, in orgs that have subscribers."""
+    """Poller for changes whose notification did not arrive, in orgs that have subscribers."""
 
     def __init__(self, most: int = MAX_POLLED_CHANGES) -> None:
-        """Create a poller; if an org has more than `most` changes, it reports missed events."""
+        """Create a poller, which reports missed events if an org has more than `most` changes."""
         self._most = most
         self._looked: dict[UUID, float] = {}
 

@@ -1,4 +1,4 @@
-"""Pool that opens connections on demand, keeps them, and shares them fairly between orgs.
+"""Database connection pool that opens connections on demand and shares them fairly between orgs.
 
 A call that finds no free connection opens one, up to the size of the pool, or waits for one in the
 fair queue. While the database is unreachable, calls try to connect until their deadline, so they
@@ -37,7 +37,7 @@ MAX_QUEUED: Final = 256
 
 class FairQueue(Generic[T]):
     def __init__(self, size: int, most_waiting: int = MAX_QUEUED) -> None:
-        """Create a queue for a pool of `size` connections."""
+        """Create a fair queue for a pool of `size` connections."""
         self._size = size
         self._share = size - size // 4
         self._most_waiting = most_waiting
@@ -80,7 +80,7 @@ class FairQueue(Generic[T]):
             self._move(org, held, held - 1)
 
     def enqueue(self, org: Hashable, waiting: T) -> None:
-        """Add a waiting call.
+        """Add a call that waits for a connection to the queue.
 
         Raises:
             Busy: too many calls of this org are waiting.
@@ -97,7 +97,7 @@ class FairQueue(Generic[T]):
         self._crowd += 1
 
     def dequeue(self, org: Hashable, waiting: T) -> None:
-        """Remove a waiting call that gave up."""
+        """Remove a call that no longer waits for a connection from the queue."""
         level = self._waiting[self._held.get(org, 0)]
         queue = level.get(org)
         if queue is not None and waiting in queue:
@@ -107,9 +107,9 @@ class FairQueue(Generic[T]):
                 del level[org]
 
     def pop_next(self) -> tuple[Hashable, T] | None:
-        """Remove the next waiting call, count a connection for its org; return org and call.
+        """Remove and return the next waiting call with its org; count a connection for the org.
 
-        Return None if every waiting org holds its maximum.
+        Return None if every waiting org holds its maximum number of connections.
         """
         for held in range(self._most_each if self._crowd else 0):
             level = self._waiting.get(held)
@@ -125,7 +125,7 @@ class FairQueue(Generic[T]):
         return None
 
     def _move(self, org: Hashable, old: int, new: int) -> None:
-        """Move an org's waiting calls to the queue for orgs that hold `new` connections."""
+        """Move an org's waiting calls to the queue of the orgs that hold `new` connections."""
         queue = self._waiting[old].pop(org, None) if old in self._waiting else None
         if queue is not None:
             self._waiting[new][org] = queue
@@ -176,7 +176,7 @@ class ConnectionPool:
         self._turns: FairQueue[asyncio.Future[DbConnection | None]] = FairQueue(size)
 
     async def acquire(self, org: Org) -> DbConnection:
-        """Return a connection for a call of this org; the caller must pass it to `release`.
+        """Return a connection for a call of this org; the caller must return it with `release`.
 
         Raises:
             Unavailable: no connection was available in time, or the pool is closed.
@@ -221,7 +221,7 @@ class ConnectionPool:
         return asyncio.get_running_loop().time() - oldest > MAX_HOLD_SECONDS
 
     async def _next(self, org: Org, deadline: float) -> DbConnection | None:
-        """Return a connection for the org, or None if the caller should call this method again."""
+        """Return a connection for the org, or None if the caller should try again."""
         if self._closed:
             raise Unavailable("this server is shutting down; repeat the call on the next one")
         if not self._turns.can_acquire(org):
@@ -249,14 +249,14 @@ class ConnectionPool:
             raise
 
     async def _next_free(self, org: Org, deadline: float) -> DbConnection | None:
-        """Return a free connection, or wait until one is released."""
+        """Return a free connection, or wait until a connection is released."""
         if self._free:
             self._turns.acquire(org)
             return self._free.pop()
         return await self._wait(org, deadline)
 
     def _must_share(self, error: BaseException) -> bool:
-        """Return whether the server accepts no more connections, but this pool has some already."""
+        """Return whether the server refuses further connections, but this pool already has some."""
         is_full = any(words in str(error) for words in FULL)
         return isinstance(error, psycopg.Error) and is_full and bool(self._held or self._free)
 
@@ -297,7 +297,7 @@ class ConnectionPool:
             raise
 
     def _pass_on(self, line: DbConnection | None) -> None:
-        """Give a connection to the next waiting call; None gives it permission to open one."""
+        """Give the next waiting call a connection or, if None, the permission to open one."""
         while served := self._turns.pop_next():
             org, turn = served
             if not turn.done():

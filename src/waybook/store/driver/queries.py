@@ -1,7 +1,7 @@
 """Named SQL queries from `.sql` files, and the encoding of their parameters.
 
 Values are sent separately from the SQL text, so they are never quoted. `encode_parameters` supports
-a few types and rejects all others. The module also creates ids. They are UUIDv7, so that rows
+a few types and rejects all others. The module also creates ids, which are UUIDv7, so that rows
 created at about the same time are close together in an index.
 """
 
@@ -169,7 +169,7 @@ class Query:
         return form
 
     def _prepared_name(self, rows: int) -> bytes | None:
-        """Return the prepared statement's name, which contains a digest; None if not prepared."""
+        """Return the name of the prepared statement, or None if the query is not prepared."""
         if rows > PREPARED_ROW_COUNT and rows != BATCH_SIZE:
             return None
         return f"wb_{self.name}_{self._digest}{f'_{rows}' if rows else ''}".encode()
@@ -216,7 +216,7 @@ def expand_parts(body: str) -> str:
     """Insert the referenced fragments of `parts.sql` into an SQL text, recursively.
 
     Raises:
-        KeyError: there is no such fragment.
+        KeyError: `parts.sql` does not contain a referenced fragment.
     """
     return _PART.sub(lambda part: expand_parts(_read("parts")[part[1]]), body)
 
@@ -255,7 +255,7 @@ class _Writers(dict[type, Callable[[Any], bytes | None]]):
 
 @lru_cache(maxsize=4096)
 def _time(at: datetime) -> bytes:
-    """Encode a time; cached, because a call writes the same time many times."""
+    """Return a time encoded for PostgreSQL. It is cached, because a call writes it many times."""
     return rfc3339(at).encode()
 
 
@@ -291,8 +291,8 @@ REPLAN_EVERY = 4096
 class PreparedPlans:
     """Schedule by which a connection discards the query plans of its prepared statements.
 
-    PostgreSQL keeps the plan of a prepared statement, even if it was made while a table was
-    nearly empty and uses an unsuitable index. Plans are therefore discarded after 16, 64, 256,
+    PostgreSQL keeps the query plan of a prepared statement, even if the plan was made while a table
+    was nearly empty and uses an unsuitable index. Plans are therefore discarded after 16, 64, 256,
     … messages, and later after every 4,096 messages.
     """
 
@@ -300,7 +300,7 @@ class PreparedPlans:
     replan_at: int = REPLAN_FIRST
 
     def needs_replan(self) -> bool:
-        """Count a round trip, and return whether to discard the query plans during it."""
+        """Count a round trip, and return whether query plans should be discarded in it."""
         self.messages += 1
         if self.messages < self.replan_at:
             return False

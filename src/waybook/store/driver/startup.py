@@ -35,7 +35,7 @@ async def wait_until_reachable(dsn: str, seconds: float, report: WaitReport) -> 
 
     Raises:
         Misconfigured: the connection string is invalid.
-        Unavailable: the database accepted no connection within these seconds.
+        Unavailable: the database accepted no connection within the given seconds.
     """
     loop = asyncio.get_running_loop()
     begun = loop.time()
@@ -48,7 +48,7 @@ async def wait_until_reachable(dsn: str, seconds: float, report: WaitReport) -> 
 
 
 async def _obstacle(dsn: str) -> str | None:
-    """Return why the database is not ready; None if it accepted or finally refused."""
+    """Return why the database is not ready; None if it accepts or refuses permanently."""
     try:
         async with asyncio.timeout(ATTEMPT_SECONDS):
             connection = await AsyncConnection.connect(bounded_dsn(dsn))

@@ -28,7 +28,7 @@ NO_BACKEND_PID = 0
 
 
 class KeyConflict(Exception):
-    """A row with this key already exists, because another call inserted it first."""
+    """Error: a row with this key already exists, because another call inserted the row first."""
 
     def __init__(self, constraint: str) -> None:
         """Store the name of the violated constraint."""
@@ -37,11 +37,11 @@ class KeyConflict(Exception):
 
 
 class StaleCache(Exception):
-    """A call used outdated cached data and wrote nothing; it must run again on new data."""
+    """Error: a call used outdated cached data and wrote nothing; it must be repeated."""
 
 
 class PreparedStatementLost(Exception):
-    """The server does not know a prepared statement, which means that a pooler is in use."""
+    """Error: the server does not know a prepared statement, so a pooler must be in use."""
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class WireSettings:
         )
 
     def be_patient(self) -> None:
-        """Raise the timeouts to minutes, for commands that read the whole database."""
+        """Increase the timeouts to minutes, for commands that read the whole database."""
         self.statement_timeout = PATIENT_STATEMENT_TIMEOUT
         self.message_seconds = PATIENT_MESSAGE_SECONDS
 

@@ -1,7 +1,8 @@
 """Anchor files, which store the heads of all audit chains outside the database.
 
 A database that was emptied, or replaced by an older copy, is still consistent in itself. Only a
-comparison with a file that records the last entry of each chain shows which entries are missing.
+comparison with an anchor file, which records the last entry of each chain, shows which entries are
+missing.
 
 The file is JSON lines: a header, `[org, subject, id, number of entries, hash]` for each chain, and
 a last line with the totals, which detects truncation.
@@ -69,7 +70,7 @@ class ChainRow(NamedTuple):
 
 
 class StoneRow(NamedTuple):
-    """Erasure record (see `Stone`), with the id of its audit chain."""
+    """Database row of an erasure record, with the id of the audit chain concerned."""
 
     subject_id: str
     erasure: int
@@ -198,7 +199,7 @@ def stones_statement(anchors: Sequence[Anchor]) -> Statement:
 def missing_anchors(
     anchors: Sequence[Anchor], rows: Iterable[ChainRow]
 ) -> list[tuple[Anchor, bytes | None]]:
-    """Return the anchors that differ from the database, each with the hash there, or None."""
+    """Return the anchors that differ from the database, each with the database's hash or None."""
     hashes = {(row.subject, row.subject_id, row.seq): row.hash for row in rows}
     held = [(a, hashes.get((a.subject, a.subject_id, a.seq))) for a in anchors]
     return [(a, got or None) for a, got in held if not got or got != a.hash]
@@ -214,7 +215,7 @@ def read_stones(rows: Iterable[StoneRow]) -> dict[str, list[Stone]]:
 
 
 def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone | None:
-    """Return the chain's last erasure if an erasure since the anchor explains the difference.
+    """Return the chain's last erasure if an erasure after the anchor explains why they differ.
 
     `erasures` is the org's number of erasures when the anchor was taken. If the chain grew
     after the anchor was taken, the erasure record contains only the later last hash. Erasure
@@ -230,7 +231,7 @@ def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone
 
 
 def resealed_anchor(anchor: Anchor, stone: Stone) -> Anchor | None:
-    """Return the anchor to check after an erasure recomputed a chain; None if it was deleted."""
+    """Return the anchor to check after an erasure recomputed a chain; None for a deleted chain."""
     if stone.hash_after is None:
         return None
     return anchor._replace(seq=stone.entries, hash=stone.hash_after)

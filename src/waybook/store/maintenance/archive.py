@@ -59,7 +59,7 @@ class AppliedMigration(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Manifest of a backup archive: its contents."""
+    """Manifest of a backup archive, which describes all other files in it."""
 
     #: Time at which the database snapshot was taken, by the database clock.
     at: str
@@ -95,7 +95,7 @@ def read_manifest(data: dict[str, Any]) -> Manifest:
     """Read the manifest of a backup archive.
 
     Raises:
-        InvalidInput: it has another format version.
+        InvalidInput: the archive has another format version.
     """
     if data["format"] != FORMAT:
         raise InvalidInput("this is no backup of Waybook")
@@ -123,7 +123,7 @@ class ArchiveWriter:
     """Writer for a backup archive."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        """Write the archive to this file, which the caller closes."""
+        """Create a writer of an archive to this file, which the caller closes."""
         self._zip = zipfile.ZipFile(
             file, "w", zipfile.ZIP_DEFLATED, compresslevel=COMPRESSION_LEVEL
         )
@@ -153,7 +153,7 @@ class ArchiveWriter:
             yield target
 
     def finish(self, manifest: Manifest) -> None:
-        """Write the manifest and the central directory of the zip file."""
+        """Finish the archive: write the manifest and the central directory of the zip file."""
         with self.open(MANIFEST) as target:
             target.write(json.dumps(manifest.as_json(), separators=(",", ":")).encode())
         self._zip.close()
@@ -165,7 +165,7 @@ class ArchiveWriter:
 
 
 def count_rows(block: bytes) -> int:
-    """Return the number of rows that end in a block of COPY data: one per line break."""
+    """Return the number of row ends in a block of COPY data, which is its number of line breaks."""
     return block.count(b"\n")
 
 
@@ -184,7 +184,7 @@ class Archive:
         """Read the manifest of the backup archive.
 
         Raises:
-            InvalidInput: it is damaged, or not a backup.
+            InvalidInput: the file is damaged, or is not a backup archive.
         """
         self._zip = opened
         for member in opened.infolist():
@@ -249,7 +249,7 @@ def open_archive(path: Path) -> Iterator[Archive]:
     """Open a backup archive.
 
     Raises:
-        InvalidInput: the file does not exist, or it is damaged.
+        InvalidInput: the file does not exist, or is damaged.
     """
     try:
         opened = zipfile.ZipFile(path)
@@ -272,7 +272,7 @@ def damaged(why: str) -> InvalidInput:
 
 
 def blocks_of(rows: Iterable[bytes | bytearray | memoryview]) -> Iterator[bytes]:
-    """Yield rows joined into blocks that are large enough to hash and compress efficiently."""
+    """Yield the rows, joined into blocks that are large enough to hash and compress efficiently."""
     pending: list[bytes | bytearray | memoryview] = []
     size = 0
     for row in rows:

@@ -98,7 +98,7 @@ def _check_migrations(connection: psycopg.Connection) -> None:
 
 
 class _Backup:
-    """One backup, read in a single transaction."""
+    """One backup of the database, read in a single transaction."""
 
     def __init__(
         self,
@@ -164,6 +164,6 @@ class _Backup:
 
 
 def org_tables_changed(connection: psycopg.Connection, before: list[OrgTable]) -> bool:
-    """Return whether tables with rows of orgs, or their columns, changed since they were locked."""
+    """Return whether the tables with rows of orgs, or their columns, differ from `before`."""
     now = org_tables(connection)
     return [(t.name, t.columns) for t in now] != [(t.name, t.columns) for t in before]

@@ -1,6 +1,7 @@
 """Erasure of an org with all its rows, and the erasure records that remain.
 
-Each erasure is one transaction: if it is interrupted, nothing was erased, and it can be repeated.
+Each erasure is one transaction: if the transaction is interrupted, nothing is erased, and the
+erasure can be repeated.
 """
 
 from collections import Counter
@@ -60,7 +61,7 @@ def find_org(owner_dsn: str, slug: str) -> UUID:
     """Return the org with this slug.
 
     Raises:
-        NotFound: there is no such org.
+        NotFound: no org has this slug.
     """
     with open_owner_session(owner_dsn) as here, here.directory_transaction() as owner:
         rows = owner.fetch(SQL["find_org"], slug=slug)
@@ -71,7 +72,7 @@ def find_org(owner_dsn: str, slug: str) -> UUID:
 
 
 def erase_org(owner_dsn: str, org_id: UUID, by: str, progress: Progress) -> Erased:
-    """Erase an org and all its rows. The org of local mode is emptied, but not deleted."""
+    """Erase an org and all its rows. In local mode, the only org is emptied, but not deleted."""
     with owner_transaction(owner_dsn, org_id) as owner:
         head = lock_org(owner)
         for table in LOCKED:
@@ -88,7 +89,7 @@ def erase_org(owner_dsn: str, org_id: UUID, by: str, progress: Progress) -> Eras
 
 
 def erase_late_rows(owner_dsn: str, org_id: UUID) -> None:
-    """Erase rows, such as call log entries, that calls in progress added after the erasure."""
+    """Erase rows of an erased org that calls in progress added after the erasure."""
     for _ in range(MAX_PASSES):
         with owner_transaction(owner_dsn, org_id) as owner:
             spared = {"org"} if org_id == LOCAL_ORG else set()
@@ -127,7 +128,7 @@ def is_chain_valid(entries: list[SealedEntry], end: bytes) -> bool:
 
 
 class ErasureRecord(NamedTuple):
-    """Erasure to be recorded."""
+    """Data of an erasure that is to be recorded."""
 
     what: str
     by: str
@@ -149,7 +150,7 @@ def lock_org(owner: OwnerTransaction) -> ChainHead:
 
 
 def transaction_time(owner: OwnerTransaction) -> datetime:
-    """Return the database time of this transaction."""
+    """Return the current time of the database, as seen in this transaction."""
     now: datetime = first_value(owner.fetch(SQL["now"]))
     return now
 

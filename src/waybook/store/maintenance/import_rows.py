@@ -1,7 +1,7 @@
 """Insertion of an exported plan or run: its final rows, and its audit chain unchanged.
 
 The rows come from a replay of the audit entries, so the stored rows and the audit agree by
-construction, as they do for rows that the writers of plans and runs insert.
+construction, like the rows that the writers of plans and runs insert.
 """
 
 import json
@@ -22,7 +22,7 @@ from waybook.store.driver.queries import AsJson, Statement, load
 
 
 class FreeId(NamedTuple):
-    """Result of the check for an id in use, and the time of the database."""
+    """Flag that the id of a plan or run is in use, and the time of the database."""
 
     is_taken: bool
     now: datetime
@@ -41,7 +41,7 @@ TableRows = Iterator[tuple[str, Iterable[Row]]]
 
 
 class Copy(NamedTuple):
-    """Plan or run to be inserted."""
+    """Imported plan or run to be inserted."""
 
     id: str
     #: Rows of the plan or run that a replay of its audit entries produces.
@@ -54,7 +54,7 @@ class Copy(NamedTuple):
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Convert the error for a row that the database does not accept.
+    """Convert the database error for a row that the database does not accept.
 
     Raises:
         InvalidInput: a value does not fit its column, or violates a constraint.
@@ -69,7 +69,7 @@ def refusals() -> Iterator[None]:
 
 
 def is_taken_statement(subject_id: str) -> Statement:
-    """Select whether the id is in use in the org."""
+    """Select whether the org already has a plan or run with this id."""
     return SQL["is_taken"](id=subject_id)
 
 
@@ -160,7 +160,7 @@ def _head(entries: list[SealedEntry]) -> Row:
 
 
 def _creations(entries: Iterable[SealedEntry], kind: Entity) -> dict[str, Row]:
-    """Return time and user of creation by row id, for rows that do not contain them."""
+    """Return creation time and creator by row id, for rows that have no columns for them."""
     created: dict[str, Row] = {}
     for entry in entries:
         for change in audit.changes_of(json.loads(entry.details)):
@@ -171,7 +171,7 @@ def _creations(entries: Iterable[SealedEntry], kind: Entity) -> dict[str, Row]:
 
 
 def _step_key(key: str) -> Row:
-    """Return stage and key of a step from its id in the audit, where the stage is escaped.
+    """Return the stage and the key of a step from the step's id in the audit.
 
     >>> _step_key("a~1b~0/c/d")
     {'stage_slug': 'a/b~', 'step_key': 'c/d'}

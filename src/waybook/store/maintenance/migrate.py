@@ -5,7 +5,7 @@ lock lets one process migrate while the others wait. A file edited after it ran,
 than this program, is rejected. Migrations run as the owner, never as the serving role.
 
 The table of vectors is not part of a migration: it is created as soon as an external server has
-pgvector. On the embedded server it is dropped, because earlier versions created it there.
+pgvector. On the embedded server the table is dropped, because earlier versions created it there.
 """
 
 import time
@@ -92,7 +92,7 @@ def bundled_migrations() -> list[Migration]:
 def migrate(
     dsn: str, vectors: VectorTable = VectorTable.MAKE, *, up_to: int | None = None
 ) -> list[str]:
-    """Apply migrations up to the latest or to `up_to`; return the names of those applied.
+    """Apply migrations up to the latest or to `up_to`; return the names of applied migrations.
 
     Raises:
         Misconfigured: the server is too old, the database too new, or a file was edited.
@@ -123,7 +123,7 @@ def pending_in(connection: psycopg.Connection) -> list[Migration]:
     """Return the migrations that are not applied yet.
 
     Raises:
-        Misconfigured: as for `migrate`.
+        Misconfigured: the database is too new, or an applied file was edited.
     """
     return _pending(applied_migrations(connection))
 
@@ -138,7 +138,7 @@ def owner_connection(dsn: str) -> Iterator[psycopg.Connection]:
     """Open a connection as the database owner, in autocommit mode.
 
     Raises:
-        Misconfigured: the address cannot be read, the server is too old, or this is not the owner.
+        Misconfigured: the URL is invalid, the server is too old, or the role is not the owner.
         Unavailable: the database cannot be reached.
     """
     address = bounded_dsn(dsn)
@@ -184,11 +184,11 @@ def _migrate(connection: psycopg.Connection, up_to: int | None) -> list[str]:
 def _run_patiently(connection: psycopg.Connection, migration: Migration) -> bool:
     """Apply a migration unless it is already applied; return whether it was applied now.
 
-    A lock that is not available, for example during a backup, is given up and requested again:
-    while a migration waits for a table, every call on that table waits behind it.
+    If a table lock is not available soon, for example during a backup, the request is canceled and
+    repeated later: while a migration waits for a table, every call on that table waits behind it.
 
     Raises:
-        Busy: the tables were in use all the time.
+        Busy: the tables stayed locked by other transactions.
     """
     for _ in range(MAX_LOCK_ATTEMPTS):
         try:
@@ -276,8 +276,8 @@ def _ensure_role(connection: psycopg.Connection) -> None:
 def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
     """Create the role that an owner exempt from row-level security switches to.
 
-    An owner without the privilege to create or grant it keeps serving: `owner_role` reports the
-    missing grant.
+    If the owner lacks the privilege to create or grant the role, the server still works:
+    `owner_role` reports the missing grant.
     """
     if not _holds(connection, "lacks_maintenance_role"):
         return
@@ -315,7 +315,7 @@ def check_serving_role(dsn: str, role: str) -> None:
     """Switch to the server's database role as a test, so that startup reports a failure.
 
     Raises:
-        Misconfigured: the user is not a member of it, or no policy applies to the role.
+        Misconfigured: the user is not a member of the role, or no policy applies to the role.
         Unavailable: the database cannot be reached as this user.
     """
     with owner_connection(dsn) as connection:
@@ -342,7 +342,7 @@ async def attempt(tx: Transaction, *statements: Statement | str) -> Results:
     """Run SQL statements and return their results.
 
     Raises:
-        Unavailable: one of them failed; the message is the server's.
+        Unavailable: a statement failed; the message is that of PostgreSQL.
     """
     try:
         return await tx.send(*statements)

@@ -46,7 +46,7 @@ def enter_org(connection: psycopg.Connection, org_id: UUID) -> None:
 
 
 def fix_text_format(connection: psycopg.Connection) -> None:
-    """Make this transaction format values as text in the same way on every server."""
+    """Set the text formats of values in this transaction, so that they are equal on all servers."""
     connection.execute(SQL["same_text"].text.encode())
 
 

@@ -34,7 +34,7 @@ class OwnerTransaction:
     """Transaction of the database owner, confined to one org if `org_id` is set."""
 
     def __init__(self, connection: psycopg.Connection, org_id: UUID | None = None) -> None:
-        """Use the connection's current transaction; pass this org's id to every SQL statement."""
+        """Wrap the connection's current transaction; every SQL statement receives this org's id."""
         self._connection = connection
         self._org_id = org_id
 
@@ -51,7 +51,7 @@ class OwnerTransaction:
         self._connection.execute(b"reset role")
 
     def fetch(self, query: Query, table: str = "", column: str = "", **values: object) -> Rows:
-        """Run a query with this table and column name inserted; return its rows."""
+        """Run a query with this table name and column name inserted; return the selected rows."""
         cursor = self._run(query, table, column, values)
         return [query.make_row(row) for row in cursor] if cursor.description else []
 
@@ -76,7 +76,7 @@ class OwnerTransaction:
         return own
 
     def execute_ddl(self, query: Query, table: str, **literals: str) -> None:
-        """Run DDL statements with these values inserted as literals."""
+        """Run SQL statements without parameters, with these values inserted as literals."""
         sql_literals = {name: sql.Literal(value) for name, value in literals.items()}
         text = sql.SQL(query.text).format(table=sql.Identifier(table), **sql_literals)
         self._connection.execute(text)
@@ -243,7 +243,7 @@ class ErasureHeadRow(NamedTuple):
 
 
 class ReturnedRow(NamedTuple):
-    """Subject that exists again although it was erased, and its erasure record's number."""
+    """Erased subject that exists again, with the number of its erasure record."""
 
     erasure: int
     subject: str
@@ -268,7 +268,7 @@ SQL = load(
 
 
 def seal_of(erasure: Erasure, previous: bytes) -> bytes:
-    """Return an erasure record's hash over the previous hash, its fields and tombstones."""
+    """Return an erasure record's hash over the previous hash, the record and its tombstones."""
     fields: list[bytes | str] = [str(erasure.number), rfc3339(erasure.at), erasure.by, erasure.what]
     fields += [erasure.who if erasure.who is not None else "\x00", erasure.counts]
     for stone in sorted(erasure.tombstones, key=lambda stone: stone.subject_id):
@@ -291,7 +291,7 @@ def seal_erasure(erasure: Erasure, head: ChainHead) -> Erasure:
 def first_broken(erasures: Sequence[Erasure], head: ChainHead | None) -> tuple[int, str] | None:
     """Return number and reason of the first invalid erasure record, or None if all are valid.
 
-    `head` is the expected end of the chain, read from the org's row if the row still exists.
+    The argument `head` is the expected end of the chain, from the org's row if it still exists.
     """
     previous = GENESIS
     for expected, erasure in enumerate(erasures, start=1):

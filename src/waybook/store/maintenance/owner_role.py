@@ -43,7 +43,7 @@ class OwnerRole(NamedTuple):
 
 
 def examine_owner(dsn: str) -> OwnerRole:
-    """Return the database owner's role, and whether it can be confined to one org.
+    """Return the database owner's role, and whether row-level security can confine it to one org.
 
     Raises:
         Misconfigured: the connection string is invalid, or the server is too old.

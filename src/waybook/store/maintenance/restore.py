@@ -42,7 +42,7 @@ SQL = load("maintenance/restore")
 
 
 def restore(owner_dsn: str, archive: Archive, progress: Progress) -> None:
-    """Load a backup archive into an empty database, and migrate it to the latest version.
+    """Load a backup archive into an empty database, and migrate the database to the latest version.
 
     Raises:
         InvalidInput: the archive is damaged, or was made by a newer program.
@@ -108,7 +108,7 @@ def _check_not_newer(applied: dict[int, str], latest: int) -> None:
 
 
 class _Restore:
-    """One restore of a backup, in a single transaction."""
+    """One restore of a backup archive, in a single transaction."""
 
     def __init__(
         self, connection: psycopg.Connection, archive: Archive, progress: Progress
@@ -181,7 +181,7 @@ class _Restore:
         self._connection.execute(filled_in(SQL["empty_incoming"], _incoming(member.table)))
 
     def _check_chains(self) -> None:
-        """Compare the heads of all audit chains with those of the backup."""
+        """Raise an error if the heads of the audit chains differ from those in the backup."""
         orgs = all_orgs(self._connection)
         totals = totals_of(end for org_id in orgs for end in self._ends(org_id))
         if totals != self._manifest.anchor:

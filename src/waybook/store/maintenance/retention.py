@@ -1,7 +1,7 @@
 """Deletion of expired calls, answers, sessions and, if configured, archived plans and runs.
 
-It runs periodically as the database owner. Several processes may run it; an advisory lock lets one
-of them work at a time.
+Retention runs periodically as the database owner. Several processes may run it; an advisory lock
+lets only one of them work at a time.
 """
 
 import contextlib
@@ -76,7 +76,7 @@ class RetentionPolicy(NamedTuple):
 
 
 class RetentionRun(NamedTuple):
-    """State of a retention pass: session, policy, time, and a function that reports a stop."""
+    """State of a retention pass: session, policy, time, and a function that says when to stop."""
 
     here: OwnerSession
     keep: RetentionPolicy
@@ -115,9 +115,9 @@ def apply_retention(
 
 
 def create_partitions(here: OwnerSession, now: datetime, orgs: Sequence[UUID] = ()) -> None:
-    """Create the missing partitions for this week and the weeks that follow.
+    """Create the missing partitions of the call log for this week and the following weeks.
 
-    Calls of such a week that are in the default partition are moved to the new one. Moving
+    Calls of these weeks that are in the default partition are moved to the new partition. Moving
     blocks the call log, so a week with too many calls stays in the default partition.
 
     Raises:
@@ -152,7 +152,7 @@ def _make_partition(here: OwnerSession, name: str, week: date) -> None:
 def _make_partition_of_moved_calls(
     here: OwnerSession, name: str, week: date, orgs: Sequence[UUID]
 ) -> None:
-    """Create a partition and move its rows from the default partition, in one transaction."""
+    """Create a partition of the call log and move its rows from the default partition into it."""
     bounds = {"since": _midnight(week), "until": _midnight(week + WEEK)}
     calls = {org_id: _count_calls(here, org_id, bounds) for org_id in orgs}
     if sum(calls.values()) > MAX_MOVED_ROWS:
@@ -178,7 +178,7 @@ def _make_partition_of_moved_calls(
 
 
 def _guard_partition(owner: OwnerTransaction, name: str) -> None:
-    """Enable row-level security on a new partition."""
+    """Enable and force row-level security on a new partition of the call log."""
     owner.execute_ddl(SQL["guard_partition"], name)
 
 
@@ -189,7 +189,7 @@ def _count_calls(here: OwnerSession, org_id: UUID, bounds: Mapping[str, str]) ->
 
 
 def weeks(today: date) -> Iterator[date]:
-    """Return the Mondays of this week and of the weeks that follow.
+    """Return the Mondays of this week and of the following weeks that get partitions.
 
     >>> [str(monday) for monday in weeks(date(2030, 1, 3))][:2]
     ['2029-12-31', '2030-01-07']
@@ -199,7 +199,7 @@ def weeks(today: date) -> Iterator[date]:
 
 
 def drop_partitions(here: OwnerSession, before: datetime) -> int:
-    """Drop partitions whose rows are all older than `before`; return how many were dropped."""
+    """Drop the partitions of the call log that end before `before`; return their number."""
     with here.directory_transaction(DDL_TIMEOUT) as owner:
         old = [name for name in _partitions(owner) if _end_of(name) <= before]
         if not old or not _alone(owner):
@@ -268,7 +268,7 @@ def _erase_archived(chores: RetentionRun, org_id: UUID, subject: str) -> Counter
 def _erase_some(
     owner: OwnerTransaction, subject: str, before: datetime, after: str, gone: Counter[str]
 ) -> str:
-    """Erase the next batch of plans or runs; return the last id seen, or empty if none is left."""
+    """Erase the next batch of plans or runs; return its last id, or an empty text at the end."""
     head = lock_org(owner)
     query = SQL["archived_plans"] if subject == "plan" else SQL["archived_runs"]
     rows: list[ArchivedRow] = owner.fetch(query, before=before, after=after, most=MAX_SUBJECTS)

@@ -46,14 +46,14 @@ class NamedChain(NamedTuple):
 
 
 class ColumnRow(NamedTuple):
-    """Column of a database table."""
+    """Database column that may contain, or refer to, a user."""
 
     table: str
     column: str
 
 
 class AnswerRow(NamedTuple):
-    """JSON text that the server composed, and the ctid of the row that contains it."""
+    """JSON text that the server composed, and the ctid of the row that contains the text."""
 
     place: str
     text: str
@@ -185,7 +185,7 @@ def _refuse_broken(name: str, entries: list[SealedEntry], end: bytes | None) -> 
 
 
 def _resealed(entries: list[SealedEntry], to: Pseudonymization) -> Iterator[SealedEntry]:
-    """Yield the audit entries with the name replaced and their hashes recomputed."""
+    """Yield the audit entries with the user's name replaced and the hashes recomputed."""
     previous = GENESIS
     for entry in entries:
         details = orjson.loads(entry.details)
@@ -208,7 +208,7 @@ class UserErasure(NamedTuple):
 
 
 def reseal_org_chain(owner: OwnerTransaction, who: UserErasure) -> list[tuple[Tombstone, int]]:
-    """Recompute the org's audit chain without the user, and add an entry about the erasure."""
+    """Recompute the org's audit chain without the user's name; add an entry about the erasure."""
     before = first_value(owner.fetch(SQL["org_end"]))
     entries = read_chain(owner, str(who.org_id))
     if not entries:
@@ -235,7 +235,7 @@ def _without(entry: SealedEntry, who: UserErasure) -> SealedEntry:
 def _farewell(
     owner: OwnerTransaction, entries: list[SealedEntry], who: UserErasure
 ) -> list[SealedEntry]:
-    """Return an audit entry that deletes the user's rows; no entry if the chain has none."""
+    """Return the audit entry that deletes the user's rows, or an empty list without such rows."""
     recorded_changes = (
         change for entry in entries for change in changes_of(orjson.loads(entry.details))
     )
@@ -290,5 +290,5 @@ def _renamed_answers(owner: OwnerTransaction, to: Pseudonymization) -> Counter[s
 
 
 def _in_json(name: str) -> str:
-    """Return a name escaped as in a JSON string."""
+    """Return a user's name, escaped as in a JSON string."""
     return as_json_text(name)[1:-1]

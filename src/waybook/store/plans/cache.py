@@ -1,11 +1,11 @@
 """In-memory caches for plans, and for the plan id of each step.
 
-Most calls of an agent on a plan reach the same process. There, a call makes its decision on the
-cached plan, and then sends one message that locks the plan if it is unchanged, writes, and commits.
-If the plan has changed, nothing is written, and the call is repeated with the plan from the
-database. See `lock_if_unchanged` in `plans/load.sql`. Calls contain step ids, but plans are locked
-and loaded by plan id. A step never moves to another plan, so its plan id is looked up once and
-cached.
+Most calls of an agent on a plan reach the same process. In that process, a call makes its decision
+on the cached plan, and then sends one message that locks the plan if it is unchanged, writes, and
+commits. If the plan has changed, nothing is written, and the call is repeated with the plan from
+the database. See `lock_if_unchanged` in `plans/load.sql`. Calls contain step ids, but plans are
+locked and loaded by plan id. A step never moves to another plan, so its plan id is looked up once
+and cached.
 """
 
 from collections import Counter, OrderedDict
@@ -61,7 +61,7 @@ class PlanCache:
         return cached.loaded if known else None
 
     def put(self, which: PlanKey, loaded: LoadedPlan, *, all_sessions: bool = False) -> None:
-        """Cache a plan that was just written; keep the known sessions of the old cache entry."""
+        """Cache a plan that was just written, with the known sessions of its old cache entry."""
         before = self._plans.pop(which, None)
         if loaded.plan.status in CLOSED_PLAN or self._is_wary(which):
             return
@@ -109,7 +109,7 @@ MAX_ENTRIES = 10_000
 
 class ParentCache:
     def __init__(self, most: int = MAX_ENTRIES) -> None:
-        """Create an empty cache that keeps the `most` steps that were cached last."""
+        """Create an empty cache for the plan ids of at most `most` steps."""
         self._plans: OrderedDict[tuple[UUID, str], str] = OrderedDict()
         self._most = most
 
@@ -121,5 +121,5 @@ class ParentCache:
             self._plans.popitem(last=False)
 
     def get(self, org_id: UUID, step_id: str) -> str | None:
-        """Return the id of the plan that a step belongs to, or None if it is not cached."""
+        """Return the cached id of the plan that a step belongs to, or None."""
         return self._plans.get((org_id, step_id))

@@ -165,14 +165,14 @@ def newest_statement(plan_id: str, step_id: str | None, page: Page) -> Statement
 
 
 def artifacts_statement(plan_id: str, parts: Mapping[str, int], most: int) -> Statement:
-    """Select the given artifacts of a plan, each with the passage that `parts` names for it."""
+    """Select the given artifacts of a plan, each with the passage whose number is in `parts`."""
     return SQL["artifacts_by_id"](
         plan_id=plan_id, ids=Ids(parts), parts=AsJson(dict(parts)), most=most
     )
 
 
 def text_slice_statement(plan_id: str, kind: str, which: str | None, page: Page) -> Statement:
-    """Select a part of one of a plan's texts; `which` is the text's id or audit number."""
+    """Select a part of one of a plan's texts; `which` is the id or the audit number of the text."""
     numbered = which is not None and which.isdecimal()
     return SQL["plan_text_slice"](
         plan_id=plan_id,
@@ -192,14 +192,14 @@ def step_text_slice_statement(plan_id: str, kind: str, step_id: str, page: Page)
 
 
 def read_prefix(kind: str | None, length: int, text: str) -> TextPrefix:
-    """Return a JSON value if its text is complete, otherwise the start of its text."""
+    """Return a JSON value, or the start of its JSON text if the text was truncated."""
     if kind == "string" or len(text) < length:
         return TextPrefix(text, length)
     return TextPrefix(orjson.loads(text), length)
 
 
 def read_stored(row: ArtifactRow) -> StoredArtifact:
-    """Convert a selected row to an artifact."""
+    """Convert a selected row to an artifact for a context packet."""
     return StoredArtifact(
         id=row.id,
         step_id=row.step_id,
@@ -216,5 +216,5 @@ def read_stored(row: ArtifactRow) -> StoredArtifact:
 
 
 def total_count(rows: Sequence[ArtifactRow | FeedbackRow | FailureRow]) -> int:
-    """Return the total length of the list, which every row of a page repeats."""
+    """Return the total length of a list from the first row of a page; every row repeats it."""
     return rows[0].total if rows else 0

@@ -55,7 +55,7 @@ class Research(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Source of an artifact."""
+    """Source that an artifact cites, for display."""
 
     artifact_id: str
     title: str
@@ -74,7 +74,7 @@ class StepStatusChange(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Result of a step."""
+    """Row with the submitted result of a step."""
 
     summary: Json
     confidence: float | None
@@ -167,14 +167,14 @@ def history_statement(plan_id: str, step_id: str | None, most: int) -> Statement
 
 
 def names_statement(step_ids: Iterable[str], *, whole: bool = False) -> Statement:
-    """Select the instructions of these steps: in full if `whole`, otherwise their beginning."""
+    """Select the instructions of these steps: the full texts if `whole`, else their beginnings."""
     return SQL["names"](ids=Ids(step_ids), most=None if whole else NAME)
 
 
 def status_changes_statement(
     plan_id: str, step_ids: Iterable[str] | None, *, since: int = 0
 ) -> Statement:
-    """Select recent status changes of these steps; without steps, all changes after `since`."""
+    """Select recent status changes of these steps or, without steps, of all steps after `since`."""
     ids, most = (None, None) if step_ids is None else (Ids(step_ids), MAX_ENTRIES)
     return SQL["step_status_changes"](plan_id=plan_id, ids=ids, since=since, most=most)
 
@@ -202,7 +202,7 @@ def read_history(rows: Iterable[HistoryEntry]) -> list[HistoryEntry]:
 
 
 def read_names(rows: Iterable[StepNameRow]) -> Mapping[str, str]:
-    """Return the first line of each step's instructions, which serves as its name."""
+    """Return the first line of each step's instructions, keyed by step id."""
     return {row.step_id: row.beginning.strip().split("\n", 1)[0] for row in rows}
 
 

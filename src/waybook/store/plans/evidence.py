@@ -1,4 +1,4 @@
-"""Queries for the evidence of a review: the previous result, research and outputs."""
+"""Queries for the data on which a reviewer decides: previous results, research and outputs."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -44,7 +44,7 @@ SQL = load("plans/evidence", previous_reviews=PreviousReview, review_artifacts=R
 
 
 def evidence_statements(review_ids: Iterable[str]) -> tuple[Statement, Statement]:
-    """Select the previous reviews, and the artifacts, of these reviews."""
+    """Select, for each of these reviews, the previous review of its step and the artifacts."""
     ids = [*review_ids]
     return (
         SQL["previous_reviews"](ids=Ids(ids), longest=MAX_RESULT_LENGTH),

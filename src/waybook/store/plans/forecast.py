@@ -1,4 +1,4 @@
-"""Query for the history on which the forecast of a plan is based."""
+"""Query for the completed steps on which the forecast of a plan is based."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ MAX_FINISHED_STEPS = 500
 
 
 class FinishedStepRow(NamedTuple):
-    """Completed step, with the time it took and its cost."""
+    """Completed step, with the duration and the cost of its work."""
 
     #: Whether the step belongs to the plan for which the forecast is made.
     is_own: bool

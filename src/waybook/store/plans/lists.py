@@ -33,7 +33,7 @@ class PlanCountRow(NamedTuple):
 
 
 class ReviewRecord(NamedTuple):
-    """Review, open or decided, with everything a reviewer needs to decide it."""
+    """Review, open or decided, with all the data that a reviewer needs to decide."""
 
     id: str
     plan_id: str
@@ -123,7 +123,7 @@ def open_reviews_statement(plan_id: str | None, most: int) -> Statement:
 
 
 def read_review_records(rows: Iterable[ReviewRecord]) -> list[ReviewRecord]:
-    """Convert the selected rows to reviews."""
+    """Convert the selected database rows to reviews."""
     return [
         row._replace(
             decision=DecisionKind(row.decision) if row.decision else None,

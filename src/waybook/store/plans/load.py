@@ -74,12 +74,12 @@ class LoadedPlan(NamedTuple):
     head: ChainHead
 
     def to_decide(self) -> "LoadedPlan":
-        """Return the plan; its time is `now`, or that of the last audit entry if that is later."""
+        """Return the loaded plan; its time is never earlier than that of its last audit entry."""
         return self._replace(now=self.head.after(self.now))
 
 
 class PlanRequest(NamedTuple):
-    """Id of the plan to load, and the parts of it that are needed."""
+    """Id of the plan to load, and the parts of the plan that are needed."""
 
     plan_id: str
     #: Ids of the steps whose texts are loaded too.
@@ -146,7 +146,7 @@ def _rest(wanted: PlanRequest, key: Key | None) -> list[Statement]:
 
 
 def lock_if_unchanged_statement(loaded: LoadedPlan) -> Statement:
-    """Lock a plan if its cached copy is current; otherwise fail the whole round trip."""
+    """Lock a plan if its cached copy is current; otherwise the whole message fails."""
     plan, now, head = loaded
     return SQL["lock_if_unchanged"](plan_id=plan.id, seq=head.seq, hash=head.hash, now=now)
 
@@ -162,7 +162,7 @@ def texts_statement(plan_id: str, step_ids: Iterable[str]) -> Statement:
 
 
 def read_texts(rows: Iterable[StepTextRow]) -> dict[StepId, StepText]:
-    """Convert rows to the texts of steps, by step id."""
+    """Convert the selected rows to the texts of steps, keyed by step id."""
     return {StepId(row.id): _text(row.text) for row in rows}
 
 
@@ -225,7 +225,7 @@ def read_plan(results: Results, wanted: PlanRequest) -> LoadedPlan | None:
 
 
 def read_answer(results: Results, key: Key) -> StoredAnswer | None:
-    """Return the answer stored for an idempotency key, or None if it does not exist."""
+    """Return the answer stored for an idempotency key, or None if no answer is stored."""
     call: CallRow
     (call,) = results[2]
     return None if call.answer is None else calls.read_answer(call.answer, key)
@@ -284,7 +284,7 @@ def _text(row: list[Any]) -> StepText:
 
 
 def read_condition(row: ConditionRow) -> Condition:
-    """Convert a row to a condition."""
+    """Convert a database row to a condition."""
     return Condition(
         id=ConditionId(row.id),
         step_id=StepId(row.step_id),
@@ -317,7 +317,7 @@ def read_review(rows: Iterable[ReviewRow]) -> Review | None:
 
 
 def read_reviews(rows: Iterable[ReviewRow]) -> list[Review]:
-    """Convert rows to reviews."""
+    """Convert the selected rows to reviews of a plan."""
     return [
         Review(
             id=ReviewId(row.id),

@@ -11,7 +11,7 @@ SUMMARY_COLUMN_COUNT = len(PlanSummaryRow._fields)
 
 
 class PlanTotalsRow(NamedTuple):
-    """Number of plans in each section of the overview."""
+    """Number of plans in each section of the overview page."""
 
     in_trouble: int
     running: int
@@ -29,7 +29,7 @@ StepColumns = tuple[str, int, str, str | None, str | None]
 
 
 class TroubledPlanRow(NamedTuple):
-    """Plan that is stalled, has failed steps, or failed; the first columns are a list entry's."""
+    """Plan that is stalled, has failed steps, or failed, as a row of the overview page."""
 
     id: str
     name: str
@@ -55,7 +55,7 @@ class TroubledPlanRow(NamedTuple):
 
 
 class RunningPlanRow(NamedTuple):
-    """Open plan without trouble; the first columns are those of a list entry."""
+    """Open plan without problems; the first columns are those of an entry in a list of plans."""
 
     id: str
     name: str
@@ -106,7 +106,7 @@ MAX_RUNNING_PLANS = 200
 
 
 class LastLook(NamedTuple):
-    """Times of the overview as a reader last saw it; None for a new reader."""
+    """Times at which a reader last opened the overview page; None for a new reader."""
 
     #: Time since which finished work was listed.
     since: datetime | None = None
@@ -117,7 +117,7 @@ class LastLook(NamedTuple):
 def overview_statements(
     look: LastLook, *, most: int, wide: int
 ) -> tuple[Statement, Statement, Statement, Statement]:
-    """Select totals, and plans in trouble, running, and finished since the last look."""
+    """Select totals, and plans that have problems, are running, or finished recently."""
     times = {**look._asdict(), "newest": MAX_NEWEST_PLANS}
     return (
         SQL["plan_totals"](**times),

@@ -14,7 +14,7 @@ JSON_FIELDS = frozenset(
 
 
 def scalar(value: Json) -> Value:
-    """Return a value of a column that holds no JSON.
+    """Return the value of a column that is not a JSON column.
 
     Raises:
         TypeError: the value is a list or an object.
@@ -25,7 +25,7 @@ def scalar(value: Json) -> Value:
 
 
 def scalars(patch: Patch, names: tuple[str, ...]) -> tuple[Value, ...]:
-    """Return the values of these columns, none of which holds JSON."""
+    """Return the values of these columns, none of which is a JSON column."""
     return tuple([scalar(patch.values[name]) for name in names])
 
 

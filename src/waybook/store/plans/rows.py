@@ -110,7 +110,7 @@ class ReviewRow(NamedTuple):
 
 
 class PlanBrief(NamedTuple):
-    """Fields of a plan that never change, and the skill in whose execution it was created."""
+    """Fields of a plan that never change, and the skill whose execution created it."""
 
     question: str
     formatting_notes: str | None

@@ -196,7 +196,7 @@ def _new_steps(plan: Plan, patches: Patches) -> list[Statement]:
 
 
 def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
-    """Return the row of a new step as it is after the decision, which may have skipped it."""
+    """Return the row of a new step after the decision, which may have skipped the step again."""
     step = plan.step(StepId(patch.id))
     what = (step.id, plan.id, step.order, step.type, step.title, step.status, step.attempt)
     when = (step.stall_seconds, step.in_progress_since, step.completed_at)
@@ -292,7 +292,7 @@ def _sessions(plan: Plan, patches: Patches) -> Iterator[Statement]:
 
 
 def _artifacts(decision: Decision[object], patches: Patches) -> Iterator[Statement]:
-    """Insert the artifacts with their texts, of which the audit may record only the hashes."""
+    """Insert the artifacts with their texts; for long texts, the audit records only hashes."""
     for patch in patches.inserts(Entity.ARTIFACT):
         text = decision.texts.get(patch.id)
         values = patch.values if text is None else {**patch.values, "content": text}

@@ -1,7 +1,7 @@
 """Queries for artifacts and sources, and for their search index of passages and vectors.
 
 Passages and vectors are derived from artifacts and sources. They are not audited and can be
-rebuilt. Vectors are written to the table of the backend that ranks them.
+rebuilt. Vectors are written to the table of the search backend in use.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -181,7 +181,7 @@ def nearest_in_plan_statement(**values: Value) -> Statement:
 def without_vectors_statement(
     model: str, backend: str, since: datetime | None, most: int
 ) -> Statement:
-    """Select passages without a vector of this embedding model: all, or those since a time."""
+    """Select passages without a vector of this embedding model: all, or only recent ones."""
     return SQL["without_vectors"](model=model, backend=backend, since=since, most=most)
 
 
@@ -214,7 +214,7 @@ class PassageDraft(NamedTuple):
 
     @property
     def embedding_text(self) -> str:
-        """Return the text of the passage to embed."""
+        """Return the text of the passage that is embedded, including the title."""
         return embedding_text(self.subject.title, self.body)
 
 
@@ -272,7 +272,7 @@ def split_subjects(subjects: Iterable[IndexedSubject]) -> list[PassageDraft]:
 
 
 def embedding_text(title: str, body: str) -> str:
-    """Return the text to embed; it contains the title twice, to give the title more weight."""
+    """Return the text to embed for a passage, with the title twice to give it more weight."""
     return f"{title}\n{title}\n{body}"
 
 
@@ -321,7 +321,7 @@ def unindex_earlier_statement(artifact_ids: Iterable[str]) -> Statement:
 
 
 def unindexed_statement(since: datetime | None, most: int) -> Statement:
-    """Select artifacts that are not in the search index: all, or those since a time."""
+    """Select artifacts that are not in the search index: all, or those stored since a time."""
     return SQL["without_passages"](since=since, most=most)
 
 

@@ -1,11 +1,11 @@
 """Queries for quantized embeddings and for quarantined passages, and pgvector encoding.
 
-A packed row, which `research.ranking` reads, is a key of twenty bytes (subject, part) followed by
-256 codes. A passage is quarantined if indexing it broke the database connection. The HNSW index of
-pgvector contains the vectors of all orgs, so a search in a small org would scan many vectors of
-other orgs. Each vector therefore has extra dimensions with a random direction per org, which
-increase the similarity of vectors of the same org by `ORG_WEIGHT`. The similarity order within an
-org does not change.
+A packed embedding, which `research.ranking` reads, is a key of twenty bytes (subject, part)
+followed by 256 bytes, one for each dimension. A passage is quarantined if indexing it broke the
+database connection. The HNSW index of pgvector contains the vectors of all orgs, so a search in a
+small org would scan many vectors of other orgs. Each vector therefore has extra dimensions with a
+random direction per org, which increase the similarity of vectors of the same org by `ORG_WEIGHT`.
+The similarity order within an org does not change.
 """
 
 from collections.abc import Iterable, Sequence
@@ -56,7 +56,7 @@ FIRST = Key(str(UUID(int=0)), 0)
 
 
 class Snapshot(NamedTuple):
-    """State of the database when rows were read."""
+    """State of the database when rows were read, from which later changes are found."""
 
     #: Id of the oldest transaction that was still running when the rows were read, so that its
     #: writes were not visible yet.
@@ -72,7 +72,7 @@ class Snapshot(NamedTuple):
 
 
 class PageRow(NamedTuple):
-    """Packed embeddings of a page, and the fields of the `Snapshot` in which they were read."""
+    """Database row: packed embeddings of a page, and the fields of the `Snapshot` of the read."""
 
     packed: bytes | None
     running: int
@@ -138,7 +138,7 @@ class Changes(NamedTuple):
     snapshot: Snapshot
 
     def __bool__(self) -> bool:
-        """Return whether anything changed."""
+        """Return whether embeddings were added or deleted."""
         return bool(self.added or self.deleted or not self.complete)
 
 
@@ -154,7 +154,7 @@ def page_statement(model: str, after: Key) -> Statement:
 
 
 def read_page(rows: list[PageRow]) -> tuple[bytes, Snapshot]:
-    """Return the packed embeddings of a page, and the database state they were read in."""
+    """Return the packed embeddings of a page, and the state of the database at the read."""
     (row,) = rows
     return row.packed or b"", _snapshot(row)
 
@@ -169,7 +169,7 @@ def fitting_page_statement(model: str, after: Key, **filters: Value) -> Statemen
 
 
 def changes_statement(model: str, since: int) -> Statement:
-    """Select embeddings added or deleted since the oldest transaction of a snapshot began."""
+    """Select the embeddings that were added or deleted since a `Snapshot` was taken."""
     return SQL["changes"](model=model, since=since, most=PAGE_ROWS + 1)
 
 
@@ -196,7 +196,7 @@ def among_statement(model: str, plan_id: str, newest: int, **filters: Value) -> 
 
 
 def read_packed(rows: Sequence[Sequence[bytes | None]]) -> bytes:
-    """Return the packed embeddings of `among_statement` or `fitting_page_statement`."""
+    """Return the packed embeddings that `among_statement` or `fitting_page_statement` selected."""
     return first_value(rows) or b""
 
 
@@ -216,7 +216,7 @@ def read_which_fit(
 
 
 def last_key(packed: bytes) -> Key:
-    """Return the key of the last embedding in packed records."""
+    """Return the key of the last embedding in a page of packed embeddings."""
     record = packed[-RECORD_BYTES:]
     return Key(str(UUID(bytes=record[:16])), int.from_bytes(record[16:KEY_BYTES]))
 
@@ -224,7 +224,7 @@ def last_key(packed: bytes) -> Key:
 def without_embeddings_statement(
     model: str, backend: str, since: datetime | None, most: int
 ) -> Statement:
-    """Select passages without an embedding of this model: all, or those since a time."""
+    """Select passages without an embedding of this model: all, or those added since a time."""
     return SQL["without_embeddings"](model=model, backend=backend, since=since, most=most)
 
 

@@ -1,11 +1,11 @@
 """Full-text and semantic search over stored research, in one database round trip.
 
 Full-text search ranks passages by the share of the query that their words cover. Semantic search
-ranks them by vector similarity, either in the database with pgvector or in this process with
+ranks passages by vector similarity, either in the database with pgvector or in this process with
 `app.request.portable_search`. `research.fusion` merges the two ranked lists.
 
 The best query plan depends on the search terms, the filters and the org's number of passages, so
-PostgreSQL plans these queries, unlike all others, each time.
+PostgreSQL plans each of these queries anew for its parameters, unlike all other queries.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,7 @@ class CapabilitiesRow(NamedTuple):
 
 
 class HitRow(NamedTuple):
-    """An artifact or a source, with the passage that was found."""
+    """Artifact or source that a search found, with the passage that matches."""
 
     subject: str
     id: str
@@ -136,12 +136,12 @@ class QueryVector:
 
 
 def capabilities_statement() -> Statement:
-    """Select the search features of the server."""
+    """Select the search features of the database server."""
     return SQL["search_capabilities"]()
 
 
 def read_capabilities(rows: list[CapabilitiesRow], wanted: str = "auto") -> SearchCapabilities:
-    """Return the search features with the requested backend, or the best one if "auto"."""
+    """Return the search features with the requested backend; "auto" selects the best backend."""
     (row,) = rows
     best = Backend.PGVECTOR if row.has_pgvector else Backend.PORTABLE
     backend = best if wanted == "auto" else Backend(wanted)
@@ -156,7 +156,7 @@ def search_statements(
 ) -> list[Statement | str]:
     """Return the full-text query and, with pgvector, the semantic query of a search.
 
-    Send the queries in their own transaction, because they change settings until its end.
+    The queries must be sent in their own transaction, because they change its settings.
     """
     has_vectors = abilities.vectors and query_vector is not None
     by_words = _by_words(question, scope, abilities, has_vectors=has_vectors)

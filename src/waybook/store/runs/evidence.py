@@ -1,4 +1,4 @@
-"""Query for the evidence of a stage that awaits feedback: its documents."""
+"""Query for the documents of a stage that awaits feedback."""
 
 from typing import NamedTuple
 

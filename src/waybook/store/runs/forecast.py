@@ -1,4 +1,4 @@
-"""Queries for the history on which the forecast of a run is based, and for known models."""
+"""Queries for the completed runs on which forecasts are based, and for recently used models."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ MAX_KNOWN_MODELS = 20
 
 
 class FinishedRunRow(NamedTuple):
-    """Completed run, with the time it took from start to end, its cost and its jobs."""
+    """Completed run, with its duration, its cost and its number of jobs."""
 
     seconds: float
     #: Reported cost of the run in millionths of a dollar; None if no usage was reported.

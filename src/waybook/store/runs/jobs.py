@@ -86,7 +86,7 @@ def run_of_job_statement(job_id: str) -> Statement:
 
 
 def job_statement(job_id: str) -> Statement:
-    """Select one job."""
+    """Select the job with this id."""
     return SQL["load_job"](job_id=job_id)
 
 
@@ -96,7 +96,7 @@ def failures_statement(run_id: str, most: int) -> Statement:
 
 
 def held_statement(run_id: str, request: JobRequest) -> Statement:
-    """Select the job that the caller holds."""
+    """Select the job of a run that the caller holds."""
     return SQL["held_job"](
         run_id=run_id, model=request.model, job_type=request.job_type, **_holder_values(request)
     )
@@ -173,7 +173,7 @@ def first_run_id(rows: Sequence[RunIdRow]) -> str | None:
 
 
 def read_job(row: JobRow | RenderRow) -> Job:
-    """Convert a row to a job."""
+    """Convert a database row to a job."""
     return Job(
         id=row.id,
         stage=row.stage_slug,
@@ -241,7 +241,7 @@ def read_failures(rows: Sequence[FailedJobRow]) -> tuple[FailedJobRow, ...]:
 
 
 class DocumentInfo(NamedTuple):
-    """Document without its text, but with the text's length, author and time."""
+    """Document without its text, with the length of the text, its author and its time."""
 
     document: Document
     length: int
@@ -260,7 +260,7 @@ def originals_statements(run_id: str) -> tuple[Statement, Statement]:
 
 
 def read_originals(rows: Iterable[OriginalDocumentRow]) -> list[OriginalDocument]:
-    """Convert the selected rows to documents that may be copied."""
+    """Convert the selected rows to the documents that a copy of a run may take over."""
     return [
         OriginalDocument(
             id=row.id,

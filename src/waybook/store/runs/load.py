@@ -1,6 +1,6 @@
 """Queries that load runs, with a lock or as a snapshot, and versions of DAG definitions.
 
-Versions of a definition are kept forever; each run uses one of them.
+The versions of a DAG definition are kept forever; each run uses one version.
 """
 
 from collections.abc import Iterable, Sequence
@@ -191,7 +191,7 @@ TIMES = frozenset(
 
 
 def read_rows(records: Iterable[StoredRow]) -> RunRows:
-    """Convert the selected rows to the form of rows rebuilt from the audit, including times."""
+    """Convert the selected rows to the form of rows rebuilt from the audit, also the times."""
     rows: RunRows = {}
     for record in records:
         rows.setdefault(record.entity, {})[record.id] = {
@@ -206,7 +206,7 @@ def _audit_time(value: str) -> str:
 
 
 def definition_statement(slug: str, version: int | None = None) -> Statement:
-    """Select one version of a DAG definition, or its latest version."""
+    """Select one version of a DAG definition, or the latest version if none is given."""
     return SQL["definition"](slug=slug, version=version)
 
 

@@ -8,7 +8,7 @@ from waybook.store.runs.rows import RunSummaryRow
 
 
 class RunTotalsRow(NamedTuple):
-    """Number of runs in each section of the overview."""
+    """Number of runs in each section of the overview page."""
 
     in_trouble: int
     running: int
@@ -66,7 +66,7 @@ MAX_NEWEST_RUNS = 200
 def overview_statements(
     since: datetime | None, looked_at: datetime | None, *, most: int, wide: int
 ) -> tuple[Statement, ...]:
-    """Select totals, and runs in trouble, running, and finished since the last look."""
+    """Select totals, and runs that have problems, are running, or finished recently."""
     times = {"since": since, "looked_at": looked_at, "newest": MAX_NEWEST_RUNS}
     listed = {"newest": MAX_NEWEST_RUNS, "most": most}
     return (

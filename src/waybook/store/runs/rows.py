@@ -7,7 +7,7 @@ from waybook.json_values import Json
 
 
 class RunSummaryRow(NamedTuple):
-    """Run in a list."""
+    """Run as an entry in a list of runs."""
 
     id: str
     name: str
@@ -184,7 +184,7 @@ class OpenJobsRow(NamedTuple):
 
 
 class WorkerRow(NamedTuple):
-    """Holder of a job, with the job."""
+    """Job in progress, with its holder."""
 
     name: str
     stage: str
@@ -299,7 +299,7 @@ class ReadableRow(NamedTuple):
 
 
 class RenderedRow(NamedTuple):
-    """Rendered document."""
+    """Rendered document with its Markdown and HTML."""
 
     run_id: str
     document_key: str

@@ -115,7 +115,7 @@ class DocumentVersionRow(NamedTuple):
 
 
 class MarkdownRow(NamedTuple):
-    """Beginning of a rendered document as Markdown, with the length of the whole."""
+    """Beginning of a rendered document as Markdown, with the length of the whole document."""
 
     markdown: str
     length: int
@@ -137,7 +137,7 @@ SQL = load(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSelection:
-    """Filters of a list of jobs; a job must match all that are set."""
+    """Filters of a list of jobs; a listed job matches every filter that is set."""
 
     job_id: str | None = None
     stage: str | None = None

@@ -24,7 +24,7 @@ def statements(
 ) -> list[Statement]:
     """Return the SQL statements that write a decision, in an order that foreign keys allow.
 
-    `loaded` are the jobs as they were read; the write fails if one of them has changed since.
+    The write fails if one of the jobs in `loaded` has changed since it was read.
     """
     if not decision.entries:
         return [touch(job_id, write_context.now) for job_id in decision.touched]

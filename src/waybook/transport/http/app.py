@@ -89,11 +89,11 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
 ) -> ASGIApp:
     """Return an ASGI application.
 
-    It can be started only once, because of its MCP endpoint. `hosts` are the allowed host
-    names, `ready` checks the database, `stuck` reports whether only a restart would help, and
-    `metrics` returns the metrics. `reporting` names the tools that send progress notifications,
-    `reading` serves the read API, `pages` are the dashboard routes, `pace` throttles orgs that
-    exceed their rate limit, and `gate` authenticates every request.
+    The application can be started only once, because of its MCP endpoint. Arguments: `hosts` are
+    the allowed host names, `ready` checks the database, `stuck` reports whether only a restart
+    would help, and `metrics` returns the metrics; `reporting` names the tools that send progress
+    notifications, `reading` serves the read API, `pages` are the dashboard routes, `pace` throttles
+    orgs that exceed their rate limit, and `gate` authenticates every request.
     """
     mcp, operations = McpEndpoint(server, reporting, pace), Operations(ready, stuck, metrics)
     snapshots = SnapshotApi(pace)

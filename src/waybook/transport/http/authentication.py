@@ -1,8 +1,8 @@
 """Authentication of every HTTP request in server mode.
 
-Programs authenticate with a bearer token, browsers with a session cookie; the path decides which is
-required. The caller is resolved once per request and stored in the request state. Long-lived
-streams check the credential again at intervals.
+Programs authenticate with a bearer token, browsers with a session cookie; the path decides which of
+the two is required. The caller is resolved once per request and stored in the request state.
+Long-lived streams check the credential again at intervals.
 """
 
 import hmac
@@ -74,7 +74,7 @@ class AuthGate:
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
 
     def wrap(self, app: ASGIApp) -> ASGIApp:
-        """Return the ASGI app wrapped in authentication."""
+        """Return an ASGI app that authenticates every request before this app handles it."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
@@ -104,7 +104,7 @@ class AuthGate:
         return await self.bearer(shown.secret, channel)
 
     async def _refused(self, request: Request) -> Response | None:
-        """Return the error response, or None if the request may proceed."""
+        """Authenticate a request; return the error response, or None if the request may proceed."""
         path = request.url.path
         if path == METRICS_PATH:
             return (
@@ -128,12 +128,12 @@ class AuthGate:
         return None
 
     async def _limited_caller(self, request: Request) -> Caller:
-        """Return the caller; limit how many unknown secrets a client address may send.
+        """Return the caller of a request; limit the number of unknown secrets per client address.
 
         Raises:
             Unauthenticated: the request has no valid credential.
-            RateLimited: too many unknown secrets came from the client's address; this secret was
-                not looked up.
+            RateLimited: the client's address sent too many unknown secrets; the secret of this
+                request was not looked up.
         """
         address, secret = client_address_of(request, self.proxies), secret_of(request)
         if not secret:
@@ -183,7 +183,7 @@ def is_for_browsers(request: Request, shown: PresentedToken) -> bool:
 
 
 def secret_of(request: Request) -> str:
-    """Return the secret that authenticates a request, or an empty text without one."""
+    """Return the secret that authenticates a request, or an empty text if it has none."""
     shown = read_bearer(request.scope)
     return read_cookie(request, SESSION) if is_for_browsers(request, shown) else shown.secret or ""
 
@@ -194,7 +194,7 @@ def is_read_request(request: Request) -> bool:
 
 
 def is_cross_site_navigation(request: Request) -> bool:
-    """Return whether a link on another site led here, so that no session cookie is sent."""
+    """Return whether the request comes from a link on another site, without a session cookie."""
     return request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
 
 
@@ -221,8 +221,7 @@ async def authenticated_caller(request: Request | None) -> Caller:
 async def reauthenticate(request: Request | None) -> bool:
     """Return whether the credential of a long-lived request is still valid.
 
-    If the credential cannot be checked at present, the stream continues until it can be
-    checked.
+    If the credential cannot be checked at present, the stream continues until the next check.
     """
     gate = getattr(request.state, "admitted_by", None) if request is not None else None
     if request is None or not isinstance(gate, AuthGate):

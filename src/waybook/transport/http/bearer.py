@@ -28,10 +28,10 @@ class PresentedToken:
 
 
 def read_bearer(scope: Scope) -> PresentedToken:
-    """Return the token in the `Authorization` header; tokens elsewhere are ignored.
+    """Return the token in the `Authorization` header; tokens in other places are ignored.
 
     Two `Authorization` headers are rejected, because a proxy in front of the server may have
-    checked only the one that is not used here.
+    checked only one of them.
     """
     values = header_values(scope, b"authorization")
     if not values:
@@ -79,17 +79,17 @@ DOCUMENTATION: Final = "/sign-in"
 
 @dataclass(frozen=True, slots=True)
 class ResourceMetadata:
-    """Metadata for clients: the issuer whose tokens `/mcp` accepts, and supported scopes."""
+    """Protected resource metadata: the issuer whose tokens `/mcp` accepts, and supported scopes."""
 
     settings: IssuerSettings
 
     @property
     def address(self) -> str:
-        """URL of the metadata, as sent in `WWW-Authenticate` challenges."""
+        """Return the URL of the metadata, as sent in `WWW-Authenticate` challenges."""
         return f"{self._base}{WELL_KNOWN_PATH}/mcp"
 
     def routes(self) -> list[Route]:
-        """Return routes for the resource's path, and for the root, which some clients request."""
+        """Return the routes of the metadata of `/mcp` and of the root, which some clients use."""
         return [Route(path, self.serve) for path in (WELL_KNOWN_PATH, f"{WELL_KNOWN_PATH}/mcp")]
 
     async def serve(self, _: Request) -> Response:

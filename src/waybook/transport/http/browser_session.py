@@ -1,10 +1,11 @@
 """Session cookies for browsers, and the limit on sign-in attempts per client address.
 
 Browsers send the session cookie only with requests from our own pages. A second cookie exists
-during sign-in at the issuer. The browser must send it with the redirect from the issuer, so it is
-also sent with links from other sites, and expires within minutes. The limit on sign-in attempts
-bounds the server load; it is not needed against guessing, because secrets are too long to guess.
-The number of stored addresses is bounded: the address inactive for longest is dropped first.
+during sign-in at the issuer. The browser must send the second cookie with the redirect from the
+issuer, so it is also sent with links from other sites, and expires within minutes. The limit on
+sign-in attempts bounds the server load; it is not needed against guessing, because secrets are too
+long to guess. The number of stored addresses is bounded: the address inactive for longest is
+dropped first.
 """
 
 import ipaddress
@@ -38,7 +39,7 @@ def set_session_cookie(request: Request, reply: Response, secret: str) -> None:
 
 
 def set_flow_cookie(request: Request, reply: Response, flow: str) -> None:
-    """Set the cookie that stores a sign-in in progress."""
+    """Set the cookie that stores the state of a sign-in in progress."""
     _keep(request, reply, FLOW, flow, FLOW_SECONDS, "lax")
 
 
@@ -80,12 +81,12 @@ MAX_ADDRESSES: Final = 10_000
 
 class LoginThrottle:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start without recorded sign-in attempts; `clock` returns seconds."""
+        """Create a sign-in limit without recorded attempts; `clock` returns seconds."""
         self._clock = clock
         self._tried: OrderedDict[str, deque[float]] = OrderedDict()
 
     def retry_after(self, address: str) -> int:
-        """Record a sign-in attempt and return 0, or return the seconds to wait."""
+        """Record a sign-in attempt and return 0; over the limit, return the seconds to wait."""
         now, place = self._clock(), address_prefix(address)
         tried = self._tried.setdefault(place, deque())
         self._tried.move_to_end(place)
@@ -100,7 +101,7 @@ class LoginThrottle:
 
 
 def address_prefix(address: str) -> str:
-    """Return an address as a limiter key; for IPv6, its /64 network, which has one user.
+    """Return the key of an address in the sign-in limit; for IPv6, the /64 network.
 
     >>> address_prefix("2001:db8::1") == address_prefix("2001:db8::2"), address_prefix("10.0.0.1")
     (True, '10.0.0.1')

@@ -1,8 +1,9 @@
 """Trusted proxies, and the address of the HTTP client behind them.
 
-Any client can send `X-Forwarded-For`, and each proxy appends the address of its peer. So the header
-is read from the end, as long as the address that added an entry is a trusted proxy; the first
-address that is not trusted is the client. Other proxy headers, such as host or scheme, are ignored.
+Any client can send `X-Forwarded-For`, and each proxy appends the address of its peer. The header is
+therefore read from the end, as long as the address that added an entry is a trusted proxy; the
+first address that is not trusted is the client. Other proxy headers, such as host or scheme, are
+ignored.
 """
 
 from collections.abc import Iterable
@@ -23,7 +24,7 @@ MAX_HOPS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class TrustedProxies:
-    """Networks of trusted proxies, empty by default."""
+    """Networks of trusted proxies; by default, no proxy is trusted."""
 
     networks: tuple[Network, ...] = ()
 

@@ -1,6 +1,6 @@
-"""gzip compression of responses, without delaying any of them.
+"""Compression of HTTP responses with gzip, without delay.
 
-Only texts of known types are compressed, and only if the client accepts it. A response that is
+Only texts of known types are compressed, and only if the client accepts gzip. A response that is
 streamed is flushed after every chunk. Event streams are never compressed, and neither are responses
 marked `no-transform`.
 
@@ -85,7 +85,7 @@ def is_compressible(status: int, headers: RawHeaders) -> bool:
 
 
 def compress_responses(app: ASGIApp) -> ASGIApp:
-    """Compress the responses of an app for clients that accept gzip."""
+    """Return an ASGI app that compresses this app's responses for clients that accept gzip."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -98,10 +98,10 @@ def compress_responses(app: ASGIApp) -> ASGIApp:
 
 
 class CompressingSend:
-    """ASGI `send` that compresses one response, once its type and size are known."""
+    """ASGI `send` function that compresses one response, once its type and size are known."""
 
     def __init__(self, send: Send, *, accepted: bool) -> None:
-        """Send to `send`; without `accepted`, add only the `Vary` header."""
+        """Wrap the function `send`; if gzip is not `accepted`, only the `Vary` header is added."""
         self._send = send
         self._accepted = accepted
         self._start: Message | None = None
@@ -143,11 +143,11 @@ class Stream:
     """gzip stream of one response."""
 
     def __init__(self) -> None:
-        """Start an empty stream."""
+        """Create an empty gzip stream."""
         self._packer = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP_FORMAT)
 
     async def pack(self, chunk: bytes, *, more: bool) -> bytes:
-        """Return a chunk compressed and flushed, so that the client can read all of it now."""
+        """Return a chunk compressed and flushed, so that the client can read the chunk at once."""
         work = partial(self._pack, chunk, more=more)
         return await asyncio.to_thread(work) if len(chunk) >= MIN_THREAD_BYTES else work()
 

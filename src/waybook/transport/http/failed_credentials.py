@@ -45,7 +45,7 @@ class FailedCredentials:
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """Start without failures; `clock` returns seconds, `pause` sleeps for seconds."""
+        """Create the limit without failures; `clock` and `pause` use seconds."""
         self._clock = clock
         self._pause = pause
         #: For each client address, the time at which its token bucket for failures is full again.
@@ -60,14 +60,15 @@ class FailedCredentials:
 
     @contextmanager
     def lookup(self, address: str, secret: str) -> Iterator[None]:
-        """Allow checking a secret in the block; count an invalid one against the limit.
+        """Allow the check of a secret in the block; an invalid secret counts against the limit.
 
         A secret that is not known to be valid is counted as a failure until its lookup
         ends, so that parallel lookups are limited too. Parallel lookups of the same secret
         are counted once.
 
         Raises:
-            RateLimited: too many failures from the address; the details say when to retry.
+            RateLimited: the client address sent too many invalid secrets; the details say when to
+                retry.
         """
         key, place = hash(secret), address_prefix(address)
         charge = self._admit(key, place)
@@ -91,7 +92,7 @@ class FailedCredentials:
                 del self._pending[key]
 
     def exempt(self, secret: str) -> None:
-        """Exempt a valid secret from the limit on failed credentials for a while."""
+        """Exempt a valid secret from the limit on failed credentials for some time."""
         key = hash(secret)
         self._recent[key] = self._clock()
         self._recent.move_to_end(key)
@@ -99,10 +100,10 @@ class FailedCredentials:
             self._recent.popitem(last=False)
 
     def _admit(self, key: int, place: str) -> float:
-        """Return the seconds to charge for a lookup, refunded unless the secret is invalid.
+        """Return the seconds to charge for a lookup, refunded later unless the secret is invalid.
 
         Raises:
-            RateLimited: too many failures from the address.
+            RateLimited: the client address sent too many invalid secrets.
         """
         if self._is_recent(key) or 0 < self._pending[key] < MAX_PARALLEL_LOOKUPS:
             return 0.0
@@ -118,7 +119,7 @@ class FailedCredentials:
         return REFILL_SECONDS
 
     async def delay(self, address: str) -> None:
-        """Delay the refusal of a credential, longer if many refusals to the address wait."""
+        """Delay the refusal of a credential, longer if many refusals for the address wait."""
         place = address_prefix(address)
         if self._delayed.total() >= MAX_DELAYED:
             return
@@ -132,7 +133,7 @@ class FailedCredentials:
                 del self._delayed[place]
 
     def _take(self, place: str, seconds: float) -> None:
-        """Charge an address for failures: its bucket is full again `seconds` later than before."""
+        """Charge a client address for a failure: its token bucket is full again `seconds` later."""
         if not seconds:
             return
         now = self._clock()
@@ -141,7 +142,7 @@ class FailedCredentials:
             self._full_at.popitem(last=False)
 
     def _wait(self, place: str) -> float:
-        """Return the seconds until the address may try another secret, or 0 if it may now."""
+        """Return the seconds until a client address may try another secret, or 0 if it may now."""
         full_at = self._full_at.get(place)
         if full_at is None:
             return 0.0

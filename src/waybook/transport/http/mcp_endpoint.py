@@ -29,12 +29,12 @@ from waybook.transport.mcp.direct_calls import ToolServer
 
 
 class McpEndpoint:
-    """MCP over HTTP; calls that request progress get an event stream, others get JSON."""
+    """MCP over HTTP; calls that request progress get an event stream, other calls get JSON."""
 
     def __init__(
         self, server: ToolServer, reporting: frozenset[str], pace: RequestThrottle | None = None
     ) -> None:
-        """Serve an MCP server; `reporting` names the tools that send progress notifications."""
+        """Create the endpoint of an MCP server; `reporting` names tools that send notifications."""
         self.pace = pace
         self.direct_calls = server.direct_calls
         self.reporting = reporting
@@ -88,7 +88,7 @@ async def send_answer(request: Request, send: Send, answer: Awaitable[bytes]) ->
 async def cancel_on_disconnect(receive: Receive, handling: Awaitable[None]) -> None:
     """Handle a request, and cancel the handling when the client disconnects.
 
-    Otherwise, a step or job could be assigned to a client that no longer exists.
+    Without the cancellation, a step or job could be assigned to a client that is gone.
     """
 
     async def watch(scope: anyio.CancelScope) -> None:
@@ -105,7 +105,7 @@ async def cancel_on_disconnect(receive: Receive, handling: Awaitable[None]) -> N
 
 
 def with_header(send: Send, name: bytes, value: bytes) -> Send:
-    """Return a function that sends a response with one more header."""
+    """Return an ASGI `send` function that adds one header to the response."""
 
     async def send_with_header(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -118,7 +118,7 @@ def with_header(send: Send, name: bytes, value: bytes) -> Send:
 def session_managers(server: Server[None], *, streamed: bool) -> StreamableHTTPSessionManager:
     """Return a stateless session manager of the MCP library.
 
-    Its checks of Host and Origin are off, because `request_checks` already makes them for every
+    The library's checks of Host and Origin are off, because `request_checks` makes them for every
     route.
     """
     return StreamableHTTPSessionManager(

@@ -17,7 +17,7 @@ from waybook.transport.http.responses import error_response, json_response
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One Prometheus sample; samples of one name are adjacent and differ in their labels."""
+    """One Prometheus sample; samples with the same name differ in their labels."""
 
     name: str
     help: str

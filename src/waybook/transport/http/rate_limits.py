@@ -2,9 +2,9 @@
 
 Without a delay, a client that retries as soon as it is refused would use as much CPU time as a
 client that is served. Requests over the rate limit are therefore delayed before their body is read.
-If the org is still over the limit afterwards, they are refused without a call to the protocol
-library. A process uses one CPU core, which concurrent requests share: with a hundred requests of
-one org in progress, a request of another org would wait for all of them. Therefore only a few
+If the org is still over the limit after the delay, the requests are refused without a call to the
+MCP library. A process uses one CPU core, which concurrent requests share: with a hundred requests
+of one org in progress, a request of another org would wait for all of them. Therefore only a few
 requests of each org are processed at a time, and the rest wait. A request releases its slot when it
 starts to respond, when it waits for work to become available, or after half a second, because by
 then it waits for a lock or a model and not for the CPU.
@@ -47,7 +47,7 @@ class ConcurrencyLimiter:
 
     @asynccontextmanager
     async def slot(self, org: Hashable) -> AsyncIterator[Callable[[], None]]:
-        """Wait for a slot in order of arrival; yield a function that releases it early."""
+        """Wait for a slot in order of arrival; yield a function that releases the slot early."""
         await self._take(org)
         released = False
 
@@ -124,7 +124,8 @@ class RequestThrottle:
     async def admit(self, request: Request) -> UUID | None:
         """Count a request; if its org exceeds the limit, delay the request and try once more.
 
-        The result is stored in the request state. Return the org if the request may proceed.
+        The result is stored in the request state. The function returns the org if the request may
+        proceed.
         """
         try:
             dispatcher, caller = (
@@ -162,7 +163,7 @@ class RequestThrottle:
     async def rate_limited_mcp_response(
         self, request: Request, message: Mapping[str, object]
     ) -> Response | None:
-        """Return the response for an MCP message over the rate limit, or None if allowed."""
+        """Return the response for an MCP message over the rate limit, or None if it is allowed."""
         tool = tool_called(message)
         error = await self.rate_limited_response(request, tool or "")
         return (

@@ -2,8 +2,8 @@
 
 Only known host names are served, which prevents DNS rebinding. Browsers report the origin of a
 request in headers that pages cannot set. Background requests, embedded resources and form posts
-from other sites are refused; a link that a user follows is allowed. The headers of every response
-allow its use in our own pages only, disable content sniffing and forbid framing.
+from other sites are refused; a link that a user follows is allowed. Security headers of every
+response allow its use in our own pages only, disable content sniffing and forbid framing.
 """
 
 import asyncio
@@ -42,9 +42,9 @@ class AllowedHosts:
     def allow_origin(self, origin: str, host: str) -> bool:
         """Return whether an `Origin` header matches the request's host or an allowed host.
 
-        Another port of this machine is another origin. If a host name is served over https,
-        an http page of the same name is also another origin, because an attacker on the
-        network may have changed it.
+        Another port of this machine is another origin. If a host name is served over https, an http
+        page of the same name is also another origin, because an attacker on the network may have
+        changed the http page.
         """
         matched = ORIGIN.fullmatch(origin)
         if matched is None:
@@ -92,7 +92,7 @@ def strip_header_whitespace(app: ASGIApp) -> ASGIApp:
 def apply_public_scheme(public_host: str | None, app: ASGIApp) -> ASGIApp:
     """Set the scheme to https for requests to the public host, where a proxy terminates TLS.
 
-    Cookies are then restricted to https.
+    Cookies of these requests are then restricted to https.
     """
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
@@ -127,7 +127,7 @@ def check_host_and_origin(hosts: AllowedHosts, app: ASGIApp) -> ASGIApp:
 
 
 def reject_encoded_bodies(app: ASGIApp) -> ASGIApp:
-    """Refuse compressed bodies (415), because a small body may expand to a very large one."""
+    """Refuse compressed request bodies (415), because they may expand to a very large size."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         coded = header_values(scope, b"content-encoding") if scope["type"] == "http" else []
@@ -142,7 +142,7 @@ def reject_encoded_bodies(app: ASGIApp) -> ASGIApp:
 
 
 def limit_body(limit: int, app: ASGIApp) -> ASGIApp:
-    """Read the whole body before the app runs; refuse it if too large (413) or slow (408)."""
+    """Read the whole request body before the app runs; refuse large (413) and slow (408) bodies."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -184,7 +184,7 @@ async def read_body(receive: Receive, limit: int) -> bytes | None:
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:
-    """Return an ASGI `receive` that yields the body read before, then further messages."""
+    """Return an ASGI `receive` function that yields the body already read, then other messages."""
     pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
@@ -233,7 +233,7 @@ def reject_cross_site(app: ASGIApp) -> ASGIApp:
 
 
 def is_same_site(scope: Scope) -> bool:
-    """Return whether a request is not cross-site, or follows a link that the user opened."""
+    """Return whether a request comes from our own site, or from a link that the user followed."""
     if set(header_values(scope, b"sec-fetch-site")) <= SAME_SITE:
         return True
     return (

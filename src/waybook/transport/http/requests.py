@@ -56,7 +56,7 @@ FORMATS: Final = ("html", "markdown")
 
 @dataclass(frozen=True, slots=True)
 class ReadApi:
-    """Read-only endpoints for users and programs."""
+    """Read-only REST endpoints for users and programs."""
 
     gateway: ToolGateway
 
@@ -107,7 +107,7 @@ class ReadApi:
 
 
 def output_response(output: ReadableOutput) -> Response:
-    """Return the output as a download with a media type that no browser executes."""
+    """Return a plan output as a download with a media type that no browser executes."""
     kind = output.media_type if output.media_type in INERT_MEDIA_TYPES else "text/plain"
     headers = {
         **SANDBOX_HEADERS,
@@ -118,7 +118,7 @@ def output_response(output: ReadableOutput) -> Response:
 
 
 def document_response(document: ReadableDocument) -> Response:
-    """Return the document as a self-contained HTML page."""
+    """Return a rendered document as a self-contained HTML page."""
     title = f"{document.document_key}, {document.model}"
     headers = {
         **SANDBOX_HEADERS,
@@ -128,7 +128,7 @@ def document_response(document: ReadableDocument) -> Response:
 
 
 def markdown_response(document: ReadableDocument) -> Response:
-    """Return the document as a Markdown download."""
+    """Return a rendered document as a Markdown download."""
     headers = {
         **SANDBOX_HEADERS,
         "content-disposition": f'attachment; filename="{_name(document)}.md"',

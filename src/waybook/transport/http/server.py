@@ -1,8 +1,8 @@
 """HTTP server: one socket, one process, limited request headers, graceful shutdown.
 
-uvicorn accepts request heads of any size and waits for them without a limit. The client is not
-authenticated at that point, so any client could exhaust memory with an endless header, or occupy
-every connection with an incomplete head.
+uvicorn accepts request headers of any size and waits for them without a limit. The client is not
+authenticated before its headers are read, so any client could exhaust memory with an endless
+header, or occupy every connection with incomplete headers.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ TOO_LARGE: Final = (
 
 
 class HeadTooLarge(Exception):
-    """The URL and headers of a request exceed their limits."""
+    """Error: the URL and headers of a request exceed their limits."""
 
 
 class BoundedHeadProtocol(HttpToolsProtocol):
@@ -64,12 +64,12 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timer when the connection is lost."""
+        """Cancel the timer for request headers when the connection is lost."""
         self._stop_expecting()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse received data; refuse the request if the parser buffers too much of it."""
+        """Parse received data; refuse the request if the parser buffers too many bytes."""
         self._buffered += len(data)
         super().data_received(data)
         if self.transport.is_closing():
@@ -82,7 +82,7 @@ class BoundedHeadProtocol(HttpToolsProtocol):
             self._expect()
 
     def on_message_begin(self) -> None:
-        """Reset the counters at the start of a request, including a pipelined one."""
+        """Reset the counters of header bytes at the start of each request."""
         super().on_message_begin()
         self._bytes = self._headers = 0
 
@@ -98,18 +98,18 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Cancel the timer, because the request headers are complete."""
+        """Cancel the timer for request headers, because the headers are complete."""
         self._buffered = 0
         self._stop_expecting()
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Reset the count of buffered bytes, as `limit_body` limits the size of bodies."""
+        """Reset the count of buffered bytes; `limit_body` limits the size of the body."""
         self._buffered = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Reset the count of buffered bytes at the end of a request."""
+        """Reset the count of buffered bytes at the end of an HTTP request."""
         self._buffered = 0
         super().on_message_complete()
 
@@ -202,7 +202,7 @@ class SignalFreeServer(uvicorn.Server):
 
 
 def no_hook() -> None:
-    """Do nothing; this is the default hook."""
+    """Do nothing; this is the default for the functions `leaving` and `announce`."""
 
 
 @asynccontextmanager
@@ -215,8 +215,8 @@ async def serve_in_background(
 ) -> AsyncIterator[str]:
     """Serve within the block and yield the server's URL; on exit, finish the open requests.
 
-    `leaving` is called first on exit, to end responses that would otherwise never end. An idle
-    connection is closed after `keep_alive` seconds.
+    The function `leaving` is called first on exit, to end responses such as event streams, which
+    would otherwise never end. An idle connection is closed after `keep_alive` seconds.
     """
     config = uvicorn.Config(
         app,
@@ -250,8 +250,8 @@ async def serve(
 ) -> None:
     """Serve until SIGINT or SIGTERM, then shut down gracefully.
 
-    `announce` is called after the signal handlers are installed, because a supervisor may send
-    a signal as soon as it reads that the server is serving.
+    The function `announce` is called after the signal handlers are installed, because a supervisor
+    may send a signal as soon as it reads that the server is serving.
     """
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

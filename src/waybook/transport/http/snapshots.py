@@ -1,4 +1,4 @@
-"""Stateless API for progress reports and maps of runs in other systems, sent as snapshots."""
+"""Stateless API for progress reports and maps of runs that other systems send as snapshots."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ MAX_CONCURRENT: Final = 2
 
 class SnapshotApi:
     def __init__(self, pace: RequestThrottle | None = None) -> None:
-        """Create the API with a concurrency limit, so that snapshots do not delay agents."""
+        """Create the API with a limit on concurrent snapshots, so that they do not delay agents."""
         self.pace = pace
         self.turns = asyncio.Semaphore(MAX_CONCURRENT)
 
@@ -43,7 +43,7 @@ class SnapshotApi:
 
 
 def answer_snapshot(body: bytes, door: Callable[[object], object]) -> Response:
-    """Call `door` with the snapshot in the request body; return its result or an error response."""
+    """Call the function `door` with the snapshot in the request body; return the response."""
     try:
         answer = door(read_snapshot(body))
     except BadRecipe as error:

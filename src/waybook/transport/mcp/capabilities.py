@@ -12,9 +12,9 @@ TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 
 
 def declares_tasks(context: Context) -> bool:
-    """Return whether the client has declared that it polls tasks.
+    """Return whether the client has declared the protocol extension for tasks.
 
-    Older revisions have no result that could name a task.
+    Clients of older protocol revisions cannot declare it, because no result could name a task.
     """
     if context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return False

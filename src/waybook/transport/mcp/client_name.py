@@ -10,11 +10,11 @@ MAX_CLIENT_LENGTH: Final = 80
 
 
 def client_name(context: Context) -> str | None:
-    """Return the name that the client reports for itself, or None if it reports none.
+    """Return the name that the client reports for itself, or None if it reports no name.
 
-    Over stdio, a client reports its name once, when the session begins. Over HTTP, a client
-    reports it with every request since protocol revision 2026-07-28; the name of an older client
-    is taken from its User-Agent header, because the server stores no HTTP sessions.
+    Over stdio, a client reports its name once, when the session begins. Over HTTP, a client reports
+    its name with every request since protocol revision 2026-07-28; the name of an older client is
+    taken from its User-Agent header, because the server stores no HTTP sessions.
     """
     params = context.session.client_params
     if params is not None:

@@ -28,7 +28,7 @@ class Completions:
     async def complete(
         self, context: Context, params: wire.CompleteRequestParams
     ) -> wire.CompleteResult:
-        """Return the ids that match a typed argument, or nothing for other arguments."""
+        """Return the ids that match the typed text of a plan id or run id argument."""
         of_runs = is_run_argument(params)
         if of_runs is None:
             return wire.CompleteResult(completion=wire.Completion(values=[]))

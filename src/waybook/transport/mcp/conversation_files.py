@@ -54,7 +54,7 @@ class ClientProcess:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "ClientProcess":
-        """Return the client that started this process."""
+        """Return the data of the client that started this process."""
         named = (environment.get(name, "") for name in CONVERSATION_VARIABLES)
         return cls(
             pid=_client_pid(),
@@ -76,7 +76,7 @@ class ConversationFiles:
         params: wire.CallToolRequestParams,
         result: wire.CallToolResult | wire.InputRequiredResult,
     ) -> None:
-        """Update the state of a conversation after a tool call; a failure to write is logged."""
+        """Update the state file of a conversation after a tool call; log a failure to write."""
         thread = dict(params.meta or {}).get(THREAD_FIELD)
         arguments = params.arguments or {}
         body, is_error = body_of(result)
@@ -139,7 +139,7 @@ class ConversationFiles:
         temporary.replace(path)
 
     def _delete_superseded(self, key: str, plan_id: str | None) -> None:
-        """Delete old states, and states of ended conversations whose plan this one continues."""
+        """Delete old state files, and those of ended conversations on the plan of this one."""
         newest_first = sorted(self.folder.glob("*.json"), key=_modified, reverse=True)
         for place, path in enumerate(newest_first):
             if path.stem != key and (place >= MAX_FILES or self._is_superseded(path, plan_id)):
@@ -182,7 +182,7 @@ def _code(body: Mapping[str, object]) -> str | None:
 
 
 def read_state(path: Path) -> tuple[ConversationState, dict[str, object]]:
-    """Return the state in a file, and all its fields; both are empty if it cannot be read."""
+    """Return a file's state and all its fields; both are empty if the file cannot be read."""
     with suppress(OSError, ValueError), path.open("rb") as file:
         body = orjson.loads(file.read(MAX_FILE_BYTES))
         if isinstance(body, dict):
@@ -224,7 +224,7 @@ def _is_running(pid: object) -> bool:
 
 
 def _client_pid() -> int:
-    """Return the client's process: the parent, or an ancestor if the parent is a launcher."""
+    """Return the client's process id: the parent, or an ancestor if the parent is a launcher."""
     pid = os.getppid()
     for _ in range(MAX_LAUNCHERS):
         try:

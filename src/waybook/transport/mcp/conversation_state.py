@@ -1,7 +1,7 @@
-"""State of one conversation: the open plan, the steps it holds, and the next call.
+"""State of one conversation of an agent: its open plan, the steps it holds, and the next call.
 
 The state is derived from the tool calls of the conversation and their replies alone; hooks of
-coding agents read it after the agent's context was compacted or its client was restarted.
+coding agents read the state after the agent's context was compacted or its client was restarted.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ Reply = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class OpenPlan:
-    """Plan on which the conversation works, as far as its replies described it."""
+    """Plan on which the conversation works, with the data that tool replies contained."""
 
     plan_id: str
     name: str | None = None
@@ -53,7 +53,7 @@ class HeldStep:
 class ConversationState:
     """Open plan of a conversation, the steps that it holds, and the call that the server suggests.
 
-    `session` is the session name that the agent passed last.
+    The field `session` is the session name that the agent passed last.
     """
 
     plan: OpenPlan | None = None
@@ -63,7 +63,7 @@ class ConversationState:
 
     @property
     def plan_id(self) -> str | None:
-        """Id of the open plan."""
+        """Return the id of the conversation's open plan, or None."""
         return self.plan.plan_id if self.plan else None
 
     @property
@@ -72,7 +72,7 @@ class ConversationState:
         return self.plan is None and not self.steps
 
     def as_json(self) -> Body:
-        """Return the JSON form, without values that are not known."""
+        """Return the state as JSON, without values that are not known."""
         plan = self.plan
         return {
             "format": FORMAT,
@@ -102,7 +102,7 @@ class ConversationState:
 
 
 def state_from_json(value: object) -> ConversationState:
-    """Return the state in its JSON form; invalid parts are left out."""
+    """Return the state parsed from its JSON form; invalid parts are left out."""
     body = _mapping(value)
     if body.get("format") != FORMAT:
         return ConversationState()
@@ -132,7 +132,7 @@ def observe(
 def observe_error(
     state: ConversationState, arguments: Mapping[str, object], code: str | None
 ) -> ConversationState:
-    """Return the state after a failed tool call, which may show that a step is not held."""
+    """Return the state after a failed tool call; the error may show that a step is not held."""
     if code not in NOT_HELD:
         return state
     step_id, plan_id = _id(arguments, "stepId"), _id(arguments, "planId")
@@ -176,7 +176,7 @@ def _claimed(state: ConversationState, arguments: Reply, reply: Reply) -> Conver
 
 
 def _moved(state: ConversationState, _: Reply, reply: Reply) -> ConversationState:
-    """Return the state after a result, a review request or a decision: the step is not held."""
+    """Return the state after a result, a review request or a decision: the step is released."""
     plan_id = _id(reply, "planId")
     if plan_id is None:
         return state
@@ -198,7 +198,7 @@ def _modified(state: ConversationState, _: Reply, reply: Reply) -> ConversationS
 
 
 def _read(state: ConversationState, _: Reply, reply: Reply) -> ConversationState:
-    """Return the state after the status of its open plan was read; corrects external changes."""
+    """Return the state after the status of the open plan was read, updated from this status."""
     plan_id = _id(reply, "planId")
     if plan_id is None or state.plan_id != plan_id:
         return state
@@ -207,7 +207,7 @@ def _read(state: ConversationState, _: Reply, reply: Reply) -> ConversationState
 
 
 def _resumed(state: ConversationState, _: Reply, reply: Reply) -> ConversationState:
-    """Return the state after the conversation read everything that it needs to resume a plan."""
+    """Return the state after the agent read the context of a plan to resume it."""
     plan_id, status = _id(reply, "planId"), _id(reply, "status")
     if plan_id is None or status is None:
         return state
@@ -217,7 +217,7 @@ def _resumed(state: ConversationState, _: Reply, reply: Reply) -> ConversationSt
 
 
 def _stored(state: ConversationState, arguments: Reply, reply: Reply) -> ConversationState:
-    """Return the state after a deliverable was stored, which is the end of a completed plan."""
+    """Return the state after an output was stored; a completed plan is then removed from it."""
     plan_id = _id(reply, "planId") or _id(arguments, "planId")
     match state.plan:
         case OpenPlan(plan_id=open_id, status="completed") if open_id == plan_id:
@@ -243,7 +243,7 @@ OBSERVERS: Final[Mapping[str, Observer]] = {
 def _with_plan(
     state: ConversationState, plan_id: str, status: str | None, reply: Reply
 ) -> ConversationState:
-    """Return the state with this plan as its open plan, and with what the reply states about it."""
+    """Return the state with this plan as its open plan, and with the plan's data in the reply."""
     known = state.plan if state.plan and state.plan_id == plan_id else OpenPlan(plan_id)
     counts = _mapping(reply.get("counts") or reply.get("progress"))
     done, total = _number(counts, "done"), _number(counts, "total")
@@ -267,7 +267,7 @@ def _without(state: ConversationState, step_id: str | None) -> ConversationState
 
 
 def _closed(state: ConversationState, plan_id: str) -> ConversationState:
-    """Return the state without a plan that is over, and without its steps."""
+    """Return the state without a closed plan and without the steps of this plan."""
     steps = tuple(held for held in state.steps if held.plan_id != plan_id)
     if state.plan_id != plan_id:
         return replace(state, steps=steps)
@@ -275,7 +275,7 @@ def _closed(state: ConversationState, plan_id: str) -> ConversationState:
 
 
 def _confirmed(state: ConversationState, plan_id: str, steps: list[object]) -> ConversationState:
-    """Return the state without steps of the plan that this list does not have in progress."""
+    """Return the state without those steps of the plan that are not in progress in this list."""
     running = {
         (_id(step, "stepId"), _number(step, "attempt"))
         for step in map(_mapping, steps)
@@ -337,7 +337,7 @@ def _text(body: Mapping[str, object], name: str) -> str | None:
 def _id(body: Mapping[str, object], name: str) -> str | None:
     """Return an id or another short text; full ids of plans and steps become short ids.
 
-    The agent may pass either form, and replies have short ids.
+    Agents may pass short or full ids, and replies have short ids.
     """
     value = body.get(name)
     if not isinstance(value, str) or len(value) > MAX_TEXT_LENGTH or not value.strip():

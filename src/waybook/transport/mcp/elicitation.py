@@ -1,8 +1,8 @@
 """Review decisions in the chat, through MCP elicitation.
 
-The review is stored first; if the user declines or never answers, it remains an ordinary open
-review. In the current protocol revision, the reply to the call contains a form. The client shows
-the form and repeats the call with the user's input; the server keeps no state in between. In older
+The review is stored first; if the user declines or never answers, the review remains open like any
+other. In the current protocol revision, the reply to the call contains a form. The client shows the
+form and repeats the call with the user's input; the server keeps no state in between. In older
 revisions, the server sends the form during the call, which requires a connection that stays open.
 The call then waits a short time for the decision; a later decision is submitted too.
 """
@@ -70,7 +70,7 @@ class ReviewElicitation:
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
-        """Stop waiting for answers to forms when the MCP server ends."""
+        """Stop the waiting for answers to review forms when the MCP server ends."""
         try:
             yield
         finally:
@@ -78,7 +78,7 @@ class ReviewElicitation:
                 form.cancel()
 
     async def call(self, context: Context, params: wire.CallToolRequestParams) -> ToolResult:
-        """Call any tool; only a call that requests a review may be answered with a form."""
+        """Call a tool; only a call of `request_user_review` may be answered with a form."""
         if params.name == REVIEW:
             return await self.review(context, params)
         answer = await self._call_tool(context, params.name, params.arguments or {})
@@ -112,7 +112,7 @@ class ReviewElicitation:
     async def _send_form(
         self, context: Context, arguments: Mapping[str, Any], answer: Answer
     ) -> wire.CallToolResult:
-        """Send the form over the connection, and wait for the decision for a short time."""
+        """Send the review form over the connection, and wait a short time for the decision."""
         if not self.persistent or len(self._open_forms) >= MAX_OPEN_FORMS:
             return to_tool_result(answer)
 
@@ -169,7 +169,7 @@ def form_message(arguments: Mapping[str, object]) -> str:
 
 
 def _state(text: str) -> dict[str, object]:
-    """Parse the state from the first call; check its ids, because clients can forge the state."""
+    """Return the state from the first call; its ids are checked, because clients can forge it."""
     try:
         state = orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -1,7 +1,7 @@
 """MCP prompts, and the server instructions that MCP clients receive when they connect.
 
-Models read these texts. The instructions describe only the tools that a profile offers: those for
-plans, those for runs, or both.
+Language models read these texts. The instructions describe only the tools that a profile offers:
+tools for plans, for runs, or for both.
 """
 
 from collections.abc import Collection, Mapping
@@ -129,7 +129,7 @@ RUN_PROMPTS: Final = {WORK_ON_RUN.name: WORK_ON_RUN}
 
 
 def skill_prompt(skill: Mapping[str, object]) -> PromptTemplate:
-    """Return the prompt that makes an agent use a skill, from an entry of `list_skills`."""
+    """Return the prompt that asks an agent to use a skill, from an entry of `list_skills`."""
     name = str(skill["name"])
     return PromptTemplate(
         name=name,
@@ -179,7 +179,7 @@ class Prompts:
         return {**PLAN_PROMPTS, **RUN_PROMPTS} if self.runs else PLAN_PROMPTS
 
     async def all_prompts(self, context: Context) -> Mapping[str, PromptTemplate]:
-        """Return the built-in prompts, and prompts for the skills that have other names."""
+        """Return the built-in prompts, and a prompt for each skill that has no built-in name."""
         ours = self.builtin_prompts
         if not self.skills:
             return ours

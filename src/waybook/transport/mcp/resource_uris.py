@@ -27,7 +27,7 @@ class ResourceKind:
     mime_type: str = JSON
 
     def id_in(self, uri: str) -> str | None:
-        """Return the id in a resource URI of this kind, or None if it is of another kind."""
+        """Return the id in a resource URI of this kind, or None if the URI is of another kind."""
         before, after = map(re.escape, self.uri.split("{id}"))
         matched = re.fullmatch(rf"{before}([0-9A-Za-z-]{{1,64}}){after}", uri)
         return matched[1] if matched else None

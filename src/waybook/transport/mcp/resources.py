@@ -1,8 +1,8 @@
 """Plans, runs and research as MCP resources, and the interactive map app.
 
-The map is an app of the extension `io.modelcontextprotocol/ui`. A host that supports it shows
-`map.html` next to the results of certain tools, in a frame that can reach only the host. The page
-requests the drawing with `draw_map`, a tool that is hidden from models, and submits the user's
+The map is an app of the extension `io.modelcontextprotocol/ui`. A host that supports the extension
+shows `map.html` next to the results of certain tools, in a frame that can reach only the host. The
+page requests the drawing with `draw_map`, a tool that is hidden from models, and submits the user's
 decisions. The host relays these calls to the server.
 """
 
@@ -104,11 +104,11 @@ STYLE_PLACEHOLDER: Final = "/* map.css */"
 
 
 def shows_apps(context: Context) -> bool:
-    """Return whether the client has declared that it shows apps.
+    """Return whether the client has declared that it shows MCP apps.
 
-    In older protocol revisions, a client declares it once, when the session begins. Over HTTP
-    the server stores no sessions. It therefore returns a constant session id to such a client,
-    which the client sends with every request.
+    In older protocol revisions, a client declares this once, when the session begins. Over HTTP the
+    server stores no sessions. The server therefore returns a constant session id to a client that
+    shows apps, and the client sends this id with every request.
     """
     if context.request and context.request.headers.get("mcp-session-id") == APPS_SESSION:
         return True
@@ -168,7 +168,7 @@ class Resources:
         return tuple(kind for kind in KINDS if self.runs or not kind.of_runs)
 
     async def templates(self, _: Context, __: object) -> wire.ListResourceTemplatesResult:
-        """Return the URI templates of the MCP resources, without a tool call."""
+        """Return the URI templates of the MCP resources."""
         templates = [kind.template() for kind in self.kinds]
         return wire.ListResourceTemplatesResult(resource_templates=templates)
 

@@ -1,8 +1,8 @@
 """Reviews as tasks, by the protocol extension `io.modelcontextprotocol/tasks`.
 
 A client that declares the extension gets a task in place of the reply to `request_user_review`, and
-polls it until a person has decided. The id of the task is the short id of the review, and its state
-is read from the review, so that every server process can answer, also after a restart.
+polls the task until a person has decided. The id of the task is the short id of the review, and its
+state is read from the review, so that every server process can answer, also after a restart.
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ class UpdateTaskParams(TaskParams):
 
 @dataclass(frozen=True, slots=True)
 class ReviewTasks:
-    """Tasks of clients that declare the extension: one for each review."""
+    """Tasks for clients that declare the tasks extension: one task for each review."""
 
     gateway: ToolGateway
 
@@ -79,7 +79,7 @@ class ReviewTasks:
     async def start(self, context: Context, result: HandlerResult) -> HandlerResult:
         """Return the task of a review that was just requested, or else the result of the call.
 
-        A repeated call may find that the review is already decided; its result is the decision.
+        If a repeated call finds that the review is already decided, the decision is returned.
         """
         body = result.structured_content if isinstance(result, wire.CallToolResult) else None
         review_id = (body or {}).get("reviewId")
@@ -112,7 +112,7 @@ class ReviewTasks:
     async def update(self, context: Context, params: UpdateTaskParams) -> dict[str, Any]:
         """Submit the decision in a form, if the review is still open.
 
-        A form that the user declined or closed leaves the review open.
+        If the user declined or closed the form, the review stays open.
         """
         review = await self._review(context, params)
         response = params.input_responses.get(ELICITATION_KEY)
@@ -138,7 +138,7 @@ class ReviewTasks:
         return {}
 
     async def cancel(self, context: Context, params: TaskParams) -> dict[str, Any]:
-        """Acknowledge that the client no longer waits; the review stays open.
+        """Acknowledge the cancellation of a task; the review stays open.
 
         A review is withdrawn only together with its plan, by `modify_plan`.
         """
@@ -159,7 +159,7 @@ class ReviewTasks:
 
 
 def task_of(review: ReadableReview) -> dict[str, Any]:
-    """Return the fields of a task that every status has; the status is that of an open review."""
+    """Return the fields that a task has in every status, with the status of an open review."""
     return {
         "taskId": review.reply["reviewId"],
         "status": "working",
@@ -172,7 +172,7 @@ def task_of(review: ReadableReview) -> dict[str, Any]:
 
 
 def status_message(review: ReadableReview) -> str:
-    """Return the state of a review as a sentence for a person, with its page while it is open."""
+    """Return the state of a review as a sentence for a person, with a link while it is open."""
     if review.is_decided:
         return f"A person decided: {review.reply['decision']}."
     if review.ended_at is not None:
@@ -181,7 +181,7 @@ def status_message(review: ReadableReview) -> str:
 
 
 def form_of(review: ReadableReview) -> dict[str, Any]:
-    """Return the form of an open review as the only input request of its task."""
+    """Return the form of an open review as the only input request of the review's task."""
     message = form_message({"summary": review.summary, "questions": [*review.questions]})
     form = {"mode": "form", "message": message, "requestedSchema": FORM}
     return {ELICITATION_KEY: {"method": "elicitation/create", "params": form}}
@@ -216,7 +216,7 @@ def require_matching_header(context: Context, task_id: str) -> None:
 
 
 async def hide_from_older_revisions(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Leave the extension out of the reply to `initialize`, because older revisions lack it."""
+    """Omit the tasks extension from the reply to `initialize`: older revisions do not have it."""
     result = await call_next(ctx)
     if ctx.method == "initialize" and isinstance(result, dict):
         capabilities = result.get("capabilities")

@@ -46,10 +46,10 @@ def build_server(
 ) -> ToolServer:
     """Return an MCP server with the tools of a profile; calls go through the tool gateway.
 
-    Tools are listed without a call to the dispatcher, so listing never waits for its start.
-    `one_line` means that there is one client, on a persistent connection over which the server
-    can send notifications at any time. The state of each conversation is written to
-    `conversations`.
+    Tools are listed without a call to the dispatcher, so listing does not wait for the start of the
+    dispatcher. The argument `one_line` means that there is one client, on a persistent connection
+    over which the server can send notifications at any time. The state of each conversation is
+    written to `conversations`.
     """
     offered = tools_in_profile(tools, profile)
     for_apps = wire.ListToolsResult(tools=offered)
@@ -108,6 +108,6 @@ def build_server(
 async def _stopping(
     standing: ResourceSubscriptions, asking: ReviewElicitation
 ) -> AsyncIterator[None]:
-    """Stop notifications and the waiting for forms when the server ends."""
+    """Stop sending notifications and waiting for review forms when the MCP server ends."""
     async with standing.lifespan(), asking.lifespan():
         yield

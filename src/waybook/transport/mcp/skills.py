@@ -69,7 +69,7 @@ class Skills:
         server.add_request_handler("resources/directory/read", UriParams, self.folder)
 
     async def list(self, _: Context, __: wire.PaginatedRequestParams) -> dict[str, Any]:
-        """Return all skills on one page, because there are few."""
+        """Return all skills in one reply without paging."""
         return {"skills": [entry(skill) for skill in await self.all()], **CACHE_SECONDS}
 
     async def get(self, _: Context, params: UriParams) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class Skills:
         raise invalid_params(f"No skill is served at {params.uri}", uri=params.uri)
 
     async def folder(self, _: Context, params: UriParams) -> dict[str, Any]:
-        """Return the entries of a folder of a skill."""
+        """Return the files and folders in a folder of a skill."""
         for skill in await self.all():
             within = f"{SCHEME}{skill.name}"
             if params.uri == within or params.uri.startswith(f"{within}/"):
@@ -142,7 +142,7 @@ def entry(skill: Skill) -> dict[str, Any]:
 
 
 def children(skill: Skill, folder: str) -> list[dict[str, str]]:
-    """Return a folder's direct children sorted by name; empty if it does not exist."""
+    """Return a folder's direct children sorted by name; none if the folder does not exist."""
     entries: dict[str, dict[str, str]] = {}
     for file in skill.files:
         inner = uri_of(skill, file.path).removeprefix(f"{folder}/")

@@ -1,8 +1,8 @@
 """MCP over stdin and stdout, for MCP clients that start the server as a subprocess.
 
-The protocol library alone would read a line of any length into memory, and would not answer a line
-that it cannot parse. This module limits a line to the maximum size of an HTTP message, and answers
-an invalid line with the same error as over HTTP.
+The MCP library alone would read a line of any length into memory, and would not answer a line that
+it cannot parse. This module limits a line to the maximum size of an HTTP message, and answers an
+invalid line with the same error as over HTTP.
 """
 
 import os
@@ -42,7 +42,7 @@ def take_stdin() -> BinaryIO:
 
 class MessageLines:
     def __init__(self, wire: BinaryIO, refuse: ErrorWriter) -> None:
-        """Read messages from `wire`, and pass the error for each invalid line to `refuse`."""
+        """Create a reader of lines from `wire`; it passes errors of invalid lines to `refuse`."""
         self._wire = wire
         self._refuse = refuse
 
@@ -84,8 +84,8 @@ def _unsound(read: InvalidMessage) -> JSONRPCError:
 async def serve_stdio(server: Server[None]) -> None:
     """Serve one MCP client until it closes stdin.
 
-    Until then stdin and stdout are reserved for the protocol: other readers get end of file, and
-    other output goes to stderr.
+    While the client is served, stdin and stdout are reserved for MCP: other readers get end of
+    file, and other output goes to stderr.
     """
 
     def refuse(error: JSONRPCError) -> None:

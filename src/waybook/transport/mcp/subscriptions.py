@@ -2,9 +2,9 @@
 
 In the protocol revision 2026-07-28, a client calls `subscriptions/listen`, and the response is a
 stream of notifications, over HTTP and stdio alike. In older revisions, a client subscribes to one
-resource at a time, and notifications are not part of a response. They are sent over the stdio
-connection. Stateless HTTP has no connection for them, so subscriptions of older revisions are not
-offered over HTTP.
+resource at a time, and notifications are not part of a response, but are sent over the stdio
+connection. Stateless HTTP has no connection for notifications, so subscriptions of older revisions
+are not offered over HTTP.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ LIVE: Final = tuple(kind for kind in KINDS if kind.argument in {"planId", "runId
 
 
 def events_of(event: ChangeEvent) -> list[ServerEvent]:
-    """Return the MCP events for a change: updated resources, and the list if it changed.
+    """Return the MCP events for a change event: updated resources, and the list if it changed.
 
     A resource has two URIs, one with the short id and one with the full id.
     """
@@ -102,7 +102,8 @@ class ListenStreams:
     ) -> wire.SubscriptionsListenResult:
         """Send change notifications until the MCP client cancels or the server stops.
 
-        Notifications about tasks are not sent: the acknowledgment names none, so clients poll.
+        Notifications about tasks are not sent: the acknowledgment lists no tasks, so clients poll
+        them.
         """
         if (params.notifications.model_extra or {}).get("taskIds"):
             require_tasks(context)
@@ -192,7 +193,7 @@ class ResourceSubscriptions:
         self._has_news.set()
 
     def on_close(self) -> None:
-        """Stop sending notifications."""
+        """Stop sending MCP notifications to the client."""
         if self._telling is not None:
             self._telling.cancel()
 

@@ -1,9 +1,9 @@
 """Hook of coding agents that keeps an agent on its Waybook plan.
 
-Run with `python3 -I -S`: it uses the standard library alone. It reads the event from stdin, and the
-state file that `waybook mcp` writes; it needs no server. It always exits with code 0, and prints
-nothing if there is nothing to report or anything is wrong, so that it never stops an agent by
-mistake.
+The hook runs with `python3 -I -S`, so it uses only the standard library. It reads the event from
+stdin, and the state file that `waybook mcp` writes; it needs no server. The exit code is always 0.
+If there is nothing to report or anything is wrong, the hook prints nothing, so that it never stops
+an agent by mistake.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AWAITING_REVIEW = "awaiting_review"
 
 
 def main(arguments: list[str]) -> None:
-    """Print the answer to the event on stdin, if there is one."""
+    """Read the client's event from stdin, and print the hook's answer if there is one."""
     event = as_mapping(json.loads(sys.stdin.buffer.read(MAX_INPUT_BYTES)))
     name = str(event.get("hook_event_name"))
     answer_event = EVENTS.get(name)
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> None:
 
 
 def inject(folder: str, name: str, event: dict[str, object]) -> str | None:
-    """Return the context for a conversation that starts, or goes on after a compaction."""
+    """Return the context for a conversation that starts, or continues after a compaction."""
     key, state = own_state(folder, event)
     text = describe(state) if key else describe_ended(ended_state(folder, event))
     if not text:
@@ -57,14 +57,14 @@ def inject(folder: str, name: str, event: dict[str, object]) -> str | None:
 
 
 def instruct_summary(folder: str, _: str, event: dict[str, object]) -> str | None:
-    """Return the instructions for the summary that replaces the conversation."""
+    """Return the instructions for the summary that replaces a conversation in a compaction."""
     state = own_state(folder, event)[1]
     text = describe(state)
     return text and f"Copy these facts about the Waybook plan into the summary unchanged:\n{text}"
 
 
 def hold(folder: str, name: str, event: dict[str, object]) -> str | None:
-    """Return the reason why the agent must go on, once for each attempt of a step it holds."""
+    """Return the reason why the agent must not stop, once for each attempt that it holds."""
     key, state = own_state(folder, event)
     steps = held_steps(state)
     if key is None or not steps:
@@ -92,7 +92,7 @@ EVENTS = {
 
 
 def data_directory(arguments: list[str]) -> str:
-    """Return the data directory: argument, environment, configuration file, or the default."""
+    """Return the data directory from the argument, environment, configuration file, or default."""
     environment, home = os.environ, os.path.expanduser("~")
     if arguments[:1] == ["--data-dir"]:
         return os.path.expanduser(arguments[1])
@@ -121,7 +121,7 @@ def configured_directory(path: str) -> str | None:
 
 
 def own_state(folder: str, event: dict[str, object]) -> tuple[str | None, dict[str, object]]:
-    """Return the name and the state of the conversation of this event, or None and no state.
+    """Return the name and the state of the event's conversation, or None and an empty state.
 
     A conversation is recognized by its id, or else by its client: both the server that wrote the
     state and this hook are children of the client.
@@ -139,7 +139,7 @@ def own_state(folder: str, event: dict[str, object]) -> tuple[str | None, dict[s
 
 
 def ended_state(folder: str, event: dict[str, object]) -> dict[str, object]:
-    """Return the newest state of a conversation in this directory whose process has ended."""
+    """Return the newest state of a conversation in the client's directory that has ended."""
     directory = working_directory(event)
     for _, state in all_states(folder):
         if state.get("directory") == directory and not is_running(state.get("process")):
@@ -163,7 +163,7 @@ def all_states(folder: str) -> list[tuple[str, dict[str, object]]]:
 
 
 def read_state(path: str) -> dict[str, object]:
-    """Return the content of a state file, or an empty state if it is not valid or not ours."""
+    """Return the content of a state file; empty if it is not valid or belongs to another user."""
     try:
         with open(path, "rb") as file:
             if hasattr(os, "getuid") and os.fstat(file.fileno()).st_uid != os.getuid():
@@ -175,7 +175,7 @@ def read_state(path: str) -> dict[str, object]:
 
 
 def ancestors() -> set[int]:
-    """Return the process ids of the parent and, on Linux, of its parents."""
+    """Return the process ids of the parent process and, on Linux, of its ancestors."""
     pids: set[int] = set()
     pid = os.getppid()
     while pid > 1 and len(pids) < MAX_ANCESTORS:
@@ -189,7 +189,7 @@ def ancestors() -> set[int]:
 
 
 def is_running(pid: object) -> bool:
-    """Return whether a process exists; where that cannot be checked, assume that it does."""
+    """Return whether a process exists; on Windows, where that is not checked, return True."""
     if not isinstance(pid, int) or pid <= 0:
         return False
     try:
@@ -201,7 +201,7 @@ def is_running(pid: object) -> bool:
 
 
 def note_hold(path: str, step: dict[str, object], *, is_repeated: bool) -> bool:
-    """Record that the agent is held for this attempt; return False if it must not be held."""
+    """Record that the agent is kept from stopping at this attempt; return False if it may stop."""
     try:
         with open(path, "rb") as file:
             before = as_mapping(json.loads(file.read(MAX_STATE_BYTES)))
@@ -223,7 +223,7 @@ def note_hold(path: str, step: dict[str, object], *, is_repeated: bool) -> bool:
 
 
 def describe(state: dict[str, object]) -> str | None:
-    """Return the text about the open plan, the step held and the next call."""
+    """Return the text for the agent about its open plan, the step it holds and the next call."""
     plan, steps = as_mapping(state.get("plan")), held_steps(state)
     if steps and steps[-1].get("planId") != plan.get("planId"):
         plan = {"planId": steps[-1].get("planId")}
@@ -248,7 +248,7 @@ def describe(state: dict[str, object]) -> str | None:
 
 
 def describe_ended(state: dict[str, object]) -> str | None:
-    """Return the text for a new conversation about the plan that an ended one left open."""
+    """Return the text for a new conversation about a plan that an ended conversation left open."""
     text = describe(state)
     return text and (
         "An earlier conversation in this directory ended; it left the state below. "
@@ -257,14 +257,14 @@ def describe_ended(state: dict[str, object]) -> str | None:
 
 
 def plan_text(plan: dict[str, object]) -> str:
-    """Return the plan with its name, id and progress."""
+    """Return a text that names the plan with its name, id and progress."""
     done, total = plan.get("done"), plan.get("total")
     progress = f", {done} of {total} steps done" if is_number(done) and is_number(total) else ""
     return f"plan {quoted(plan.get('name'))}(planId {plan['planId']}{progress})"
 
 
 def step_text(step: dict[str, object]) -> str:
-    """Return the step with its number, title, id and attempt."""
+    """Return a text that names the step with its number, title, id and attempt."""
     number = f"step {step['order']} " if is_number(step.get("order")) else "step "
     return (
         f"{number}{quoted(step.get('title'))}(stepId {step['stepId']}, attempt {step['attempt']})"
@@ -287,7 +287,7 @@ def next_call(state: dict[str, object], plan: dict[str, object]) -> str:
 
 
 def session_argument(body: dict[str, object]) -> dict[str, object]:
-    """Return the session name as an argument, unless it is too long to repeat."""
+    """Return the session name as an argument of a call, or no argument if the name is too long."""
     session = body.get("sessionId")
     if not isinstance(session, str) or not session.isprintable():
         return {}
@@ -295,7 +295,7 @@ def session_argument(body: dict[str, object]) -> dict[str, object]:
 
 
 def held_steps(state: dict[str, object]) -> list[dict[str, object]]:
-    """Return the valid held steps of a state, in the order in which they were claimed."""
+    """Return the steps that the agent holds according to its state, in the order of the claims."""
     steps = state.get("steps")
     return [
         step
@@ -314,7 +314,7 @@ def quoted(text: object) -> str:
 
 
 def as_mapping(value: object) -> dict[str, object]:
-    """Return a JSON object, or an empty one for any other value."""
+    """Return the value if it is a JSON object, else an empty object."""
     return value if isinstance(value, dict) else {}
 
 
@@ -335,7 +335,7 @@ def is_file_name(text: str) -> bool:
 
 
 def give_up(*_: object) -> None:
-    """End without output; a client that does not close stdin must not wait."""
+    """End the hook without output, because a client that does not close stdin must not wait."""
     os._exit(0)
 
 

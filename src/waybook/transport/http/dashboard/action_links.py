@@ -1,9 +1,9 @@
 """Confirmation page of the links in review messages, which works without sign-in.
 
 Chat services and mail filters open links to preview them, so opening a link decides nothing: the
-page shows the review, and only its form decides. The link is the only credential, and it allows
-nothing but to read and decide this review. The page keeps the referrer policy of the other pages,
-because browsers hide the origin of a form from the server under a stricter one.
+page shows the review, and only submitting its form decides it. The link is the only credential, and
+permits only to read and decide this review. The page keeps the referrer policy of the other pages,
+because under a stricter policy, browsers would hide the origin of a form from the server.
 """
 
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class ActionLinkPage:
     access: LinkAccess
 
     async def __call__(self, request: Request) -> Response:
-        """Render the confirmation page, or submit the decision."""
+        """Render the confirmation page of a review link, or submit the decision."""
         if is_cross_site_navigation(request):
             # After a navigation from another site, the browser has not sent the cookie of the
             # forms, so a page of Waybook opens the same address again.
@@ -81,7 +81,7 @@ class ActionLinkPage:
         return await self._page(request, link, typed, HTTPStatus.BAD_REQUEST)
 
     async def _submit(self, link: AccessLink, decision: str, feedback: str) -> Answer:
-        """Submit the decision as the user of the link.
+        """Submit the review decision as the user of the link.
 
         Raises:
             Forbidden: the user is disabled or may not review.
@@ -95,7 +95,7 @@ class ActionLinkPage:
     async def _page(
         self, request: Request, link: AccessLink, typed: FormInput, status: int = HTTPStatus.OK
     ) -> Response:
-        """Render the page; a link that cannot be used shows nothing of the review."""
+        """Render the confirmation page; if the link cannot be used, without the review."""
         reason = reason_unusable(link)
         card = None if reason else await self._card(link, typed, is_late=status != HTTPStatus.OK)
         token = csrf_token(request)

@@ -21,7 +21,7 @@ class HistoryRow:
 
 
 def history_rows(happenings: Iterable[HistoryEntry]) -> list[HistoryRow]:
-    """Return a row for each history entry: actor, channel, event and comment."""
+    """Return a table row for each history entry: actor, channel, event and comment."""
     return [
         HistoryRow(
             seq=entry.seq,

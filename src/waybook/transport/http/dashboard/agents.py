@@ -1,4 +1,4 @@
-"""Page with the agents of an org, and page with what one agent did."""
+"""Page with the agents of an org, and page with the work of one agent."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ DAYS_OFFERED: Final = 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivityRow:
-    """One thing that an agent did."""
+    """One audit entry of an agent, for display."""
 
     at: datetime
     what: str
@@ -80,7 +80,7 @@ class AgentsPage:
         )
 
     async def show(self, request: Request) -> Response:
-        """Render what an agent did, newest first, on one day or on all days."""
+        """Render the work of an agent on one day or on all days, newest first."""
         call = await self.page_context.request_context(request)
         name = from_segment(request.path_params["agent"]).replace("\0", "")
         key = AgentKey(name, query_param(request, "session") or "")
@@ -112,7 +112,7 @@ def _day(text: str | None) -> date | None:
 
 
 def activity_days(activity: AgentActivity) -> list[ActivityDay]:
-    """Return what an agent did by day in UTC, newest first."""
+    """Return the audit entries of an agent, grouped by day in UTC, newest first."""
     # A failed step has two audit entries, one for the step and one for the plan; equal consecutive
     # rows are therefore shown once.
     rows = [row for row, _ in groupby(activity_row(entry, activity) for entry in activity.entries)]
@@ -123,7 +123,7 @@ def activity_days(activity: AgentActivity) -> list[ActivityDay]:
 
 
 def activity_row(entry: AuditEntry, activity: AgentActivity) -> ActivityRow:
-    """Return an audit entry with the names and links of what it is about."""
+    """Return an audit entry with the names and links of its plan, step, run or job."""
     details = entry_details(entry)
     action = details.get("action")
     comment = next((str(details[name]) for name in COMMENT_FIELDS if details.get(name)), "")
@@ -143,7 +143,7 @@ def activity_row(entry: AuditEntry, activity: AgentActivity) -> ActivityRow:
 
 
 def day_choices(key: AgentKey, now: datetime, day: date | None) -> Sequence[DayChoice]:
-    """Return links to all days together and to the last days, each with its name."""
+    """Return named links to the agent's work on all days, and on each of the last days."""
     today = now.astimezone(UTC).date()
     recent = [today - timedelta(days=n) for n in range(DAYS_OFFERED)]
     labels = ["Today", "Yesterday", *(f"{other:%a} {other.day}" for other in recent[2:])]

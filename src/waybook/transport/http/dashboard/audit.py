@@ -125,7 +125,7 @@ ITEM_DETAILS: Final = frozenset({"stepId", "stepOrder", "jobId"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisplayValue:
-    """Value as shown on the page, truncated if it is long."""
+    """Changed value as shown on the audit page, truncated if it is long."""
 
     text: str
     #: Number of characters of the value that are not shown.
@@ -163,7 +163,7 @@ class EntryView:
 
     @property
     def short(self) -> bool:
-        """True if the audit entry is small enough to be shown with all its changes at once."""
+        """Return whether the audit entry is small enough to be shown at once with all changes."""
         values = [v for c in self.changes for v in (c.old, c.new)] + [v for _, v in self.details]
         fits = all(len(value.text) <= SHORT_VALUE_LENGTH and not value.omitted for value in values)
         return fits and len(self.changes) <= MAX_INLINE_CHANGES and not self.more
@@ -230,7 +230,7 @@ class AuditPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the audit entries, newest first; report an invalid filter on the page."""
+        """Render the audit page, newest entry first; the page reports an invalid filter."""
         call = await self.page_context.request_context(request)
         names: Names = {}
         matches: list[RowName] = []
@@ -267,7 +267,7 @@ class AuditPage:
     async def _named_filter(
         self, call: RequestContext, filter_: AuditFilter
     ) -> tuple[AuditFilter, list[RowName]]:
-        """Return the filter with an id in place of a name, and the plans and runs of that name."""
+        """Return the filter with a name replaced by its id, and the plans and runs of that name."""
         text = filter_.subject_id
         matches = await find_subjects(call, text) if text is not None else []
         return (replace(filter_, subject_id=matches[0].id) if matches else filter_), matches

@@ -1,4 +1,4 @@
-"""Approval of several reviews with one form; each is decided and reported separately."""
+"""Approval of several reviews with one form; each review is decided and reported separately."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ NOTHING_SELECTED = "Select at least one review."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkOutcome:
-    """Outcome of one review of a bulk approval."""
+    """Outcome of one review in a bulk approval."""
 
     name: str
     plan_id: str
@@ -56,7 +56,10 @@ class BulkApproval:
         )
 
     async def _approve(self, request: Request, review_id: str) -> BulkOutcome:
-        """Approve one review. An error is its outcome, and the other reviews are still decided."""
+        """Approve one review and return its outcome.
+
+        An error is returned as the outcome, so that the other reviews are still decided.
+        """
         named, plan_id = "Unknown review", ""
         try:
             call = await self.page_context.request_context(request)

@@ -33,7 +33,7 @@ class CancelView:
 
 @dataclass(frozen=True, slots=True)
 class CancelPage:
-    """Confirmation page of a cancellation; a subclass adds the plan or the run."""
+    """Base class of the confirmation pages for the cancellation of a plan or a run."""
 
     page_context: PageContext
 
@@ -73,13 +73,13 @@ class CancelPage:
         return request.url.path.removesuffix("/cancel")
 
     async def cancel(self, request: Request, form: SubmittedForm, reason: str) -> Answer:
-        """Cancel the plan or run."""
+        """Cancel the plan or run, with the submitted reason."""
         raise NotImplementedError
 
     async def view(
         self, ctx: RequestContext, request: Request, reason: str, error: str | None
     ) -> CancelView:
-        """Return the plan or run to show."""
+        """Return the plan or run that the confirmation page shows."""
         raise NotImplementedError
 
 
@@ -99,7 +99,7 @@ class CancelPlanPage(CancelPage):
         """Return the plan to cancel.
 
         Raises:
-            NotFound: there is no such plan here.
+            NotFound: the org has no plan with this id.
         """
         plan = await resolve_plan(ctx, id_or_nil(request.path_params["plan_id"]))
         return CancelView(
@@ -123,7 +123,7 @@ class CancelRunPage(CancelPage):
         form: SubmittedForm,  # noqa: ARG002 - a run has no revision
         reason: str,
     ) -> Answer:
-        """Cancel the run."""
+        """Cancel the run, with the submitted reason."""
         arguments = {"runId": request.path_params["run_id"], "reason": reason}
         return await self.page_context.call_tool(request, "cancel_run", arguments)
 
@@ -133,7 +133,7 @@ class CancelRunPage(CancelPage):
         """Return the run to cancel.
 
         Raises:
-            NotFound: there is no such run here.
+            NotFound: the org has no run with this id.
         """
         run = await resolve_run(ctx, id_or_nil(request.path_params["run_id"]))
         return CancelView(

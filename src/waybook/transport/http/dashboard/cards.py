@@ -1,4 +1,4 @@
-"""Cards for pending reviews and feedback, with their forms and outcomes."""
+"""Cards (page sections) for pending reviews and feedback, with their forms and outcomes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -139,7 +139,7 @@ def decision_card(
 
 
 def _json(value: Json) -> str | None:
-    """Return a value as indented JSON; None if it is a text, or longer than a page shows."""
+    """Return a value as indented JSON; None if it is a string, or too long for a page."""
     if value is None or isinstance(value, str):
         return None
     text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
@@ -147,7 +147,7 @@ def _json(value: Json) -> str | None:
 
 
 def _changes(previous: PreviousReview, result: Json) -> Diff | None:
-    """Return the changes since the previous result; None if one of the reviews has no result."""
+    """Return the changes since the result in the previous review; None if a result is missing."""
     if not previous.result_length or result is None:
         return None
     if previous.result_summary is None:

@@ -1,4 +1,4 @@
-"""Pages that copy a plan or a run, with the results up to a step or the stages before one."""
+"""Pages with the form that copies a plan up to a step, or a run up to a stage."""
 
 import secrets
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from waybook.transport.http.html.forms import query_param, read_form
 
 @dataclass(frozen=True, slots=True)
 class StartPoint:
-    """Step or stage from which a copy can start again."""
+    """Step or stage at which the work of a copy can start."""
 
     value: str
     name: str
@@ -43,18 +43,18 @@ class CopyView:
 
 
 def copy_name(name: str) -> str:
-    """Return the default name of a copy."""
+    """Return the default name of the copy of a plan or run."""
     return f"{name[: MAX_NAME_LENGTH - len(COPY_SUFFIX)]}{COPY_SUFFIX}"
 
 
 @dataclass(frozen=True, slots=True)
 class CopyPage:
-    """Form that copies a plan or a run; a subclass adds the plan or the run."""
+    """Base class of the forms that copy a plan or a run."""
 
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the form, or create the copy and redirect to it."""
+        """Render the form, or create the copy and redirect to the page of the copy."""
         view = await self.view(request)
         if request.method != "POST":
             chosen = query_param(request, "from") or view.chosen
@@ -79,7 +79,7 @@ class CopyPage:
         raise NotImplementedError
 
     async def copy(self, request: Request, view: CopyView, key: str) -> Answer:
-        """Create the copy."""
+        """Create the copy of the plan or run."""
         raise NotImplementedError
 
 
@@ -87,10 +87,10 @@ class CopyPlanPage(CopyPage):
     __slots__ = ()
 
     async def view(self, request: Request) -> CopyView:
-        """Return the plan; a copy can start after any finished step, or at the first step.
+        """Return the plan to copy; a copy can start after any finished step, or at the first step.
 
         Raises:
-            NotFound: there is no such plan here.
+            NotFound: the org has no plan with this id.
         """
         ctx = await self.page_context.request_context(request)
         detail = await read_plan_detail(ctx, request.path_params["plan_id"], PlanInclude.NAMES)
@@ -110,7 +110,7 @@ class CopyPlanPage(CopyPage):
         )
 
     async def copy(self, request: Request, view: CopyView, key: str) -> Answer:
-        """Create a plan that keeps the results of the steps before the chosen one."""
+        """Create a copy of a plan that keeps the results of the steps before the chosen step."""
         order = int(view.chosen) if is_number(view.chosen) else 0
         arguments: dict[str, object] = {
             "copyOf": view.id,
@@ -126,10 +126,10 @@ class CopyRunPage(CopyPage):
     __slots__ = ()
 
     async def view(self, request: Request) -> CopyView:
-        """Return the run; a copy can start at a stage if all stages before it are complete.
+        """Return the run to copy; a copy can start at a stage if all stages before it are complete.
 
         Raises:
-            NotFound: there is no such run here.
+            NotFound: the org has no run with this id.
         """
         ctx = await self.page_context.request_context(request)
         detail = await read_run_detail(ctx, request.path_params["run_id"], RunInclude.NOTHING)
@@ -152,7 +152,7 @@ class CopyRunPage(CopyPage):
         )
 
     async def copy(self, request: Request, view: CopyView, key: str) -> Answer:
-        """Start a run that keeps the documents of the stages before the chosen one."""
+        """Start a copy of a run that keeps the documents of the stages before the chosen stage."""
         models = [model.strip() for model in (view.models or "").split("\n") if model.strip()]
         arguments: dict[str, object] = {
             "copyOf": view.id,

@@ -22,7 +22,7 @@ MIN_BAR_HEIGHT: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayBar:
-    """Bar of one day in the drawing."""
+    """Bar of one day in the chart of the cost page."""
 
     day: date
     usage: Totals
@@ -52,12 +52,12 @@ class CostPage:
 
 
 def has_cost(days: Sequence[DayUsage]) -> bool:
-    """Return whether any cost was reported; otherwise, tokens are drawn."""
+    """Return whether any cost was reported; if not, the chart shows tokens."""
     return any(day.usage.cost_micros for day in days)
 
 
 def day_bars(days: Sequence[DayUsage]) -> list[DayBar]:
-    """Return a bar for each day, as high as its cost, or as its tokens if no cost is known."""
+    """Return a bar for each day; its height is the cost, or the tokens if no cost is known."""
     by_cost = has_cost(days)
     values = [day.usage.cost_micros if by_cost else day.usage.tokens for day in days]
     highest = max(values, default=0) or 1

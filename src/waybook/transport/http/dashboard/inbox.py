@@ -1,8 +1,8 @@
-"""Inbox page with pending reviews and feedback, overdue ones first, and its form handlers.
+"""Inbox page with pending reviews and feedback, overdue reviews first, and its form handlers.
 
 Forms work with or without JavaScript. Without JavaScript, a submitted decision redirects to the
-page of its form, and an error shows the form again with its input. With JavaScript, only the card
-is replaced, so that other input on the page is kept.
+page that contains the form, and after an error the form is shown again with its input. With
+JavaScript, only the card is replaced, so that other input on the page is kept.
 """
 
 from dataclasses import dataclass, replace
@@ -119,7 +119,7 @@ class DecisionHandler:
         *,
         too_late: bool = False,
     ) -> Response:
-        """Render the card with the current state of the review."""
+        """Render the card of a review with the current state of the review."""
         review_id = form.text("reviewId")
         call = await self.page_context.request_context(request)
         seen = await read_review(
@@ -176,7 +176,7 @@ class FeedbackHandler:
 
 
 def _earlier(answer: Answer) -> DecisionOutcome:
-    """Return the outcome to show if another person gave feedback first."""
+    """Return the outcome that is shown if another person gave feedback on the stage first."""
     details = error_details(answer)
     at, words = details.get("decidedAt"), details.get("feedback")
     return DecisionOutcome(

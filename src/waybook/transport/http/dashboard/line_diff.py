@@ -36,7 +36,7 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """Changed lines between two texts, or the reason why there is no comparison."""
+    """Lines that differ between two texts, or the reason why there is no comparison."""
 
     lines: tuple[DiffLine, ...] = ()
     added: int = 0
@@ -49,7 +49,7 @@ TOO_LONG: Final = Diff(note="The texts are too long to compare here.")
 
 
 def result_text(result: Json) -> str:
-    """Return a result as the text that is compared: a string unchanged, other values as JSON."""
+    """Return a step result as text for a comparison: a string unchanged, other values as JSON."""
     if result is None:
         return ""
     if isinstance(result, str):
@@ -97,7 +97,7 @@ def _lines_of_change(before: Sequence[str], after: Sequence[str]) -> Iterator[Di
 
 
 def _near_changes(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
-    """Yield the changed lines and their context, and the number of lines left out between them."""
+    """Yield the changed lines with context, and the numbers of unchanged lines left out between."""
     shown = [False] * len(lines)
     for number, line in enumerate(lines):
         if line.kind is not LineKind.SAME:

@@ -25,10 +25,10 @@ class LinkAccess:
     failures: FailedCredentials = field(default_factory=FailedCredentials)
 
     async def find(self, request: Request, kind: LinkKind) -> AccessLink:
-        """Return the link of the request's path, even if it is expired or revoked.
+        """Return the link whose secret is in the request's path, even if it is expired or revoked.
 
         Raises:
-            NotFound: there is no such link.
+            NotFound: no link has this secret.
             RateLimited: too many unknown links were requested from the client's address.
         """
         secret = request.path_params["secret" if kind is LinkKind.REVIEW else "snapshot"]
@@ -49,6 +49,6 @@ def reason_unusable(link: AccessLink) -> str | None:
 
 
 def mark_private(reply: Response) -> Response:
-    """Add the headers of a page that a link opens."""
+    """Add the response headers of a page that is opened with a link."""
     reply.headers.update(LINK_HEADERS)
     return reply

@@ -1,4 +1,4 @@
-"""Server-sent events that list the changed topics, with one stream per browser.
+"""Server-sent events that list changed topics, in one stream per browser.
 
 An event contains topics, or `*` if anything may have changed; its id is the position after the
 event. A client that reconnects sends its last position and receives the events it missed. The
@@ -89,12 +89,12 @@ class PeriodicReauth:
     """Credential check of an open event stream, repeated at intervals."""
 
     def __init__(self, request: Request) -> None:
-        """Start with the request's credential, which has just been checked."""
+        """Create the credential check of a request whose credential has just been checked."""
         self._request = request
         self._checked_at = time.monotonic()
 
     async def is_authorized(self) -> bool:
-        """Return whether the credential is valid; repeat the check if the last one is too old."""
+        """Return whether the credential is valid; the result of a recent check is reused."""
         if time.monotonic() - self._checked_at < REAUTH_SECONDS:
             return True
         self._checked_at = time.monotonic()

@@ -35,7 +35,7 @@ class HealthPage:
     loaded_settings: LoadedSettings | None = None
 
     async def __call__(self, request: Request) -> Response:
-        """Render the check results and settings; the user needs the admin scope."""
+        """Render the health page with results and settings; the user needs the admin scope."""
         call, services = (
             await self.page_context.request_context(request),
             self.page_context.dispatcher.services,
@@ -68,7 +68,7 @@ def _machine(loaded: LoadedSettings) -> list[CheckResult]:
 
 
 def _thresholds(services: Services) -> dict[str, object]:
-    """Return the default times after which a step is stalled and a job is released."""
+    """Return the default stall threshold of steps and the default lease of jobs."""
     return {
         "a step is stalled after": services.stall_threshold,
         "a job is released after": services.lease,

@@ -35,7 +35,7 @@ CHARACTERS_PER_COST: Final = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableView:
-    """Table of an output in CSV or a similar format, within limits."""
+    """Table in an output, parsed from CSV or a similar format, with rows and columns limited."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]

@@ -1,7 +1,7 @@
-"""Front page: work that needs a person, is in trouble, is running, or has finished.
+"""Front page (overview): work that needs a person, has problems, is running, or has finished.
 
-A cookie stores when this browser last requested the page, so that the page can list what finished
-since then. The page and its forms work without JavaScript.
+A cookie stores when the browser last requested the page, so that the page can list the work that
+finished since then. The page and its forms work without JavaScript.
 """
 
 import re
@@ -49,7 +49,7 @@ class OverviewPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the overview; redirect the addresses of the list of plans."""
+        """Render the overview page; redirect URLs with filters to the list of plans."""
         if PLAN_LIST_PARAMETERS & request.query_params.keys():
             await self.page_context.request_context(request)
             query = urlencode(request.query_params.multi_items())
@@ -57,7 +57,7 @@ class OverviewPage:
         return await self._page(request)
 
     async def rescue(self, request: Request) -> Response:
-        """Make failed or stalled work available to agents again."""
+        """Handle the retry button: make failed or stalled work available to agents again."""
         form = SubmittedForm(await read_form(request))
         answer = await (self._retry_jobs if form.text("run") else self._retry_steps)(request, form)
         if answer.is_error:
@@ -112,7 +112,7 @@ class OverviewPage:
 
 
 def last_look(request: Request) -> LastLook:
-    """Return the times of this browser's last look at the page, from its cookie."""
+    """Return the times at which the browser last requested the overview page, from its cookie."""
     match = _TIMES.fullmatch(request.cookies.get(COOKIE, ""))
     if match is None:
         return LastLook()

@@ -39,10 +39,10 @@ class PageContext:
     caller: Callable[[Request], Awaitable[Caller]]
 
     async def request_context(self, request: Request) -> RequestContext:
-        """Return a request context for reading; count the request once against the rate limit.
+        """Return a read-only request context; count the request once against the rate limit.
 
         Raises:
-            Forbidden: the caller may not read.
+            Forbidden: the caller lacks the scope for reading.
             RateLimited: the org exceeded its rate limit.
         """
         caller = await self.caller(request)
@@ -57,7 +57,7 @@ class PageContext:
     async def call_tool(
         self, request: Request, tool: str, arguments: Mapping[str, object]
     ) -> Answer:
-        """Call a tool through the dispatcher, as all other channels do.
+        """Call a tool through the dispatcher, and return the tool's answer.
 
         Raises:
             RateLimited: the org exceeded its rate limit.
@@ -71,7 +71,7 @@ class PageContext:
         """Return the full id of a short id in a path or a form; return other texts unchanged.
 
         Raises:
-            NotFound: the short id is mistyped, or no object of this org has it.
+            NotFound: the short id is mistyped, or does not exist in the org.
         """
         if not looks_like_short_id(text):
             return text
@@ -90,7 +90,7 @@ class PageContext:
         """Run a function, in a worker thread if its cost is high, and return its result.
 
         Raises:
-            Busy: the org has too many such functions in progress.
+            Busy: the org has too many costly functions in progress.
         """
         org_id = (await self.caller(request)).org_id
         return await self.dispatcher.services.layout_worker.run(org_id, cost, work)
@@ -137,11 +137,11 @@ class SubmittedForm:
 
     @property
     def return_path(self) -> str:
-        """Local path of the page that contained the submitted form."""
+        """Return the local path of the page that contained the submitted form."""
         return safe_return_path(self.fields.get("back"))
 
     def redirect_back(self, request: Request) -> Response | None:
-        """Return a redirect to the form's page, or None if only a card was requested."""
+        """Return a redirect to the page with the form, or None if only a card was requested."""
         if is_partial_request(request):
             return None
         return RedirectResponse(self.return_path, HTTPStatus.SEE_OTHER)
@@ -153,13 +153,13 @@ def is_partial_request(request: Request) -> bool:
 
 
 def error_message(answer: Answer) -> str:
-    """Return the message in an error answer of a tool."""
+    """Return the message of a tool's error answer."""
     error = answer.body.get("error")
     return str(error.get("message", "")) if isinstance(error, dict) else ""
 
 
 def error_details(answer: Answer) -> dict[str, object]:
-    """Return the details in an error answer of a tool."""
+    """Return the details field of a tool's error answer."""
     error = answer.body.get("error")
     details = error.get("details") if isinstance(error, dict) else None
     return details if isinstance(details, dict) else {}
@@ -168,7 +168,7 @@ def error_details(answer: Answer) -> dict[str, object]:
 async def respond(
     page_context: PageContext, request: Request, form: SubmittedForm, status: int, **card: object
 ) -> Response:
-    """Render a page that contains only a card, which the browser script inserts into its page."""
+    """Render a response with only one card, which the browser script inserts into its page."""
     shown: dict[str, object] = {"decision": None, "feedback": None, **card}
     code = HTTPStatus.OK if is_partial_request(request) else status
     return await page_context.render_page(

@@ -1,4 +1,4 @@
-"""Names and links of what an audit entry is about: its plan or run, its step or job, its agent."""
+"""Names and links of the plan, run, step, job and agent that an audit entry refers to."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -48,7 +48,7 @@ def item_row_link(row: RowName) -> Link:
 
 
 def agent_link(entry: AuditEntry) -> Link:
-    """Return the user of an audit entry, with the page of the agent if it called over MCP."""
+    """Return the user of an audit entry, with a link to the agent's page if it called over MCP."""
     if entry.channel != Channel.MCP:
         return Link(entry.actor)
     return Link(entry.actor, agent_url(entry.actor, entry.session))
@@ -63,6 +63,6 @@ def row_label(row_id: str, names: Names) -> str:
 
 
 def shorten(name: str) -> str:
-    """Return a name that is cut if it is long."""
+    """Return a name, truncated if it is long."""
     cut = MAX_NAME_LENGTH
     return name if len(name) <= cut else f"{name[: cut - 1]}…"

@@ -1,4 +1,4 @@
-"""Routes of the dashboard."""
+"""HTTP routes of all dashboard pages."""
 
 from collections.abc import Awaitable, Callable
 
@@ -53,7 +53,7 @@ def dashboard_routes(
     caller: Callable[[Request], Awaitable[Caller]],
     loaded: LoadedSettings | None = None,
 ) -> list[Route]:
-    """Return all dashboard routes; `caller` authenticates, `loaded` has the settings."""
+    """Return all dashboard routes; `caller` authenticates requests, `loaded` has the settings."""
     page_context = PageContext(dispatcher, caller)
     # On a server with several orgs, only the operator may see the server's settings and files, so
     # they are not passed to the pages.
@@ -117,7 +117,7 @@ def _form_pages(page_context: PageContext) -> dict[str, Endpoint]:
 def _routes(
     page_context: PageContext, endpoints: dict[str, Endpoint], *methods: str
 ) -> list[Route]:
-    """Return routes whose errors are shown as error pages."""
+    """Return routes for these pages, whose errors are shown as HTML error pages."""
     return [
         Route(path, with_error_pages(page_context, endpoint), methods=[*methods])
         for path, endpoint in endpoints.items()
@@ -125,7 +125,7 @@ def _routes(
 
 
 def _link_routes(page_context: PageContext, links: LinkAccess) -> list[Route]:
-    """Return the routes of the pages that links open without sign-in."""
+    """Return the routes of the pages that a secret link opens without sign-in."""
     shared = SharedSnapshot(links)
     actions: dict[str, Endpoint] = {f"{ACTION_PATH}/{{secret}}/{{decision}}": ActionLinkPage(links)}
     snapshots: dict[str, Endpoint] = {

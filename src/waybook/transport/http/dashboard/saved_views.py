@@ -38,7 +38,7 @@ class ViewLink(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewBar:
-    """Saved views of a list, and the filter that is set now."""
+    """Saved views of a list, and the current filter of the list."""
 
     page: str
     views: tuple[ViewLink, ...]
@@ -78,7 +78,7 @@ class SavedViews:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Save or delete a view, and return to its list; show a refused name again."""
+        """Save or delete a view, and redirect to its list; a refused name is shown again."""
         form = SubmittedForm(await read_form(request))
         page, name = form.text("page"), form.text("name")
         if page not in PARAMETERS:

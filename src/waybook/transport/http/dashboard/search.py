@@ -1,4 +1,4 @@
-"""Search page, the options of the command palette, and the page of a research item."""
+"""Search page, options of the command palette, and the page of an artifact or source."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ HEADINGS: Final = {
 
 
 class Command(NamedTuple):
-    """Command of the palette, which opens a page."""
+    """Command of the command palette, which opens a page."""
 
     name: str
     path: str
@@ -63,7 +63,7 @@ class SearchPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the hits of a search by kind, or the options of the palette."""
+        """Render the hits of a search by kind, or the options of the command palette."""
         text = query_param(request, "q") or ""
         is_palette = query_param(request, "part") == OPTIONS
         try:
@@ -92,7 +92,7 @@ class SearchPage:
         )
 
     async def research(self, request: Request) -> Response:
-        """Render an artifact or a source."""
+        """Render the page of an artifact or a source."""
         ctx = await self.page_context.request_context(request)
         item = await read_research_item(ctx, request.path_params["research_id"])
         content = to_rich_text(item.artifact.content) if item.artifact else None
@@ -118,7 +118,7 @@ def hit_url(hit: SearchHit) -> str:
 
 
 def matching_commands(text: str) -> Sequence[Command]:
-    """Return the commands whose words begin with the words of the text.
+    """Return the palette commands whose words begin with the words of the text.
 
     >>> [command.name for command in matching_commands("inb")]
     ['Go to inbox']

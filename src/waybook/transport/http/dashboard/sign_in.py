@@ -1,6 +1,7 @@
 """Sign-in page: sign-in with an API token or through the org's identity provider.
 
-The page does not report why a token is invalid, because only an attacker would benefit from it.
+The page does not report why a token is invalid, because only an attacker would benefit from the
+reason.
 """
 
 from dataclasses import dataclass, field
@@ -92,7 +93,7 @@ class SignInPage:
         ]
 
     async def browser(self, request: Request) -> Caller | None:
-        """Return the signed-in user or None, and store the user's name for pages to show."""
+        """Return the signed-in user or None; store the user's name for display on pages."""
         secret = read_cookie(request, SESSION)
         if not secret:
             return None
@@ -117,7 +118,7 @@ class SignInPage:
         return self._page(request, then)
 
     async def _is_signed_in(self, request: Request) -> bool:
-        """Return whether the browser's session is valid; count an unknown session as a failure."""
+        """Return whether the browser's session is valid; an unknown session counts as a failure."""
         address, secret = client_address_of(request, self.proxies), read_cookie(request, SESSION)
         if not secret:
             return False
@@ -156,7 +157,7 @@ class SignInPage:
         return reply
 
     async def sign_out(self, request: Request) -> Response:
-        """Sign the user out."""
+        """End the user's web session and redirect to the sign-in page."""
         try:
             await read_form(request)
         except Forbidden:

@@ -1,7 +1,7 @@
 """Page of the org's users and API tokens.
 
-Everything works without JavaScript. A token is shown only in the response to the form that created
-it. The revocation of a token must be confirmed.
+The page works without JavaScript. A token is shown only in the response to the form that created
+the token. The revocation of a token must be confirmed.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -58,7 +58,7 @@ SCOPE_LABELS: Final[Mapping[Scope, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokensView:
-    """State of one page view: error, new token, token to be revoked, and form input."""
+    """State of the token page: error, new token, token to be revoked, and form input."""
 
     error: str | None = None
     issued: IssuedToken | None = None

@@ -2,8 +2,8 @@
 
 Programs get the same errors as JSON. The `Accept` header and the path show whether a browser made
 the request; on paths for programs, errors are always JSON. A browser that follows a link from
-another site sends no session cookie, not even after HTTP redirects. The page therefore makes the
-browser request the path again from our own site, with the cookie.
+another site sends no session cookie, not even after HTTP redirects. The page that restores the
+session therefore makes the browser request the path again from our own site, with the cookie.
 """
 
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ def redirect_page(request: Request, then: str) -> Response:
 
 
 def requested_path(request: Request) -> str:
-    """Return the path to open after sign-in: the requested one for a GET, otherwise `/`."""
+    """Return the path to open after sign-in: the requested path for a GET, otherwise `/`."""
     if request.method != "GET":
         return "/"
     path = request.scope.get("raw_path") or b"/"

@@ -1,9 +1,9 @@
 """HTML form parsing with CSRF protection, safe return paths, and query parameters.
 
 The CSRF token is a random text in a cookie that requests from other sites do not carry, and the
-same text, masked, in every form; a sender that has only one of the two has not seen the page. Only
-url-encoded forms are accepted: no form uploads files, and in multipart bodies the sender chooses
-the character encoding, some of which take hours to decode a megabyte.
+same text, masked, in every form; a request in which one of the two is missing does not come from
+our page. Only url-encoded forms are accepted: no form uploads files, and in multipart bodies the
+sender chooses the character encoding, some of which take hours to decode a megabyte.
 """
 
 import re
@@ -30,17 +30,17 @@ PLAIN: Final = "application/x-www-form-urlencoded"
 
 
 def csrf_token(request: Request) -> str:
-    """Return the browser's CSRF token, or a new token if the browser has no valid one."""
+    """Return the browser's CSRF token, or a new token if the browser has no valid token."""
     known = request.cookies.get(COOKIE, "")
     return known if _is_valid_token(known) else secrets.token_urlsafe(LENGTH)
 
 
 def mask_token(token: str) -> str:
-    """Return the token for a form, encoded differently every time.
+    """Return the CSRF token for a form, encoded differently every time.
 
-    A compressed page reveals by its size whether it contains a text twice. If a page had the same
-    token every time, an attacker who can make it show chosen text could guess the token piece by
-    piece (the BREACH attack).
+    The size of a compressed page reveals whether the page contains a text twice. If a page had the
+    same token every time, an attacker who can make the page show chosen text could guess the token
+    piece by piece (the BREACH attack).
     """
     secret = token.encode()
     pad = secrets.token_bytes(len(secret))
@@ -48,7 +48,7 @@ def mask_token(token: str) -> str:
 
 
 def _unmask(text: str) -> bytes:
-    """Return the token in a form's field, masked or not; of other texts, return anything."""
+    """Return the CSRF token in a form's field, masked or not; any text for an invalid field."""
     try:
         data = urlsafe_b64decode(text.encode())
     except ValueError:
@@ -63,7 +63,7 @@ def _xor(one: bytes, other: bytes) -> bytes:
 
 
 def set_csrf_cookie(request: Request, reply: Response, token: str) -> None:
-    """Set the CSRF cookie, unless the browser has it already."""
+    """Set the CSRF cookie, unless the browser already has one."""
     if request.cookies.get(COOKIE) == token:
         return
     secure = request.url.scheme == "https"

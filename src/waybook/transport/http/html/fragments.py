@@ -1,12 +1,14 @@
-"""Fragments of a page: changed ones are sent alone to a page that is already open.
+"""Fragments of a page: only changed fragments are sent to a page that is already open.
 
-A template marks elements as fragments, which may be nested. The outermost one has a version, a hash
-of its content. A browser that requests a part again names the version that it has; if the server
-still has the hashes of that version, it returns only the fragments that differ. Otherwise it
-returns the whole part, so that nothing depends on this memory.
+A template marks elements as fragments, which may be nested. The outermost fragment has a version,
+which is a hash of its content. A browser that requests a part of a page again names the version
+that it has; if the server still has the hashes of that version, it returns only the fragments that
+differ. Otherwise the server returns the whole part, so that the page is correct even without stored
+hashes.
 
-A fragment is unchanged if its own text and the list of its inner fragments are. The hash leaves out
-texts that differ in every response without being news: form tokens, idempotency keys and ages.
+A fragment is unchanged if its own text and the list of its inner fragments are unchanged. The hash
+leaves out texts that differ in every response although nothing has changed: form tokens,
+idempotency keys and ages.
 """
 
 import re
@@ -45,12 +47,12 @@ _VOLATILE_ATTRIBUTE: Final = re.compile(r' data-(?:age|centre)="[^"]*"')
 
 
 def fragment(name: str) -> Markup:
-    """Return the mark in front of an element with the id `name` that is a fragment."""
+    """Return the mark that precedes a fragment, which is the element with the id `name`."""
     return Markup("<!--{}+{}-->").format(_NONCE, name)
 
 
 def end_fragment() -> Markup:
-    """Return the mark behind a fragment."""
+    """Return the mark that follows the HTML of a fragment."""
     return Markup("<!--{}/-->").format(_NONCE)
 
 
@@ -60,7 +62,7 @@ def version_slot() -> str:
 
 
 def mark_drawing(svg: str) -> str:
-    """Return a drawing whose marks are those of the page that contains it."""
+    """Return an SVG drawing with its fragment marks replaced by those of the page around it."""
     marked = _DRAWN_MARK.sub(rf"<!--{_NONCE}~\1-->", svg)
     return marked.replace(END_MARK, f"<!--{_NONCE}/-->")
 
@@ -78,11 +80,11 @@ class Fragment:
     size: int = 1
 
     def html(self) -> str:
-        """Return the fragment without marks."""
+        """Return the HTML of the fragment without fragment marks."""
         return "".join(piece if isinstance(piece, str) else piece.html() for piece in self.pieces)
 
     def inner(self) -> Iterator["Fragment"]:
-        """Yield the fragments directly inside this one."""
+        """Yield the fragments directly inside this fragment."""
         return (piece for piece in self.pieces if isinstance(piece, Fragment))
 
     def walk(self) -> Iterator["Fragment"]:
@@ -92,7 +94,7 @@ class Fragment:
             yield from piece.walk()
 
     def seal(self, volatile: Sequence[str]) -> None:
-        """Compute the digests and sizes of this fragment and of all inside it."""
+        """Compute the digests and sizes of this fragment and of all fragments inside it."""
         for piece in self.inner():
             piece.seal(volatile)
         text = "".join(p if isinstance(p, str) else f"\0{p.name}\0" for p in self.pieces)
@@ -108,7 +110,7 @@ class Fragment:
 
 
 def parse_fragments(text: str) -> Fragment:
-    """Return a page as a fragment without a name that contains the outermost fragments."""
+    """Parse a page, and return it as a fragment that contains the outermost fragments."""
     page = Fragment("")
     open_fragments, at = [page], 0
     for mark in _MARK.finditer(text):
@@ -125,15 +127,15 @@ def parse_fragments(text: str) -> Fragment:
 
 
 class VersionMemory:
-    """Outlines of the versions that were sent last, by version, within a bound."""
+    """Bounded cache of the fragment hashes of the page versions that were sent last."""
 
     def __init__(self) -> None:
-        """Start without any version."""
+        """Create a cache without versions."""
         self._outlines: OrderedDict[str, bytes] = OrderedDict()
         self._bytes = 0
 
     def remember(self, part: Fragment) -> str:
-        """Store the outline of a part, and return its version."""
+        """Store the fragment hashes of a part, and return its version."""
         outline = part.outline()
         version = blake2b(outline, digest_size=DIGEST_BYTES).hexdigest()
         if version not in self._outlines:
@@ -146,7 +148,7 @@ class VersionMemory:
         return version
 
     def changes_since(self, version: str, part: Fragment) -> list[Fragment] | None:
-        """Return the changed fragments of a part, or None if all of it must be sent."""
+        """Return the changed fragments of a part, or None if the whole part must be sent."""
         outline = self._outlines.get(version)
         if outline is None:
             return None
@@ -155,7 +157,7 @@ class VersionMemory:
 
 
 def _changed(new: Fragment, outline: bytes, place: int) -> Iterator[Fragment]:
-    """Yield the outermost fragments whose own content differs from the old outline."""
+    """Yield the outermost fragments whose own content differs from the older version."""
     width = DIGEST_BYTES + SIZE_BYTES
     if outline[place * width : place * width + DIGEST_BYTES] != new.digest:
         yield new
@@ -171,7 +173,7 @@ def _changed(new: Fragment, outline: bytes, place: int) -> Iterator[Fragment]:
 
 @dataclass(frozen=True, slots=True)
 class RenderedText:
-    """Text of a response; with a version, it has only the changed fragments."""
+    """HTML of a response; if it has a version, it contains only the changed fragments."""
 
     text: str
     version: str | None = None
@@ -180,9 +182,9 @@ class RenderedText:
 def finish_rendering(
     text: str, memory: VersionMemory, *, volatile: Sequence[str], known_version: str | None
 ) -> RenderedText:
-    """Return a rendered page without marks, or the changes since the version that is known.
+    """Return a rendered page without fragment marks, or the changes since the browser's version.
 
-    `volatile` has the texts that differ in every response, such as form tokens.
+    The argument `volatile` has the texts that differ in every response, such as form tokens.
     """
     if _NONCE not in text:
         return RenderedText(text)
@@ -205,6 +207,6 @@ def _fill_slot(part: Fragment, version: str) -> None:
 
 
 def _template(changed: Fragment) -> str:
-    """Return a fragment so that a browser can parse it without its surroundings."""
+    """Return the HTML of a fragment in a form that a browser can parse on its own."""
     html = f"<svg>{changed.html()}</svg>" if changed.is_drawn else changed.html()
     return f'<template data-fragment="{changed.name}">{html}</template>'

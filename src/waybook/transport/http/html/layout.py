@@ -136,7 +136,7 @@ async def serve_asset(request: Request) -> Response:
 
 
 def _has_version(request: Request, tag: str) -> bool:
-    """Return whether the client reports that it has this version already."""
+    """Return whether the request says that the client has this version of an asset cached."""
     tags = request.headers.get("if-none-match", "").split(",")
     # A proxy that compresses the response marks the entity tag as weak, so the prefix `W/` is
     # ignored.
@@ -177,7 +177,7 @@ def status_badge(name: str, note: str = "", *, word: str = "") -> Markup:
 
 
 def status_mark(name: str) -> Markup:
-    """Return a status as its symbol alone, with the label for screen readers and on hover."""
+    """Return the symbol of a status as HTML, with the label for screen readers and on hover."""
     mark = symbol_for(name)
     return Markup(
         '<span class="mark" data-status="{}" role="img" aria-label="{}" title="{}">{}</span>'
@@ -203,13 +203,13 @@ def job_badge(status: str) -> Markup:
 def time_tag(at: datetime | None, now: datetime) -> Markup:
     """Return a relative time as HTML, with the exact time on hover.
 
-    The script of the pages advances the age, and shows the exact time in the local time zone.
+    The script of the pages keeps the age current, and shows the exact time in the local time zone.
     """
     return _time(at, now, format_age(at, now)) if at else Markup("")
 
 
 def elapsed_tag(at: datetime | None, now: datetime) -> Markup:
-    """Return the duration since a time as HTML, which the script of the pages advances."""
+    """Return the time elapsed since a time as HTML, which the script of the pages keeps current."""
     attribute = Markup(" data-elapsed")
     return _time(at, now, format_duration(now - at), attribute) if at else Markup("")
 
@@ -268,7 +268,7 @@ VERSIONS: Final = VersionMemory()
 def render_template(
     request: Request, name: str, view: Mapping[str, object], *, status_code: int = 200
 ) -> HTMLResponse:
-    """Render a page template, or only the requested part of it."""
+    """Render a page template, or only the requested part of the page."""
     template = TEMPLATES.get_template(f"{name}.html")
     context = {
         "path": request.url.path,
@@ -318,7 +318,7 @@ def document_html(markdown: str) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class RichText:
-    """Text rendered as HTML for display."""
+    """Text of an agent rendered as HTML for display."""
 
     html: Markup
     #: True if the text is initially collapsed.

@@ -21,12 +21,12 @@ def run_stage_url(run_id: str, stage: str) -> str:
 
 
 def to_segment(text: str) -> str:
-    """Return any text as one segment of a path."""
+    """Return a text escaped as one segment of a URL path."""
     return quote(text.replace("~", "~0").replace("/", "~1"), safe="~")
 
 
 def from_segment(text: str) -> str:
-    """Return the slug or key that a decoded path segment of `run_step_url` names.
+    """Return the slug or key in a decoded path segment of a URL from `run_step_url`.
 
     >>> from_segment("a~1b"), from_segment("c d~0")
     ('a/b', 'c d~')

@@ -78,7 +78,7 @@ class PlanForm:
 
 
 def as_list(text: str) -> str:
-    r"""Return the text with every line as a list item, unless it is a list or a document already.
+    r"""Return the text with every line as a list item; a list or a document is unchanged.
 
     >>> as_list("Read\n\nWrite"), as_list("1. Read\n2. Write")
     ('- Read\n- Write', '1. Read\n2. Write')
@@ -109,7 +109,7 @@ class NewPlanPage:
     data_dir: Path | None
 
     async def __call__(self, request: Request) -> Response:
-        """Render the form, check it and show the plan, or create the plan."""
+        """Render the form for a new plan, show a preview of the plan, or create the plan."""
         await self.page_context.request_context(request)
         saved = await asyncio.to_thread(saved_templates, self.data_dir) if self.data_dir else {}
         name = query_param(request, "template")

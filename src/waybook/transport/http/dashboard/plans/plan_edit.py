@@ -53,7 +53,7 @@ class PlanEditView:
 
 
 def reorder_modification(sheet: PlanDetail, fields: FormData) -> Modification:
-    """Return the new order: the one of the list, or with one step moved up or down."""
+    """Return the modification that reorders the steps as submitted, or moves one step by one."""
     ids = [short_id(step.id) for step in sheet.plan.steps]
     way, _, moved = field_text(fields, "move").partition(":")
     if moved in ids:
@@ -66,14 +66,14 @@ def reorder_modification(sheet: PlanDetail, fields: FormData) -> Modification:
 
 
 def budget_modification(fields: FormData) -> Modification:
-    """Return the new budget; empty fields remove it."""
+    """Return the modification that sets the plan's budget; empty fields remove the budget."""
     limits = {"tokens": field_text(fields, "tokens"), "costUsd": field_text(fields, "cost")}
     budget = {name: _number(text) for name, text in limits.items() if text}
     return {"action": BUDGET, "budget": budget} if budget else {"action": BUDGET}
 
 
 def _number(text: str) -> int | float | str:
-    """Return the number in a text; the tool rejects any other text."""
+    """Return the number in a form field, or any other text, which the tool then rejects."""
     try:
         return int(text)
     except ValueError:
@@ -94,7 +94,7 @@ def _budget_fields(budget: Budget | None) -> dict[str, str]:
 def plan_edit_view(
     sheet: PlanDetail, refusal: FormError | None, moved: int | None, way: str
 ) -> PlanEditView:
-    """Return the view model of the page; after a refusal, with the submitted order and fields."""
+    """Return the view model of the edit page; after a refusal, with the submitted values."""
     steps = {short_id(step.id): step for step in sheet.plan.steps}
     typed = refusal.typed if refusal else {}
     order = typed.get("order", "").split(",")
@@ -124,7 +124,7 @@ class PlanEditPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the page, or handle one of its forms."""
+        """Render the page that edits a plan, or handle one of its forms."""
         if request.method != "POST":
             return await self._render(request)
         fields = await read_form(request)
@@ -171,7 +171,7 @@ def _modification(sheet: PlanDetail, action: str, fields: FormData) -> Modificat
 
 
 def _after(sheet: PlanDetail, fields: FormData) -> str:
-    """Return the URL of the page; a moved step keeps the focus, to be moved on by keyboard."""
+    """Return the URL of the edit page; a moved step keeps the keyboard focus."""
     path = f"/plans/{sheet.plan.id}/edit"
     way, _, moved = field_text(fields, "move").partition(":")
     old = next((s.order for s in sheet.plan.steps if short_id(s.id) == moved), None)

@@ -20,7 +20,7 @@ MAX_DIGITS: Final = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormError:
-    """Error for a refused form, with the form input so that the form can show it again."""
+    """Error of a form that the tool refused, with the form input, which the form shows again."""
 
     action: str
     code: str
@@ -31,7 +31,7 @@ class FormError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePreview:
-    """Preview of a form's effect, with the form input so that the form can show it again."""
+    """Preview of a form's effect, with the form input, which the form shows again."""
 
     action: str
     lines: list[str]
@@ -83,7 +83,7 @@ def add_steps_modification(fields: FormData) -> Modification:
 
 
 def form_error(answer: Answer, action: str, fields: FormData) -> FormError:
-    """Return the error for a refused form, together with the form input."""
+    """Return the error of a form that the tool refused, together with the form input."""
     error = answer.body["error"]
     message = error["message"] if isinstance(error, dict) else "this did not work"
     code = code_of(answer) or ""
@@ -111,7 +111,7 @@ def step_modification(sheet: StepDetail, action: str, fields: FormData) -> Modif
 
 
 def _step_fields(action: str, fields: FormData) -> Modification:
-    """Return the arguments of a modification of one step, except action and id."""
+    """Return the arguments with which a form modifies a step, except the action and the step id."""
     match action:
         case "update_step_instructions":
             return {"instructions": field_text(fields, "instructions")}
@@ -129,7 +129,7 @@ def _step_fields(action: str, fields: FormData) -> Modification:
 
 
 def _orders(text: str) -> list[int | str]:
-    """Return the step numbers in a text such as "1, 2"; the tool rejects any other text."""
+    """Return the step numbers in a text such as "1, 2"; the tool rejects all other parts."""
     parts = text.replace(",", " ").split()
     return [int(part) if is_number(part) else part for part in parts]
 
@@ -167,5 +167,5 @@ def change_preview(sheet: StepDetail, answer: Answer, fields: FormData) -> Chang
 
 
 def _typed(fields: FormData) -> dict[str, str]:
-    """Return the submitted form input, so that the form can show it again."""
+    """Return the submitted input, so that the form can show the input again."""
     return {k: v for k, v in fields.items() if isinstance(v, str) and k != "token"}

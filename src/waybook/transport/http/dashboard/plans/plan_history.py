@@ -49,10 +49,10 @@ class PlanHistoryPage:
 
 
 def entry_number(text: str | None) -> int | None:
-    """Return the entry number in a query.
+    """Return the number of an audit entry in a query parameter.
 
     Raises:
-        InvalidInput: it is not a number.
+        InvalidInput: the value is not a number.
     """
     if not text:
         return None
@@ -62,10 +62,10 @@ def entry_number(text: str | None) -> int | None:
 
 
 def entry_time(text: str | None) -> datetime | None:
-    """Return the time in a query, which is in UTC unless it has an offset.
+    """Return the time in a query parameter, which is in UTC unless it has an offset.
 
     Raises:
-        InvalidInput: it is not a time.
+        InvalidInput: the value is not a time.
     """
     if not text:
         return None

@@ -1,4 +1,4 @@
-"""List of plans with its filters."""
+"""Page with the list of plans and its filters."""
 
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -142,7 +142,7 @@ def resume_prompt(plan_id: str) -> str:
 
 
 def _statuses(name: str) -> list[PlanStatus]:
-    """Return the statuses of the plans that a filter of this name matches."""
+    """Return the plan statuses that the state filter with this name matches."""
     if name == OPEN:
         return [status for status in PlanStatus if status not in CLOSED_PLAN]
     return [status for status in PlanStatus if name in {ALL, status}]

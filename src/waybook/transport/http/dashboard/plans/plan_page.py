@@ -92,7 +92,7 @@ class StepPage:
         )
 
     async def _change(self, request: Request, fields: FormData) -> Response:
-        """Apply a form to the plan, preview its effect, or show why it was refused."""
+        """Apply a submitted form to the plan, preview its effect, or show why it was refused."""
         sheet = await self._read(request)
         plan, action = sheet.plan, field_text(fields, "action")
         args = modification_arguments(plan.id, fields, step_modification(sheet, action, fields))

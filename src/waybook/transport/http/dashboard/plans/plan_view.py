@@ -110,7 +110,7 @@ def map_job(sheet: PlanDetail) -> DrawingJob:
 
 
 def _with_short_keys(drawing: Drawing) -> Drawing:
-    """Return the drawing with short ids, since full ids take a third of a compressed large map."""
+    """Return the SVG map with short ids; full ids take a third of a large compressed map."""
     diagram, marks = drawing.diagram, drawing.annotations
     lanes = tuple(
         replace(
@@ -269,7 +269,7 @@ def _rows(sheet: PlanDetail, timeline: Timeline) -> list[StepRow]:
 
 
 def holder_of(step: Step) -> str:
-    """Return the user and session that hold a step, or an empty text if it is unassigned."""
+    """Return the user and session that hold a step, or an empty text if no agent holds it."""
     if step.held_by is None:
         return ""
     return f"{step.held_by} ({step.held_session})" if step.held_session else step.held_by

@@ -104,11 +104,11 @@ class SharedSnapshot:
     access: LinkAccess
 
     async def __call__(self, request: Request) -> Response:
-        """Show the snapshot of a link."""
+        """Render the plan snapshot that a link opens."""
         return await self._snapshot(request, {})
 
     async def download(self, request: Request) -> Response:
-        """Return the snapshot of a link as a file, to be verified."""
+        """Return the plan snapshot that a link opens as a file that can be verified."""
         name = 'attachment; filename="waybook-snapshot.html"'
         return await self._snapshot(request, {"content-disposition": name})
 

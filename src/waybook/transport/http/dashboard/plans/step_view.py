@@ -193,7 +193,7 @@ def _condition(sheet: StepDetail, condition: Condition) -> ConditionView:
 
 
 def _conditions_json(sheet: StepDetail) -> str:
-    """Return the step's own conditions as JSON for `set_conditions`; empty if it has none."""
+    """Return the step's own conditions as JSON for `set_conditions`; an empty text if none."""
     orders = {step.id: step.order for step in sheet.plan.steps}
     own = [c for c in sheet.conditions if c.step_id == sheet.step.id]
     return _json([_condition_arguments(item, orders) for item in own]) if own else ""

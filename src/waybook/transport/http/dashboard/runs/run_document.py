@@ -1,4 +1,4 @@
-"""Page of a run's document, alone or side by side with another version or another model's."""
+"""Page of a run's document, alone or side by side with another version or model's document."""
 
 import secrets
 from collections import Counter
@@ -79,7 +79,7 @@ def _choice_name(item: DocumentVersion) -> tuple[str, str, int]:
 
 
 def _choice(item: DocumentVersion, names: Mapping[tuple[str, str, int], int]) -> Choice:
-    """Return a document to compare with; its lineage is named only if others are named alike."""
+    """Return a document to compare with; its label has the lineage only if needed to be unique."""
     origin = ""
     if names[_choice_name(item)] > 1:
         reviewed = f", reviewed by {item.reviewer}" if item.reviewer else ""
@@ -104,7 +104,7 @@ class RunDocumentPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the page of a document; the query parameter `with` names one to compare with."""
+        """Render a document's page; the query parameter `with` names a document to compare with."""
         ctx = await self.page_context.request_context(request)
         named = request.path_params
         other = query_param(request, "with")

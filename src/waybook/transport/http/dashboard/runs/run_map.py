@@ -57,7 +57,7 @@ class MapPlan:
 
 
 def expanded_stages(detail: RunDetail, parameter: str | None) -> frozenset[str]:
-    """Return the stages that are expanded; the parameter has their places, such as "1.3"."""
+    """Return the expanded stages; the query parameter has their positions, such as "1.3"."""
     if parameter is None:
         return current_stages(detail)
     if parameter == "all":
@@ -106,7 +106,7 @@ def plan_map(detail: RunDetail, parameter: str | None, near: str | None = None) 
 
 
 def run_map(detail: RunDetail, plan: MapPlan, svg: str) -> RunMap:
-    """Return the drawn map for the page."""
+    """Return the map of a run as SVG for the run page."""
     return RunMap(
         # The SVG can be inserted into the page without escaping, because Waybook drew it and
         # escaped every text in it.
@@ -135,7 +135,7 @@ def _statuses(detail: RunDetail, lane: Lane) -> Mapping[str, str]:
 
 
 def _focus(lane: Lane, statuses: Mapping[str, str]) -> str:
-    """Return the step of a stage to look at first: failed, in progress, or the next to start."""
+    """Return the current step of a stage: failed, or in progress, or the next step to start."""
     for wanted in ("failed", "in_progress", "not_started"):
         key = next((step.key for step in lane.steps if statuses.get(step.key) == wanted), None)
         if key is not None:
@@ -148,7 +148,7 @@ def _window(
 ) -> tuple[Lane, str]:
     """Return the part of a large stage that is drawn, and the step in its middle.
 
-    An open page keeps the part around the step `near` while that part has steps that are not done.
+    An open page keeps the part around the step `near` as long as that part has unfinished steps.
     """
     if near is not None:
         drawn = steps_around(lane, near, MAX_BOXES)

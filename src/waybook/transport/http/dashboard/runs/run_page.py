@@ -66,7 +66,7 @@ class RunPage:
     async def _act(
         self, request: Request, fields: FormData, tool: str, args: Mapping[str, object]
     ) -> Response:
-        """Call a tool and redirect to the form's page, or show the error on the run page."""
+        """Call a tool and redirect to the page with the form, or show the error on the run page."""
         run_id = request.path_params["run_id"]
         action = request.url.path.rpartition("/")[2]
         named = {} if "documentId" in args else {"runId": run_id}
@@ -159,7 +159,7 @@ class RunExport:
 
 
 def file_response(name: str, kind: str, text: str) -> Response:
-    """Return a text as a download; `name` must be safe in an HTTP header."""
+    """Return a text as a file download; `name` must be safe in an HTTP header."""
     headers = {
         **SANDBOX_HEADERS,
         "content-disposition": f'attachment; filename="{name}"',

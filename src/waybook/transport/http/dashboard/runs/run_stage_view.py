@@ -96,12 +96,12 @@ class StageView:
 
     @property
     def models(self) -> Sequence[str]:
-        """Models of the stage, which are the columns of its matrix."""
+        """Return the models of the stage, which are the columns of its matrix."""
         return self.started.models if self.started else ()
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Number of steps by status, for the progress bar."""
+        """Return the number of steps of the stage by status, for the progress bar."""
         return {"completed": self.done, "failed": self.failed, "in_progress": self.running}
 
 
@@ -111,7 +111,7 @@ def stage_name(compiled_dag: CompiledDag, slug: str) -> str:
 
 
 def current_stages(detail: RunDetail) -> frozenset[str]:
-    """Return the stages to look at first: those at work, else the last one that was started."""
+    """Return the current stages of a run: those in progress, else the stage started last."""
     open_stages = [slug for slug, stage in detail.run.stages.items() if stage.completed_at is None]
     started = sorted(detail.run.stages.values(), key=lambda stage: stage.started_at)
     return frozenset(open_stages or [stage.slug for stage in started[-1:]])
@@ -214,7 +214,7 @@ def _time(text: str | None) -> datetime | None:
 
 
 class _Cells:
-    """Jobs and documents of a run by step and model."""
+    """Jobs and documents of a run, grouped by step and model."""
 
     def __init__(self, detail: RunDetail) -> None:
         self._run_id = detail.run.id
@@ -226,7 +226,7 @@ class _Cells:
             self._documents[item.stage, item.step_key, item.model].append(item)
 
     def cell(self, stage: str, key: str, model: str) -> Cell:
-        """Return the cell of a step and a model."""
+        """Return the matrix cell of a step and a model."""
         counts = self._counts.get((stage, key, model), {})
         documents = self._documents.get((stage, key, model), [])
         linked = documents[:MAX_CELL_DOCUMENTS] if len(documents) <= MAX_CELL_DOCUMENTS else []

@@ -23,7 +23,7 @@ _STATUSES: Final = dict(CELL_STATUSES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """Job as a bar."""
+    """Job as a bar in the timeline of a run."""
 
     x: int
     y: int
@@ -35,7 +35,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRow:
-    """Bars of one model."""
+    """Bars of one model in the timeline of a run."""
 
     model: str
     height: int
@@ -50,7 +50,7 @@ class ModelRow:
 
     @property
     def statuses(self) -> tuple[str, ...]:
-        """Statuses of the bars, without duplicates."""
+        """Return the statuses of the bars, without duplicates."""
         return tuple(dict.fromkeys(bar.status for bar in self.bars))
 
 
@@ -95,7 +95,7 @@ def run_timeline(detail: RunDetail) -> RunTimeline | None:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Linear scale from times to horizontal positions."""
+    """Linear scale that maps times to horizontal positions in the timeline."""
 
     start: datetime
     seconds: float

@@ -28,7 +28,7 @@ MAX_WORKERS_SHOWN = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHistoryRow:
-    """History entry as a sentence."""
+    """Entry in the history of a run, as a sentence."""
 
     seq: int
     at: datetime
@@ -48,7 +48,7 @@ class RunView:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Number of steps of all stages by status, for the progress bar."""
+        """Return the number of steps of all stages by status, for the progress bar."""
         counts = Counter[str]()
         for stage in self.stages:
             counts.update(stage.counts)
@@ -56,7 +56,7 @@ class RunView:
 
     @property
     def card(self) -> FeedbackCard | None:
-        """Card for the stage that awaits feedback, or None if no stage awaits feedback."""
+        """Return the card of the stage that awaits feedback, or None if no stage does."""
         detail = self.detail
         stage = detail.run.stages.get(detail.awaiting or "")
         if stage is None:
@@ -99,7 +99,7 @@ class DocumentsView:
 
 
 def documents_view(detail: RunDetail, page: int) -> DocumentsView:
-    """Return one page of the list of documents; a page beyond the end is the last one."""
+    """Return a page of the list of documents; a number beyond the end returns the last page."""
     pages = max(1, -(-len(detail.documents) // DOCUMENTS_PER_PAGE))
     page = min(page, pages)
     first = (page - 1) * DOCUMENTS_PER_PAGE

@@ -19,7 +19,7 @@ MAX_INPUTS_LISTED = 50
 
 @dataclass(frozen=True, slots=True)
 class StepName:
-    """Step of the same stage that a page links to."""
+    """Link to another step of the same stage."""
 
     key: str
     name: str
@@ -99,7 +99,7 @@ class RunJobView:
 
 
 def run_job_view(sheet: RunJobDetail, materials: JobMaterials | None) -> RunJobView:
-    """Return the view model of a job's page; a rendering job has no materials."""
+    """Return the view model of a job's page; a rendering job has no prompt and no inputs."""
     inputs = materials.inputs if materials else ()
     return RunJobView(
         sheet=sheet,

@@ -40,7 +40,7 @@ class RunForm:
 
     @property
     def fault(self) -> str | None:
-        """Return why the form cannot be sent yet; None if it is complete."""
+        """Return why the form is incomplete, or None if it is complete."""
         if not self.name.strip():
             return "Enter a name for the run."
         if not self.models:
@@ -53,7 +53,7 @@ class RunForm:
 
     @property
     def run_input(self) -> Json:
-        """Return the input as the tool takes it: one text, or texts by document key."""
+        """Return the run's input as the tool accepts it: one text, or texts by document key."""
         filled = {key: text for key, text in self.inputs.items() if text.strip()}
         if len(filled) != 1:
             return dict(filled)
@@ -62,7 +62,7 @@ class RunForm:
 
 
 def _json_or_text(text: str) -> Json:
-    """Return the object in a text that is a JSON object, or else the text."""
+    """Return the parsed object if a text is a JSON object, or else the text."""
     if not text.lstrip().startswith("{"):
         return text
     try:
@@ -73,7 +73,7 @@ def _json_or_text(text: str) -> Json:
 
 
 def run_form(form: SubmittedForm, keys: Sequence[str]) -> RunForm:
-    """Return the typed values; models are those that are checked and those that are listed."""
+    """Return the form's values; the models are the checked ones and those entered as text."""
     checked = [str(value) for value in form.fields.getlist("model")]
     listed = form.text("models").split("\n")
     models = dict.fromkeys(filter(None, (model.strip() for model in (*checked, *listed))))
@@ -99,7 +99,7 @@ class StartRunView:
 
     @property
     def other_models(self) -> list[str]:
-        """Return the entered models for which there is no checkbox."""
+        """Return the models entered as text, for which the form has no checkbox."""
         return [model for model in self.form.models if model not in self.known_models]
 
 
@@ -108,7 +108,7 @@ class StartRunPage:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the form, check it and show the forecast, or start the run."""
+        """Render the form that starts a run, show the forecast, or start the run."""
         slug = query_param(request, "dag")
         ctx = await self.page_context.request_context(request)
         if slug is None:
@@ -136,7 +136,7 @@ class StartRunPage:
         return await self._confirm(request, view)
 
     async def _confirm(self, request: Request, view: StartRunView) -> Response:
-        """Render the confirmation with the number of jobs and the forecast."""
+        """Render the confirmation of a run's start, with the number of jobs and the forecast."""
         ctx, compiled_dag = await self.page_context.request_context(request), view.compiled_dag
         history = await read_finished_runs(ctx, compiled_dag.dag.slug)
         count = partial(start_preview, compiled_dag, view.form.models, history)

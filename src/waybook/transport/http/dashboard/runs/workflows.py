@@ -97,10 +97,10 @@ class WorkflowsPage:
 
 
 def workflow_view(compiled_dag: CompiledDag, chosen: str | None, request: Request) -> WorkflowView:
-    """Return what the workflow page shows: all steps, only stages, or one stage.
+    """Return which part the workflow page shows: all steps, only stages, or one stage.
 
     Raises:
-        NotFound: the workflow has no such stage.
+        NotFound: the workflow has no stage with this slug.
     """
     if chosen is not None and chosen not in compiled_dag.stages:
         raise NotFound(f"this workflow has no stage {chosen!r}")
