@@ -142,11 +142,10 @@ def report(results: dict[str, list[Measured]]) -> None:
     library, local, team = cpu.values()
     ratio, share = library / local, team / local - 1
     print(f"{'library : Waybook':34}{ratio:14.2f}   limit {MIN_RATIO}, goal {GOAL}")
-    print(
-        f"{'share that a token adds':34}{share:14.0%}   limit {MAX_TOKEN_SHARE:.0%}, goal {TOKEN_GOAL:.0%}"
-    )
+    limits = f"limit {MAX_TOKEN_SHARE:.0%}, goal {TOKEN_GOAL:.0%}"
+    print(f"{'share that a token adds':34}{share:14.0%}   {limits}")
     assert ratio >= MIN_RATIO, f"{ratio:.2f} of the library; the limit is {MIN_RATIO}"
-    assert share <= MAX_TOKEN_SHARE, f"a token adds {share:.0%}; the limit is {MAX_TOKEN_SHARE:.0%}"
+    assert share <= MAX_TOKEN_SHARE, f"a token adds {share:.0%}; {limits}"
 
 
 if __name__ == "__main__":
