@@ -4,6 +4,7 @@ import json
 
 import orjson
 
+from decision_proofs import decision
 from org_env import AgentClient, FakeClock, OrgEnv, make_step
 from packet_checks import completed
 
@@ -99,14 +100,16 @@ async def test_get_plan_status_returns_every_field_of_executing_plan(
     assert status["revision"] == 2
 
 
-async def test_a16_new_plan_has_status_planning_and_derived_status_executing(
+@decision("A16")
+async def test_new_plan_has_status_planning_and_derived_status_executing(
     agent: AgentClient,
 ) -> None:
     status = await agent.status(await agent.plan())
     assert (status["status"], status["derivedStatus"]) == ("planning", "executing")
 
 
-async def test_a19_current_step_in_plan_status_is_the_step_awaiting_review(
+@decision("A19")
+async def test_current_step_in_plan_status_is_the_step_awaiting_review(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(3)

@@ -1,8 +1,8 @@
 """Decisions on points that the specifications leave open, with the tests that prove them.
 
-A test is marked with the decisions that it proves, by `@decision("A5")` or by its name,
-`test_a05_…`. `tests/plan/test_decisions.py` checks that every decision about plans has such a test
-of the rules. Parts of decisions that tests of the rules cannot prove are proven in the folders that
+A test is marked with the decisions that it proves, by `@decision("A5")`.
+`tests/plan/test_decisions.py` checks that every decision about plans has a marked test of the
+rules. Parts of decisions that tests of the rules cannot prove are proven in the folders that
 `ELSEWHERE` names.
 """
 
