@@ -63,7 +63,7 @@ async def test_completed_by_field_of_approved_step_names_the_review_requester(
     assert (done["resultSummary"], done["completedBy"]) == ("It is.", "bob")
 
 
-async def test_formatting_notes_of_step_name_the_user_of_the_completed_step(world: OrgEnv) -> None:
+async def test_formatting_notes_name_the_user_that_completed_the_step(world: OrgEnv) -> None:
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(1)
     await bob.submit(await bob.take(plan), outputFormattingNotes="In bold.")

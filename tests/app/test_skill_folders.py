@@ -246,7 +246,7 @@ def test_skill_folder_with_broken_link_is_rejected(tmp_path: Path) -> None:
     assert "cannot be read" in fault_of(tmp_path)
 
 
-def test_links_within_a_skill_folder_and_to_a_skill_folder_are_accepted(tmp_path: Path) -> None:
+def test_symbolic_link_to_or_within_a_skill_folder_is_accepted(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "elsewhere")
     (folder / "same.md").symlink_to(folder / "SKILL.md")
     (tmp_path / "skills").mkdir()

@@ -134,7 +134,7 @@ async def test_client_sends_different_idempotency_keys_for_two_calls() -> None:
     assert first != second
 
 
-def test_tool_lists_of_client_are_equal_to_tools_of_server() -> None:
+def test_tools_that_client_may_repeat_equal_repeatable_tools_of_server() -> None:
     keyed = {n for n, tool in TOOLS.items() if "idempotency_key" in tool.arguments.model_fields}
     assert keyed == KEYED_TOOLS
     reading = {name for name, tool in TOOLS.items() if tool.reads_only}

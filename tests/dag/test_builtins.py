@@ -59,7 +59,7 @@ def test_builtin_definition_has_description_and_transition_conditions(dag: Dag) 
 
 @decision("B10", "B13")
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_builtin_dialectic_has_the_promised_number_of_jobs_per_stage(n: int) -> None:
+def test_dialectic_workflow_has_the_documented_number_of_jobs_per_stage(n: int) -> None:
     promised = [4 * n + 1, 7 * n**2, 4 * n**3 + 4 * n + 5, 3 * n + 1, 3 * n + 1]
     assert totals(DAGS["dialectic"], n) == promised
 

@@ -116,7 +116,7 @@ def test_per_document_step_has_a_job_for_each_document_of_the_first_input() -> N
 
 
 @decision("B12")
-def test_per_document_first_step_has_a_job_per_earlier_document_or_model() -> None:
+def test_first_step_per_document_has_a_job_per_prior_document_or_model() -> None:
     stage = make_stage("s", make_step("a", S.PER_SOURCE_DOCUMENT))
     prior = origins_of(ProducedDocument("x", f"l/{number}") for number in range(7))
     assert counts_of(make_stage_run(stage, prior=prior)).units == {"a": 7}
@@ -127,7 +127,7 @@ def test_per_document_first_step_has_a_job_per_earlier_document_or_model() -> No
 @pytest.mark.parametrize(
     ("child", "outputs"), [(S.PER_SOURCE_DOCUMENT, 3), (S.PER_MODEL, 1), (S.ALL_TO_ONE, 1)]
 )
-def test_plan_step_before_per_document_step_has_an_output_per_model(
+def test_step_of_type_plan_has_output_per_model_before_per_document_step(
     child: Strategy, outputs: int
 ) -> None:
     stage = make_stage("s", make_plan_step("p"), make_step("c", child), edges=[("p", "c")])
@@ -195,7 +195,7 @@ def test_job_total_of_10000_steps_and_100_models_is_exact(
 
 
 @decision("B10")
-def test_stage_of_10000_last_steps_passes_each_lineage_on_once() -> None:
+def test_stage_with_10000_last_steps_passes_each_lineage_on_only_once() -> None:
     prior = origins_of(ProducedDocument("x", f"l/{number}") for number in range(10_000))
     steps = [make_step(f"s{number}", S.PER_SOURCE_GROUP) for number in range(10_000)]
     counts = counts_of(make_stage_run(make_stage("s", *steps), ["x"], prior))
