@@ -64,7 +64,7 @@ def test_dialectic_workflow_has_the_documented_number_of_jobs_per_stage(n: int) 
     assert totals(DAGS["dialectic"], n) == promised
 
 
-def test_builtin_dialectic_has_fixed_stages_steps_and_transitions() -> None:
+def test_dialectic_workflow_has_the_documented_stages_and_transitions() -> None:
     dag = DAGS["dialectic"]
     assert [(stage.slug, stage.name, len(stage.recipe.steps)) for stage in dag.stages] == [
         ("thesis", "Proposal", 5),
@@ -90,7 +90,7 @@ ADDED = [
 
 @decision("B15")
 @pytest.mark.parametrize(("slug", "source", "target"), ADDED)
-def test_removing_an_edge_from_dialectic_is_refused_as_hidden_dependency(
+def test_dialectic_workflow_without_a_needed_edge_is_refused(
     slug: str, source: str, target: str
 ) -> None:
     definition = yaml.safe_load(TEXTS["dialectic"])
@@ -102,7 +102,7 @@ def test_removing_an_edge_from_dialectic_is_refused_as_hidden_dependency(
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_number_of_deep_research_jobs_grows_linearly_with_models(n: int) -> None:
+def test_jobs_of_deep_research_workflow_grow_linearly_with_models(n: int) -> None:
     assert totals(DAGS["deep-research"], n) == [1, 2 * n, 1]
 
 

@@ -142,7 +142,7 @@ def test_lenient_reader_marks_all_stages_invalid_if_transitions_are_wrong(
     assert result.warnings[None]
 
 
-def test_lenient_reader_reports_an_error_between_stages_as_a_warning() -> None:
+def test_lenient_reader_reports_input_from_a_later_stage_as_a_warning() -> None:
     definition = make_definition()
     later = [{"documentKey": "synthesis-work", "stage": "synthesis"}]
     definition["stages"][0]["recipe"]["steps"][0]["inputsRequired"] = later
@@ -160,7 +160,7 @@ def test_lenient_reader_accepts_stages_of_a_dag_without_slug() -> None:
     assert result.warnings[None] == ["definition: 'slug' is missing"]
 
 
-def test_lenient_reader_builds_every_graph_of_more_stages_than_allowed() -> None:
+def test_lenient_reader_reads_every_stage_of_a_dag_with_too_many_stages() -> None:
     many = [{**make_definition()["stages"][0], "slug": f"s{n}"} for n in range(60)]
     result = read_leniently({"slug": "many", "stages": many})
     assert len(result.structure.graphs) == 60

@@ -23,7 +23,7 @@ def fault_of(recipe: Recipe) -> tuple[object, object]:
     return refusal.value.details["fault"], refusal.value.details["at"]
 
 
-def test_recipe_graph_has_order_roots_leaves_and_neighbors() -> None:
+def test_recipe_graph_has_step_order_first_and_last_steps_and_neighbors() -> None:
     graph = graph_of(DIAMOND)
     assert graph.order == ("a", "b", "c", "d")
     assert (graph.roots, graph.leaves) == (("a",), ("d",))
@@ -107,7 +107,7 @@ def test_step_order_of_any_recipe_places_steps_after_dependencies(recipe: Recipe
 
 
 @given(recipe=recipes())
-def test_neighbors_roots_and_leaves_of_any_graph_agree_with_the_edges(recipe: Recipe) -> None:
+def test_predecessors_and_first_and_last_steps_agree_with_the_edges(recipe: Recipe) -> None:
     graph = graph_of(recipe)
     assert {(s, key) for key, before in graph.predecessors.items() for s in before} == {
         *recipe.edges

@@ -215,7 +215,7 @@ def test_report_lists_general_warnings_sorted_and_without_duplicates() -> None:
     assert all(stage["warnings"] == [] for stage in result["stages"])
 
 
-def test_report_keeps_known_step_status_regardless_of_later_steps() -> None:
+def test_report_uses_stored_step_status_regardless_of_later_steps() -> None:
     """The evidence contains the status of each step, so none is inferred from later steps."""
     standings = {"first": ProgressStatus.NOT_STARTED, "second": ProgressStatus.COMPLETED}
     dag = make_dag(make_stage("plan", *map(make_step, standings), edges=make_chain(*standings)))

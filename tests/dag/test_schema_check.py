@@ -122,7 +122,7 @@ def test_schema_check_refuses_text_with_forbidden_characters() -> None:
     assert not NAMES({"first": "žába"})
 
 
-def test_schema_check_uses_error_name_from_schema() -> None:
+def test_schema_check_names_an_error_as_the_schema_defines() -> None:
     assert [fault.name for fault in NAMES({"first": "a", "kind": "pond"})] == ["unknown_kind"]
     assert [fault.name for fault in LISTS([])] == ["empty"]
     assert [fault.name for fault in LISTS([1])] == ["bad_form"]
@@ -156,12 +156,12 @@ NEAR: st.SearchStrategy[object] = st.sampled_from(
 
 
 @given(value=JSON)
-def test_schema_check_agrees_with_jsonschema_library(value: object) -> None:
+def test_schema_check_agrees_with_jsonschema_on_arbitrary_values(value: object) -> None:
     assert (not STRICT(value)) == LIBRARY.is_valid(value)
 
 
 @given(data=st.data(), dag=dags(max_stages=2, max_steps=3), value=NEAR | JSON)
-def test_schema_check_agrees_with_library_on_changed_definitions(
+def test_schema_check_agrees_with_jsonschema_on_changed_definitions(
     data: st.DataObject, dag: Dag, value: object
 ) -> None:
     changed = deepcopy(write_definition(dag))

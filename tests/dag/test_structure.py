@@ -47,13 +47,13 @@ def test_job_counts_of_a_valid_structure_equal_the_counts_of_the_dag(dag: Dag) -
     assert counts == dag_counts(dag, graphs, dict.fromkeys(graphs, MODELS))
 
 
-def test_job_counts_end_before_the_first_invalid_stage() -> None:
+def test_job_counts_include_only_stages_before_the_first_invalid_stage() -> None:
     dag = make_dag(make_stage("a"), make_stage("b"), make_stage("c"))
     structure = Structure(dag=dag, graphs=graphs_of(dag), valid=frozenset({"a", "c"}))
     assert list(structure_counts(structure, {"a": MODELS})) == ["a"]
 
 
-def test_job_counts_omit_stages_after_too_many_lineages(
+def test_job_counts_omit_the_stages_after_a_stage_with_too_many_lineages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MAX_LINEAGES", 10)
@@ -83,7 +83,7 @@ def test_map_json_without_models_has_null_counts() -> None:
     assert stage["expected"] == {"total": None, "steps": {"thesis-work": None}}
 
 
-def test_map_json_of_a_stage_without_graph_is_empty() -> None:
+def test_map_of_a_stage_without_valid_recipe_is_empty() -> None:
     structure = Structure(dag=make_dag(make_stage("plan")), graphs={}, valid=frozenset())
     empty = {"order": [], "roots": [], "leaves": [], "expected": {"total": None, "steps": {}}}
     assert map_json(structure, {}) == {"stages": [{"stageSlug": "plan", **empty}]}
