@@ -27,13 +27,13 @@ def test_design_decisions_about_plans_have_the_fixed_numbers() -> None:
 
 
 @pytest.mark.parametrize(("name", "elsewhere"), ELSEWHERE.items())
-def test_design_decision_tested_elsewhere_is_named_in_the_listed_test_file(
+def test_design_decision_not_tested_by_rules_is_named_in_the_listed_tests(
     name: str, elsewhere: ProofElsewhere
 ) -> None:
     assert elsewhere.place.startswith("tests/")
     assert name in decisions_named_in(TESTS.parent / elsewhere.place)
 
 
-def test_marker_for_an_unknown_design_decision_raises_value_error() -> None:
+def test_marking_a_test_with_an_unknown_design_decision_is_refused() -> None:
     with pytest.raises(ValueError, match="A17"):
         decision("A17")

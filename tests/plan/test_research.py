@@ -103,7 +103,7 @@ def test_error_for_research_in_closed_plan_suggests_storing_without_plan(
 
 
 @pytest.mark.parametrize("kind", sorted(RESERVED))
-def test_research_of_a_reserved_kind_is_refused(kind: str) -> None:
+def test_research_with_a_kind_reserved_for_the_server_is_refused(kind: str) -> None:
     with pytest.raises(InvalidInput):
         store_research(
             make_created_plan(), None, replace(NOTE, kind=kind), ExistingResearch(), MOMENT
