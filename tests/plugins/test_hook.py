@@ -36,13 +36,13 @@ def test_hook_at_session_start_shows_plan_step_and_next_call_to_the_agent(
     assert f"submit_step_result {CALL}" in text
 
 
-def test_hook_shows_the_suggested_call_if_the_agent_holds_no_step(folder: HookFolder) -> None:
+def test_hook_shows_the_next_call_to_an_agent_that_holds_no_step(folder: HookFolder) -> None:
     folder.write("one", steps=[], next="get_next_step")
     next_call = f"get_next_step {json.dumps({'planId': PLAN, 'sessionId': 'main'})}"
     assert f"You hold no step. Next call: {next_call}." in folder.injected()
 
 
-def test_hook_before_compaction_prints_facts_for_summary(folder: HookFolder) -> None:
+def test_hook_before_compaction_prints_facts_to_copy_into_the_summary(folder: HookFolder) -> None:
     folder.write("one")
     text = folder.event("PreCompact", trigger="auto")
     assert text.startswith("Copy these facts")
@@ -85,13 +85,13 @@ def test_hook_prints_nothing_at_the_end_of_a_subagent(folder: HookFolder) -> Non
     assert folder.event("SubagentStop") == ""
 
 
-def test_hook_lets_the_agent_stop_if_the_record_cannot_be_written(folder: HookFolder) -> None:
+def test_hook_lets_the_agent_stop_if_blocked_stops_cannot_be_counted(folder: HookFolder) -> None:
     folder.write("one")
     (folder.states / "one.holds").mkdir()
     assert folder.event("Stop") == ""
 
 
-def test_hook_record_is_readable_by_owner_only(folder: HookFolder) -> None:
+def test_hook_file_that_counts_blocked_stops_is_readable_by_owner_only(folder: HookFolder) -> None:
     folder.write("one")
     folder.event("Stop")
     assert (folder.states / "one.holds").stat().st_mode & 0o777 == 0o600
@@ -110,7 +110,7 @@ def test_hook_offers_plan_of_an_ended_conversation_to_a_new_conversation(
     assert folder.event("PreCompact", "two") == ""
 
 
-def test_hook_separates_conversations_of_same_directory(folder: HookFolder) -> None:
+def test_hook_shows_the_plan_of_own_conversation_only_in_same_directory(folder: HookFolder) -> None:
     folder.write("one", process=os.getpid())
     assert folder.injected(session="two") == ""
     folder.write("two", steps=[], plan={"planId": "other"})
@@ -124,7 +124,7 @@ def test_hook_ignores_an_ended_conversation_in_another_directory(folder: HookFol
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there the process cannot be checked")
-def test_hook_recognizes_conversation_by_client_process(folder: HookFolder) -> None:
+def test_hook_recognizes_a_conversation_by_the_process_id_of_the_client(folder: HookFolder) -> None:
     # The hook cannot rely on the session id: it changes when the conversation is cleared, and some
     # clients send none.
     folder.write("process-1", client=os.getpid(), process=os.getpid())
@@ -231,6 +231,6 @@ def test_hook_output_has_limited_length_for_any_text(
         assert text.count("\n") <= 5
 
 
-def test_process_id_that_tests_use_for_an_ended_process_is_not_in_use() -> None:
+def test_process_id_used_in_hook_tests_as_ended_process_does_not_exist() -> None:
     with pytest.raises(ProcessLookupError):
         os.kill(NO_PROCESS, 0)
