@@ -281,7 +281,7 @@ async def test_document_with_an_empty_text_is_searchable_by_the_title(
 # Bounds
 
 
-async def test_search_without_index_scans_only_newest_documents(
+async def test_full_text_search_without_index_scans_only_the_newest_documents(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "MAX_UNINDEXED_SCAN", 1)

@@ -88,7 +88,9 @@ async def test_unreadable_steps_are_refused_and_shown_again(
     assert 'value="Rivers"' in reply.text
 
 
-async def test_refusal_of_the_tool_keeps_input(browser: httpx2.AsyncClient) -> None:
+async def test_new_plan_form_keeps_input_when_the_plan_is_refused(
+    browser: httpx2.AsyncClient,
+) -> None:
     fields = {"name": "x" * 201, "steps": "Read", "step": "create", "key": "k"}
     reply = await send(browser, PATH, **fields)
     assert reply.status_code == 413

@@ -139,7 +139,9 @@ async def test_incomplete_form_is_refused_and_keeps_input(
     assert "No runs yet" in (await browser.get("/runs")).text
 
 
-async def test_refusal_of_the_tool_keeps_input(browser: httpx2.AsyncClient) -> None:
+async def test_start_run_form_keeps_input_when_the_run_is_refused(
+    browser: httpx2.AsyncClient,
+) -> None:
     reply = await send(browser, PATH, **{**FORM, "name": "x" * 201, "step": "start", "key": "k"})
     assert reply.status_code == 413
     assert "name" in visible_text(reply.text)
