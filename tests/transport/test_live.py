@@ -71,7 +71,7 @@ async def test_event_stream_sends_only_changes_of_the_own_org(site: Site) -> Non
         assert (await stream.event())[1] == {f"plan:{full_id(plan['planId'])}", "plans"}
 
 
-async def test_reconnected_event_stream_sends_missed_topics_or_all_topics(site: Site) -> None:
+async def test_reconnected_live_stream_sends_missed_topics_or_all_topics(site: Site) -> None:
     async with streamed(site) as stream:
         position, _ = await stream.event()
     plan = await site.world.agent.plan(1)

@@ -176,7 +176,9 @@ async def test_run_page_of_500_steps_and_changes_stay_within_size_limits(
     assert tab.fragments == [], "an update without news has no fragments, whatever the time"
 
 
-async def test_front_page_with_much_work_is_updated_in_parts(site: Site, world: OrgEnv) -> None:
+async def test_live_update_of_a_full_front_page_sends_only_changed_parts(
+    site: Site, world: OrgEnv
+) -> None:
     for n in range(30):
         await world.agent.plan(4, name=f"Compare the sources on river {n} with what was measured")
         world.clock.advance(minutes=1)

@@ -207,7 +207,7 @@ async def test_list_of_resources_in_the_runs_profile_has_open_runs_before_plans(
     ]
 
 
-async def test_next_page_of_the_list_of_resources_contains_no_runs() -> None:
+async def test_only_first_page_of_the_list_of_resources_contains_runs() -> None:
     dispatcher = RecordingDispatcher()
     async with make_client(dispatcher, profile="all") as client:
         listed = await client.list_resources(cursor="later")
@@ -248,7 +248,7 @@ async def test_list_of_resource_templates_depends_on_the_profile(
         ("waybook://runs/r-1/map", "get_dag_map", {"runId": "r-1"}),
     ],
 )
-async def test_reading_a_resource_calls_the_tool_for_the_kind_of_the_uri(
+async def test_reading_an_mcp_resource_calls_the_tool_that_fits_the_uri(
     era: Era, uri: str, tool: str, arguments: dict[str, object]
 ) -> None:
     dispatcher = RecordingDispatcher({})

@@ -42,7 +42,7 @@ async def test_runs_page_shows_name_status_and_stage_progress(
     assert re.search(r"1 of \d+", page)
 
 
-async def test_progress_of_run_counts_steps_of_stages_not_started(
+async def test_progress_of_run_includes_steps_of_stages_not_yet_started(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await make_worked_run(agent)
@@ -274,7 +274,7 @@ async def test_workflow_page_shows_map_prompts_and_expected_counts(
         ("/audit", "list", "entries"),
     ],
 )
-async def test_page_returns_only_the_section_named_by_the_part_parameter(
+async def test_page_with_part_parameter_returns_only_that_section(
     reader: httpx2.AsyncClient, agent: AgentClient, path: str, part: str, holds: str
 ) -> None:
     run = await make_worked_run(agent)
