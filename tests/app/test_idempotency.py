@@ -67,7 +67,7 @@ def without_ids(body: Body) -> set[str]:
 
 @decision("A11")
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_concurrent_calls_with_same_key_have_one_effect_and_one_answer(
+async def test_concurrent_calls_with_same_idempotency_key_have_one_effect(
     world: OrgEnv, agent: AgentClient, tool: str
 ) -> None:
     alone = await valid_call(agent, tool)
@@ -90,7 +90,7 @@ async def test_concurrent_calls_with_same_key_have_one_effect_and_one_answer(
 
 @decision("A11")
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_calls_with_same_key_that_commit_concurrently_have_one_effect(
+async def test_only_one_call_with_the_same_idempotency_key_commits(
     world: OrgEnv, agent: AgentClient, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a tool locks no row, both calls reach the commit, and their common key admits only one.
@@ -121,7 +121,7 @@ async def test_calls_with_same_key_that_commit_concurrently_have_one_effect(
 
 @decision("A11")
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_key_reused_with_other_arguments_returns_idempotency_conflict(
+async def test_idempotency_key_reused_with_other_arguments_is_refused(
     world: OrgEnv, agent: AgentClient, tool: str
 ) -> None:
     args = await valid_call(agent, tool)

@@ -303,7 +303,9 @@ async def test_get_research_context_with_since_argument_returns_only_changes(
     assert (nothing["steps"], nothing["recentEvents"]) == ([], [])
 
 
-async def test_replies_about_largest_plan_stay_within_size_limit(agent: AgentClient) -> None:
+async def test_replies_about_a_plan_of_maximum_size_stay_within_size_limit(
+    agent: AgentClient,
+) -> None:
     """Without `detail`, a reply is limited to 48 kB and contains the number of omitted entries."""
     step = {"stepType": "synthesize", "title": "é" * 200, "instructions": "z" * 4_000}
     plan = await agent.plan([step] * 200)

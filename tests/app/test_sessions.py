@@ -37,7 +37,7 @@ async def test_session_gets_a_second_step_if_argument_another_is_true(
 
 
 @decision("A10")
-async def test_each_call_without_session_returns_a_new_step(
+async def test_each_get_next_step_call_without_session_returns_another_step(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan()
@@ -45,7 +45,9 @@ async def test_each_call_without_session_returns_a_new_step(
 
 
 @decision("A10")
-async def test_get_next_step_with_same_key_returns_same_step(agent: AgentClient) -> None:
+async def test_get_next_step_with_same_idempotency_key_returns_same_step(
+    agent: AgentClient,
+) -> None:
     plan = await agent.plan()
     first = await agent.take(plan, idempotencyKey="k")
     assert await agent.take(plan, idempotencyKey="k") == {**first, "replayed": True}
@@ -63,7 +65,7 @@ async def test_users_with_same_session_name_get_different_steps(
 
 
 @decision("A10")
-async def test_concurrent_calls_of_a_session_return_the_same_step(
+async def test_concurrent_get_next_step_calls_of_a_session_return_the_same_step(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(10)

@@ -65,7 +65,9 @@ async def proxy(*answers: HttpAnswer) -> AsyncIterator[tuple[Client, list[dict[s
         refusal(Unavailable(retryAfter=0)),
     ],
 )
-async def test_client_repeats_call_with_same_key_after_transient_error(answer: HttpAnswer) -> None:
+async def test_client_retries_with_same_idempotency_key_after_transient_error(
+    answer: HttpAnswer,
+) -> None:
     async with proxy(answer, answer, OK) as (client, requests):
         assert await client.call("modify_plan", planId="p") == {"answer": 42}
     keys = {request["params"]["arguments"]["idempotencyKey"] for request in requests}

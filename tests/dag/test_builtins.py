@@ -241,7 +241,7 @@ def test_builtin_templates_render_any_content_written_by_a_model(
         assert "Some text" in document.html or "Why?" in document.html
 
 
-def test_findings_template_renders_table_with_source_links() -> None:
+def test_builtin_findings_template_renders_a_table_with_source_links() -> None:
     output = next(output for _, _, output in PAGES if output.document_key == "findings")
     document = render(
         output.render,

@@ -178,7 +178,7 @@ def test_per_document_job_without_declared_inputs_receives_the_source_only() -> 
         ]
 
 
-def test_dialectic_review_and_merge_jobs_receive_documents_of_own_lineage() -> None:
+def test_review_and_merge_jobs_receive_only_documents_of_own_lineage() -> None:
     here = ResolvedDag(dialectic())
     for unit in here.units("review", "critique"):
         header, *proposals = here.inputs_of("review", unit)
@@ -202,7 +202,7 @@ def all_inputs(
 
 
 @given(runs())
-def test_resolved_documents_have_the_stage_and_key_of_the_input(
+def test_documents_for_a_job_input_have_the_stage_and_key_of_the_input(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     here = ResolvedDag(*drawn)

@@ -33,7 +33,7 @@ DONE, RUNNING, FAILED = Evidence(done=1), Evidence(active=1), Evidence(failed=1)
 
 
 @given(dags(max_stages=3, max_steps=6), st.data())
-def test_run_report_of_any_job_states_violates_no_invariant(dag: Dag, data: st.DataObject) -> None:
+def test_report_of_a_run_in_any_state_violates_no_invariant(dag: Dag, data: st.DataObject) -> None:
     graphs = graphs_of(dag)
     slugs = data.draw(st.lists(st.sampled_from(list(graphs)), unique=True))
     seen = {

@@ -104,7 +104,7 @@ def test_report_from_snapshot_accepts_numeric_ids() -> None:
     ]
 
 
-def test_render_job_in_a_snapshot_takes_missing_fields_from_the_parent() -> None:
+def test_render_job_in_a_snapshot_takes_missing_fields_from_parent_job() -> None:
     write = make_job("thesis", "write", "completed", id="j1", modelId="beta", documentKey="text")
     render = {"id": "j2", "jobType": "RENDER", "status": "completed", "parent": "j1"}
     resource = {"id": "r1", "resourceType": "rendered_document", "jobId": "j2"}

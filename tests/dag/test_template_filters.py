@@ -120,7 +120,9 @@ VALUES = st.recursive(
 
 
 @given(VALUES, st.integers(1, 4))
-def test_template_loop_unpacks_each_item_into_the_requested_parts(value: Json, parts: int) -> None:
+def test_template_loop_unpacks_each_item_into_the_requested_variables(
+    value: Json, parts: int
+) -> None:
     items = iterate(value, parts)
     assert len(items) == len(iterate(value))
     assert all(isinstance(item, list) and len(item) == parts for item in items)

@@ -180,7 +180,7 @@ def test_step_opens_when_the_last_predecessor_closes() -> None:
     assert walk(joins, {"a": CLOSED, "b": DONE}, two) == Walk(("b",), ("c",))
 
 
-def test_branch_continues_while_another_branch_is_running() -> None:
+def test_path_of_steps_continues_while_a_parallel_path_is_running() -> None:
     branches = graph(("root", "a"), ("a", "b"), ("root", "x"), ("x", "y"))
     states = {"root": CLOSED, "a": DONE, "x": RUNNING}
     assert walk(branches, states, two) == Walk(("a",), ("b",))

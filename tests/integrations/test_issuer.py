@@ -159,7 +159,7 @@ async def test_invalid_tokens_of_an_issuer_raise_unauthenticated(
     assert accepted == {}
 
 
-async def test_token_times_may_differ_from_the_clock_by_a_minute(
+async def test_issuer_token_times_may_differ_from_the_clock_by_a_minute(
     there: FakeIssuer, issuer: Issuer
 ) -> None:
     await believed(issuer, there.token(exp=AGO + 1, nbf=SOON - 1, iat=SOON - 1))

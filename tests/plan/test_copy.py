@@ -75,7 +75,7 @@ def by_order(rows: Mapping[str, Row]) -> list[Row]:
     return sorted(rows.values(), key=lambda row: int(str(row["order"])))
 
 
-def test_plan_copied_without_a_last_step_contains_all_completed_results() -> None:
+def test_plan_copied_without_up_to_step_contains_all_completed_results() -> None:
     history = History()
     history.work(1)
     made = history.copied()

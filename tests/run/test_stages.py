@@ -67,7 +67,7 @@ def test_step_with_two_predecessors_opens_after_both_close() -> None:
     assert "end" in world.reached()
 
 
-def test_parallel_branches_advance_independently() -> None:
+def test_parallel_paths_of_steps_in_a_stage_advance_independently() -> None:
     steps = [make_step(key) for key in ("a", "b", "x", "y")]
     world = make_run(make_stage_run(*steps, edges=[("a", "b"), ("x", "y")]))
     world.work("a")

@@ -217,7 +217,7 @@ async def test_pages_of_an_agents_audit_entries_have_no_gaps_or_repetitions(
         ("/agents/%00", 404),
     ],
 )
-async def test_agent_pages_refuse_invalid_addresses(
+async def test_agent_pages_refuse_invalid_urls(
     reader: httpx2.AsyncClient, agent: AgentClient, path: str, status: int
 ) -> None:
     await agent.plan(1)
@@ -275,7 +275,7 @@ async def test_audit_page_can_be_filtered_by_session_and_plan_name(
     assert len(table(chosen)) == 1
 
 
-async def test_audit_page_of_deleted_step_shows_the_entry_without_name(
+async def test_audit_page_shows_entry_of_a_deleted_step_without_step_name(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)

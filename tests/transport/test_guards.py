@@ -60,7 +60,7 @@ OTHER_ORIGINS = [
 
 
 @pytest.mark.parametrize("route", ROUTES)
-async def test_every_route_returns_421_for_a_foreign_host_header(
+async def test_every_route_returns_421_for_a_host_header_that_is_not_allowed(
     http: httpx2.AsyncClient, route: str
 ) -> None:
     for host in OUR_HOSTS:

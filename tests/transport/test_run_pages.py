@@ -98,7 +98,7 @@ async def test_list_of_runs_filtered_by_state_contains_only_runs_in_that_state(
         assert [item.id for item in page.runs] == [r.id for r in every if r.state == state]
 
 
-async def test_run_page_shows_same_figures_as_progress_report(
+async def test_run_page_shows_same_numbers_as_the_progress_report(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await make_worked_run(agent)
@@ -158,7 +158,7 @@ async def test_run_page_shows_an_error_for_rejected_feedback_and_preserves_input
     assert (await agent.progress(run))["dagProgress"]["completedStages"] == 1
 
 
-async def test_form_on_the_run_page_with_a_wrong_token_changes_nothing(
+async def test_form_on_the_run_page_with_a_wrong_csrf_token_changes_nothing(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run, job = await make_failed_run(agent)

@@ -214,7 +214,7 @@ def test_layout_draws_a_sibling_with_an_extra_successor_as_a_separate_box() -> N
     assert sorted(len(box.steps) for box in compute_layout(sketch).boxes) == [1, 1, 1, 11]
 
 
-def test_layout_places_first_step_of_a_short_branch_as_late_as_possible() -> None:
+def test_layout_places_first_step_of_a_short_path_as_late_as_possible() -> None:
     layout = compute_layout(
         make_diagram(make_lane("abcxyd", [*pairwise("abcd"), ("x", "y"), ("y", "d")]))
     )
