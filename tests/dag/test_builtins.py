@@ -44,7 +44,7 @@ def totals(dag: Dag, n: int) -> list[int]:
 # Structure
 
 
-def test_builtin_definition_slug_matches_file_name() -> None:
+def test_slug_of_builtin_workflow_matches_the_file_name() -> None:
     assert {name: DAGS[name].slug for name in builtin_definitions()} == {
         "deep-research": "deep-research",
         "dialectic": "dialectic",
@@ -52,7 +52,7 @@ def test_builtin_definition_slug_matches_file_name() -> None:
 
 
 @each_dag
-def test_builtin_definition_has_description_and_transition_conditions(dag: Dag) -> None:
+def test_builtin_workflow_has_description_and_transition_conditions(dag: Dag) -> None:
     assert len(dag.description) > 80
     assert all(transition.condition for transition in dag.transitions)
 
@@ -110,7 +110,7 @@ def test_jobs_of_deep_research_workflow_grow_linearly_with_models(n: int) -> Non
     ("name", "documents"),
     [("dialectic", [12, 45, 3, 9, 9]), ("deep-research", [1, 6, 1])],
 )
-def test_builtin_definition_has_a_fixed_number_of_documents_per_stage(
+def test_builtin_workflow_has_a_fixed_number_of_documents_per_stage(
     name: str, documents: list[int]
 ) -> None:
     dag = DAGS[name]
@@ -151,7 +151,7 @@ def prompt_context(
 
 
 @each_step
-def test_builtin_prompt_names_outputs_and_required_inputs(
+def test_prompt_of_builtin_workflow_names_outputs_and_required_inputs(
     dag: Dag, stage: Stage, step: RecipeStep
 ) -> None:
     context = prompt_context(dag, stage, step, models=MODELS[:2], feedback=None)
@@ -163,7 +163,7 @@ def test_builtin_prompt_names_outputs_and_required_inputs(
 
 
 @each_step
-def test_built_in_prompt_states_format_length_and_quality_criteria(
+def test_prompt_of_builtin_workflow_states_format_length_and_quality(
     dag: Dag, stage: Stage, step: RecipeStep
 ) -> None:
     if dag.slug in builtin_definitions():
@@ -176,7 +176,7 @@ def test_built_in_prompt_states_format_length_and_quality_criteria(
 
 
 @each_step
-def test_prompt_of_every_builtin_step_can_be_rendered_for_a_single_model(
+def test_every_prompt_of_builtin_workflows_can_be_rendered_for_one_model(
     dag: Dag, stage: Stage, step: RecipeStep
 ) -> None:
     context = prompt_context(dag, stage, step, models=MODELS[:1], feedback=None)
@@ -184,7 +184,7 @@ def test_prompt_of_every_builtin_step_can_be_rendered_for_a_single_model(
 
 
 @each_dag
-def test_builtin_prompts_of_later_stages_include_feedback(dag: Dag) -> None:
+def test_prompts_of_later_stages_of_builtin_workflows_include_feedback(dag: Dag) -> None:
     for stage in dag.stages[1:]:
         prompts = [
             render_prompt(
@@ -216,7 +216,7 @@ OBJECT = """{"title": "A title", "answer": "Some text", "question": "Why?", "pur
 @pytest.mark.parametrize(
     ("slug", "step", "output"), PAGES, ids=[f"{slug}-{out.document_key}" for slug, _, out in PAGES]
 )
-def test_builtin_templates_render_any_content_written_by_a_model(
+def test_builtin_document_templates_render_any_content_written_by_a_model(
     slug: str, step: RecipeStep, output: Output, content: str
 ) -> None:
     context: Mapping[str, Json] = {

@@ -68,13 +68,13 @@ def test_only_plan_job_before_per_document_step_has_an_output_per_model(
 
 
 @decision("B13")
-def test_only_direct_per_document_successor_gives_plan_job_several_outputs() -> None:
+def test_indirect_per_document_step_does_not_multiply_plan_job_outputs() -> None:
     steps = [make_plan_step("p"), make_step("c"), make_step("d", S.PER_SOURCE_DOCUMENT)]
     run = make_stage_run(make_stage("s", *steps, edges=[("p", "c"), ("c", "d")]))
     assert not fans_out(steps[0], run.graph)
 
 
-def test_documents_of_models_no_longer_used_are_divided_among_the_others() -> None:
+def test_documents_of_models_no_longer_used_go_to_current_models_in_turn() -> None:
     assert lineage_owners(["y", "z"], PRIOR) == {
         "l/0": "y",
         "l/1": "z",

@@ -196,11 +196,11 @@ def test_history_checker_reports_a_decreasing_number_of_done_steps() -> None:
     assert caught(run_evidence) == {"counts_never_fall"}
 
 
-def test_history_checker_accepts_lower_done_count_of_overlapping_call() -> None:
+def test_history_checker_accepts_older_done_count_of_a_concurrent_call() -> None:
     assert caught(evidence(make_look(3, 0.0, 2.0), make_look(2, 1.0, 3.0))) == set()
 
 
-def test_history_checker_accepts_lower_done_count_in_replayed_answer() -> None:
+def test_history_checker_accepts_older_done_count_in_a_replayed_answer() -> None:
     replayed = make_look(2, 2.0, 3.0, replayed=True)
     assert caught(evidence(make_look(3, 0.0, 1.0), replayed)) == set()
 

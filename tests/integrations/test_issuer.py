@@ -66,7 +66,7 @@ async def believed(issuer: Issuer, text: str) -> Any:  # noqa: ANN401 - JSON
     return await issuer.claims(text, audience=AUDIENCE, now=NOON)
 
 
-async def test_token_signed_with_any_supported_algorithm_is_accepted(
+async def test_issuer_token_signed_with_any_supported_algorithm_is_accepted(
     there: FakeIssuer, issuer: Issuer
 ) -> None:
     there.keys = [make_key(algorithm) for algorithm in KEYS]
@@ -175,7 +175,9 @@ def test_token_header_parser_raises_only_unauthenticated_for_any_text(text: str)
 
 
 @pytest.mark.parametrize("algorithm", ["none", "HS256", "ES512", "", None, 7, ["ES256"]])
-def test_token_with_an_unsupported_algorithm_raises_unauthenticated(algorithm: object) -> None:
+def test_issuer_token_with_an_unsupported_algorithm_raises_unauthenticated(
+    algorithm: object,
+) -> None:
     with pytest.raises(Unauthenticated):
         parse_header(f"{encoded({'alg': algorithm})}.{encoded({})}.{encoded({})}")
 
@@ -295,7 +297,7 @@ async def test_issuer_with_plain_oauth_metadata_is_accepted(
     [[], {"keys": 7}, {"keys": [None, {"kty": "RSA"}]}, "x" * 300_000],
     ids=lambda told: str(told)[:20],
 )
-async def test_token_is_rejected_if_the_published_keys_are_invalid(
+async def test_issuer_token_is_rejected_if_the_published_keys_are_invalid(
     there: FakeIssuer, issuer: Issuer, published: object
 ) -> None:
     there.published = published

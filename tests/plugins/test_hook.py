@@ -91,7 +91,9 @@ def test_plugin_hook_lets_agent_stop_if_blocked_stops_cannot_be_counted(folder: 
     assert folder.event("Stop") == ""
 
 
-def test_file_with_count_of_blocked_stops_is_readable_by_owner_only(folder: HookFolder) -> None:
+def test_plugin_file_that_counts_blocked_stops_is_readable_by_owner_only(
+    folder: HookFolder,
+) -> None:
     folder.write("one")
     folder.event("Stop")
     assert (folder.states / "one.holds").stat().st_mode & 0o777 == 0o600

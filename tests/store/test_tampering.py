@@ -291,7 +291,7 @@ async def test_audit_verification_reports_a_chain_with_all_seals_recomputed(
     assert await reported_damage(world, chain) == (chain.entries, message)
 
 
-async def test_audit_verification_reports_altered_last_number_or_seal_of_plan(
+async def test_audit_verification_reports_altered_last_number_or_seal_of_a_chain(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     owner.does("update HEAD set audit_seq = audit_seq + 1 where id = %(id)s")

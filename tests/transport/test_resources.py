@@ -157,7 +157,7 @@ async def test_list_of_resources_returns_the_error_code_if_listing_plans_fails(
     ("typed", "values"),
     [("", ["plan-1", "plan-2"]), ("plan-2", ["plan-2"]), ("PLAN 1", ["plan-1"]), ("x", [])],
 )
-async def test_completion_of_a_plan_id_matches_an_id_prefix_or_a_name(
+async def test_mcp_completion_of_a_plan_id_matches_an_id_prefix_or_a_name(
     era: Era, typed: str, values: list[str]
 ) -> None:
     async with make_client(RecordingDispatcher(), era) as client:
@@ -169,7 +169,7 @@ async def test_completion_of_a_plan_id_matches_an_id_prefix_or_a_name(
             assert completed.completion.values == values
 
 
-async def test_completion_of_an_unsupported_argument_returns_no_values() -> None:
+async def test_mcp_completion_of_an_unsupported_argument_returns_no_values() -> None:
     dispatcher = RecordingDispatcher(ANSWERS)
     async with make_client(dispatcher) as client:
         for ref in (
@@ -182,7 +182,7 @@ async def test_completion_of_an_unsupported_argument_returns_no_values() -> None
     assert dispatcher.calls == []
 
 
-async def test_completion_with_more_than_100_values_is_truncated() -> None:
+async def test_mcp_completion_with_more_than_100_values_is_truncated() -> None:
     plans = [{**PLANS[0], "planId": f"plan-{number}"} for number in range(101)]
     page = Answer({"plans": plans, "total": 101, "nextCursor": None})
     async with make_client(RecordingDispatcher({"list_active_plans": page})) as client:
@@ -272,7 +272,7 @@ async def test_run_resource_cannot_be_read_outside_the_runs_profile() -> None:
     ("typed", "values"),
     [("", ["run-1", "run-2"]), ("run-2", ["run-2"]), ("RUN 1", ["run-1"]), ("x", [])],
 )
-async def test_completion_of_a_run_id_matches_an_id_prefix_or_a_name(
+async def test_mcp_completion_of_a_run_id_matches_an_id_prefix_or_a_name(
     typed: str, values: list[str]
 ) -> None:
     async with make_client(RecordingDispatcher(), profile="runs") as client:
@@ -355,7 +355,7 @@ async def test_failed_read_of_an_output_resource_returns_the_fitting_error_code(
     assert refusal.value.code == number
 
 
-async def test_completion_of_an_output_id_returns_no_values() -> None:
+async def test_mcp_completion_of_an_output_id_returns_no_values() -> None:
     async with make_client(RecordingDispatcher()) as client:
         ref = ResourceTemplateReference(uri="waybook://outputs/{id}")
         completed = await client.complete(ref, {"name": "id", "value": ""})
