@@ -102,7 +102,7 @@ def test_definition_schema_check_accepts_numbers_within_the_bounds(value: object
     assert not NUMBERS(value)
 
 
-def test_schema_check_reports_missing_invalid_and_unknown_properties() -> None:
+def test_definition_check_reports_missing_invalid_and_unknown_properties() -> None:
     value = {"LAST": 1, "last": "a long one", "kind": "lakes", "x" * 100: 1, 7: 1}
     assert messages_of(NAMES(value)) == [
         ": 'first' is missing",

@@ -169,7 +169,7 @@ async def test_issuer_token_times_may_differ_from_the_clock_by_a_minute(
 
 
 @given(st.text(max_size=300) | st.from_regex(r"[\w-]{0,60}\.[\w-]{0,60}\.[\w-]{0,60}"))
-def test_token_header_parser_raises_only_unauthenticated_for_any_text(text: str) -> None:
+def test_header_parser_of_issuer_tokens_raises_only_unauthenticated(text: str) -> None:
     with suppress(Unauthenticated):
         assert parse_header(text)["alg"] in KEYS
 
@@ -212,7 +212,7 @@ def test_unusable_public_key_is_not_accepted() -> None:
         assert parse_key(invalid_key) is None, invalid_key
 
 
-async def test_token_with_a_removed_key_is_rejected_after_the_keys_are_replaced(
+async def test_issuer_token_with_removed_key_is_rejected_after_key_replacement(
     there: FakeIssuer, issuer: Issuer, watch: Watch
 ) -> None:
     old, new = there.keys[0], make_key()
@@ -271,7 +271,7 @@ async def test_unreachable_issuer_is_contacted_again_only_after_minimum_interval
     await believed(issuer, there.token())
 
 
-async def test_token_with_a_removed_key_is_rejected_after_a_background_refresh(
+async def test_issuer_token_with_removed_key_is_rejected_after_key_refresh(
     there: FakeIssuer, issuer: Issuer, watch: Watch
 ) -> None:
     old = there.token()

@@ -139,7 +139,7 @@ def test_map_layout_boxes_do_not_overlap_and_lines_avoid_boxes(layout: Layout) -
 
 
 @each_large
-def test_large_layout_boxes_do_not_overlap_and_lines_avoid_boxes(sketch: Diagram) -> None:
+def test_large_map_layout_has_no_overlapping_boxes_and_lines_avoid_boxes(sketch: Diagram) -> None:
     check(compute_layout(sketch))
 
 
@@ -208,7 +208,7 @@ def test_map_layout_draws_many_identical_sibling_steps_as_a_single_box() -> None
     assert len(compute_layout(sketch, stack_from=13).boxes) == 14
 
 
-def test_layout_draws_a_sibling_with_an_extra_successor_as_a_separate_box() -> None:
+def test_map_layout_draws_sibling_with_extra_successor_as_separate_box() -> None:
     keys = [f"w{number}" for number in range(12)]
     sketch = make_diagram(
         make_lane(["a", *keys, "z"], [*(("a", key) for key in keys), ("w3", "z")])
