@@ -145,7 +145,7 @@ async def test_background_work_continues_in_other_orgs_if_the_first_org_fails(
     assert len(seen) > 1
 
 
-def test_health_check_of_loops_does_not_show_third_party_error_texts(alone: OrgEnv) -> None:
+def test_health_check_of_background_loops_hides_text_of_database_errors(alone: OrgEnv) -> None:
     loops = alone.dispatcher.services.loops
     loops.note_failure("work", psycopg.errors.UniqueViolation("Key (slug)=(acme) already exists"))
     (finding,) = about_loops(loops)

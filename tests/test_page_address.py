@@ -38,7 +38,7 @@ def make_claim(settings: Settings) -> Iterator[Callable[[], PageClaim]]:
         claim.close()
 
 
-def test_dashboard_claim_is_held_by_a_single_process_until_closed(
+def test_only_one_process_at_a_time_can_claim_to_serve_the_dashboard(
     make_claim: Callable[[], PageClaim],
 ) -> None:
     first, second = make_claim(), make_claim()
@@ -50,7 +50,7 @@ def test_dashboard_claim_is_held_by_a_single_process_until_closed(
     assert second.try_take()
 
 
-def test_base_url_is_the_recorded_url_while_a_process_serves_the_dashboard(
+def test_base_url_is_the_recorded_url_while_the_dashboard_is_served(
     settings: Settings, make_claim: Callable[[], PageClaim]
 ) -> None:
     claim = make_claim()
@@ -65,7 +65,7 @@ def test_base_url_is_the_recorded_url_while_a_process_serves_the_dashboard(
     assert make_claim().last_port == 4321
 
 
-def test_file_with_the_dashboard_address_is_private_to_the_owner(
+def test_file_with_the_dashboard_address_is_readable_by_owner_only(
     settings: Settings, make_claim: Callable[[], PageClaim]
 ) -> None:
     make_claim().record(URL)
@@ -101,7 +101,7 @@ def test_invalid_port_in_the_recorded_dashboard_address_is_ignored(
 @pytest.mark.parametrize(
     "elsewhere", [{"database_url": "postgresql://db/x"}, {"public_url": "https://plans.example"}]
 )
-def test_recorded_address_is_ignored_if_database_or_public_url_is_set(
+def test_recorded_dashboard_address_is_ignored_with_a_configured_url(
     settings: Settings, make_claim: Callable[[], PageClaim], elsewhere: dict[str, str]
 ) -> None:
     claim = make_claim()
@@ -111,7 +111,7 @@ def test_recorded_address_is_ignored_if_database_or_public_url_is_set(
     assert current_base_url(configured) == configured.base_url
 
 
-def test_address_of_second_serve_command_is_recorded_when_the_first_ends(
+def test_dashboard_address_of_second_serve_is_recorded_when_first_ends(
     make_claim: Callable[[], PageClaim],
 ) -> None:
     first, second, stdio = make_claim(), make_claim(), make_claim()
@@ -138,7 +138,7 @@ def test_address_of_second_serve_command_is_recorded_when_the_first_ends(
         ({"auth": "required"}, False),
     ],
 )
-def test_dashboard_pages_can_be_served_only_in_local_mode(
+def test_stdio_process_serves_dashboard_pages_only_with_local_settings(
     changed: dict[str, str], *, expected: bool
 ) -> None:
     assert can_serve_pages(Settings(**changed)) is expected  # type: ignore[arg-type]  # texts

@@ -169,7 +169,7 @@ def test_listening_on_a_public_address_without_authentication_is_refused() -> No
     ],
     ids=lambda told: str(told if isinstance(told, dict) else sorted(told)),
 )
-def test_allowed_host_names_come_from_the_configured_addresses(
+def test_allowed_host_names_are_those_of_the_configured_addresses(
     given: dict[str, str], names: set[str]
 ) -> None:
     loaded = settings({f"WAYBOOK_{name}": value for name, value in given.items()})

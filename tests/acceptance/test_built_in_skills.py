@@ -168,7 +168,7 @@ def test_quick_scan_skill_has_3_steps_and_deep_research_skill_has_7() -> None:
 
 
 @pytest.mark.parametrize("name", SKILLS)
-def test_skill_text_mentions_only_existing_tools_with_valid_arguments(name: str) -> None:
+def test_builtin_skill_text_names_only_existing_tools_with_valid_arguments(name: str) -> None:
     body = SKILLS[name].body
     tools = {"create_research_plan": PLANS[name]}
     if name == "deep-research":
@@ -181,7 +181,7 @@ def test_skill_text_mentions_only_existing_tools_with_valid_arguments(name: str)
 
 
 @pytest.mark.parametrize("name", SKILLS)
-def test_skill_text_links_to_exactly_the_bundled_files(name: str) -> None:
+def test_builtin_skill_text_links_to_exactly_the_files_in_the_skill_folder(name: str) -> None:
     skill = SKILLS[name]
     linked = re.findall(r"\]\(([^)]+)\)", skill.body)
     assert set(linked) == {file.path for file in skill.extra_files}
@@ -190,7 +190,7 @@ def test_skill_text_links_to_exactly_the_bundled_files(name: str) -> None:
 # Tests of the quick-scan skill.
 
 
-async def test_quick_scan_with_strong_results_completes_without_added_steps(
+async def test_quick_scan_skill_completes_without_added_steps_for_strong_results(
     skilled: AgentClient,
 ) -> None:
     worker = Worker(skilled, "quick-scan")
@@ -200,7 +200,7 @@ async def test_quick_scan_with_strong_results_completes_without_added_steps(
     await check_the_end(worker, complete)
 
 
-async def test_quick_scan_with_weak_results_adds_a_second_search(skilled: AgentClient) -> None:
+async def test_quick_scan_skill_adds_a_second_search_for_weak_results(skilled: AgentClient) -> None:
     worker = Worker(skilled, "quick-scan", WEAK)
     await worker.begin()
     complete = await worker.work()
@@ -209,7 +209,9 @@ async def test_quick_scan_with_weak_results_adds_a_second_search(skilled: AgentC
     await check_the_end(worker, complete)
 
 
-async def test_quick_scan_step_rejects_a_result_without_sources(skilled: AgentClient) -> None:
+async def test_step_of_quick_scan_skill_rejects_a_result_without_sources(
+    skilled: AgentClient,
+) -> None:
     worker = Worker(skilled, "quick-scan")
     await worker.begin()
     step = await worker.next()
@@ -237,7 +239,7 @@ async def decide(agent: AgentClient, plan: Body, decision: str, **more: str) -> 
     )
 
 
-async def test_deep_research_with_strong_results_writes_report_after_approval(
+async def test_deep_research_skill_with_strong_results_writes_report_if_approved(
     skilled: AgentClient,
 ) -> None:
     worker = Worker(skilled, "deep-research")
@@ -251,7 +253,7 @@ async def test_deep_research_with_strong_results_writes_report_after_approval(
     await check_the_end(worker, complete)
 
 
-async def test_deep_research_with_weak_results_adds_search_and_revision_steps(
+async def test_deep_research_skill_adds_search_and_revision_after_weak_results(
     skilled: AgentClient,
 ) -> None:
     worker = Worker(skilled, "deep-research", WEAK)
@@ -272,7 +274,7 @@ async def test_deep_research_with_weak_results_adds_search_and_revision_steps(
     await check_the_end(worker, await worker.work())
 
 
-async def test_deep_research_repeats_review_step_after_modify_decision(
+async def test_deep_research_skill_repeats_review_step_after_modify_decision(
     skilled: AgentClient,
 ) -> None:
     worker = Worker(skilled, "deep-research")
@@ -291,7 +293,7 @@ async def test_deep_research_repeats_review_step_after_modify_decision(
     await check_the_end(worker, complete)
 
 
-async def test_deep_research_plan_fails_when_question_cannot_be_answered(
+async def test_plan_of_deep_research_skill_fails_if_question_cannot_be_answered(
     skilled: AgentClient,
 ) -> None:
     frame = {"answerable": False, "subQuestions": ["Which is nicest?"], "doneWhen": "never"}
@@ -304,7 +306,7 @@ async def test_deep_research_plan_fails_when_question_cannot_be_answered(
 
 @pytest.mark.parametrize("verdict", ["sound", "weak"])
 @pytest.mark.parametrize("severity", ["minor", "serious"])
-async def test_deep_research_adds_revision_for_weak_verdict_or_serious_objection(
+async def test_deep_research_skill_revises_answer_if_verdict_or_objection_is_bad(
     skilled: AgentClient, verdict: str, severity: str
 ) -> None:
     attack = {"verdict": verdict, "objections": [{"objection": "x", "severity": severity}]}

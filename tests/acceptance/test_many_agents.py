@@ -58,7 +58,7 @@ async def work(url: str, plan_id: Json, name: str, barrier: asyncio.Barrier) -> 
 
 
 @pytest.mark.parametrize("count", [8, pytest.param(64, marks=pytest.mark.load)])
-async def test_many_agents_each_claim_and_complete_one_distinct_step(count: int) -> None:
+async def test_each_of_many_agents_claims_and_completes_a_different_step(count: int) -> None:
     with served_app() as address:
         url = f"{address}/mcp"
         async with Client(url) as client:

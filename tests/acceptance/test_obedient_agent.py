@@ -64,7 +64,7 @@ async def what_is_next_door(world: OrgEnv) -> list[object]:
     return [rows, runs]
 
 
-async def test_agent_obeying_injected_orders_cannot_read_or_change_other_org(world: OrgEnv) -> None:
+async def test_agent_that_obeys_prompt_injection_cannot_access_another_org(world: OrgEnv) -> None:
     world.other_org_may_change = True
     theirs_alone = "what is next door"
     steps = [make_step(theirs_alone, title=theirs_alone) for _ in range(3)]
@@ -96,7 +96,9 @@ async def test_agent_obeying_injected_orders_cannot_read_or_change_other_org(wor
         assert theirs_alone not in reply_text or theirs_alone in args_text, order
 
 
-async def test_agent_obeying_injected_orders_cannot_decide_a_human_review(world: OrgEnv) -> None:
+async def test_agent_that_obeys_prompt_injection_cannot_decide_a_human_review(
+    world: OrgEnv,
+) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
     plan = await world.agent.plan(3, name="Under review")
     taken = await world.agent.take(plan)

@@ -42,7 +42,9 @@ def serving(database_url: str, owner_url: str) -> Iterator[tuple[subprocess.Pope
             process.kill()
 
 
-async def test_serve_exits_within_limit_on_sigterm_while_database_hangs(eighteen: Server) -> None:
+async def test_serve_command_exits_in_time_on_sigterm_while_database_hangs(
+    eighteen: Server,
+) -> None:
     with (
         new_database(eighteen) as place,
         fault_link(place.app_dsn) as (link, dsn),

@@ -196,7 +196,7 @@ async def read_tools(client: Client, without: str | None = None) -> dict[str, To
     return {tool["name"]: Tool.model_validate(tool) for tool in tools}
 
 
-async def test_model_completes_plan_with_tool_descriptions_alone(world: OrgEnv) -> None:
+async def test_client_that_knows_only_the_tool_descriptions_completes_a_plan(world: OrgEnv) -> None:
     async with free_port(world.agent) as address, Client(f"{address}/mcp") as client:
         reader = DescriptionReader(await read_tools(client))
         plan_id = await complete_plan(client, reader)
@@ -238,7 +238,7 @@ async def test_model_completes_plan_with_tool_descriptions_alone(world: OrgEnv) 
         "from get_next_step",
     ],
 )
-async def test_model_cannot_complete_plan_if_tool_description_lacks_a_phrase(
+async def test_client_cannot_complete_plan_if_a_tool_description_lacks_a_phrase(
     world: OrgEnv, phrase: str
 ) -> None:
     async with free_port(world.agent) as address, Client(f"{address}/mcp") as client:

@@ -90,7 +90,7 @@ async def search_after_upgrade(data_dir: Path) -> None:
         assert [why["by"] for why in hits[0]["why"]] == ["meaning"]
 
 
-async def test_search_finds_old_content_after_upgrade_of_running_pgvector_server(
+async def test_search_finds_old_content_after_upgrade_of_server_with_pgvector(
     old_data_dir: Path,
 ) -> None:
     await search_after_upgrade(old_data_dir)
@@ -101,7 +101,9 @@ async def test_search_finds_old_content_after_upgrade_of_running_pgvector_server
         assert left_behind(admin)[1] is False
 
 
-async def test_stopped_pgvector_server_is_upgraded_at_next_start(old_data_dir: Path) -> None:
+async def test_stopped_database_server_with_pgvector_is_upgraded_at_next_start(
+    old_data_dir: Path,
+) -> None:
     # The earlier version had different bootstrap statements, so the server must run those of this
     # version when it starts.
     remove_data_directory(old_data_dir)

@@ -108,7 +108,9 @@ async def test_new_plan_with_blank_name_or_question_is_refused(
     assert [fault["at"] for fault in error["details"]["faults"]] == [name]
 
 
-async def test_new_plan_ignores_position_for_a_copy(agent: AgentClient) -> None:
+async def test_new_plan_without_copy_of_ignores_up_to_step_and_at_audit_seq(
+    agent: AgentClient,
+) -> None:
     filled = {"copyOf": "", "upToStep": 1, "atAuditSeq": 1}
     plan = await agent.call("create_research_plan", **PLAN, **filled)
     assert "copiedFrom" not in plan

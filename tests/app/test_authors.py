@@ -29,7 +29,7 @@ async def test_list_active_plans_and_plan_status_return_plan_author(world: OrgEn
         assert (reply["createdBy"], reply["createdAt"]) == ("ann", NOON)
 
 
-async def test_completed_by_names_the_submitter_rather_than_the_step_holder(world: OrgEnv) -> None:
+async def test_completed_by_field_names_the_user_that_submitted_the_result(world: OrgEnv) -> None:
     """The submitter is recorded even if another user, or no user, had claimed the step."""
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(3)
@@ -63,7 +63,7 @@ async def test_completed_by_field_of_approved_step_names_the_review_requester(
     assert (done["resultSummary"], done["completedBy"]) == ("It is.", "bob")
 
 
-async def test_formatting_notes_of_step_name_the_user_of_the_completed_step(world: OrgEnv) -> None:
+async def test_formatting_notes_name_the_user_that_completed_the_step(world: OrgEnv) -> None:
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(1)
     await bob.submit(await bob.take(plan), outputFormattingNotes="In bold.")

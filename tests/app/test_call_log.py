@@ -8,6 +8,7 @@ import asyncio
 import psycopg
 import pytest
 
+from decision_proofs import decision
 from full_ids import full_id
 from org_env import AgentClient, OrgEnv
 from waybook.app.dispatcher import Dispatcher
@@ -23,9 +24,8 @@ async def logged(world: OrgEnv) -> list[tuple[object, ...]]:
     return (await world.database.read_org(world.agent.org_id, query))[0]
 
 
-async def test_a37_call_log_records_caller_tool_and_outcome(
-    world: OrgEnv, agent: AgentClient
-) -> None:
+@decision("A37")
+async def test_call_log_records_caller_tool_and_outcome(world: OrgEnv, agent: AgentClient) -> None:
     plan = await agent.plan(1, sessionId="s", idempotencyKey="k")
     await agent.plan(1, sessionId="s", idempotencyKey="k")
     await agent.refused("get_next_step", planId="nope")
@@ -39,7 +39,8 @@ async def test_a37_call_log_records_caller_tool_and_outcome(
     ]
 
 
-async def test_a37_call_log_records_duration_and_byte_counts_of_call(
+@decision("A37")
+async def test_call_log_records_duration_and_byte_counts_of_call(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     await agent.call("list_active_plans", limit=5)
@@ -77,7 +78,8 @@ async def test_call_log_records_step_id_of_call(world: OrgEnv, agent: AgentClien
     ]
 
 
-async def test_a37_call_log_with_full_queue_drops_and_counts_new_entries(
+@decision("A37")
+async def test_call_log_with_full_queue_drops_and_counts_new_entries(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calls, "MAX_QUEUED", 3)
@@ -94,7 +96,8 @@ async def test_a37_call_log_with_full_queue_drops_and_counts_new_entries(
     assert (len(await logged(world)), log.dropped) == (4, 2)
 
 
-async def test_a37_call_log_writes_queued_calls_in_background(
+@decision("A37")
+async def test_call_log_writes_queued_calls_in_background(
     world: OrgEnv, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calls, "BATCH_DELAY_SECONDS", 0)
@@ -112,7 +115,8 @@ async def test_a37_call_log_writes_queued_calls_in_background(
     assert world.dispatcher.calls.dropped == 0
 
 
-async def test_a37_call_succeeds_while_call_log_cannot_be_written(
+@decision("A37")
+async def test_call_succeeds_while_call_log_cannot_be_written(
     world: OrgEnv, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await world.dispatcher.calls.flush()
@@ -127,9 +131,8 @@ async def test_a37_call_succeeds_while_call_log_cannot_be_written(
     assert (await agent.call("list_skills"))["skills"]
 
 
-async def test_a37_call_log_does_not_store_call_arguments(
-    world: OrgEnv, agent: AgentClient
-) -> None:
+@decision("A37")
+async def test_call_log_does_not_store_call_arguments(world: OrgEnv, agent: AgentClient) -> None:
     await agent.plan(1, name="a secret name")
     await world.dispatcher.calls.flush()
     query = "select l::text from mcp_tool_call_log l"

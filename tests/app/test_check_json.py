@@ -37,7 +37,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", TAKEN)
-def test_check_json_accepts_value_at_limit(kind: str) -> None:
+def test_check_json_accepts_value_at_the_size_or_depth_limit(kind: str) -> None:
     assert check_json({"value": [TAKEN[kind]]} if kind != "as deep as may be" else TAKEN[kind])
 
 

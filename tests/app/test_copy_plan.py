@@ -127,7 +127,9 @@ async def test_copying_plan_with_invalid_arguments_is_refused(
     assert message in error["message"]
 
 
-async def test_copying_a_finished_plan_requires_the_up_to_step_argument(agent: AgentClient) -> None:
+async def test_copying_a_completed_plan_requires_the_up_to_step_argument(
+    agent: AgentClient,
+) -> None:
     plan = await agent.plan(2)
     await agent.work_through(plan)
     error = await agent.refused("create_research_plan", copyOf=plan["planId"])
@@ -135,7 +137,7 @@ async def test_copying_a_finished_plan_requires_the_up_to_step_argument(agent: A
     assert (await copy(agent, plan, upToStep=1))["carriedOver"] == 1
 
 
-async def test_create_without_copy_of_still_requires_name_question_and_steps(
+async def test_create_research_plan_without_copy_of_requires_question_and_steps(
     agent: AgentClient,
 ) -> None:
     error = await agent.refused("create_research_plan", name="Rivers")

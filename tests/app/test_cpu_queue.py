@@ -40,7 +40,7 @@ async def test_submit_step_result_evaluates_conditions_outside_the_event_loop(
     assert [thread is threading.main_thread() for thread in threads] == [not has_condition]
 
 
-async def test_cpu_queue_alternates_between_calls_of_different_orgs() -> None:
+async def test_queue_for_cpu_bound_work_alternates_between_orgs() -> None:
     queue, done, go_on = CpuQueue(max_waiting=3), list[UUID](), threading.Event()
 
     def job(org_id: UUID) -> None:

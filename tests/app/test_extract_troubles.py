@@ -59,7 +59,7 @@ async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
     [("openai", completion, "response_format"), ("anthropic", message, "tools")],
 )
 @pytest.mark.parametrize("status", [400, 404, 422])
-async def test_extract_data_repeats_request_without_rejected_structured_output(
+async def test_extract_data_retries_without_structured_output_if_model_rejects(
     world: OrgEnv, api: str, said: Callable[[str], Play], shape: str, status: int
 ) -> None:
     plays = answer({"error": {"message": f"unknown: {shape}"}}, status), said(json.dumps(NILE))
@@ -114,7 +114,9 @@ async def test_extract_data_returns_unavailable_after_endpoint_timeout(
     assert "no whole answer within 0.2 s" in error["message"]
 
 
-async def test_extract_data_suggests_prompt_only_if_endpoint_is_unreachable(world: OrgEnv) -> None:
+async def test_extract_data_suggests_prompt_only_argument_after_model_failure(
+    world: OrgEnv,
+) -> None:
     async with model_requests(world, await unused_url()) as agent:
         error = await agent.refused("extract_data", text=TEXT, schema=RIVER)
     assert "cannot be reached" in error["message"]
@@ -139,7 +141,9 @@ class Fading:
         return ModelReply(text="[]", usage=Usage(input_tokens=12, output_tokens=3, model="m-2030"))
 
 
-async def test_second_request_of_extract_data_gets_only_the_remaining_time(world: OrgEnv) -> None:
+async def test_second_model_request_of_extract_data_gets_only_the_remaining_time(
+    world: OrgEnv,
+) -> None:
     fading = Fading()
     services = replace(world.dispatcher.services, model=fading, model_seconds=SECONDS)
     agent = AgentClient(Dispatcher(services, CallLog(world.database)), world.agent.caller)
@@ -157,7 +161,7 @@ async def test_extract_data_reports_that_model_refused(world: OrgEnv) -> None:
     assert "its model refused" in error["message"]
 
 
-async def test_extract_data_call_suggested_after_endpoint_failure_succeeds(
+async def test_call_that_extract_data_suggests_after_model_failure_succeeds(
     world: OrgEnv,
 ) -> None:
     async with fake_endpoint(answer({}, 500)) as other, model_requests(world, other.url) as agent:

@@ -59,7 +59,7 @@ async def theirs(world: OrgEnv) -> Mapping[str, str]:
     return in_both_forms(await create_foreign_records(world))
 
 
-def test_every_tool_argument_is_classified_as_id_name_or_text() -> None:
+def test_isolation_tests_classify_every_tool_argument_as_id_name_or_text() -> None:
     known = {path[-1] for _, path in PLACES} | NAMES | TEXTS
     argument_names = {name for tool in TOOLS.values() for name in names_within(tool.arguments)}
     assert argument_names - known == set()
@@ -77,7 +77,7 @@ async def test_id_of_other_org_gets_same_answer_as_unknown_id(
     assert rows(world) == before
 
 
-async def test_ids_of_other_org_leak_when_row_level_security_is_disabled(
+async def test_isolation_test_detects_leaks_if_row_level_security_is_disabled(
     own_world: OrgEnv,
 ) -> None:
     theirs = with_full_ids(await create_foreign_records(own_world))

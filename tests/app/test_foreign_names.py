@@ -11,7 +11,7 @@ from waybook.background import index_all_orgs
 WORD = "quetzalcoatlus"
 
 
-async def test_session_name_used_by_other_org_has_no_effect(
+async def test_same_session_name_in_another_org_has_no_effect(
     agent: AgentClient, other_org: AgentClient
 ) -> None:
     theirs = await other_org.plan()

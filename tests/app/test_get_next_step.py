@@ -1,5 +1,6 @@
 """get_next_step: returns a step, or the reason why it returns none."""
 
+from decision_proofs import decision
 from org_env import AgentClient, FakeClock, make_step
 from waybook.core.decision_context import Channel
 
@@ -63,7 +64,8 @@ async def test_get_next_step_lists_step_holders_if_no_step_is_pending(
     assert reply["next"]["args"]["waitSeconds"] == 55
 
 
-async def test_a18_get_next_step_returns_no_pending_steps_for_plan_without_steps(
+@decision("A18")
+async def test_get_next_step_returns_no_pending_steps_for_plan_without_steps(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(1)

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from decision_proofs import decision
 from org_env import AgentClient, Body, OrgEnv
 from tool_calls import MUTATING, valid_call
 from waybook.store.driver.connection import Results
@@ -64,8 +65,9 @@ def without_ids(body: Body) -> set[str]:
     return set(body)
 
 
+@decision("A11")
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_a11_concurrent_calls_with_same_key_have_one_effect_and_one_answer(
+async def test_concurrent_calls_with_same_idempotency_key_have_one_effect(
     world: OrgEnv, agent: AgentClient, tool: str
 ) -> None:
     alone = await valid_call(agent, tool)
@@ -86,8 +88,9 @@ async def test_a11_concurrent_calls_with_same_key_have_one_effect_and_one_answer
         assert await agent.call(tool, **args) == {**first, "replayed": True}
 
 
+@decision("A11")
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_a11_calls_with_same_key_that_commit_concurrently_have_one_effect(
+async def test_only_one_call_with_the_same_idempotency_key_commits(
     world: OrgEnv, agent: AgentClient, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a tool locks no row, both calls reach the commit, and their common key admits only one.
@@ -116,8 +119,9 @@ async def test_a11_calls_with_same_key_that_commit_concurrently_have_one_effect(
     assert second == {**first, "replayed": True}
 
 
+@decision("A11")
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_a11_key_reused_with_other_arguments_returns_idempotency_conflict(
+async def test_idempotency_key_reused_with_other_arguments_is_refused(
     world: OrgEnv, agent: AgentClient, tool: str
 ) -> None:
     args = await valid_call(agent, tool)

@@ -35,7 +35,7 @@ def thread_name() -> str:
     return threading.current_thread().name
 
 
-async def test_layout_worker_draws_only_large_maps_in_another_thread() -> None:
+async def test_only_layout_of_large_maps_is_computed_in_another_thread() -> None:
     layout_worker = LayoutWorker()
     assert (
         await layout_worker.run(OURS, MAX_INLINE_COST, thread_name)
@@ -54,7 +54,7 @@ async def test_drawing_a_large_map_does_not_block_event_loop() -> None:
     assert await drawing
 
 
-async def test_layout_worker_alternates_between_drawing_jobs_of_different_orgs() -> None:
+async def test_layout_worker_alternates_between_maps_of_different_orgs() -> None:
     layout_worker, drawn, go_on = LayoutWorker(), list[UUID](), threading.Event()
 
     def work(org_id: UUID) -> Callable[[], None]:
@@ -86,7 +86,7 @@ def test_definition_cache_compiles_each_workflow_version_once_per_org() -> None:
     assert charts.current(OURS, slug, [rows[0]._replace(version=2)]).compiled_dag is not first
 
 
-async def test_layout_worker_draws_large_maps_for_tools_and_pages(
+async def test_large_maps_of_tools_and_pages_are_drawn_by_layout_worker(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(draughting, "MAX_INLINE_COST", 0)
@@ -127,7 +127,7 @@ def make_job(steps: int = 30, width: int | None = None) -> DrawingJob:
     return DrawingJob(Drawing(Diagram(name="Dense", lanes=(lane,))), width, links)
 
 
-async def test_layout_worker_draws_same_picture_as_direct_rendering() -> None:
+async def test_map_drawn_by_layout_worker_equals_map_drawn_directly() -> None:
     job, layout_worker = make_job(), LayoutWorker()
     assert job.weight > MAX_INLINE_COST
     svg = await layout_worker.picture(OURS, job)
@@ -135,7 +135,7 @@ async def test_layout_worker_draws_same_picture_as_direct_rendering() -> None:
     assert 'href="/steps/s29"' in svg
 
 
-async def test_layout_worker_draws_repeated_picture_once_per_org(
+async def test_layout_worker_draws_the_same_map_only_once_per_org(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     drawn = list[bytes]()
@@ -157,7 +157,7 @@ async def test_layout_worker_draws_repeated_picture_once_per_org(
     assert layout_worker._cached_bytes == sum(map(len, layout_worker._cache.values())) == 3_000
 
 
-async def test_layout_worker_draws_next_picture_after_a_timeout(
+async def test_layout_worker_draws_the_next_map_after_a_timeout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     layout_worker = LayoutWorker()
@@ -168,7 +168,7 @@ async def test_layout_worker_draws_next_picture_after_a_timeout(
     assert await layout_worker.picture(OURS, make_job()) == render(make_job())
 
 
-async def test_layout_worker_restarts_killed_drawing_process() -> None:
+async def test_layout_worker_restarts_a_killed_process_that_draws_maps() -> None:
     layout_worker = LayoutWorker()
     await layout_worker.picture(OURS, make_job())
     process = layout_worker._worker._process

@@ -194,7 +194,7 @@ def admin(alone: OrgEnv) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def test_limits_in_code_are_equal_to_limits_in_specification() -> None:
+def test_size_limits_and_timeouts_have_the_documented_values() -> None:
     assert [limit == promised for limit, promised in PROMISED.items()] == [True] * len(PROMISED)
     assert (WireSettings().lock_timeout, WireSettings().statement_timeout) == ("5s", "6s")
 

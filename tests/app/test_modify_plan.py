@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from decision_proofs import decision
 from org_env import AgentClient, Body, OrgEnv, make_step
 
 
@@ -96,7 +97,8 @@ async def test_modify_plan_writes_an_audit_entry_for_each_modification(
     assert payloads[1]["scope"] == {"before": 4, "added": 1, "after": 5}
 
 
-async def test_a31_reorder_steps_requires_exactly_all_step_ids(agent: AgentClient) -> None:
+@decision("A31")
+async def test_reorder_steps_requires_exactly_all_step_ids(agent: AgentClient) -> None:
     plan = await agent.plan(3)
     a, b, c = plan["stepIds"]
     reply = await modify(agent, plan, {"action": "reorder_steps", "stepIds": [c, a, b]})
@@ -155,7 +157,8 @@ async def test_removing_a_step_in_progress_returns_invalid_transition(agent: Age
     assert (error["details"]["from"], error["details"]["to"]) == ("in_progress", "removed")
 
 
-async def test_a22_step_targeted_by_pending_condition_cannot_be_removed(
+@decision("A22")
+async def test_step_targeted_by_pending_condition_cannot_be_removed(
     agent: AgentClient,
 ) -> None:
     condition = {
@@ -186,7 +189,8 @@ async def test_removing_a_step_deletes_the_conditions_on_that_step(
     assert "condition" not in await world.stored(agent.org_id, plan["planId"])
 
 
-async def test_a4_failing_or_removing_last_open_step_completes_plan(agent: AgentClient) -> None:
+@decision("A4")
+async def test_failing_or_removing_last_open_step_completes_plan(agent: AgentClient) -> None:
     plan = await agent.plan(2)
     await agent.submit(await agent.take(plan))
     last = plan["stepIds"][1]

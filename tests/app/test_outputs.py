@@ -137,7 +137,9 @@ async def test_output_of_nearly_one_mebibyte_is_stored(agent: AgentClient) -> No
     assert len((await read_output(seen_by(agent), stored["outputId"])).content) == 1_048_000
 
 
-async def test_repeated_store_output_call_with_same_key_is_replayed(agent: AgentClient) -> None:
+async def test_store_research_output_with_same_idempotency_key_is_replayed(
+    agent: AgentClient,
+) -> None:
     plan = await make_done_plan(agent)
     await deliver(agent, plan, idempotencyKey="k")
     replayed = await deliver(agent, plan, idempotencyKey="k")

@@ -75,7 +75,7 @@ async def make_setback(agent: AgentClient, plan: Body, taken: Body, random: Rand
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_parts_cut_from_context_to_fit_budget_can_be_fetched(
+async def test_parts_cut_from_context_packet_to_fit_budget_can_be_fetched(
     agent: AgentClient, seed: int
 ) -> None:
     random = Random(seed)  # noqa: S311 - a plan by chance, no secret
@@ -236,7 +236,9 @@ async def test_get_step_context_lists_only_results_of_dependencies(
     assert context["dependsOn"] == [plan["stepIds"][0], plan["stepIds"][2]]
 
 
-async def test_fetching_cut_context_parts_prevents_stall_of_step(world: OrgEnv) -> None:
+async def test_fetching_a_cut_part_of_a_context_packet_prevents_stall_of_step(
+    world: OrgEnv,
+) -> None:
     agent = world.agent
     plan = await agent.plan([make_step(), make_step()])
     await agent.submit(await agent.take(plan), "r" * 9_000)
@@ -254,7 +256,7 @@ async def test_fetching_cut_context_parts_prevents_stall_of_step(world: OrgEnv) 
     "part",
     ["nothing", "result:", "result:x", "event:-1", "event:" + "9" * 30, "artifact", "name:1"],
 )
-async def test_error_for_invalid_context_part_lists_valid_parts(
+async def test_error_for_invalid_part_of_context_packet_lists_valid_parts(
     agent: AgentClient, part: str
 ) -> None:
     plan = await agent.plan()
@@ -267,7 +269,7 @@ async def test_error_for_invalid_context_part_lists_valid_parts(
         assert "instructions:ID" in error["details"]["parts"]
 
 
-async def test_context_part_of_other_org_cannot_be_read(world: OrgEnv) -> None:
+async def test_part_of_a_context_packet_of_another_org_cannot_be_read(world: OrgEnv) -> None:
     theirs, mine = world.other_org_plan, await world.agent.plan()
     for part in (f"instructions:{theirs['stepIds'][0]}", "failure:1", "event:99"):
         error = await world.agent.refused("get_research_context", planId=mine["planId"], part=part)

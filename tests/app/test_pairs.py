@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from decision_proofs import decision
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from waybook.app.request.caller import Answer
@@ -199,8 +200,9 @@ PAIRS: dict[str, tuple[Party, Party, set[str], dict[str, bool]]] = {
 }
 
 
+@decision("A12")
 @pytest.mark.parametrize("name", PAIRS)
-async def test_a12_two_concurrent_calls_leave_plan_consistent(world: OrgEnv, name: str) -> None:
+async def test_two_concurrent_calls_leave_plan_consistent(world: OrgEnv, name: str) -> None:
     left, right, refusals, set_ = PAIRS[name]
     for round_ in range(ROUNDS):
         scene = await make_scene(world.agent, **set_)
@@ -274,7 +276,8 @@ async def drive_to_its_end(agent: AgentClient, plan: Body) -> None:
     pytest.fail("the plan does not come to an end")
 
 
-async def test_a12_concurrent_get_next_step_calls_hand_out_each_step_once(world: OrgEnv) -> None:
+@decision("A12")
+async def test_concurrent_get_next_step_calls_hand_out_each_step_once(world: OrgEnv) -> None:
     plan = await world.agent.plan(20)
     calls = [world.agent.call("get_next_step", planId=plan["planId"]) for _ in range(25)]
     async with asyncio.timeout(30):

@@ -58,7 +58,7 @@ async def break_until_set_aside(world: OrgEnv) -> None:
             await index_all_orgs(world.dispatcher.services)
 
 
-async def test_search_passage_that_breaks_connection_twice_is_quarantined(
+async def test_passage_that_breaks_database_connection_twice_is_not_indexed(
     deadly: OrgEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert (await reported(deadly)).state is CheckState.OK
@@ -72,7 +72,7 @@ async def test_search_passage_that_breaks_connection_twice_is_quarantined(
         assert "search_vectors = portable" in (result.remedy or "")
 
 
-async def test_indexing_continues_after_a_passage_was_quarantined(deadly: OrgEnv) -> None:
+async def test_other_passages_are_indexed_after_a_passage_was_excluded(deadly: OrgEnv) -> None:
     await break_until_set_aside(deadly)
     assert await index_all_orgs(deadly.dispatcher.services) == 0
     run(deadly.place, "drop trigger die on passage_embedding")
@@ -82,7 +82,7 @@ async def test_indexing_continues_after_a_passage_was_quarantined(deadly: OrgEnv
     assert len(reply["hits"]) == 1
 
 
-async def test_quarantined_passage_is_indexed_again_after_one_day(deadly: OrgEnv) -> None:
+async def test_passage_excluded_from_indexing_is_tried_again_after_one_day(deadly: OrgEnv) -> None:
     await break_until_set_aside(deadly)
     assert await index_all_orgs(deadly.dispatcher.services) == 0
     run(deadly.place, "drop trigger die on passage_embedding")
@@ -92,7 +92,9 @@ async def test_quarantined_passage_is_indexed_again_after_one_day(deadly: OrgEnv
     assert len((await deadly.agent.call("search_sources", query="icy reservoir"))["hits"]) == 1
 
 
-async def test_doctor_search_check_fails_without_embedding_table(own_world: OrgEnv) -> None:
+async def test_search_check_of_doctor_command_fails_without_embedding_table(
+    own_world: OrgEnv,
+) -> None:
     caller = Caller(org_id=own_world.agent.org_id, user="ann", channel=Channel.CLI)
     call = RequestContext(services=own_world.dispatcher.services, caller=caller)
     sound = {finding.name: finding for finding in await try_everything(call)}
@@ -105,7 +107,9 @@ async def test_doctor_search_check_fails_without_embedding_table(own_world: OrgE
     assert broken["write"].state is broken["render"].state is CheckState.OK
 
 
-async def test_doctor_reports_failure_when_test_search_breaks_connection(own_world: OrgEnv) -> None:
+async def test_doctor_command_reports_test_search_that_breaks_the_connection(
+    own_world: OrgEnv,
+) -> None:
     caller = Caller(org_id=own_world.agent.org_id, user="ann", channel=Channel.CLI)
     call = RequestContext(services=own_world.dispatcher.services, caller=caller)
     run(own_world.place, DEADLY)
@@ -114,7 +118,7 @@ async def test_doctor_reports_failure_when_test_search_breaks_connection(own_wor
     assert broken["render"].state is CheckState.OK
 
 
-async def test_doctor_reports_failure_of_the_test_write(
+async def test_doctor_command_reports_that_the_test_write_to_database_failed(
     own_world: OrgEnv,
 ) -> None:
     caller = Caller(org_id=own_world.agent.org_id, user="ann", channel=Channel.CLI)

@@ -74,7 +74,7 @@ def test_rate_limit_of_an_org_is_independent_of_other_orgs(
 
 
 @given(RATES, BURSTS, st.lists(st.integers(0, 1_000), max_size=200))
-def test_reading_retry_after_consumes_no_rate_limit_token(
+def test_computing_retry_after_consumes_no_rate_limit_token(
     rate: int, burst: int, orgs: list[int]
 ) -> None:
     limit = TokenBuckets(rate, burst)

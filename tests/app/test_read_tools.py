@@ -4,6 +4,7 @@ import json
 
 import orjson
 
+from decision_proofs import decision
 from org_env import AgentClient, FakeClock, OrgEnv, make_step
 from packet_checks import completed
 
@@ -99,14 +100,16 @@ async def test_get_plan_status_returns_every_field_of_executing_plan(
     assert status["revision"] == 2
 
 
-async def test_a16_new_plan_has_status_planning_and_derived_status_executing(
+@decision("A16")
+async def test_new_plan_has_status_planning_and_derived_status_executing(
     agent: AgentClient,
 ) -> None:
     status = await agent.status(await agent.plan())
     assert (status["status"], status["derivedStatus"]) == ("planning", "executing")
 
 
-async def test_a19_current_step_in_plan_status_is_the_step_awaiting_review(
+@decision("A19")
+async def test_current_step_in_plan_status_is_the_step_awaiting_review(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(3)
@@ -300,7 +303,9 @@ async def test_get_research_context_with_since_argument_returns_only_changes(
     assert (nothing["steps"], nothing["recentEvents"]) == ([], [])
 
 
-async def test_replies_about_largest_plan_stay_within_size_limit(agent: AgentClient) -> None:
+async def test_replies_about_a_plan_of_maximum_size_stay_within_size_limit(
+    agent: AgentClient,
+) -> None:
     """Without `detail`, a reply is limited to 48 kB and contains the number of omitted entries."""
     step = {"stepType": "synthesize", "title": "é" * 200, "instructions": "z" * 4_000}
     plan = await agent.plan([step] * 200)

@@ -112,7 +112,9 @@ async def test_result_is_accepted_after_other_process_retried_failed_step(
     assert (await agent.call("submit_step_result", **submitted))["stepStatus"] == "completed"
 
 
-async def test_repeated_call_with_same_key_is_replayed_from_cached_plan(agent: AgentClient) -> None:
+async def test_repeated_idempotency_key_is_replayed_even_if_plan_is_cached(
+    agent: AgentClient,
+) -> None:
     plan = await agent.plan(3)
     first = await agent.take(plan, idempotencyKey="t")
     again = await agent.take(plan, idempotencyKey="t")

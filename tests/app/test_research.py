@@ -323,7 +323,9 @@ async def test_late_result_can_be_searched_after_background_indexing(world: OrgE
     assert await index_all_orgs(services) == 0
 
 
-async def test_background_indexing_includes_results_added_after_earlier_pass(world: OrgEnv) -> None:
+async def test_background_indexing_includes_results_added_since_the_last_pass(
+    world: OrgEnv,
+) -> None:
     services, agent = world.dispatcher.services, world.agent
     while await index_all_orgs(services):
         pass

@@ -27,7 +27,7 @@ def why(error: WaybookError, tool: str = "create_research_plan", **arguments: ob
     return call.why
 
 
-def test_retry_advice_names_delay_and_idempotency_key() -> None:
+def test_retry_advice_in_error_names_delay_and_idempotency_key() -> None:
     assert why(Busy()) == "retry the same call after 1 s, with the same idempotencyKey"
     assert why(Busy(), "get_plan_status") == "retry the same call after 1 s"
     advice = why(Unavailable(), idempotencyKey="k")
@@ -35,7 +35,7 @@ def test_retry_advice_names_delay_and_idempotency_key() -> None:
 
 
 @pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if not tool.reads_only])
-def test_retry_advice_suggests_a_read_call_if_a_write_was_unavailable(tool: str) -> None:
+def test_unavailable_error_of_write_without_key_suggests_a_read_call(tool: str) -> None:
     call = retry_call(Unavailable(), TOOLS[tool], {})
     assert call is not None
     assert TOOLS[call.tool].reads_only
@@ -43,13 +43,13 @@ def test_retry_advice_suggests_a_read_call_if_a_write_was_unavailable(tool: str)
 
 
 @pytest.mark.parametrize("key", [None, "", "  "])
-def test_retry_advice_blank_key_does_not_allow_repetition(key: str | None) -> None:
+def test_error_suggests_no_retry_of_write_with_blank_idempotency_key(key: str | None) -> None:
     call = retry_call(Unavailable(), TOOLS["create_research_plan"], {"idempotencyKey": key})
     assert call is not None
     assert call.tool == "list_active_plans"
 
 
-def test_retry_advice_lists_each_invalid_argument_once_in_order() -> None:
+def test_retry_advice_in_error_names_each_invalid_argument_once_in_order() -> None:
     assert why(TooLarge(argument="steps")) == "retry the same call, with less in steps"
     assert why(TooLarge(limit=3)) == "retry the same call, with less in it"
     faults = [{"at": at} for at in ("steps.0.title", "name", "steps.1", "researchQuestion")]
@@ -58,7 +58,7 @@ def test_retry_advice_lists_each_invalid_argument_once_in_order() -> None:
     assert why(BadRecipe(faults=[])) == "retry the same call, with what the message names corrected"
 
 
-def test_retry_advice_is_absent_if_no_call_can_help() -> None:
+def test_error_suggests_no_call_if_no_call_can_help() -> None:
     for error in (Forbidden(), NotFound(), EndpointFailed()):
         assert retry_call(error, TOOLS["get_next_step"], {}) is None
     own = NextCall("list_dags", {}, "see")

@@ -24,7 +24,7 @@ from webhook_env import (
 )
 
 
-async def test_overdue_review_is_reminded_once_with_the_deadline(
+async def test_reminder_with_deadline_is_sent_once_for_an_overdue_review(
     world: OrgEnv, clock: FakeClock
 ) -> None:
     async with received_events(world) as (other, teller):
@@ -45,7 +45,7 @@ async def test_overdue_review_is_reminded_once_with_the_deadline(
     assert data["reviewUrl"].endswith(f"/plans/{full_id(review['planId'])}#review")
 
 
-async def test_reminder_of_two_processes_at_once_is_stored_once(
+async def test_two_concurrent_processes_store_a_review_reminder_only_once(
     world: OrgEnv, clock: FakeClock
 ) -> None:
     async with (
@@ -59,7 +59,7 @@ async def test_reminder_of_two_processes_at_once_is_stored_once(
         assert await events(first) == ["plan.review_requested", "plan.review_overdue"]
 
 
-async def test_reminder_leaves_the_review_open_and_the_audit_unchanged(
+async def test_review_reminder_leaves_the_review_open_and_the_audit_unchanged(
     world: OrgEnv, clock: FakeClock
 ) -> None:
     async with make_webhook_env(world, "http://127.0.0.1:1") as teller:
@@ -73,7 +73,7 @@ async def test_reminder_leaves_the_review_open_and_the_audit_unchanged(
     assert (after["status"], after["revision"]) == (before["status"], before["revision"])
 
 
-async def test_decided_review_is_not_reminded(world: OrgEnv, clock: FakeClock) -> None:
+async def test_no_reminder_is_sent_for_a_decided_review(world: OrgEnv, clock: FakeClock) -> None:
     async with make_webhook_env(world, "http://127.0.0.1:1") as teller:
         review = await make_review(teller.agent)
         await teller.agent.call("submit_user_decision", planId=review["planId"], decision="approve")
@@ -81,7 +81,7 @@ async def test_decided_review_is_not_reminded(world: OrgEnv, clock: FakeClock) -
         assert await remind_of_reviews(teller.call) == 0
 
 
-async def test_review_overdue_for_over_a_week_is_not_reminded(
+async def test_no_reminder_is_sent_for_a_review_overdue_for_over_a_week(
     world: OrgEnv, clock: FakeClock
 ) -> None:
     async with make_webhook_env(world, "http://127.0.0.1:1") as teller:
@@ -90,7 +90,7 @@ async def test_review_overdue_for_over_a_week_is_not_reminded(
         assert await remind_of_reviews(teller.call) == 0
 
 
-async def test_reminder_is_not_stored_without_deadline_or_event(
+async def test_no_review_reminder_is_stored_if_deadline_or_event_is_turned_off(
     world: OrgEnv, clock: FakeClock
 ) -> None:
     others = EVERY_EVENT - {"plan.review_overdue"}
@@ -103,7 +103,9 @@ async def test_reminder_is_not_stored_without_deadline_or_event(
         assert await remind_of_reviews(replace(teller.call, services=endless)) == 0
 
 
-async def test_pending_actions_mark_only_overdue_reviews(world: OrgEnv, clock: FakeClock) -> None:
+async def test_list_of_pending_reviews_marks_exactly_the_overdue_reviews(
+    world: OrgEnv, clock: FakeClock
+) -> None:
     ctx = RequestContext(services=world.dispatcher.services, caller=world.agent.caller)
     late = await make_review(world.agent)
     clock.advance(hours=25)

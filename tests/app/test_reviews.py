@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from decision_proofs import decision
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
 from waybook.core.decision_context import Channel
@@ -44,7 +45,8 @@ async def test_request_user_review_pauses_step_and_plan(world: OrgEnv, agent: Ag
     )
 
 
-async def test_a28_second_review_request_is_rejected_while_review_is_open(
+@decision("A28")
+async def test_second_review_request_is_rejected_while_review_is_open(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(3)
@@ -75,7 +77,8 @@ async def test_request_user_review_on_closed_plan_is_refused(agent: AgentClient)
     assert error["code"] == "PLAN_TERMINAL"
 
 
-async def test_a38_approval_completes_step_with_result_of_review_request(
+@decision("A38")
+async def test_approval_completes_step_with_result_of_review_request(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan, taken = await under_review(agent, resultSummary={"river": "Nile"})
@@ -89,8 +92,9 @@ async def test_a38_approval_completes_step_with_result_of_review_request(
     assert rows["step"][full_id(taken["stepId"])]["result_summary"] == {"river": "Nile"}
 
 
+@decision("A3")
 @pytest.mark.parametrize("decision", ["approve", "skip"])
-async def test_a3_approving_or_skipping_last_step_completes_plan(
+async def test_approving_or_skipping_last_step_completes_plan(
     agent: AgentClient, decision: str
 ) -> None:
     plan, _ = await under_review(agent, steps=1)
@@ -98,7 +102,8 @@ async def test_a3_approving_or_skipping_last_step_completes_plan(
     assert (await agent.call("get_next_step", planId=plan["planId"]))["status"] == "plan_complete"
 
 
-async def test_a23_approval_evaluates_branching_conditions(agent: AgentClient) -> None:
+@decision("A23")
+async def test_approval_evaluates_branching_conditions(agent: AgentClient) -> None:
     condition = {
         "afterStepOrder": 1,
         "conditionExpression": "result.stop",

@@ -360,7 +360,7 @@ async def test_get_next_job_without_run_id_returns_job_with_expired_lease(
     assert (await agent.call("get_next_job"))["jobId"] == job["jobId"]
 
 
-async def test_get_next_job_with_repeated_key_and_no_run_id_returns_first_reply(
+async def test_get_next_job_with_repeated_idempotency_key_returns_first_reply(
     agent: AgentClient, run: Body
 ) -> None:
     first = await agent.call("get_next_job", idempotencyKey="k")

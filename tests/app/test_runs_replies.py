@@ -346,7 +346,9 @@ async def test_reply_about_large_workflow_is_shortened_unless_detail_is_set(
         assert size(answer.body) < MAX_TOKENS
 
 
-async def test_get_next_job_shortens_reply_about_many_open_jobs(agent: AgentClient) -> None:
+async def test_get_next_job_without_free_job_shortens_the_list_of_many_open_jobs(
+    agent: AgentClient,
+) -> None:
     """The run has 48 claimed jobs, of four steps and twelve models, and all names are long."""
     steps = [make_recipe_step(f"{'步' * 190}{n}") for n in range(4)]
     await agent.call("add_dag", definition=make_definition("wide", make_stage("段" * 200, *steps)))
@@ -358,7 +360,7 @@ async def test_get_next_job_shortens_reply_about_many_open_jobs(agent: AgentClie
     assert reply["open"]
 
 
-async def test_get_next_job_lists_open_jobs_up_to_limit(
+async def test_get_next_job_without_free_job_lists_a_limited_number_of_open_jobs(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "MAX_OPEN_COUNTED", 5)

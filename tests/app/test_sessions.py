@@ -7,6 +7,7 @@ import asyncio
 
 import pytest
 
+from decision_proofs import decision
 from org_env import AgentClient, Body, OrgEnv
 
 
@@ -19,14 +20,16 @@ async def resumptions(world: OrgEnv, plan: Body) -> list[str | None]:
     return [session for event, session in await events(world, plan) if event == "session_resumed"]
 
 
-async def test_a10_get_next_step_in_same_session_resumes_step(agent: AgentClient) -> None:
+@decision("A10")
+async def test_get_next_step_in_same_session_resumes_step(agent: AgentClient) -> None:
     plan = await agent.plan()
     taken = await agent.take(plan, sessionId="mine")
     again = await agent.take(plan, sessionId="mine")
     assert again == {**taken, "resumed": True}
 
 
-async def test_a10_session_gets_a_second_step_if_argument_another_is_true(
+@decision("A10")
+async def test_session_gets_a_second_step_if_argument_another_is_true(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan()
@@ -36,21 +39,26 @@ async def test_a10_session_gets_a_second_step_if_argument_another_is_true(
     assert (await agent.take(plan, sessionId="mine"))["stepId"] == first["stepId"]
 
 
-async def test_a10_each_call_without_session_returns_a_new_step(
+@decision("A10")
+async def test_each_get_next_step_call_without_session_returns_another_step(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan()
     assert [(await agent.take(plan))["stepOrder"] for _ in range(3)] == [1, 2, 3]
 
 
-async def test_a10_get_next_step_with_same_key_returns_same_step(agent: AgentClient) -> None:
+@decision("A10")
+async def test_get_next_step_with_same_idempotency_key_returns_same_step(
+    agent: AgentClient,
+) -> None:
     plan = await agent.plan()
     first = await agent.take(plan, idempotencyKey="k")
     assert await agent.take(plan, idempotencyKey="k") == {**first, "replayed": True}
     assert (await agent.take(plan))["stepOrder"] == 2
 
 
-async def test_a10_users_with_same_session_name_get_different_steps(
+@decision("A10")
+async def test_users_with_same_session_name_get_different_steps(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan()
@@ -59,7 +67,8 @@ async def test_a10_users_with_same_session_name_get_different_steps(
     assert (await bob.take(plan, sessionId="1"))["stepOrder"] == 2
 
 
-async def test_a10_concurrent_calls_of_a_session_return_the_same_step(
+@decision("A10")
+async def test_concurrent_get_next_step_calls_of_a_session_return_the_same_step(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(10)
@@ -67,14 +76,16 @@ async def test_a10_concurrent_calls_of_a_session_return_the_same_step(
     assert {taken["stepOrder"] for taken in await asyncio.gather(*calls)} == {1}
 
 
-async def test_a10_session_gets_next_step_after_submitting_result(agent: AgentClient) -> None:
+@decision("A10")
+async def test_session_gets_next_step_after_submitting_result(agent: AgentClient) -> None:
     plan = await agent.plan()
     await agent.submit(await agent.take(plan, sessionId="mine"), sessionId="mine")
     taken = await agent.take(plan, sessionId="mine")
     assert (taken["stepOrder"], "resumed" in taken) == (2, False)
 
 
-async def test_a10_get_next_step_does_not_resume_step_claimed_by_other_user(
+@decision("A10")
+async def test_get_next_step_does_not_resume_step_claimed_by_other_user(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan()
@@ -86,7 +97,8 @@ async def test_a10_get_next_step_does_not_resume_step_claimed_by_other_user(
     assert (await agent.take(plan, sessionId="mine"))["stepOrder"] == 2
 
 
-async def test_a27_resumption_of_plan_by_new_session_is_recorded_once(
+@decision("A27")
+async def test_resumption_of_plan_by_new_session_is_recorded_once(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(sessionId="first")
@@ -97,7 +109,8 @@ async def test_a27_resumption_of_plan_by_new_session_is_recorded_once(
     assert await resumptions(world, plan) == ["second"]
 
 
-async def test_a27_concurrent_calls_of_new_session_record_single_resumption(
+@decision("A27")
+async def test_concurrent_calls_of_new_session_record_single_resumption(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(sessionId="first")
@@ -108,7 +121,8 @@ async def test_a27_concurrent_calls_of_new_session_record_single_resumption(
     assert await resumptions(world, plan) == ["second"]
 
 
-async def test_a27_first_session_working_on_plan_records_no_resumption(
+@decision("A27")
+async def test_first_session_working_on_plan_records_no_resumption(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan()
@@ -117,8 +131,9 @@ async def test_a27_first_session_working_on_plan_records_no_resumption(
     assert await resumptions(world, plan) == []
 
 
+@decision("A27")
 @pytest.mark.parametrize("tool", ["get_next_step", "modify_plan", "submit_step_result"])
-async def test_a27_first_call_of_new_session_with_any_tool_records_resumption(
+async def test_first_call_of_new_session_with_any_tool_records_resumption(
     world: OrgEnv, agent: AgentClient, tool: str
 ) -> None:
     plan = await agent.plan(sessionId="first")
@@ -133,7 +148,8 @@ async def test_a27_first_call_of_new_session_with_any_tool_records_resumption(
     assert await resumptions(world, plan) == ["second"]
 
 
-async def test_a27_new_session_on_closed_plan_records_no_resumption(
+@decision("A27")
+async def test_new_session_on_closed_plan_records_no_resumption(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)

@@ -114,7 +114,7 @@ async def test_mistyped_short_id_is_not_found_and_changes_nothing(world: OrgEnv)
     assert await world.stored(agent.org_id, plan["planId"]) == before
 
 
-async def test_short_id_of_other_kind_is_not_found(agent: AgentClient) -> None:
+async def test_short_id_of_a_step_used_as_plan_id_is_not_found(agent: AgentClient) -> None:
     plan = await agent.plan()
     error = await agent.refused("get_next_step", planId=plan["stepIds"][0])
     assert error["code"] == "NOT_FOUND"
@@ -197,7 +197,7 @@ async def test_call_log_has_full_step_id(world: OrgEnv) -> None:
     assert {row[0] for row in rows} == {full_id(taken["stepId"])}
 
 
-def test_parts_with_convertible_ids_equal_id_parts_of_context_packets() -> None:
+def test_packet_parts_named_by_an_id_accept_short_ids_except_artifacts() -> None:
     assert PART_KINDS.keys() == {*STEP_PARTS, *PARTS_BY_ID} - {"artifact"}
 
 

@@ -220,14 +220,14 @@ def test_read_skill_reads_extra_files_but_no_hidden_files(tmp_path: Path) -> Non
     assert skill.file("references/../SKILL.md") is None
 
 
-def test_skill_folder_with_link_to_outside_file_is_rejected(tmp_path: Path) -> None:
+def test_skill_folder_with_symbolic_link_to_outside_file_is_rejected(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("secret")
     (make_folder(tmp_path / "skills") / "more.md").symlink_to(secret)
     assert fault_of(tmp_path / "skills") == "more.md is a link that leads out of the folder"
 
 
-def test_skill_md_that_links_to_an_outside_file_is_rejected(tmp_path: Path) -> None:
+def test_skill_md_that_is_a_symbolic_link_to_outside_file_is_rejected(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "elsewhere")
     linked = tmp_path / "skills" / "a-skill"
     linked.mkdir(parents=True)
@@ -235,18 +235,18 @@ def test_skill_md_that_links_to_an_outside_file_is_rejected(tmp_path: Path) -> N
     assert "leads out" in fault_of(tmp_path / "skills")
 
 
-def test_skill_folder_with_link_to_folder_is_rejected(tmp_path: Path) -> None:
+def test_skill_folder_with_symbolic_link_to_a_folder_is_rejected(tmp_path: Path) -> None:
     (make_folder(tmp_path) / "references").symlink_to("/")
     assert "links to folders are not read" in fault_of(tmp_path)
 
 
-def test_skill_folder_with_broken_link_is_rejected(tmp_path: Path) -> None:
+def test_skill_folder_with_broken_symbolic_link_is_rejected(tmp_path: Path) -> None:
     folder = make_folder(tmp_path)
     (folder / "gone.md").symlink_to(folder / "nothing")
     assert "cannot be read" in fault_of(tmp_path)
 
 
-def test_links_within_a_skill_folder_and_to_a_skill_folder_are_accepted(tmp_path: Path) -> None:
+def test_symbolic_link_to_or_within_a_skill_folder_is_accepted(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "elsewhere")
     (folder / "same.md").symlink_to(folder / "SKILL.md")
     (tmp_path / "skills").mkdir()

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from decision_proofs import decision
 from full_ids import full_id
 from org_env import AgentClient, Body, FakeClock, OrgEnv, make_step
 from waybook import background
@@ -62,7 +63,8 @@ async def test_stall_threshold_of_step_overrides_plan_threshold(
     assert [step["stepId"] for step in stalled] == [first["stepId"], second["stepId"]]
 
 
-async def test_a35_get_plan_status_records_new_stall_once(
+@decision("A35")
+async def test_get_plan_status_records_new_stall_once(
     world: OrgEnv, agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan()
@@ -75,7 +77,8 @@ async def test_a35_get_plan_status_records_new_stall_once(
     assert await noted(world, plan) == ["stall_detected"]
 
 
-async def test_a35_concurrent_get_plan_status_calls_record_stall_once(
+@decision("A35")
+async def test_concurrent_get_plan_status_calls_record_stall_once(
     world: OrgEnv, agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan()
@@ -86,10 +89,11 @@ async def test_a35_concurrent_get_plan_status_calls_record_stall_once(
     assert await noted(world, plan) == ["stall_detected"]
 
 
+@decision("A35")
 @pytest.mark.parametrize(
     "tool", ["get_research_context", "get_step_context", "list_active_plans", "ping"]
 )
-async def test_a35_read_tools_other_than_get_plan_status_record_no_stall(
+async def test_read_tools_other_than_get_plan_status_record_no_stall(
     world: OrgEnv, agent: AgentClient, clock: FakeClock, tool: str
 ) -> None:
     plan = await agent.plan()
@@ -112,7 +116,8 @@ async def test_heartbeat_prevents_stall_of_step(agent: AgentClient, clock: FakeC
     assert (await agent.status(plan))["stalled"] is True
 
 
-async def test_a6_resumed_plan_is_executing_while_old_step_stays_stalled(
+@decision("A6")
+async def test_resumed_plan_is_executing_while_old_step_stays_stalled(
     world: OrgEnv, agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan(2)
@@ -127,7 +132,8 @@ async def test_a6_resumed_plan_is_executing_while_old_step_stays_stalled(
     assert await noted(world, plan) == ["stall_detected", "resumed"]
 
 
-async def test_a6_resumed_plan_stalls_again_after_renewed_inactivity(
+@decision("A6")
+async def test_resumed_plan_stalls_again_after_renewed_inactivity(
     world: OrgEnv, agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan(2)
@@ -143,7 +149,8 @@ async def test_a6_resumed_plan_stalls_again_after_renewed_inactivity(
     assert await noted(world, plan) == ["stall_detected", "resumed", "stall_detected"]
 
 
-async def test_a5_result_for_stalled_last_step_completes_plan(
+@decision("A5")
+async def test_result_for_stalled_last_step_completes_plan(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan(1)
@@ -153,7 +160,8 @@ async def test_a5_result_for_stalled_last_step_completes_plan(
     assert (await agent.submit(taken))["planStatus"] == "completed"
 
 
-async def test_a7_time_spent_in_review_does_not_count_as_stall(
+@decision("A7")
+async def test_time_spent_in_review_does_not_count_as_stall(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan()
@@ -202,7 +210,8 @@ async def test_background_sweep_records_stalled_plans_of_every_org(own_world: Or
     assert await sweep_all_orgs(own_world.dispatcher.services) == 0
 
 
-async def test_a35_concurrent_background_sweeps_record_each_stall_once(own_world: OrgEnv) -> None:
+@decision("A35")
+async def test_concurrent_background_sweeps_record_each_stall_once(own_world: OrgEnv) -> None:
     agent = own_world.agent
     plans = [await agent.plan() for _ in range(5)]
     for plan in plans:

@@ -62,7 +62,7 @@ async def test_submit_step_result_stores_result_unchanged(
     assert shown["resultSummary"] == result
 
 
-async def test_result_of_pending_step_completes_the_step(agent: AgentClient) -> None:
+async def test_result_submitted_for_a_pending_step_completes_the_step(agent: AgentClient) -> None:
     plan = await agent.plan(2)
     submitted = {"stepId": plan["stepIds"][1], "resultSummary": "early"}
     reply = await agent.call("submit_step_result", **submitted)

@@ -53,7 +53,7 @@ async def test_submit_with_take_next_returns_a_step_that_a_condition_added(
     assert (reply["instructions"], reply["stepOrder"]) == ("Added.", 2)
 
 
-async def test_repeat_condition_copies_instructions_that_are_not_in_the_cache(
+async def test_repeat_condition_copies_step_instructions_missing_from_plan_cache(
     agent: AgentClient,
 ) -> None:
     condition = {
@@ -87,7 +87,7 @@ async def test_checkpoint_step_requires_approved_review_under_human_policy(world
     assert reply["stepStatus"] == "completed"
 
 
-async def test_silent_step_comes_with_artifacts_of_the_earlier_attempt(
+async def test_step_taken_over_from_inactive_holder_comes_with_stored_artifacts(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan(1)

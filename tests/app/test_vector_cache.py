@@ -88,7 +88,7 @@ async def test_refresh_of_vector_cache_reads_only_changed_vectors(
     assert pages == []
 
 
-async def test_vector_cache_includes_transaction_that_committed_out_of_order(
+async def test_vector_cache_includes_transactions_that_commit_out_of_order(
     library: SearchCorpus,
 ) -> None:
     """Transactions may commit in a different order than they began; the cache must not miss any."""
@@ -157,7 +157,7 @@ async def test_deleted_passage_is_not_returned_by_next_search(
         (Snapshot(running=120, database=5, at=1_000.0 + 86_400), False),
     ],
 )
-def test_vector_cache_is_reused_only_for_unexpired_later_snapshot(
+def test_vector_cache_is_reused_only_for_a_later_state_of_same_database(
     later: Snapshot,
     leads_on: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
@@ -165,7 +165,7 @@ def test_vector_cache_is_reused_only_for_unexpired_later_snapshot(
     assert held.continues(later) is leads_on
 
 
-async def test_vector_cache_reloads_all_vectors_for_snapshot_of_other_database(
+async def test_vector_cache_reloads_all_vectors_after_a_change_of_database(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = await library.store("flood", FLOOD)

@@ -107,7 +107,9 @@ def test_next_call_in_wait_queue_tries_after_previous_call_is_answered(
     assert woken(waiters[2:]) == [True]
 
 
-def test_call_that_leaves_without_turn_wakes_none(queue: WaitQueue, waiters: list[Waiter]) -> None:
+def test_call_that_leaves_wait_queue_before_being_woken_wakes_no_call(
+    queue: WaitQueue, waiters: list[Waiter]
+) -> None:
     queue.leave(waiters[0])
     assert woken(waiters[1:]) == [False, False]
     queue.wake()
@@ -125,7 +127,7 @@ def test_call_that_finds_no_work_stays_first_in_wait_queue(
     assert woken(waiters) == [True, False, False]
 
 
-def test_changes_after_attempt_in_vain_wait_for_the_pause(
+def test_after_a_failed_try_changes_wake_the_wait_queue_only_after_a_pause(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()
@@ -137,7 +139,7 @@ def test_changes_after_attempt_in_vain_wait_for_the_pause(
     assert woken(waiters) == [True, False, False]
 
 
-def test_change_during_attempt_of_waiting_call_leads_to_another_attempt(
+def test_waiting_call_tries_again_if_a_change_happens_during_the_try(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()
@@ -163,7 +165,7 @@ def test_first_call_in_wait_queue_is_woken_at_the_time_work_becomes_free(
     assert woken(waiters[1:]) == [True, False]
 
 
-def test_wait_queue_retries_after_a_second_if_work_is_overdue(
+def test_wait_queue_wakes_a_call_after_a_second_if_work_is_overdue(
     loop: FakeLoop, queue: WaitQueue, waiters: list[Waiter]
 ) -> None:
     queue.wake()

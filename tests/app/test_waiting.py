@@ -372,7 +372,9 @@ async def test_call_repeated_after_a_wait_without_result_is_not_replayed(env: Wa
     assert (reply["stepOrder"], "replayed" in reply) == (2, False)
 
 
-async def test_expired_wait_returns_current_reply_without_database(own_world: OrgEnv) -> None:
+async def test_waiting_call_returns_latest_reply_without_database_at_timeout(
+    own_world: OrgEnv,
+) -> None:
     env = WaitingEnv(own_world)
     plan = await env.agent.plan(2)
     taken = await env.agent.take(plan)
@@ -463,7 +465,7 @@ async def test_change_by_another_process_ends_wait_of_get_next_step(env: Waiting
     assert (await answered(waiting))["stepOrder"] == 2
 
 
-async def test_waiting_call_tries_again_after_events_were_missed(env: WaitingEnv) -> None:
+async def test_waiting_call_tries_again_after_change_events_were_lost(env: WaitingEnv) -> None:
     plan = await chain(env.agent)
     services = replace(env.agent.dispatcher.services, bus=Bus())
     other = AgentClient(Dispatcher(services, env.agent.dispatcher.calls), env.agent.caller)

@@ -186,7 +186,7 @@ async def test_backup_killed_midway_leaves_no_archive(alone: OrgEnv, tmp_path: P
     assert contents(file)
 
 
-def test_restore_of_missing_or_foreign_file_raises_invalid_input(
+def test_restore_of_a_missing_file_or_no_backup_file_is_refused(
     copy: ServerDatabase, tmp_path: Path
 ) -> None:
     file = tmp_path / "letter.txt"

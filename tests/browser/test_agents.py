@@ -54,7 +54,9 @@ async def see_yesterday(page: Page, site: Site) -> None:
     await expect(page.get_by_role("heading", name="Tuesday, January 1, 2030")).to_be_visible()
 
 
-async def test_user_opens_activity_of_an_agent_of_yesterday(page: Page, site: Site) -> None:
+async def test_user_opens_the_activity_of_an_agent_on_the_previous_day(
+    page: Page, site: Site
+) -> None:
     await make_two_days(site.world)
     await see_yesterday(page, site)
     await accessible(page)
@@ -62,14 +64,16 @@ async def test_user_opens_activity_of_an_agent_of_yesterday(page: Page, site: Si
     await expect(page.get_by_role("heading", level=1)).to_contain_text("Compare the prices")
 
 
-async def test_activity_of_an_agent_opens_without_javascript(browser: Browser, site: Site) -> None:
+async def test_activity_page_of_an_agent_opens_without_javascript(
+    browser: Browser, site: Site
+) -> None:
     await make_two_days(site.world)
     context = await browser.new_context(java_script_enabled=False)
     await see_yesterday(await context.new_page(), site)
     await context.close()
 
 
-async def test_user_follows_an_audit_entry_to_the_agent_and_the_cost(
+async def test_user_opens_agent_page_from_audit_entry_and_then_the_cost_page(
     page: Page, site: Site
 ) -> None:
     await make_two_days(site.world)

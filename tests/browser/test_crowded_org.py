@@ -55,7 +55,7 @@ def pages_of(org: CrowdedOrg) -> dict[str, str]:
     }
 
 
-async def test_pages_of_crowded_org_fit_every_window(page: Page, site: Site) -> None:
+async def test_pages_of_org_with_much_data_fit_every_window_width(page: Page, site: Site) -> None:
     org = await create_crowded_org(site.world)
     for name, path in pages_of(org).items():
         await page.goto(site.address + path)
@@ -71,7 +71,7 @@ async def test_pages_of_crowded_org_fit_every_window(page: Page, site: Site) -> 
 
 
 @pytest.mark.load
-async def test_pages_of_crowded_org_are_accessible(page: Page, site: Site) -> None:
+async def test_pages_of_org_with_much_data_are_accessible(page: Page, site: Site) -> None:
     org = await create_crowded_org(site.world)
     for path in pages_of(org).values():
         await page.goto(site.address + path)

@@ -77,7 +77,7 @@ FILES = {
 }
 
 
-async def test_list_of_tested_pages_contains_every_dashboard_page(site: Site) -> None:
+async def test_browser_tests_open_every_dashboard_page(site: Site) -> None:
     routes = dashboard_routes(site.world.dispatcher, site.person)
     shown = {route.path for route in routes if "GET" in (route.methods or ())}
     assert shown - FILES == set(PAGES.values())
@@ -106,7 +106,7 @@ def addressed(route: str, work: SampleOrg, secrets: Mapping[str, str]) -> str:
     return route + QUERIES.get(route, "")
 
 
-async def test_every_page_opens_and_is_accessible(page: Page, site: Site) -> None:
+async def test_every_dashboard_page_opens_and_is_accessible(page: Page, site: Site) -> None:
     work = await create_sample_org(site.world)
     await make_token(site.world.agent)
     _, snapshot = await make_snapshot_link(site.world.agent)

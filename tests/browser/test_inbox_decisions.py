@@ -43,7 +43,9 @@ async def tab(browser: Browser, site: Site, request: pytest.FixtureRequest) -> A
     assert site.faults == []
 
 
-async def test_five_reviews_are_decided_by_keyboard_only(page: Page, site: Site) -> None:
+async def test_five_reviews_can_be_decided_in_inbox_by_keyboard_only(
+    page: Page, site: Site
+) -> None:
     plans = [await ask(site, f"Plan {n}") for n in range(5)]
     await page.goto(f"{site.address}/inbox")
     keys = page.keyboard
@@ -70,7 +72,9 @@ async def test_five_reviews_are_decided_by_keyboard_only(page: Page, site: Site)
     assert statuses == [*["completed"] * 4, "executing"]
 
 
-async def test_card_of_second_attempt_compares_results(tab: Page, site: Site) -> None:
+async def test_review_card_of_second_attempt_shows_changes_since_the_first(
+    tab: Page, site: Site
+) -> None:
     plan = await ask(site, "Rivers")
     await tab.goto(f"{site.address}/inbox")
     await tab.get_by_label("Feedback").fill("Take the farther source.")
@@ -88,7 +92,9 @@ async def test_card_of_second_attempt_compares_results(tab: Page, site: Site) ->
     await expect(card.get_by_role("cell", name="6575")).to_be_visible()
 
 
-async def test_selected_reviews_are_approved_with_one_outcome_each(tab: Page, site: Site) -> None:
+async def test_approving_selected_reviews_shows_an_outcome_for_each_review(
+    tab: Page, site: Site
+) -> None:
     plans = [await ask(site, f"Plan {n}") for n in range(3)]
     await tab.goto(f"{site.address}/inbox")
     await tab.get_by_label("Select Plan 0").check()
@@ -107,7 +113,7 @@ async def test_selected_reviews_are_approved_with_one_outcome_each(tab: Page, si
     assert (await agent.status(plans[1]))["status"] == "awaiting_review"
 
 
-async def test_inbox_with_evidence_is_accessible_and_links_documents(
+async def test_inbox_with_review_evidence_is_accessible_and_links_documents(
     page: Page, site: Site
 ) -> None:
     plan = await ask(site, "Rivers")

@@ -135,7 +135,9 @@ async def test_plan_page_replaces_only_changed_elements(page: Page, site: Site) 
     assert any(received)
 
 
-async def test_plan_page_keeps_typed_answer_while_other_rows_change(page: Page, site: Site) -> None:
+async def test_plan_page_keeps_typed_review_answer_while_other_steps_change(
+    page: Page, site: Site
+) -> None:
     agent = site.world.agent
     steps = [make_step("Look up 1."), make_step("Look up 2."), make_step("3.", dependsOn=[1])]
     plan = await agent.plan(steps, name="Rivers of the north")

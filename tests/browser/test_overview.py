@@ -28,7 +28,7 @@ async def make_failed_run(agent: AgentClient) -> Body:
 
 
 @pytest.mark.parametrize("scripted", [True, False])
-async def test_user_rescues_stalled_plan_from_overview(
+async def test_user_reassigns_step_of_stalled_plan_on_overview_page(
     browser: Browser, site: Site, *, scripted: bool
 ) -> None:
     plan = await make_stalled_plan(site)
@@ -49,7 +49,7 @@ async def test_user_rescues_stalled_plan_from_overview(
 
 
 @pytest.mark.parametrize("scripted", [True, False])
-async def test_user_retries_failed_job_and_cancels_run_from_overview(
+async def test_user_retries_failed_job_and_cancels_run_on_overview_page(
     browser: Browser, site: Site, *, scripted: bool
 ) -> None:
     run = await make_failed_run(site.world.agent)
@@ -73,7 +73,7 @@ async def test_user_retries_failed_job_and_cancels_run_from_overview(
     await context.close()
 
 
-async def test_overview_shows_new_trouble_live(page: Page, site: Site) -> None:
+async def test_overview_page_shows_newly_failed_run_without_reload(page: Page, site: Site) -> None:
     await site.world.agent.plan(1, name="Lakes")
     await page.goto(site.address)
     await expect(page.locator("#live")).to_have_text("live")
@@ -81,7 +81,7 @@ async def test_overview_shows_new_trouble_live(page: Page, site: Site) -> None:
     await expect(page.locator("#trouble")).to_contain_text("Deep rivers")
 
 
-async def test_ages_advance_in_browser_and_show_local_time_zone(
+async def test_relative_times_on_page_advance_and_show_time_in_local_time_zone(
     browser: Browser, site: Site
 ) -> None:
     await make_stalled_plan(site)
@@ -103,7 +103,7 @@ async def test_ages_advance_in_browser_and_show_local_time_zone(
     assert site.faults == []
 
 
-async def test_tab_title_and_notification_count_items_that_need_user(
+async def test_tab_title_and_browser_notification_count_items_in_the_inbox(
     browser: Browser, site: Site
 ) -> None:
     agent = site.world.agent
@@ -147,7 +147,9 @@ async def _ask(agent: AgentClient, plan: Body) -> None:
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
 
 
-async def test_all_entries_in_trouble_are_listed_on_request(page: Page, site: Site) -> None:
+async def test_overview_page_lists_all_failed_and_stalled_work_on_request(
+    page: Page, site: Site
+) -> None:
     await create_crowded_org(site.world)
     await page.goto(site.address)
     await expect(page.locator("#trouble li")).to_have_count(8)

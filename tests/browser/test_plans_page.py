@@ -87,7 +87,7 @@ async def test_keyboard_shortcuts_navigate_lists_but_not_while_typing(
     await expect(page.get_by_role("heading", name="Lakes of the north, step 2")).to_be_visible()
 
 
-async def test_page_for_unknown_address_links_back_to_inbox(page: Page, site: Site) -> None:
+async def test_page_shown_for_unknown_url_links_to_the_inbox(page: Page, site: Site) -> None:
     await page.goto(f"{site.address}/nowhere")
     await expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
     await accessible(page)

@@ -197,7 +197,9 @@ async def test_live_update_of_run_keeps_zoom_scroll_and_focus(page: Page, site: 
     assert any(received), "only changed fragments travel"
 
 
-async def test_whole_new_map_keeps_zoom_and_scroll(page: Page, site: Site) -> None:
+async def test_run_map_keeps_zoom_and_scroll_when_the_next_stage_is_shown(
+    page: Page, site: Site
+) -> None:
     agent = site.world.agent
     run = await agent.run("dialectic", ["opus"], input="Build a lighthouse.")
     await page.goto(f"{site.address}/runs/{run['runId']}")

@@ -130,7 +130,9 @@ async def compare_versions_and_models(page: Page, site: Site, run: Body) -> None
     await expect(page.locator(".sides .prose")).to_have_count(2)
 
 
-async def test_user_compares_two_versions_and_two_models(page: Page, site: Site) -> None:
+async def test_user_compares_versions_and_models_of_a_document_on_run_page(
+    page: Page, site: Site
+) -> None:
     run = await make_two_versions(site)
     await compare_versions_and_models(page, site, run)
     await accessible(page)

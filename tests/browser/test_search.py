@@ -21,7 +21,7 @@ async def make_result(agent: AgentClient) -> tuple[Body, str]:
     return plan, f"/plans/{full_id(plan['planId'])}/steps/{full_id(taken['stepId'])}"
 
 
-async def test_user_searches_a_sentence_inside_a_result_without_scripts(
+async def test_user_finds_a_sentence_of_a_step_result_without_javascript(
     page: Page, site: Site
 ) -> None:
     await create_sample_org(site.world)
@@ -42,7 +42,7 @@ async def test_user_searches_a_sentence_inside_a_result_without_scripts(
     await context.close()
 
 
-async def test_palette_is_used_by_keyboard_only(page: Page, site: Site) -> None:
+async def test_command_palette_can_be_used_by_keyboard_only(page: Page, site: Site) -> None:
     agent = site.world.agent
     plan, path = await make_result(agent)
     await page.goto(f"{site.address}/plans")
@@ -82,7 +82,9 @@ async def test_palette_is_used_by_keyboard_only(page: Page, site: Site) -> None:
     await expect(page).to_have_url(f"{site.address}/plans/{full_id(plan['planId'])}")
 
 
-async def test_palette_opens_by_header_link_and_fits_every_window(page: Page, site: Site) -> None:
+async def test_command_palette_opens_by_header_link_and_fits_every_window(
+    page: Page, site: Site
+) -> None:
     await create_sample_org(site.world)
     await page.goto(site.address)
     for width in (1440, 1024, 390):
@@ -101,7 +103,9 @@ async def test_palette_opens_by_header_link_and_fits_every_window(page: Page, si
         await expect(palette).to_be_hidden()
 
 
-async def test_palette_shows_only_the_options_of_the_last_text(page: Page, site: Site) -> None:
+async def test_command_palette_shows_only_options_for_the_last_typed_text(
+    page: Page, site: Site
+) -> None:
     await make_result(site.world.agent)
     await page.goto(site.address)
     await page.keyboard.press("Meta+k")
@@ -118,7 +122,9 @@ async def test_palette_shows_only_the_options_of_the_last_text(page: Page, site:
     site.faults[:] = [fault for fault in site.faults if "ERR_FAILED" not in fault]
 
 
-async def test_user_saves_opens_and_deletes_a_view(page: Page, site: Site) -> None:
+async def test_user_saves_opens_and_deletes_a_saved_filter_of_the_plan_list(
+    page: Page, site: Site
+) -> None:
     await site.world.agent.plan(name="Lakes")
     await site.world.agent.plan(name="Rivers")
     await page.goto(f"{site.address}/plans?q=lake")

@@ -37,7 +37,9 @@ async def make_failed_plan(site: Site) -> Body:
     return plan
 
 
-async def test_user_finds_reason_of_failed_plan_step_and_retries(tab: Page, site: Site) -> None:
+async def test_user_finds_why_a_plan_step_failed_and_retries_the_step(
+    tab: Page, site: Site
+) -> None:
     plan = await make_failed_plan(site)
     await tab.goto(site.address)
     await expect(tab.locator("#trouble")).to_contain_text(ERROR)
@@ -57,7 +59,9 @@ async def test_user_finds_reason_of_failed_plan_step_and_retries(tab: Page, site
     await expect(tab.locator("#s2")).to_contain_text("completed")
 
 
-async def test_user_reads_a_table_among_the_outputs_and_goes_back(tab: Page, site: Site) -> None:
+async def test_user_opens_csv_output_as_table_and_returns_to_the_plan(
+    tab: Page, site: Site
+) -> None:
     agent = site.world.agent
     plan = await make_failed_plan(site)
     for content in ("river,km\nNile,6650\n", "river,km\nNile,6650\nAmazon,6575\n"):

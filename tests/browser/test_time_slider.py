@@ -20,7 +20,9 @@ async def make_worked_plan(site: Site) -> Body:
     return plan
 
 
-async def test_time_slider_moved_by_keyboard_shows_earlier_states(page: Page, site: Site) -> None:
+async def test_time_slider_moved_by_keyboard_shows_earlier_states_of_plan(
+    page: Page, site: Site
+) -> None:
     plan = await make_worked_plan(site)
     await page.goto(f"{site.address}/plans/{plan['planId']}")
     await page.get_by_role("link", name="Time slider").click()
@@ -39,7 +41,9 @@ async def test_time_slider_moved_by_keyboard_shows_earlier_states(page: Page, si
         await take_picture(page, f"time-slider-{theme}", theme)
 
 
-async def test_time_slider_works_without_javascript(browser: Browser, site: Site) -> None:
+async def test_time_slider_of_plan_history_works_without_javascript(
+    browser: Browser, site: Site
+) -> None:
     plan = await make_worked_plan(site)
     context = await browser.new_context(java_script_enabled=False)
     page = await context.new_page()

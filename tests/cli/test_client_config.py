@@ -60,7 +60,7 @@ def remove(text: str, before: str | None = None) -> str:
 
 
 @given(DOCUMENTS, STYLES, st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", "\ufeff", "\n"]))
-def test_adding_then_removing_server_restores_json_config_exactly(
+def test_adding_then_removing_waybook_restores_json_config_exactly(
     value: dict[str, Any], style: dict[str, Any], newline: str, lead: str
 ) -> None:
     text = lead + json.dumps(value, ensure_ascii=False, **style).replace("\n", newline) + newline
@@ -72,7 +72,7 @@ def test_adding_then_removing_server_restores_json_config_exactly(
 
 
 @given(DOCUMENTS, STYLES)
-def test_adding_server_inserts_one_contiguous_block_into_json_config(
+def test_adding_waybook_inserts_one_contiguous_block_into_json_config(
     value: dict[str, Any], style: dict[str, Any]
 ) -> None:
     text = json.dumps(value, ensure_ascii=False, **style)
@@ -86,7 +86,7 @@ def test_adding_server_inserts_one_contiguous_block_into_json_config(
 
 
 @given(DOCUMENTS, STYLES)
-def test_adding_server_twice_leaves_json_config_unchanged(
+def test_adding_waybook_twice_leaves_json_config_of_client_unchanged(
     value: dict[str, Any], style: dict[str, Any]
 ) -> None:
     added = add(json.dumps(value, **style))
@@ -96,7 +96,7 @@ def test_adding_server_twice_leaves_json_config_unchanged(
 
 
 @given(COMMENTS, COMMENTS, COMMENTS, COMMENTS, st.booleans())
-def test_adding_and_removing_server_keeps_comments_in_json_config(
+def test_adding_and_removing_waybook_keeps_comments_in_json_config(
     first: str,
     second: str,
     third: str,
@@ -126,7 +126,7 @@ def test_adding_and_removing_server_keeps_comments_in_json_config(
         ("", ""),
     ],
 )
-def test_server_entry_written_by_hand_can_be_removed_from_json_config(
+def test_waybook_entry_written_by_hand_can_be_removed_from_json_config(
     text: str, expected: str
 ) -> None:
     assert remove(text) == expected
@@ -179,7 +179,7 @@ def remove_toml(text: str) -> str:
 
 
 @given(TOML_TEXTS, st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", "\n", "\n\n"]))
-def test_adding_then_removing_server_restores_toml_config_exactly(
+def test_adding_then_removing_waybook_restores_toml_config_exactly(
     text: str, newline: str, end: str
 ) -> None:
     text = (text + end).replace("\n", newline)
@@ -195,7 +195,7 @@ def test_adding_then_removing_server_restores_toml_config_exactly(
 
 
 @given(TOML_TEXTS, TOML_TEXTS)
-def test_removing_server_keeps_tables_added_later_to_toml_config(text: str, later: str) -> None:
+def test_removing_waybook_keeps_tables_added_later_to_toml_config(text: str, later: str) -> None:
     try:
         expected = tomllib.loads(f"{text}\n{later}", parse_float=str)
     except tomllib.TOMLDecodeError:
@@ -208,7 +208,7 @@ def test_removing_server_keeps_tables_added_later_to_toml_config(text: str, late
     assert removed.endswith(later)
 
 
-def test_replacing_server_entry_keeps_subtables_in_toml_config() -> None:
+def test_replacing_waybook_entry_keeps_subtables_in_toml_config() -> None:
     added = add_toml("") + "\n[servers.w.tools.ping]\napproval = true\n"
     replaced = add_toml(added, {"url": "u"})
     assert tomllib.loads(replaced)["servers"]["w"] == {
@@ -233,7 +233,9 @@ def test_error_for_broken_toml_config_names_the_line(text: str, message: str) ->
 
 @pytest.mark.parametrize("name", CLIENTS)
 @pytest.mark.parametrize("is_http", [False, True])
-def test_server_entry_of_every_client_can_be_read_and_removed(name: str, *, is_http: bool) -> None:
+def test_waybook_entry_in_config_of_every_client_can_be_read_and_removed(
+    name: str, *, is_http: bool
+) -> None:
     client = CLIENTS[name]
     if is_http and client.url_field is None:
         return
@@ -260,7 +262,7 @@ def test_server_entry_of_every_client_can_be_read_and_removed(name: str, *, is_h
         ),
     ],
 )
-def test_path_of_user_config_depends_on_platform_and_environment(
+def test_path_of_user_config_of_client_depends_on_platform_and_environment(
     name: str, platform: str, expected: str
 ) -> None:
     environment = {"CODEX_HOME": "/codex", "APPDATA": "/appdata"}
@@ -268,7 +270,7 @@ def test_path_of_user_config_depends_on_platform_and_environment(
     assert config_file(CLIENTS[name], ConfigScope.USER, places) == Path(expected)
 
 
-def test_project_config_file_is_in_the_project_folder() -> None:
+def test_project_config_file_of_client_is_in_the_project_folder() -> None:
     places = Places(Path("/users/me"), Path("/project"), "linux", {})
     configs = {
         name: config_file(client, ConfigScope.PROJECT, places) for name, client in CLIENTS.items()
@@ -297,18 +299,18 @@ def test_config_of_each_client_refers_to_token_by_environment_variable() -> None
         ("/c/uv/environments-v2/x/bin/waybook", "/c/uv/environments-v2/x", [], ["uvx", "waybook"]),
     ],
 )
-def test_server_command_in_config_is_an_absolute_path_or_uvx(
+def test_waybook_command_in_client_config_is_an_absolute_path_or_uvx(
     started_as: str, prefix: str, programs: list[str], expected: list[str]
 ) -> None:
     present = {program: program for program in programs}
     assert command_for(started_as, "/v/bin/python", prefix, present.get) == expected
 
 
-def test_uv_tool_environment_is_not_treated_as_temporary() -> None:
+def test_environment_made_by_uv_tool_install_is_not_considered_temporary() -> None:
     assert not is_temporary_environment(PurePosixPath("/me/.local/share/uv/tools/waybook"))
 
 
-def test_writing_config_keeps_symbolic_link_and_permissions(tmp_path: Path) -> None:
+def test_writing_client_config_keeps_symbolic_link_and_permissions(tmp_path: Path) -> None:
     real, link = tmp_path / "real.json", tmp_path / "link.json"
     real.write_text("{}")
     real.chmod(0o640)
@@ -320,13 +322,13 @@ def test_writing_config_keeps_symbolic_link_and_permissions(tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "real.json"]
 
 
-def test_error_for_config_not_in_utf8_names_the_line(tmp_path: Path) -> None:
+def test_error_for_client_config_not_in_utf8_names_the_line(tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_bytes(b"a = 1\nb = \xff\n")
     with pytest.raises(ConfigError, match="line 2: this is not UTF-8"):
         read_config(file)
 
 
-def test_every_config_syntax_is_used_by_a_client() -> None:
+def test_every_supported_config_file_syntax_is_used_by_some_mcp_client() -> None:
     assert {client.syntax for client in CLIENTS.values()} == set(Syntax)
     assert all(isinstance(client, Client) for client in CLIENTS.values())

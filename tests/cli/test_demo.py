@@ -99,7 +99,9 @@ def test_demo_documents_contain_no_template_placeholders(
     assert all(text.count("## In short") == 1 for text in texts)
 
 
-def test_last_event_of_demo_is_less_than_30_minutes_old(terminal: Terminal, played: str) -> None:
+def test_last_audit_entry_of_demo_is_less_than_30_minutes_old(
+    terminal: Terminal, played: str
+) -> None:
     assert played
     (last, *_) = terminal.json_output("audit", "list", make_run(terminal)["runId"])
 
@@ -153,7 +155,7 @@ async def nothing() -> None:
     """Do nothing, in place of updating a live display."""
 
 
-async def test_simulated_clock_wakes_actors_in_time_order() -> None:
+async def test_demo_clock_wakes_scripted_agents_in_time_order() -> None:
     clock = make_clock()
     heard: list[tuple[str, timedelta]] = []
 
@@ -173,7 +175,7 @@ async def test_simulated_clock_wakes_actors_in_time_order() -> None:
     ]
 
 
-async def test_simulated_clock_continues_after_an_actor_is_canceled() -> None:
+async def test_demo_clock_continues_after_a_scripted_agent_is_canceled() -> None:
     clock = make_clock()
 
     async def sleeper() -> None:
@@ -192,7 +194,7 @@ async def test_simulated_clock_continues_after_an_actor_is_canceled() -> None:
     assert clock.now == NINE + timedelta(minutes=2)
 
 
-async def test_simulated_clock_wakes_one_actor_at_a_time_after_cancellation() -> None:
+async def test_demo_clock_wakes_one_agent_at_a_time_after_cancellation() -> None:
     clock = make_clock()
     awake: list[str] = []
 
@@ -221,7 +223,7 @@ async def test_simulated_clock_wakes_one_actor_at_a_time_after_cancellation() ->
     assert [type(outcome) for outcome in outcomes[1:]] == [type(None)] * 2
 
 
-async def test_error_in_an_actor_stops_the_simulated_clock() -> None:
+async def test_error_in_a_scripted_agent_stops_the_demo_clock() -> None:
     clock = make_clock()
 
     async def falls() -> None:
@@ -239,7 +241,7 @@ async def test_error_in_an_actor_stops_the_simulated_clock() -> None:
     assert isinstance(outcomes[0], ValueError)
 
 
-async def test_simulated_clock_ends_if_actors_wait_forever() -> None:
+async def test_demo_clock_raises_timeout_error_if_scripted_agents_wait_forever() -> None:
     clock = make_clock()
 
     async def waits() -> None:
@@ -253,7 +255,7 @@ async def test_simulated_clock_ends_if_actors_wait_forever() -> None:
     await asyncio.gather(waiting, return_exceptions=True)
 
 
-async def test_simulated_clock_updates_screen_only_at_reading_pauses() -> None:
+async def test_demo_clock_updates_screen_only_at_pauses_for_reading() -> None:
     clock = make_clock()
     drawn: list[timedelta] = []
 

@@ -68,7 +68,7 @@ def test_report_and_map_commands_refuse_oversized_file_with_json_error(
     assert done.stderr == ""
 
 
-def test_report_command_answers_the_line_that_follows_a_too_long_line(large: Path) -> None:
+def test_report_command_still_answers_input_after_a_too_long_line(large: Path) -> None:
     limited = f'ulimit -v {ROOM}; exec "$@"'
     words = [sys.executable, "-m", "waybook", "report", str(large), "--lines"]
     done = subprocess.run(["sh", "-c", limited, "sh", *words], capture_output=True, check=True)
@@ -90,7 +90,7 @@ def test_dag_add_rejects_oversized_definition(large: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("command", [CALL, FEEDBACK])
-def test_endless_typed_input_is_refused_at_size_limit(command: tuple[str, ...]) -> None:
+def test_command_refuses_endless_stdin_at_the_size_limit(command: tuple[str, ...]) -> None:
     assert f"longer than {MAX_ARGUMENT_BYTES:,} bytes" in little(*command, typed=ENDLESS).stderr
 
 

@@ -22,7 +22,7 @@ def checks(report: object) -> dict[str, dict[str, str]]:
     return {check["check"]: check for check in report["checks"]}
 
 
-def test_doctor_passes_every_database_check_on_healthy_server(terminal: Terminal) -> None:
+def test_doctor_command_passes_every_database_check_on_healthy_server(terminal: Terminal) -> None:
     terminal.say("migrate")
     results = checks(json.loads(terminal.run("doctor", "--json", "--port", "0").stdout))
     guarded = ("database", "server", "migrations", "roles", "row-level security", "audit", "clock")
@@ -32,14 +32,14 @@ def test_doctor_passes_every_database_check_on_healthy_server(terminal: Terminal
     assert results["search"]["said"] == "full text and vectors, ranked in this process"
 
 
-def test_doctor_shows_source_of_each_setting(terminal: Terminal) -> None:
+def test_doctor_command_shows_source_of_each_setting(terminal: Terminal) -> None:
     report = json.loads(terminal.run("doctor", "--json", "--port", "0").stdout)
     assert report["settings"]["port"] == {"value": "0", "from": "flag"}
     assert report["settings"]["data_dir"]["from"] == "environment WAYBOOK_DATA_DIR"
     assert report["settings"]["host"] == {"value": "127.0.0.1", "from": "default"}
 
 
-def test_doctor_fails_for_unreachable_database_without_leaking_password(terminal: Terminal) -> None:
+def test_doctor_command_fails_without_database_and_hides_the_password(terminal: Terminal) -> None:
     url = "postgresql://ann:s3cret@127.0.0.1:1/none"
     failed = terminal.run("doctor", "--database-url", url, columns=160)
     assert failed.exit_code == 1
@@ -47,7 +47,7 @@ def test_doctor_fails_for_unreachable_database_without_leaking_password(terminal
     assert "s3cret" not in failed.output
 
 
-def test_doctor_shows_model_but_not_the_key(
+def test_doctor_command_shows_model_endpoint_but_not_the_api_key(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     none = checks(json.loads(terminal.run("doctor", "--json", "--port", "0").stdout))
@@ -65,7 +65,7 @@ def test_doctor_shows_model_but_not_the_key(
     assert "s3cret" not in output + terminal.run("doctor", "--port", "0", columns=160).output
 
 
-def test_doctor_names_issuer_that_cannot_be_reached(
+def test_doctor_command_names_issuer_that_cannot_be_reached(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (
@@ -83,7 +83,7 @@ def test_doctor_names_issuer_that_cannot_be_reached(
     assert (issuer["state"], issuer["said"]) == ("fail", "http://127.0.0.1:1: it cannot be reached")
 
 
-def test_doctor_fails_for_invalid_trusted_proxies(
+def test_doctor_command_fails_for_invalid_trusted_proxies_setting(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = ("doctor", "--json", "--port", "0")
@@ -128,7 +128,7 @@ async def _first_words_of_mcp(terminal: Terminal) -> str:
     return line.decode()
 
 
-def test_doctor_warns_if_port_is_in_use(terminal: Terminal) -> None:
+def test_doctor_command_warns_if_port_is_in_use(terminal: Terminal) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = str(taken.getsockname()[1])
         results = checks(json.loads(terminal.run("doctor", "--json", "--port", port).stdout))
@@ -154,7 +154,7 @@ def test_migrate_check_lists_pending_migrations_of_new_database(
     assert "up to date" in terminal.say("migrate", "--check", *fresh)
 
 
-def test_doctor_lists_loaded_skills_and_warns_of_invalid_skill(
+def test_doctor_command_lists_loaded_skills_and_warns_of_invalid_skill(
     terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "Bad-Name").mkdir()

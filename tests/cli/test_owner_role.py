@@ -45,7 +45,7 @@ def owner_check(terminal: Terminal) -> dict[str, str]:
     return dict(result)
 
 
-def test_doctor_accepts_database_owner_subject_to_row_level_security(
+def test_doctor_command_accepts_owner_subject_to_row_level_security(
     terminal: Terminal, own_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(own_place, monkeypatch)
@@ -54,7 +54,7 @@ def test_doctor_accepts_database_owner_subject_to_row_level_security(
     assert result["said"] == f"{own_place.server.owner}, which bypasses nothing"
 
 
-def test_doctor_warns_if_database_owner_bypasses_row_level_security(
+def test_doctor_command_warns_if_owner_bypasses_row_level_security(
     terminal: Terminal, exempt_place: ServerDatabase
 ) -> None:
     result = owner_check(terminal)
@@ -69,7 +69,7 @@ def test_doctor_warns_if_database_owner_bypasses_row_level_security(
     assert owner_check(terminal)["state"] == "ok"
 
 
-def test_doctor_fails_if_database_owner_cannot_assume_maintenance_role(
+def test_doctor_command_fails_if_owner_cannot_assume_maintenance_role(
     terminal: Terminal, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_role(server, "bypassrls") as dsn, new_database(server) as made:

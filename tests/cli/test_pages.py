@@ -64,7 +64,7 @@ def test_review_url_from_stdio_process_opens_until_process_ends(data_dir: Path) 
     assert not is_listening(port)
 
 
-def test_another_process_serves_pages_at_same_port_if_server_is_killed(data_dir: Path) -> None:
+def test_another_process_serves_dashboard_if_serving_process_is_killed(data_dir: Path) -> None:
     port = find_free_port()
     with open_stdio(data_dir, port) as first, open_stdio(data_dir, port) as second:
         url = first.review("Survives")
@@ -80,7 +80,7 @@ def test_another_process_serves_pages_at_same_port_if_server_is_killed(data_dir:
     assert not is_listening(port)
 
 
-def test_reply_contains_working_url_after_page_server_was_killed(data_dir: Path) -> None:
+def test_tool_reply_has_working_url_after_dashboard_process_was_killed(data_dir: Path) -> None:
     port = find_free_port()
     with open_stdio(data_dir, port) as first, open_stdio(data_dir, port) as second:
         first.review("Killed")
@@ -99,7 +99,7 @@ def test_reply_contains_working_url_after_page_server_was_killed(data_dir: Path)
         second.end()
 
 
-def test_pages_reuse_the_free_port_chosen_when_configured_port_was_busy(data_dir: Path) -> None:
+def test_dashboard_reuses_port_chosen_when_configured_port_was_busy(data_dir: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = int(taken.getsockname()[1])
         with open_stdio(data_dir, port) as agent:
@@ -179,7 +179,7 @@ def test_tools_answer_calls_if_dashboard_pages_cannot_be_served(data_dir: Path) 
         record.rmdir()
 
 
-def test_commands_print_server_address_or_start_command_if_none_runs(
+def test_commands_print_dashboard_address_or_the_command_to_start_server(
     data_dir: Path, terminal: Terminal
 ) -> None:
     with open_stdio(data_dir, find_free_port()) as agent:

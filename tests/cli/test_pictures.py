@@ -74,7 +74,7 @@ SPANS = st.lists(
 
 
 @given(SPANS, st.integers(1, 120))
-def test_every_time_span_is_visible_and_fits_width_of_timeline(
+def test_every_time_span_of_a_plan_is_visible_in_the_terminal_timeline(
     spans: list[Span], width: int
 ) -> None:
     axis = Axis(spans)

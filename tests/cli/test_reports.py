@@ -75,7 +75,7 @@ def test_report_and_map_commands_print_json_error_for_invalid_input(
     assert json.loads(refused.stdout)["error"]["code"] in {"INVALID_INPUT", "BAD_RECIPE"}
 
 
-def test_report_command_answers_the_line_that_follows_an_invalid_line() -> None:
+def test_report_command_still_answers_input_after_an_invalid_line() -> None:
     lines = [json.dumps(SNAPSHOT), json.dumps(NO_SNAPSHOT), "", "{", json.dumps(SNAPSHOT)]
     result = run("report", "--lines", "-", typed="\r\n".join(lines))
     assert result.exit_code == 0
@@ -85,7 +85,7 @@ def test_report_command_answers_the_line_that_follows_an_invalid_line() -> None:
     assert [error["error"]["code"] for error in errors] == ["INVALID_INPUT"] * 3
 
 
-def test_map_command_with_lines_option_answers_each_line_separately() -> None:
+def test_map_command_with_lines_option_prints_a_reply_for_each_input_line() -> None:
     lines = [write_definition(DAG), make_cycle(), SNAPSHOT]
     result = run("map", "--lines", "--models", "3", "-", typed="\n".join(map(json.dumps, lines)))
     bare, refused, own = map(json.loads, result.stdout.splitlines())
@@ -94,7 +94,7 @@ def test_map_command_with_lines_option_answers_each_line_separately() -> None:
     assert [stage["expected"]["total"] for stage in own["stages"]] == [4, 2]
 
 
-def test_report_command_answers_each_line_before_the_next_line_is_sent() -> None:
+def test_report_command_answers_each_input_line_before_the_next_is_sent() -> None:
     command = [str(Path(sys.executable).parent / "waybook"), "report", "--lines", "-"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

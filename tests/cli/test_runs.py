@@ -77,7 +77,7 @@ def test_runs_command_shows_which_stage_awaits_feedback(terminal: Terminal) -> N
 # Tests of the view of one run.
 
 
-def test_run_command_prints_server_address_or_start_command_if_none_runs(
+def test_run_command_prints_dashboard_address_or_command_to_start_server(
     terminal: Terminal,
 ) -> None:
     run_id = run_awaiting_feedback(terminal, "Linked")
@@ -128,7 +128,7 @@ async def tools_and_pages(here: AppSession, run_id: str) -> tuple[Body, Body, Bo
     return dags, run_map, report, pages[0], pages[1]
 
 
-def test_run_figures_are_equal_in_tool_reply_dashboard_page_and_command(
+def test_progress_of_a_run_is_equal_in_tool_reply_page_and_command(
     terminal: Terminal, half: str
 ) -> None:
     dags, run_map, report, list_page, page = terminal.inside(
@@ -191,7 +191,7 @@ def board_of(terminal: Terminal, run_id: str) -> RunDetail:
 
 
 @pytest.mark.parametrize(("columns", "lines"), SCREENS)
-def test_run_display_fits_terminal_size(
+def test_run_command_output_fits_terminal_size(
     terminal: Terminal, half: str, columns: int, lines: int
 ) -> None:
     board = board_of(terminal, half)
@@ -204,7 +204,7 @@ def test_run_display_fits_terminal_size(
         assert all(len(line) <= columns for line in shown)
 
 
-def test_run_display_shows_active_step_on_a_small_screen(terminal: Terminal, half: str) -> None:
+def test_run_command_shows_active_step_on_a_small_screen(terminal: Terminal, half: str) -> None:
     console = Console(width=100, file=io.StringIO(), record=True)
     console.print(run_display(board_of(terminal, half), Viewport(width=100, height=12)))
     shown = console.export_text()

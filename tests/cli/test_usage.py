@@ -71,7 +71,9 @@ def test_usage_command_prints_message_for_period_without_usage(
     assert terminal.run("usage", "--since", "yesterday").exit_code != 0
 
 
-def test_status_and_run_commands_print_usage(terminal: Terminal, spent: tuple[str, str]) -> None:
+def test_status_and_run_commands_print_reported_tokens_and_cost(
+    terminal: Terminal, spent: tuple[str, str]
+) -> None:
     status = terminal.say("status", spent[0])
     assert "1,200 tokens in, 50 out, $0.25, reported by 1 result" in status
     assert "1,250 of 1,500 tokens, 83 %" in status

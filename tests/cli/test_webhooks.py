@@ -120,7 +120,7 @@ def test_webhooks_test_command_fails_without_webhook_url(terminal: Terminal) -> 
         ("TEMPLATES_DIR", "/nowhere", "there is no /nowhere"),
     ],
 )
-def test_doctor_check_fails_for_invalid_webhook_settings(
+def test_doctor_command_fails_for_invalid_webhook_settings(
     terminal: Terminal,
     receiver: Receiver,
     monkeypatch: pytest.MonkeyPatch,
@@ -135,7 +135,7 @@ def test_doctor_check_fails_for_invalid_webhook_settings(
     assert fault in check["said"]
 
 
-def test_doctor_warns_about_webhook_over_plain_http(
+def test_doctor_command_warns_about_webhook_over_plain_http(
     terminal: Terminal, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert doctor(terminal)["webhooks"]["state"] == "ok"

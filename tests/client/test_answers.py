@@ -65,7 +65,9 @@ async def proxy(*answers: HttpAnswer) -> AsyncIterator[tuple[Client, list[dict[s
         refusal(Unavailable(retryAfter=0)),
     ],
 )
-async def test_client_repeats_call_with_same_key_after_transient_error(answer: HttpAnswer) -> None:
+async def test_client_retries_with_same_idempotency_key_after_transient_error(
+    answer: HttpAnswer,
+) -> None:
     async with proxy(answer, answer, OK) as (client, requests):
         assert await client.call("modify_plan", planId="p") == {"answer": 42}
     keys = {request["params"]["arguments"]["idempotencyKey"] for request in requests}
@@ -134,7 +136,7 @@ async def test_client_sends_different_idempotency_keys_for_two_calls() -> None:
     assert first != second
 
 
-def test_tool_lists_of_client_are_equal_to_tools_of_server() -> None:
+def test_tools_that_client_may_repeat_equal_repeatable_tools_of_server() -> None:
     keyed = {n for n, tool in TOOLS.items() if "idempotency_key" in tool.arguments.model_fields}
     assert keyed == KEYED_TOOLS
     reading = {name for name, tool in TOOLS.items() if tool.reads_only}

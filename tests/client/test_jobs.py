@@ -76,7 +76,7 @@ async def test_job_submitted_in_parts_is_continued_by_next_job(
     assert first["continuation"]["jobId"] == job.job_id != first["jobId"]
 
 
-async def test_exception_in_job_block_of_client_schedules_a_retry(
+async def test_exception_in_client_job_block_schedules_a_retry_of_the_job(
     client: Client, agent: AgentClient
 ) -> None:
     run = await agent.run(models="a")
@@ -87,7 +87,7 @@ async def test_exception_in_job_block_of_client_schedules_a_retry(
     assert (reply["status"], reply["open"][0]["status"]) == ("nothing_ready", "retrying")
 
 
-async def test_error_in_job_block_with_on_error_fail_fails_the_stage(
+async def test_error_in_client_job_block_with_on_error_fail_fails_the_stage(
     client: Client, agent: AgentClient
 ) -> None:
     run = await agent.run(models="a")
@@ -97,7 +97,7 @@ async def test_error_in_job_block_with_on_error_fail_fails_the_stage(
     assert (await agent.call("get_next_job", runId=run["runId"]))["status"] == "stage_failed"
 
 
-async def test_job_block_without_submit_raises_not_submitted(
+async def test_client_job_block_without_submit_raises_not_submitted(
     client: Client, agent: AgentClient
 ) -> None:
     run = await agent.run(models="a")
@@ -118,14 +118,16 @@ async def test_client_can_submit_a_job_again_after_a_refused_document(
     assert done["jobStatus"] == "completed"
 
 
-async def test_job_fail_returns_number_of_attempts_left(client: Client, agent: AgentClient) -> None:
+async def test_fail_method_of_client_job_returns_number_of_attempts_left(
+    client: Client, agent: AgentClient
+) -> None:
     run = await agent.run(models="a")
     async with client.job(run["runId"]) as job:
         failed = await job.fail("model overloaded")
     assert (failed["status"], failed["attemptsLeft"]) == ("retrying", 3)
 
 
-async def test_job_heartbeats_keep_the_job_claimed_beyond_the_lease(
+async def test_heartbeats_of_client_keep_a_job_claimed_beyond_the_lease(
     client: Client, world: OrgEnv, agent: AgentClient
 ) -> None:
     run = await agent.run(models="a")
@@ -155,7 +157,7 @@ async def beat_often(job: Job) -> None:
     job._heartbeat.start()
 
 
-async def test_job_read_input_returns_full_text_of_a_long_input(
+async def test_read_input_method_of_client_job_returns_full_text_of_long_input(
     client: Client, agent: AgentClient
 ) -> None:
     text = "".join(f"{n} " for n in range(30_000))
@@ -167,7 +169,7 @@ async def test_job_read_input_returns_full_text_of_a_long_input(
         await job.submit("# Found")
 
 
-async def test_job_block_is_canceled_after_another_session_claims_the_job(
+async def test_client_job_block_is_canceled_after_another_session_claims_job(
     address: str, world: OrgEnv, agent: AgentClient
 ) -> None:
     run = await agent.run(models="a")

@@ -70,7 +70,7 @@ async def count_plans(world: OrgEnv) -> int:
     return int(row[0])
 
 
-async def test_step_block_error_is_recorded_once_when_the_reply_is_lost(
+async def test_error_in_client_step_block_is_recorded_once_if_the_reply_is_lost(
     address: str, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)

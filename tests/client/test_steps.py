@@ -41,7 +41,7 @@ async def test_client_steps_yields_every_step_of_a_plan_once(
     assert (await agent.status(plan))["status"] == "completed"
 
 
-async def test_client_steps_loop_completes_plan_without_using_steps_as_blocks(
+async def test_client_steps_loop_completes_plan_without_async_with_blocks(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -66,7 +66,7 @@ async def test_client_step_has_instructions_ids_and_context(
     assert "two" in str(earlier)
 
 
-async def test_step_block_error_gives_step_back_with_reason(
+async def test_error_in_client_step_block_makes_step_pending_with_the_reason(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -80,7 +80,7 @@ async def test_step_block_error_gives_step_back_with_reason(
     assert "ZeroDivisionError: no result" in str(failures)
 
 
-async def test_error_in_step_block_with_on_error_fail_fails_the_step(
+async def test_error_in_client_step_block_with_on_error_fail_fails_the_step(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -91,7 +91,7 @@ async def test_error_in_step_block_with_on_error_fail_fails_the_step(
     assert (failed["stepOrder"], failed["reason"]) == (1, "ZeroDivisionError:")
 
 
-async def test_error_in_step_block_with_on_error_keep_keeps_the_step_claimed(
+async def test_error_in_client_step_block_with_on_error_keep_keeps_step_claimed(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -103,7 +103,7 @@ async def test_error_in_step_block_with_on_error_keep_keeps_the_step_claimed(
         await step.submit("found")
 
 
-async def test_step_block_without_submit_gives_the_step_back(
+async def test_client_step_block_without_submit_makes_the_step_pending_again(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -124,7 +124,7 @@ async def test_client_steps_loop_without_submit_raises_not_submitted(
     assert len((await agent.status(plan))["pendingSteps"]) == 2
 
 
-async def test_leaving_client_steps_loop_early_gives_the_step_back(
+async def test_leaving_client_steps_loop_early_makes_the_step_pending_again(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -140,7 +140,7 @@ async def take_back(agent: AgentClient, step: Step) -> None:
     await agent.call("modify_plan", planId=step.plan_id, modifications=[change])
 
 
-async def test_step_block_is_canceled_with_hold_lost_when_the_step_is_lost(
+async def test_client_step_block_raises_hold_lost_when_another_agent_has_step(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -159,7 +159,7 @@ async def test_step_block_is_canceled_with_hold_lost_when_the_step_is_lost(
     assert task.cancelling() == 0
 
 
-async def test_error_in_block_of_former_holder_leaves_step_with_the_new_holder(
+async def test_error_in_step_block_of_former_holder_does_not_affect_new_holder(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -184,7 +184,7 @@ async def test_late_result_raises_stale_attempt_and_is_stored_as_artifact(
     assert late.value.details["artifactId"]
 
 
-async def test_canceled_step_block_gives_the_step_back_and_ends_the_tasks(
+async def test_canceling_client_step_block_releases_step_and_stops_heartbeats(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -312,7 +312,7 @@ async def test_client_steps_loop_raises_nothing_ready_when_plan_has_failed(
                 await step.submit("found")
 
 
-async def test_step_fail_ends_the_step_and_stores_the_reason(
+async def test_fail_method_of_client_step_fails_the_step_and_stores_the_reason(
     client: Client, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)

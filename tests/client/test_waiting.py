@@ -34,7 +34,7 @@ async def work(client: Client, plan: Body, session_id: str | None = None) -> lis
     return done
 
 
-async def test_client_steps_loop_waits_for_a_step_with_only_two_calls(
+async def test_client_steps_loop_that_waits_for_a_step_makes_only_two_calls(
     address: str, agent: AgentClient
 ) -> None:
     plan, taken = await blocked_plan(agent, 1)

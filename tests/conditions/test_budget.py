@@ -23,7 +23,7 @@ MIN_BUDGET = 10
 
 
 @given(st.lists(st.integers(0, BUDGET // 3), max_size=12))
-def test_cost_budget_stays_exhausted_after_the_first_refused_cost(costs: list[int]) -> None:
+def test_condition_budget_stays_exhausted_after_the_first_refused_cost(costs: list[int]) -> None:
     budget, spent = Budget(), 0
     for cost in costs:
         if spent + cost > BUDGET:
@@ -40,7 +40,9 @@ def test_cost_budget_stays_exhausted_after_the_first_refused_cost(costs: list[in
 
 @pytest.mark.parametrize("size", [0, 1, 50, 500])
 @pytest.mark.parametrize("kind", ["list", "map"])
-def test_cost_of_comparing_lists_or_maps_grows_with_number_of_pairs(kind: str, size: int) -> None:
+def test_cost_of_comparing_lists_or_maps_in_a_condition_grows_with_size(
+    kind: str, size: int
+) -> None:
     keys = [f"k{number}" for number in range(size)]
     value: Json = [*keys] if kind == "list" else {key: key for key in keys}
     outcome = SAME.evaluate({"result": {"one": value, "other": value}})
@@ -49,7 +51,7 @@ def test_cost_of_comparing_lists_or_maps_grows_with_number_of_pairs(kind: str, s
 
 
 @pytest.mark.parametrize("kind", ["list", "map"])
-def test_comparison_of_too_large_values_stops_with_a_budget_error(kind: str) -> None:
+def test_comparison_of_too_large_values_in_a_condition_exceeds_the_budget(kind: str) -> None:
     keys = [f"k{number}" for number in range(BUDGET // COMPARED_PAIR)]
     value: Json = [*keys] if kind == "list" else {key: key for key in keys}
     outcome = SAME.evaluate({"result": {"one": value, "other": value}})
@@ -58,7 +60,7 @@ def test_comparison_of_too_large_values_stops_with_a_budget_error(kind: str) -> 
 
 
 @given(st.lists(st.integers(0, BUDGET), min_size=1, max_size=50))
-def test_conditions_of_a_step_never_spend_more_than_the_shared_budget(costs: list[int]) -> None:
+def test_conditions_of_a_step_never_exceed_the_cost_budget_of_the_step(costs: list[int]) -> None:
     shared, spent = SharedBudget(len(costs)), 0
     for cost in costs:
         budget = shared.next_budget()
@@ -69,11 +71,11 @@ def test_conditions_of_a_step_never_spend_more_than_the_shared_budget(costs: lis
     assert spent <= BUDGET
 
 
-def test_single_condition_gets_the_full_shared_budget() -> None:
+def test_single_condition_of_a_step_gets_the_full_cost_budget() -> None:
     assert SharedBudget(1).next_budget().limit == BUDGET
 
 
-def test_budget_error_shows_both_the_remaining_and_the_total_budget() -> None:
+def test_condition_budget_error_shows_remaining_and_total_budget() -> None:
     with pytest.raises(BudgetExceeded) as exhausted:
         Budget(99_000).spend(99_001, at=7)
     assert str(exhausted.value).startswith(

@@ -6,7 +6,7 @@ from waybook.plan.states import StepStatus
 
 
 @decision("A26")
-def test_event_enum_has_exactly_eight_values() -> None:
+def test_audit_events_are_exactly_the_eight_documented_events() -> None:
     assert [str(event) for event in Event] == [
         "step_started",
         "step_completed",

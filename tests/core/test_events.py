@@ -22,7 +22,7 @@ EVENTS = st.builds(
 
 
 @given(st.uuids(), st.lists(EVENTS, max_size=300))
-def test_encoded_event_batches_fit_the_limit_and_decode_to_same_events(
+def test_encoded_change_events_fit_the_limit_and_decode_unchanged(
     org_id: UUID, events: list[ChangeEvent]
 ) -> None:
     payloads = list(encode_batches("0a1b2c3d", org_id, events))
@@ -34,7 +34,7 @@ def test_encoded_event_batches_fit_the_limit_and_decode_to_same_events(
 
 
 @given(st.text())
-def test_event_batch_decoder_ignores_arbitrary_text(text: str) -> None:
+def test_decoder_of_change_events_ignores_arbitrary_text(text: str) -> None:
     assert decode_batch(text) is None
     valid = f"0a1b2c3d {UUID(int=7)} plan:{UUID(int=8)}:3!"
     batch = decode_batch(f"{valid} {text}")
@@ -42,5 +42,5 @@ def test_event_batch_decoder_ignores_arbitrary_text(text: str) -> None:
     assert batch.events[0] == ChangeEvent("plan", str(UUID(int=8)), 3, list_changed=True)
 
 
-def test_event_batch_with_an_invalid_org_id_is_ignored() -> None:
+def test_change_events_with_an_invalid_org_id_are_ignored() -> None:
     assert decode_batch("0a1b2c3d ------------------------------------ run:1:1") is None

@@ -28,7 +28,7 @@ def at_most(first: float, second: float) -> bool:
 
 
 @given(st.lists(VALUES, min_size=1), st.floats(0, 1), st.floats(0, 1))
-def test_quantile_grows_with_the_share_and_stays_between_the_values(
+def test_quantile_is_monotonic_and_between_smallest_and_largest_value(
     values: list[float], first: float, second: float
 ) -> None:
     low, high = (quantile(values, share) for share in sorted((first, second)))
@@ -38,7 +38,7 @@ def test_quantile_grows_with_the_share_and_stays_between_the_values(
 
 
 @given(RUNS)
-def test_estimate_of_median_stays_within_the_history(values: list[float]) -> None:
+def test_forecast_stays_within_the_range_of_earlier_runs(values: list[float]) -> None:
     made = estimate_median(values)
     assert made is not None
     bounds = (min(values), made.low, made.middle, made.high, max(values))
@@ -46,7 +46,9 @@ def test_estimate_of_median_stays_within_the_history(values: list[float]) -> Non
 
 
 @given(RUNS, st.floats(0, 1e6))
-def test_estimate_of_median_grows_with_the_history(values: list[float], more: float) -> None:
+def test_forecast_grows_with_the_durations_or_costs_of_earlier_runs(
+    values: list[float], more: float
+) -> None:
     short, long = estimate_median(values), estimate_median([value + more for value in values])
     assert short is not None
     assert long is not None
@@ -56,7 +58,9 @@ def test_estimate_of_median_grows_with_the_history(values: list[float], more: fl
 
 
 @given(UNITS, COUNTS)
-def test_estimate_of_sum_is_bounded_and_never_negative(values: list[float], count: int) -> None:
+def test_forecast_of_remaining_units_is_bounded_and_never_negative(
+    values: list[float], count: int
+) -> None:
     made = estimate_sum(values, count)
     assert made is not None
     bounds = (0, count * min(values), made.low, made.middle, made.high, count * max(values))
@@ -64,7 +68,7 @@ def test_estimate_of_sum_is_bounded_and_never_negative(values: list[float], coun
 
 
 @given(UNITS, COUNTS, COUNTS)
-def test_estimate_of_sum_grows_with_the_number_of_units(
+def test_forecast_of_remaining_units_grows_with_the_number_of_units(
     values: list[float], first: int, second: int
 ) -> None:
     few, many = (estimate_sum(values, count) for count in sorted((first, second)))
@@ -76,26 +80,26 @@ def test_estimate_of_sum_grows_with_the_number_of_units(
 
 
 @given(st.lists(VALUES, max_size=MIN_UNITS - 1), COUNTS)
-def test_estimate_of_sum_returns_none_for_too_few_units(values: list[float], count: int) -> None:
+def test_no_forecast_is_made_if_too_few_units_are_done(values: list[float], count: int) -> None:
     assert estimate_sum(values, count) is None
 
 
-def test_estimate_of_sum_returns_none_if_no_units_are_left() -> None:
+def test_no_forecast_is_made_if_no_units_are_left() -> None:
     assert estimate_sum([1.0] * MIN_UNITS, 0) is None
 
 
-def test_estimate_of_median_returns_none_for_too_little_history() -> None:
+def test_no_forecast_is_made_from_too_few_earlier_runs() -> None:
     assert estimate_median([1.0] * (MIN_RUNS - 1)) is None
 
 
-def test_forecast_text_names_time_cost_and_range() -> None:
+def test_forecast_text_contains_time_cost_and_range() -> None:
     seconds = Estimate(middle=11_400, low=7_200, high=18_000)
     cost = Estimate(middle=4_200_000, low=4_200_000, high=4_200_000)
     made = Forecast(seconds=seconds, cost=cost, basis="12 runs")
     assert made.text == "3 h 10 min (5 to 95 %: 2 h to 5 h), $4.20"
 
 
-def test_make_forecast_returns_none_without_time_and_cost() -> None:
+def test_no_forecast_is_made_without_time_estimate_and_cost_estimate() -> None:
     assert make_forecast(None, None, "no runs") is None
     cost = Estimate(middle=1, low=1, high=1)
     assert make_forecast(None, cost, "3 runs") == Forecast(seconds=None, cost=cost, basis="3 runs")

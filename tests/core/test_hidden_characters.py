@@ -88,7 +88,7 @@ def test_number_of_escapes_equals_number_of_hidden_characters(text: str) -> None
 
 
 @given(LIKELY)
-def test_checks_for_hidden_characters_have_no_false_negatives(text: str) -> None:
+def test_checks_for_hidden_characters_miss_no_counted_hidden_character(text: str) -> None:
     if count_hidden(text):
         assert contains_hidden(text)
         assert may_contain_hidden(orjson.dumps({"a": [text]}))

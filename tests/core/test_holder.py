@@ -164,7 +164,7 @@ def test_each_attempt_of_a_job_has_a_single_holder_after_any_calls(
     check_moves(RunDesk(), moves)
 
 
-def test_next_job_returns_a_free_job_if_another_user_holds_the_given_job() -> None:
+def test_next_job_rule_never_resumes_a_job_that_another_user_holds() -> None:
     """The rule checks the job's holder, in case the store returns the job of another user."""
     ann, bob = (Actor(user, Channel.MCP, "main") for user in ("ann", "bob"))
     world = RunDesk().world

@@ -55,6 +55,6 @@ def test_steps_around_returns_the_whole_chain_if_the_limit_allows(lane: Lane, pl
 
 
 @given(lanes(), st.integers(0, 40))
-def test_stage_exceeds_the_box_limit_only_if_more_boxes_are_drawn(lane: Lane, boxes: int) -> None:
+def test_stage_exceeds_box_limit_exactly_if_drawing_has_more_boxes(lane: Lane, boxes: int) -> None:
     drawn = len(stack_siblings(lane, STACK_FROM).boxes)
     assert exceeds(lane, boxes) == (drawn > boxes)

@@ -43,7 +43,7 @@ def test_airflow_state_determines_step_status(state: str | None, status: str) ->
     assert statuses(make_airflow({"load": []}, make_instance("load", state))) == {"load": status}
 
 
-def test_airflow_waiting_task_before_started_task_stays_not_started() -> None:
+def test_waiting_airflow_task_is_not_started_even_if_next_task_has_started() -> None:
     export = make_airflow(CHAIN, make_instance("extract", None), make_instance("load", "running"))
     assert statuses(export) == {"extract": "not_started", "load": "in_progress"}
 
@@ -59,7 +59,7 @@ def test_airflow_mapped_task_with_waiting_instances_is_in_progress() -> None:
     assert stage["warnings"] == ["1 step skipped, counted as completed: 'load_preview'"]
 
 
-def test_airflow_export_without_tasks_is_reported_without_dependencies() -> None:
+def test_airflow_export_without_task_list_gives_steps_without_edges() -> None:
     rows = [
         {"dag_id": "d", "task_id": "a", "state": "success", "map_index": "", "start_date": ""},
         {"dag_id": "d", "task_id": "b", "state": "running", "map_index": "0"},
@@ -80,7 +80,7 @@ def test_airflow_export_without_task_instances_has_a_map_but_no_progress() -> No
     assert map_from_snapshot(export)["stages"][0]["order"] == ["extract", "load"]
 
 
-def test_airflow_incomplete_pages_and_unknown_tasks_give_warnings() -> None:
+def test_airflow_export_with_missing_pages_or_unknown_tasks_gives_warnings() -> None:
     export = make_airflow(
         CHAIN, make_instance("extract", "success"), make_instance("old", "failed")
     )

@@ -45,7 +45,7 @@ def test_argo_phase_determines_step_status(phase: str, status: str) -> None:
     assert statuses(make_argo(make_node("wf", "Pod", phase))) == {"wf": status}
 
 
-def test_argo_items_and_attempts_belong_to_the_same_step() -> None:
+def test_items_and_retries_of_an_argo_task_are_counted_as_the_same_step() -> None:
     export = load_example("argo")
     steps = {step["stepKey"]: step for step in stage_of(export)["steps"] or ()}
     assert steps["build"]["jobs"] == {"done": 1, "active": 0, "failed": 0}
@@ -134,14 +134,14 @@ def test_argo_export_with_missing_template_or_child_node_causes_warnings() -> No
     ]
 
 
-def test_argo_failed_workflow_without_failed_step_names_the_message() -> None:
+def test_failed_argo_workflow_without_failed_step_gives_warning_with_cause() -> None:
     export = make_argo(make_node("wf", "Pod", "Succeeded"), phase="Failed")
     export["status"]["message"] = "exceeded its deadline"
     (warning,) = stage_of(export)["warnings"]
     assert warning.endswith("although no step in the file failed: 'exceeded its deadline'")
 
 
-def test_retried_argo_group_is_shown_as_the_steps_inside_the_group() -> None:
+def test_retried_argo_dag_node_is_shown_as_the_steps_inside_the_dag() -> None:
     export = make_argo(
         make_node("wf", "Retry", "Running", "wf(0)"),
         make_node("wf(0)", "DAG", "Running", "wf(0).a"),

@@ -44,7 +44,7 @@ def totals(dag: Dag, n: int) -> list[int]:
 # Structure
 
 
-def test_builtin_definition_slug_matches_file_name() -> None:
+def test_slug_of_builtin_workflow_matches_the_file_name() -> None:
     assert {name: DAGS[name].slug for name in builtin_definitions()} == {
         "deep-research": "deep-research",
         "dialectic": "dialectic",
@@ -52,19 +52,19 @@ def test_builtin_definition_slug_matches_file_name() -> None:
 
 
 @each_dag
-def test_builtin_definition_has_description_and_transition_conditions(dag: Dag) -> None:
+def test_builtin_workflow_has_description_and_transition_conditions(dag: Dag) -> None:
     assert len(dag.description) > 80
     assert all(transition.condition for transition in dag.transitions)
 
 
 @decision("B10", "B13")
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_builtin_dialectic_has_the_promised_number_of_jobs_per_stage(n: int) -> None:
+def test_dialectic_workflow_has_the_documented_number_of_jobs_per_stage(n: int) -> None:
     promised = [4 * n + 1, 7 * n**2, 4 * n**3 + 4 * n + 5, 3 * n + 1, 3 * n + 1]
     assert totals(DAGS["dialectic"], n) == promised
 
 
-def test_builtin_dialectic_has_fixed_stages_steps_and_transitions() -> None:
+def test_dialectic_workflow_has_five_stages_linked_in_a_chain() -> None:
     dag = DAGS["dialectic"]
     assert [(stage.slug, stage.name, len(stage.recipe.steps)) for stage in dag.stages] == [
         ("thesis", "Proposal", 5),
@@ -90,7 +90,7 @@ ADDED = [
 
 @decision("B15")
 @pytest.mark.parametrize(("slug", "source", "target"), ADDED)
-def test_removing_an_edge_from_dialectic_is_refused_as_hidden_dependency(
+def test_dialectic_workflow_without_a_needed_edge_is_refused(
     slug: str, source: str, target: str
 ) -> None:
     definition = yaml.safe_load(TEXTS["dialectic"])
@@ -102,7 +102,7 @@ def test_removing_an_edge_from_dialectic_is_refused_as_hidden_dependency(
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_number_of_deep_research_jobs_grows_linearly_with_models(n: int) -> None:
+def test_jobs_of_deep_research_workflow_grow_linearly_with_models(n: int) -> None:
     assert totals(DAGS["deep-research"], n) == [1, 2 * n, 1]
 
 
@@ -110,7 +110,7 @@ def test_number_of_deep_research_jobs_grows_linearly_with_models(n: int) -> None
     ("name", "documents"),
     [("dialectic", [12, 45, 3, 9, 9]), ("deep-research", [1, 6, 1])],
 )
-def test_builtin_definition_has_a_fixed_number_of_documents_per_stage(
+def test_builtin_workflow_has_a_fixed_number_of_documents_per_stage(
     name: str, documents: list[int]
 ) -> None:
     dag = DAGS[name]
@@ -151,7 +151,7 @@ def prompt_context(
 
 
 @each_step
-def test_builtin_prompt_names_outputs_and_required_inputs(
+def test_prompt_of_builtin_workflow_names_outputs_and_required_inputs(
     dag: Dag, stage: Stage, step: RecipeStep
 ) -> None:
     context = prompt_context(dag, stage, step, models=MODELS[:2], feedback=None)
@@ -163,7 +163,7 @@ def test_builtin_prompt_names_outputs_and_required_inputs(
 
 
 @each_step
-def test_built_in_prompt_states_format_length_and_quality_criteria(
+def test_prompt_of_builtin_workflow_states_format_length_and_quality(
     dag: Dag, stage: Stage, step: RecipeStep
 ) -> None:
     if dag.slug in builtin_definitions():
@@ -176,7 +176,7 @@ def test_built_in_prompt_states_format_length_and_quality_criteria(
 
 
 @each_step
-def test_prompt_of_every_builtin_step_can_be_rendered_for_a_single_model(
+def test_every_prompt_of_builtin_workflows_can_be_rendered_for_one_model(
     dag: Dag, stage: Stage, step: RecipeStep
 ) -> None:
     context = prompt_context(dag, stage, step, models=MODELS[:1], feedback=None)
@@ -184,7 +184,7 @@ def test_prompt_of_every_builtin_step_can_be_rendered_for_a_single_model(
 
 
 @each_dag
-def test_builtin_prompts_of_later_stages_include_feedback(dag: Dag) -> None:
+def test_prompts_of_later_stages_of_builtin_workflows_include_feedback(dag: Dag) -> None:
     for stage in dag.stages[1:]:
         prompts = [
             render_prompt(
@@ -216,7 +216,7 @@ OBJECT = """{"title": "A title", "answer": "Some text", "question": "Why?", "pur
 @pytest.mark.parametrize(
     ("slug", "step", "output"), PAGES, ids=[f"{slug}-{out.document_key}" for slug, _, out in PAGES]
 )
-def test_builtin_templates_render_any_content_written_by_a_model(
+def test_builtin_document_templates_render_any_content_written_by_a_model(
     slug: str, step: RecipeStep, output: Output, content: str
 ) -> None:
     context: Mapping[str, Json] = {
@@ -241,7 +241,7 @@ def test_builtin_templates_render_any_content_written_by_a_model(
         assert "Some text" in document.html or "Why?" in document.html
 
 
-def test_findings_template_renders_table_with_source_links() -> None:
+def test_builtin_findings_template_renders_a_table_with_source_links() -> None:
     output = next(output for _, _, output in PAGES if output.document_key == "findings")
     document = render(
         output.render,

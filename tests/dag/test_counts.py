@@ -35,12 +35,12 @@ def dialectic_counts(n: int) -> dict[str, StageCounts]:
 
 @decision("B10")
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_dialectic_job_totals_per_stage_are_computed_from_number_of_models(n: int) -> None:
+def test_job_totals_of_dialectic_workflow_depend_on_number_of_models(n: int) -> None:
     totals = [counts.total for counts in dialectic_counts(n).values()]
     assert totals == [4 * n + 1, 7 * n**2, 4 * n**3 + 4 * n + 5, 3 * n + 1, 3 * n + 1]
 
 
-def test_dialectic_with_three_models_has_221_jobs() -> None:
+def test_dialectic_workflow_with_three_models_has_221_expected_jobs() -> None:
     counts = dialectic_counts(3)
     assert [counts[slug].total for slug in counts] == [13, 63, 125, 10, 10]
 
@@ -82,7 +82,7 @@ def by_the_book(run: StageRun, step: RecipeStep) -> tuple[int, int]:
 
 
 @given(recipes(), models(), models())
-def test_job_and_output_counts_of_any_recipe_equal_reference_counts(
+def test_expected_job_and_output_counts_of_any_recipe_are_correct(
     recipe: Recipe, now: list[str], before: list[str]
 ) -> None:
     run = make_stage_run(Stage("stage", "Stage", recipe), now, entry_origins(before))
@@ -95,7 +95,7 @@ def test_job_and_output_counts_of_any_recipe_equal_reference_counts(
 
 
 @given(runs())
-def test_predicted_counts_of_any_dag_equal_counts_of_the_stage_runs(
+def test_expected_counts_of_any_dag_equal_counts_of_the_stage_runs(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     dag, models_of = drawn
@@ -116,7 +116,7 @@ def test_per_document_step_has_a_job_for_each_document_of_the_first_input() -> N
 
 
 @decision("B12")
-def test_per_document_first_step_has_a_job_per_earlier_document_or_model() -> None:
+def test_first_step_per_document_has_a_job_per_prior_document_or_model() -> None:
     stage = make_stage("s", make_step("a", S.PER_SOURCE_DOCUMENT))
     prior = origins_of(ProducedDocument("x", f"l/{number}") for number in range(7))
     assert counts_of(make_stage_run(stage, prior=prior)).units == {"a": 7}
@@ -127,7 +127,7 @@ def test_per_document_first_step_has_a_job_per_earlier_document_or_model() -> No
 @pytest.mark.parametrize(
     ("child", "outputs"), [(S.PER_SOURCE_DOCUMENT, 3), (S.PER_MODEL, 1), (S.ALL_TO_ONE, 1)]
 )
-def test_plan_step_before_per_document_step_has_an_output_per_model(
+def test_step_of_type_plan_has_output_per_model_before_per_document_step(
     child: Strategy, outputs: int
 ) -> None:
     stage = make_stage("s", make_plan_step("p"), make_step("c", child), edges=[("p", "c")])
@@ -195,7 +195,7 @@ def test_job_total_of_10000_steps_and_100_models_is_exact(
 
 
 @decision("B10")
-def test_stage_of_10000_last_steps_passes_each_lineage_on_once() -> None:
+def test_stage_with_10000_last_steps_passes_each_lineage_on_only_once() -> None:
     prior = origins_of(ProducedDocument("x", f"l/{number}") for number in range(10_000))
     steps = [make_step(f"s{number}", S.PER_SOURCE_GROUP) for number in range(10_000)]
     counts = counts_of(make_stage_run(make_stage("s", *steps), ["x"], prior))
@@ -203,14 +203,14 @@ def test_stage_of_10000_last_steps_passes_each_lineage_on_once() -> None:
     assert counts.leaves.lineages == prior.lineages
 
 
-def test_expected_documents_are_distinct_outputs_with_a_template() -> None:
+def test_expected_documents_of_stage_are_distinct_outputs_with_a_template() -> None:
     text = make_output("text", "# {{ body }}")
     both = [text, text, make_output("data")]
     stage = make_stage("s", make_step("a", outputs=both), make_step("b"), make_plan_step("c"))
     assert documents_expected(stage, counts_of(make_stage_run(stage))) == 3
 
 
-def test_expected_documents_are_execute_outputs_if_no_template_exists() -> None:
+def test_expected_documents_without_templates_are_outputs_of_execute_jobs() -> None:
     twice = [make_output("text"), make_output("text"), make_output("data")]
     stage = make_stage(
         "s", make_step("a", outputs=twice), make_step("b", skip=True), make_plan_step("c")
@@ -218,7 +218,7 @@ def test_expected_documents_are_execute_outputs_if_no_template_exists() -> None:
     assert documents_expected(stage, counts_of(make_stage_run(stage))) == 2 * 3
 
 
-def test_expected_documents_include_rendered_outputs_of_a_plan_step() -> None:
+def test_expected_documents_include_outputs_of_plan_jobs_with_a_template() -> None:
     plan = make_plan_step("p", outputs=[make_output("plan", "# Plan")])
     child = make_step("c", S.PER_SOURCE_DOCUMENT, inputs=[make_input("plan")])
     stage = make_stage("s", plan, child, edges=[("p", "c")])

@@ -124,7 +124,7 @@ def test_definition_reader_reads_every_property_of_a_step() -> None:
     assert (type(read.number), type(read.parallel_group)) == (int, int)
 
 
-def test_definition_reader_reads_empty_inputs_required_as_no_inputs() -> None:
+def test_empty_inputs_required_in_definition_means_no_inputs() -> None:
     (step,) = (
         read_definition(make_definition({**STEP, "inputsRequired": []})).stages[0].recipe.steps
     )
@@ -162,7 +162,7 @@ def test_graphs_of_returns_one_graph_for_every_stage_of_a_dag(dag: Dag) -> None:
 
 
 @pytest.mark.parametrize("data", [None, [], "text", 1, True, {"slug": "d"}, {"stages": [STEP]}])
-def test_definition_with_invalid_root_value_is_refused_as_bad_form(data: object) -> None:
+def test_definition_that_is_not_an_object_with_stages_is_refused(data: object) -> None:
     assert {name for name, _ in faults(data)} == {"bad_form"}
 
 
@@ -237,7 +237,7 @@ def test_unknown_property_of_a_definition_is_refused_only_if_strict() -> None:
     assert read_definition(data, strict=False) == read_definition(make_definition())
 
 
-def test_definition_with_a_schema_property_is_accepted() -> None:
+def test_definition_with_a_dollar_schema_property_is_accepted() -> None:
     data = {**make_definition(), "$schema": "urn:waybook:definition"}
     assert read_definition(data) == read_definition(make_definition())
 
@@ -344,7 +344,7 @@ def test_deeply_nested_definition_does_not_overflow_the_stack() -> None:
     ("render", "read"),
     [(True, DEFAULT_DOCUMENT), ("", DEFAULT_DOCUMENT), (False, None), (None, None), ("x", "x")],
 )
-def test_render_property_of_an_output_selects_the_template(
+def test_render_property_of_an_output_in_definition_selects_the_template(
     render: object, read: str | None
 ) -> None:
     outputs = [{"documentKey": "notes", "render": render}]

@@ -123,7 +123,7 @@ def test_definition_check_reports_the_path_of_invalid_edges(
         ([make_input("x", "zero")], ".inputsRequired[0]", "no step of this stage"),
     ],
 )
-def test_definition_check_reports_per_document_step_without_unique_source(
+def test_per_document_step_without_a_single_source_step_is_refused(
     inputs: list[str | Input] | None, at: str, expected: str
 ) -> None:
     steps = (
@@ -139,7 +139,7 @@ def test_definition_check_reports_per_document_step_without_unique_source(
 
 
 @decision("B12")
-def test_definition_check_accepts_per_document_first_step_in_later_stage() -> None:
+def test_first_step_of_a_later_stage_may_have_strategy_per_document() -> None:
     dag = make_dag(make_stage("one"), make_stage("two", make_step("a", PER_DOCUMENT)))
     assert definition_errors(dag) == []
 
@@ -173,7 +173,7 @@ def test_definition_check_reports_inputs_from_later_or_unknown_stages(
     assert faults_in(dag) == [(fault, "stages[1].recipe.steps[0].inputsRequired[1].stage")]
 
 
-def test_definition_check_skips_stage_order_errors_if_transitions_are_bad() -> None:
+def test_definition_check_omits_stage_order_errors_if_transitions_invalid() -> None:
     middle = make_stage(
         "two", make_step("a", inputs=[make_input("z", "one"), make_input("z", "x")])
     )

@@ -83,7 +83,9 @@ def test_definition_parser_reads_the_same_value_from_json_and_yaml(dag: Dag) -> 
     ],
     ids=lambda value: repr(value)[:20],
 )
-def test_definition_parser_resolves_special_json_and_yaml_values(text: str, value: object) -> None:
+def test_definition_parser_reads_yaml_null_boolean_number_and_date_values(
+    text: str, value: object
+) -> None:
     assert parse_definition(text) == value
 
 

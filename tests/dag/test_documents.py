@@ -30,7 +30,7 @@ def test_document_of_a_completed_render_job_is_available() -> None:
     }
 
 
-def test_fields_of_a_document_take_precedence_over_fields_of_the_job() -> None:
+def test_fields_of_a_document_override_fields_of_the_render_job() -> None:
     resource = RESOURCE._replace(document_key="feature_spec", model_id="beta")
     (document,) = available_documents([RENDER], [resource])["thesis"].documents
     assert document == AvailableDocument("feature_spec", "beta", "r1")
@@ -87,7 +87,7 @@ def test_document_without_key_and_model_is_available_with_warnings() -> None:
     )
 
 
-def test_document_is_available_if_any_of_two_equal_job_ids_is_completed() -> None:
+def test_document_is_available_if_any_job_with_the_same_id_is_completed() -> None:
     twins = [RENDER._replace(status="processing"), RENDER]
     assert available_documents(twins, [RESOURCE]) == available_documents(twins[::-1], [RESOURCE])
     assert available_documents(twins, [RESOURCE])["thesis"].documents

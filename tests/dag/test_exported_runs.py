@@ -24,7 +24,7 @@ from waybook.errors import InvalidInput
 @pytest.mark.parametrize("system", SYSTEMS)
 @settings(max_examples=80)
 @given(chance=CHANCE)
-def test_report_of_a_random_export_satisfies_the_report_invariants(
+def test_report_of_a_random_run_export_satisfies_the_report_invariants(
     system: str, chance: Random
 ) -> None:
     export = RANDOM_EXPORTS[system](chance)
@@ -40,7 +40,7 @@ def test_report_of_a_random_export_satisfies_the_report_invariants(
 @pytest.mark.parametrize("system", SYSTEMS)
 @settings(max_examples=200)
 @given(data=st.data())
-def test_damaged_export_gives_a_valid_report_or_an_error_with_the_path(
+def test_damaged_run_export_gives_a_valid_report_or_an_error_with_path(
     system: str, data: st.DataObject
 ) -> None:
     export = load_example(system)
@@ -61,7 +61,7 @@ def test_damaged_export_gives_a_valid_report_or_an_error_with_the_path(
 
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("form", SnapshotFormat)
-def test_export_is_refused_if_read_in_the_format_of_another_system(
+def test_run_export_read_in_the_format_of_another_system_is_refused(
     system: str, form: SnapshotFormat
 ) -> None:
     export = load_example(system)
@@ -73,7 +73,7 @@ def test_export_is_refused_if_read_in_the_format_of_another_system(
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_export_drawing_shows_each_step_with_a_status(system: str) -> None:
+def test_drawing_of_exported_run_shows_each_step_with_a_status(system: str) -> None:
     export = load_example(system)
     drawing = drawing_from_snapshot(export)
     (stage,) = map_from_snapshot(export)["stages"]
@@ -83,7 +83,7 @@ def test_export_drawing_shows_each_step_with_a_status(system: str) -> None:
     assert export_drawing(DrawingFormat.SVG, drawing).count("<rect") >= len(stage["order"])
 
 
-def test_snapshot_of_waybook_with_keys_of_other_systems_stays_native() -> None:
+def test_snapshot_with_waybook_dag_and_airflow_keys_is_read_as_waybook() -> None:
     export = {**load_example("airflow"), "dag": {"stages": []}}
     assert detect_format(export) is SnapshotFormat.WAYBOOK
     assert detect_format(json.loads("[]")) is SnapshotFormat.WAYBOOK

@@ -25,7 +25,7 @@ PRIOR = origins_of(
 )
 
 
-def test_granularity_table_has_row_for_every_strategy() -> None:
+def test_table_of_job_granularity_has_a_row_for_every_strategy() -> None:
     assert set(GRANULARITY) == set(Strategy)
 
 
@@ -40,11 +40,11 @@ def test_granularity_table_has_row_for_every_strategy() -> None:
         (S.PER_SOURCE_GROUP, 5),
     ],
 )
-def test_number_of_jobs_depends_on_the_granularity_strategy(strategy: Strategy, count: int) -> None:
+def test_number_of_jobs_of_a_step_depends_on_the_strategy(strategy: Strategy, count: int) -> None:
     assert unit_count(strategy, ["a", "b", "c"], PRIOR) == count
 
 
-def test_granularity_table_columns_agree_with_the_axes() -> None:
+def test_lineage_and_model_rules_of_a_strategy_agree_with_the_job_axes() -> None:
     for row in GRANULARITY.values():
         assert (row.descent is Descent.INHERITED) == (Axis.LINEAGE in row.axes)
         assert (row.worker is Worker.EACH) == (Axis.MODEL in row.axes)
@@ -60,7 +60,7 @@ def test_granularity_table_columns_agree_with_the_axes() -> None:
         (make_plan_step("p", S.PER_MODEL), make_step("c", S.PER_SOURCE_DOCUMENT), False),
     ],
 )
-def test_step_fans_out_only_as_plan_step_before_a_per_document_step(
+def test_only_plan_job_before_per_document_step_has_an_output_per_model(
     step: RecipeStep, child: RecipeStep, *, fans: bool
 ) -> None:
     run = make_stage_run(make_stage("s", step, child, edges=[("p", "c")]))
@@ -68,13 +68,13 @@ def test_step_fans_out_only_as_plan_step_before_a_per_document_step(
 
 
 @decision("B13")
-def test_plan_step_does_not_fan_out_because_of_indirect_successors() -> None:
+def test_indirect_per_document_step_does_not_multiply_plan_job_outputs() -> None:
     steps = [make_plan_step("p"), make_step("c"), make_step("d", S.PER_SOURCE_DOCUMENT)]
     run = make_stage_run(make_stage("s", *steps, edges=[("p", "c"), ("c", "d")]))
     assert not fans_out(steps[0], run.graph)
 
 
-def test_documents_of_an_absent_author_go_to_current_models_in_turn() -> None:
+def test_documents_of_models_no_longer_used_go_to_current_models_in_turn() -> None:
     assert lineage_owners(["y", "z"], PRIOR) == {
         "l/0": "y",
         "l/1": "z",

@@ -55,7 +55,7 @@ def lineages(resolved_input: ResolvedInput) -> set[str]:
     return {document.lineage for document in resolved_input.documents}
 
 
-def test_input_without_a_producing_step_is_external() -> None:
+def test_input_that_no_step_produces_is_external_and_not_missing() -> None:
     here = make_resolved_dag(
         make_step("x", S.ALL_TO_ONE, inputs=["brief", make_input("feedback", "elsewhere")])
     )
@@ -144,7 +144,7 @@ def test_first_input_of_a_per_document_job_comes_from_the_predecessor() -> None:
         assert {doc.step_key for doc in second.documents} == {"m", "o"}
 
 
-def test_each_per_document_job_after_a_pairwise_step_gets_own_document() -> None:
+def test_per_document_jobs_after_pairwise_step_get_a_pair_document_each() -> None:
     steps = [
         make_step("x", S.PAIRWISE_BY_ORIGIN),
         make_step("y", S.PER_SOURCE_DOCUMENT, inputs=["x"]),
@@ -178,7 +178,7 @@ def test_per_document_job_without_declared_inputs_receives_the_source_only() -> 
         ]
 
 
-def test_dialectic_review_and_merge_jobs_receive_documents_of_own_lineage() -> None:
+def test_review_and_merge_jobs_receive_only_documents_of_own_lineage() -> None:
     here = ResolvedDag(dialectic())
     for unit in here.units("review", "critique"):
         header, *proposals = here.inputs_of("review", unit)
@@ -202,7 +202,7 @@ def all_inputs(
 
 
 @given(runs())
-def test_resolved_documents_have_the_stage_and_key_of_the_input(
+def test_documents_for_a_job_input_have_the_stage_and_key_of_the_input(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     here = ResolvedDag(*drawn)

@@ -33,7 +33,7 @@ DONE, RUNNING, FAILED = Evidence(done=1), Evidence(active=1), Evidence(failed=1)
 
 
 @given(dags(max_stages=3, max_steps=6), st.data())
-def test_run_report_of_any_job_states_violates_no_invariant(dag: Dag, data: st.DataObject) -> None:
+def test_report_of_a_run_in_any_state_violates_no_invariant(dag: Dag, data: st.DataObject) -> None:
     graphs = graphs_of(dag)
     slugs = data.draw(st.lists(st.sampled_from(list(graphs)), unique=True))
     seen = {
@@ -56,7 +56,7 @@ def first(result: Report) -> tuple[dict[str, int], list[dict[str, object]]]:
     return stage["progress"], stage["steps"]  # type: ignore[return-value]  # they are not null
 
 
-def test_report_check_names_the_invariant_that_a_report_violates() -> None:
+def test_report_invariant_check_names_the_violated_invariant() -> None:
     assert broken(lambda _: None) == []
     assert broken(lambda result: first(result)[0].update(completedSteps=1)) == [
         "completed_steps_add_up",
@@ -99,13 +99,13 @@ def test_stage_without_steps_is_not_completed() -> None:
     ],
     ids=["going on", "trying again", "a step undone", "a stage undone"],
 )
-def test_report_check_reports_only_a_decrease_of_the_completed_count(
+def test_invariant_check_reports_a_decrease_of_only_the_completed_count(
     before: Report, after: Report, *, falls: bool
 ) -> None:
     assert check(after, before) == (["completed_never_decreases"] if falls else [])
 
 
-def test_report_check_ignores_stage_with_unknown_status() -> None:
+def test_report_invariant_check_ignores_a_stage_with_unknown_status() -> None:
     dark = make_report(a=DONE)
     dark["stages"][0] |= {"status": None, "progress": None, "steps": None}
     assert check(dark) == []

@@ -94,7 +94,7 @@ def test_too_long_json_is_truncated_with_a_note_in_markdown() -> None:
         ("__", "—"),
     ],
 )
-def test_label_shows_a_json_key_as_separate_words(key: str, expected: str) -> None:
+def test_json_key_is_shown_as_separate_words_in_markdown(key: str, expected: str) -> None:
     assert label(key) == expected
 
 

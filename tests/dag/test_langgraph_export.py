@@ -31,7 +31,7 @@ def warnings(*history: Body) -> list[str]:
     return [warning for warning in found if warning != loop]
 
 
-def test_langgraph_loop_is_read_as_only_the_edges_that_lead_forward() -> None:
+def test_edges_of_a_langgraph_loop_that_lead_back_are_left_out() -> None:
     (stage,) = read_snapshot(load_example("langgraph")).structure.dag.stages
     assert stage.recipe.edges == (("agent", "tools"), ("agent", "approve"), ("approve", "send"))
 
@@ -61,7 +61,7 @@ def test_status_of_langgraph_node_is_determined_by_the_last_task(more: Body, sta
     assert statuses(INPUT, last) == {"a": status, "b": "not_started", "c": "not_started"}
 
 
-def test_langgraph_task_with_error_and_later_checkpoint_is_completed() -> None:
+def test_langgraph_task_with_error_is_completed_if_a_checkpoint_follows() -> None:
     retried = make_checkpoint(2, "loop", make_task("a", error="E"))
     last = make_checkpoint(3, "loop", make_task("c"))
     assert statuses(INPUT, retried, last)["a"] == "completed"
@@ -89,7 +89,7 @@ def test_langgraph_report_covers_only_tasks_since_the_last_input() -> None:
     assert statuses(*history)["a"] == "in_progress"
 
 
-def test_langgraph_abandoned_fork_is_not_counted() -> None:
+def test_tasks_of_an_abandoned_langgraph_fork_are_not_counted() -> None:
     history = [
         INPUT,
         make_checkpoint(2, "loop", make_task("a")),
@@ -100,7 +100,7 @@ def test_langgraph_abandoned_fork_is_not_counted() -> None:
     assert warnings(*history) == ["1 task replaced by an edit of the state, not counted"]
 
 
-def test_langgraph_history_without_input_gives_a_warning() -> None:
+def test_langgraph_history_that_lacks_the_run_input_gives_a_warning() -> None:
     history = [make_checkpoint(2, "loop", make_task("a")), make_checkpoint(3, "loop")]
     assert statuses(*history) == {"a": "completed", "b": "not_started", "c": "not_started"}
     (warning,) = warnings(*history)

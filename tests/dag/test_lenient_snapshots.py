@@ -24,7 +24,7 @@ def make_definition() -> Body:
 
 @settings(max_examples=50)
 @given(dags())
-def test_lenient_reader_reads_a_valid_definition_without_warnings(dag: Dag) -> None:
+def test_valid_definition_in_a_snapshot_causes_no_warnings(dag: Dag) -> None:
     result = read_leniently(write_definition(dag))
     assert result.structure.dag == dag
     assert result.structure.graphs == graphs_of(dag)
@@ -33,7 +33,7 @@ def test_lenient_reader_reads_a_valid_definition_without_warnings(dag: Dag) -> N
 
 
 @decision("B16")
-def test_lenient_reader_excludes_only_the_stage_with_a_cycle() -> None:
+def test_cycle_in_a_snapshot_makes_only_the_stage_with_the_cycle_invalid() -> None:
     definition = make_definition()
     definition["stages"][0]["recipe"]["edges"].append(["write", "plan"])
     result = read_leniently(definition)
@@ -59,7 +59,7 @@ def test_lenient_reader_excludes_only_the_stage_with_a_cycle() -> None:
     ],
     ids=["strategy", "type", "hidden dependency", "stage", "template"],
 )
-def test_lenient_reader_returns_step_order_despite_invalid_step_property(
+def test_snapshot_stage_has_step_order_despite_an_invalid_step_property(
     spoil: Body, warning: str
 ) -> None:
     definition = make_definition()
@@ -86,7 +86,7 @@ def test_lenient_reader_returns_step_order_despite_invalid_step_property(
     ],
     ids=str,
 )
-def test_lenient_reader_returns_no_graph_for_a_stage_without_valid_recipe(recipe: object) -> None:
+def test_snapshot_stage_without_a_valid_recipe_has_no_graph(recipe: object) -> None:
     definition = make_definition()
     definition["stages"][1]["recipe"] = recipe
     result = read_leniently(definition)
@@ -94,7 +94,7 @@ def test_lenient_reader_returns_no_graph_for_a_stage_without_valid_recipe(recipe
     assert result.warnings["antithesis"]
 
 
-def test_lenient_reader_returns_order_and_skip_flag_of_incomplete_steps() -> None:
+def test_incomplete_steps_in_a_snapshot_keep_order_and_skip_flag() -> None:
     definition = make_definition()
     definition["stages"][1]["recipe"] = {
         "steps": [
@@ -108,7 +108,7 @@ def test_lenient_reader_returns_order_and_skip_flag_of_incomplete_steps() -> Non
 
 
 @pytest.mark.parametrize("slug", [None, "", 7, "thesis"])
-def test_lenient_reader_names_a_stage_by_position_if_slug_is_not_unique(slug: object) -> None:
+def test_snapshot_stage_without_a_unique_slug_is_named_by_position(slug: object) -> None:
     definition = make_definition()
     definition["stages"][1]["slug"] = slug
     del definition["transitions"]
@@ -132,7 +132,7 @@ def test_lenient_reader_names_a_stage_by_position_if_slug_is_not_unique(slug: ob
     ],
     ids=str,
 )
-def test_lenient_reader_marks_all_stages_invalid_if_transitions_are_wrong(
+def test_wrong_transitions_in_a_snapshot_make_all_stages_invalid(
     ways: list[object],
 ) -> None:
     result = read_leniently({**make_definition(), "transitions": ways})
@@ -142,7 +142,7 @@ def test_lenient_reader_marks_all_stages_invalid_if_transitions_are_wrong(
     assert result.warnings[None]
 
 
-def test_lenient_reader_reports_an_error_between_stages_as_a_warning() -> None:
+def test_input_from_a_later_stage_in_a_snapshot_causes_a_warning() -> None:
     definition = make_definition()
     later = [{"documentKey": "synthesis-work", "stage": "synthesis"}]
     definition["stages"][0]["recipe"]["steps"][0]["inputsRequired"] = later
@@ -152,7 +152,7 @@ def test_lenient_reader_reports_an_error_between_stages_as_a_warning() -> None:
     assert warning.startswith("stages[0].recipe.steps[0].inputsRequired[0].stage: no transitions")
 
 
-def test_lenient_reader_accepts_stages_of_a_dag_without_slug() -> None:
+def test_stages_in_a_snapshot_are_read_even_if_the_dag_has_no_slug() -> None:
     definition = make_definition()
     del definition["slug"]
     result = read_leniently(definition)
@@ -160,7 +160,7 @@ def test_lenient_reader_accepts_stages_of_a_dag_without_slug() -> None:
     assert result.warnings[None] == ["definition: 'slug' is missing"]
 
 
-def test_lenient_reader_builds_every_graph_of_more_stages_than_allowed() -> None:
+def test_snapshot_of_a_dag_with_too_many_stages_is_read_completely() -> None:
     many = [{**make_definition()["stages"][0], "slug": f"s{n}"} for n in range(60)]
     result = read_leniently({"slug": "many", "stages": many})
     assert len(result.structure.graphs) == 60
@@ -168,6 +168,6 @@ def test_lenient_reader_builds_every_graph_of_more_stages_than_allowed() -> None
 
 
 @pytest.mark.parametrize("data", [None, [], {}, {"stages": []}, {"stages": "x"}])
-def test_lenient_reader_raises_bad_recipe_for_definition_without_stages(data: object) -> None:
+def test_snapshot_definition_without_stages_raises_bad_recipe(data: object) -> None:
     with pytest.raises(BadRecipe):
         read_leniently(data)

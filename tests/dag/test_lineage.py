@@ -31,12 +31,12 @@ def test_first_author_of_a_lineage_is_recorded() -> None:
     assert left.first_author == {"x": "a", "y": "b"}
 
 
-def test_distinct_returns_values_in_order_of_first_occurrence() -> None:
+def test_duplicates_are_removed_in_order_of_first_occurrence() -> None:
     assert distinct(["c", "a", "c", "b", "a"]) == ("c", "a", "b")
 
 
 @given(st.lists(MADE))
-def test_merged_document_origins_equal_origins_of_all_documents_together(
+def test_merged_origins_equal_the_origins_of_all_documents_together(
     parts: list[list[ProducedDocument]],
 ) -> None:
     together = merge_origins(map(origins_of, parts))
@@ -45,12 +45,12 @@ def test_merged_document_origins_equal_origins_of_all_documents_together(
 
 
 @given(MADE)
-def test_merging_document_origins_with_themselves_changes_nothing(
+def test_merging_an_origin_with_an_equal_origin_changes_nothing(
     made: list[ProducedDocument],
 ) -> None:
     origins = origins_of(made)
     assert merge_origins([origins, origins]) == origins
 
 
-def test_merging_no_document_origins_returns_empty_origins() -> None:
+def test_merging_an_empty_list_of_origins_returns_empty_origins() -> None:
     assert merge_origins([]) == Origins(lineages=(), authors=(), first_author={})

@@ -41,7 +41,7 @@ def standings(**evidence: Evidence) -> list[ProgressStatus]:
     return [statuses[key] for key in ("first", "second", "third", "last")]
 
 
-def test_steps_without_jobs_are_shown_as_not_started() -> None:
+def test_step_without_jobs_is_shown_as_not_started_in_the_overlay() -> None:
     assert set(overlay(ROW, {}).values()) == {S.NOT_STARTED}
 
 
@@ -52,7 +52,7 @@ def test_step_with_all_jobs_done_is_completed_before_successors_start() -> None:
 
 @decision("B1")
 @pytest.mark.parametrize("later", [CLOSED, DONE, RUNNING, FAILED])
-def test_closed_step_stays_completed_when_the_jobs_disagree(later: Evidence) -> None:
+def test_closed_step_is_completed_regardless_of_the_status_of_the_jobs(later: Evidence) -> None:
     assert standings(first=replace(later, closed=True))[0] is S.COMPLETED
 
 
@@ -122,7 +122,7 @@ def test_skipped_step_that_has_jobs_gets_the_status_of_the_jobs() -> None:
 
 
 @given(recipes(), st.data())
-def test_step_statuses_of_any_graph_equal_those_of_reference_rules(
+def test_step_statuses_of_any_graph_follow_the_documented_rules(
     recipe: Recipe, data: st.DataObject
 ) -> None:
     graph = graph_of(recipe)
@@ -190,7 +190,7 @@ def work(status: str, step: str | None = "first", kind: str = JobType.EXECUTE) -
     return step, kind, status
 
 
-def test_every_job_status_but_superseded_is_done_active_or_failed() -> None:
+def test_every_job_status_except_superseded_is_done_active_or_failed() -> None:
     assert set(COUNTS) == set(JobStatus)
     assert {status for status, count in COUNTS.items() if count.failed} == FAILED_JOB
     assert {status for status, count in COUNTS.items() if sum(count) != 1} == {"superseded"}

@@ -23,7 +23,7 @@ def fault_of(recipe: Recipe) -> tuple[object, object]:
     return refusal.value.details["fault"], refusal.value.details["at"]
 
 
-def test_recipe_graph_has_order_roots_leaves_and_neighbors() -> None:
+def test_recipe_graph_has_step_order_first_and_last_steps_and_neighbors() -> None:
     graph = graph_of(DIAMOND)
     assert graph.order == ("a", "b", "c", "d")
     assert (graph.roots, graph.leaves) == (("a",), ("d",))
@@ -71,14 +71,14 @@ def test_edge_from_a_step_to_the_same_step_is_refused_as_a_cycle() -> None:
     assert fault_of(make_recipe(make_step("a"), edges=[("a", "a")])) == ("cycle", "recipe.edges")
 
 
-def test_cycle_error_names_only_steps_of_cycle() -> None:
+def test_error_for_a_cycle_names_only_the_steps_of_the_cycle() -> None:
     edges = [*make_chain("b", "c", "d", "b"), ("d", "a"), ("x", "b")]
     errors = graph_or_errors(make_recipe(*map(make_step, "abcdx"), edges=edges))
     assert isinstance(errors, list)
     assert errors[0].message == "the steps wait for each other: b → c → d → b"
 
 
-def test_cycle_error_shortens_a_long_cycle() -> None:
+def test_error_for_a_cycle_shortens_a_long_cycle() -> None:
     keys = [f"s{number}" for number in range(1000)]
     message = find_cycle({key: [keys[number - 1]] for number, key in enumerate(keys)}, keys)
     assert message.count("→") == MAX_CYCLE_SHOWN + 1
@@ -107,7 +107,7 @@ def test_step_order_of_any_recipe_places_steps_after_dependencies(recipe: Recipe
 
 
 @given(recipe=recipes())
-def test_neighbors_roots_and_leaves_of_any_graph_agree_with_the_edges(recipe: Recipe) -> None:
+def test_predecessors_and_first_and_last_steps_agree_with_the_edges(recipe: Recipe) -> None:
     graph = graph_of(recipe)
     assert {(s, key) for key, before in graph.predecessors.items() for s in before} == {
         *recipe.edges
@@ -119,7 +119,9 @@ def test_neighbors_roots_and_leaves_of_any_graph_agree_with_the_edges(recipe: Re
 
 
 @given(recipe=recipes(), data=st.data())
-def test_graph_order_does_not_depend_on_edge_order(recipe: Recipe, data: st.DataObject) -> None:
+def test_step_order_of_a_recipe_does_not_depend_on_the_order_of_edges(
+    recipe: Recipe, data: st.DataObject
+) -> None:
     shuffled = replace(recipe, edges=tuple(data.draw(st.permutations(recipe.edges))))
     assert graph_of(shuffled).order == graph_of(recipe).order
 

@@ -165,7 +165,7 @@ class Impossible(dict[str, Json]):
         raise LookupError
 
 
-def test_document_with_content_that_raises_an_error_is_plain_text() -> None:
+def test_document_that_cannot_be_rendered_is_shown_as_plain_text() -> None:
     document = render(
         None,
         {**SAMPLE_CONTEXTS[TemplateKind.DOCUMENT], "content": Impossible(a=1), "text": "as it is"},

@@ -65,7 +65,7 @@ def halfway() -> Report:
 
 
 @decision("B9")
-def test_report_of_the_worked_example_shows_3_of_13_steps_completed() -> None:
+def test_report_of_a_half_done_dialectic_stage_shows_3_of_13_steps_done() -> None:
     result = halfway()
     assert result["dagProgress"] == {"completedStages": 2, "totalStages": 5}
     stage = result["stages"][2]
@@ -75,7 +75,7 @@ def test_report_of_the_worked_example_shows_3_of_13_steps_completed() -> None:
 
 
 @decision("B9")
-def test_report_of_the_worked_example_shows_status_of_every_step() -> None:
+def test_report_of_a_half_done_dialectic_stage_shows_every_step_status() -> None:
     steps = {step["stepKey"]: str(step["status"]) for step in halfway()["stages"][2]["steps"] or ()}
     completed = {
         HEADER,
@@ -166,7 +166,7 @@ CHAIN = make_dag(make_stage("thesis"), make_stage("antithesis"), make_stage("syn
 
 
 @decision("B16")
-def test_report_shows_null_status_and_progress_for_stage_without_graph() -> None:
+def test_report_shows_null_status_for_a_stage_without_a_valid_recipe() -> None:
     graphs = {slug: graph for slug, graph in graphs_of(CHAIN).items() if slug != "antithesis"}
     structure = Structure(dag=CHAIN, graphs=graphs, valid=frozenset(graphs))
     seen = {
@@ -215,7 +215,7 @@ def test_report_lists_general_warnings_sorted_and_without_duplicates() -> None:
     assert all(stage["warnings"] == [] for stage in result["stages"])
 
 
-def test_report_keeps_known_step_status_regardless_of_later_steps() -> None:
+def test_report_uses_stored_step_status_regardless_of_later_steps() -> None:
     """The evidence contains the status of each step, so none is inferred from later steps."""
     standings = {"first": ProgressStatus.NOT_STARTED, "second": ProgressStatus.COMPLETED}
     dag = make_dag(make_stage("plan", *map(make_step, standings), edges=make_chain(*standings)))

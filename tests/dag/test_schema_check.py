@@ -91,16 +91,18 @@ def test_definition_schema_forbids_unknown_properties_in_every_object() -> None:
         (1e300, "must be between 0 and 1,000"),
     ],
 )
-def test_schema_check_explains_why_a_number_is_invalid(value: object, message: str) -> None:
+def test_definition_schema_check_explains_why_a_number_is_invalid(
+    value: object, message: str
+) -> None:
     assert messages_of(NUMBERS(value)) == [f": {message}"]
 
 
 @pytest.mark.parametrize("value", [0, 1000, 7.0, None])
-def test_schema_check_accepts_numbers_within_the_bounds(value: object) -> None:
+def test_definition_schema_check_accepts_numbers_within_the_bounds(value: object) -> None:
     assert not NUMBERS(value)
 
 
-def test_schema_check_reports_missing_invalid_and_unknown_properties() -> None:
+def test_definition_check_reports_missing_invalid_and_unknown_properties() -> None:
     value = {"LAST": 1, "last": "a long one", "kind": "lakes", "x" * 100: 1, 7: 1}
     assert messages_of(NAMES(value)) == [
         ": 'first' is missing",
@@ -112,7 +114,7 @@ def test_schema_check_reports_missing_invalid_and_unknown_properties() -> None:
     ]
 
 
-def test_schema_check_refuses_text_with_forbidden_characters() -> None:
+def test_definition_schema_check_refuses_text_with_forbidden_characters() -> None:
     assert messages_of(NAMES({"first": "a\n"})) == [
         ".first: holds a control character, which is not taken here"
     ]
@@ -122,13 +124,13 @@ def test_schema_check_refuses_text_with_forbidden_characters() -> None:
     assert not NAMES({"first": "žába"})
 
 
-def test_schema_check_uses_error_name_from_schema() -> None:
+def test_definition_schema_check_names_an_error_as_the_schema_defines() -> None:
     assert [fault.name for fault in NAMES({"first": "a", "kind": "pond"})] == ["unknown_kind"]
     assert [fault.name for fault in LISTS([])] == ["empty"]
     assert [fault.name for fault in LISTS([1])] == ["bad_form"]
 
 
-def test_schema_check_reports_each_invalid_list_item() -> None:
+def test_definition_schema_check_reports_each_invalid_list_item() -> None:
     assert messages_of(LISTS([True, 1, "x", None])) == [
         "[1]: must be true or false or text, not a whole number",
         "[3]: must be true or false or text, not null",
@@ -156,12 +158,12 @@ NEAR: st.SearchStrategy[object] = st.sampled_from(
 
 
 @given(value=JSON)
-def test_schema_check_agrees_with_jsonschema_library(value: object) -> None:
+def test_schema_check_agrees_with_jsonschema_on_arbitrary_values(value: object) -> None:
     assert (not STRICT(value)) == LIBRARY.is_valid(value)
 
 
 @given(data=st.data(), dag=dags(max_stages=2, max_steps=3), value=NEAR | JSON)
-def test_schema_check_agrees_with_library_on_changed_definitions(
+def test_schema_check_agrees_with_jsonschema_on_changed_definitions(
     data: st.DataObject, dag: Dag, value: object
 ) -> None:
     changed = deepcopy(write_definition(dag))
@@ -179,7 +181,9 @@ def test_schema_check_agrees_with_library_on_changed_definitions(
 
 
 @given(dag=dags(max_stages=2, max_steps=3), name=st.text())
-def test_schema_check_reports_unknown_properties_only_if_strict(dag: Dag, name: str) -> None:
+def test_definition_schema_check_reports_unknown_properties_only_if_strict(
+    dag: Dag, name: str
+) -> None:
     written = write_definition(dag)
     changed = {f"?{name}": 1, **written}
     assert len(STRICT(changed)) == 1

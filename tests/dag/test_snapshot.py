@@ -46,7 +46,7 @@ def statuses(stage: StageReport) -> list[str]:
 # Content
 
 
-def test_report_from_regular_snapshot_has_no_warnings() -> None:
+def test_report_from_a_valid_snapshot_has_no_warnings() -> None:
     report = checked_report(make_snapshot(DAG, make_job("thesis", "plan", "completed"), runs=RUNS))
     assert report["warnings"] == []
     assert [stage["warnings"] for stage in report["stages"]] == [[], []]
@@ -104,7 +104,7 @@ def test_report_from_snapshot_accepts_numeric_ids() -> None:
     ]
 
 
-def test_render_job_in_a_snapshot_takes_missing_fields_from_the_parent() -> None:
+def test_render_job_in_a_snapshot_takes_missing_fields_from_parent_job() -> None:
     write = make_job("thesis", "write", "completed", id="j1", modelId="beta", documentKey="text")
     render = {"id": "j2", "jobType": "RENDER", "status": "completed", "parent": "j1"}
     resource = {"id": "r1", "resourceType": "rendered_document", "jobId": "j2"}
@@ -312,7 +312,7 @@ def test_any_json_as_snapshot_raises_no_error_other_than_waybook_error(data: obj
 # Maps
 
 
-def test_map_uses_models_of_earlier_stage_for_stage_without_run() -> None:
+def test_map_of_stage_without_run_uses_the_models_of_the_earlier_stage() -> None:
     pairs = make_stage("synthesis", make_step("pairs", Strategy.PAIRWISE_BY_ORIGIN))
     snapshot = make_snapshot(
         make_dag(*DAG.stages, pairs), runs={"thesis": MODELS, "synthesis": ["a"]}

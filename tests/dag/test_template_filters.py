@@ -68,7 +68,9 @@ def test_template_filters_convert_and_format_values(
         ({"a": 1}, {"defined", "mapping"}),
     ],
 )
-def test_template_tests_classify_value_by_type(value: Json, kinds: set[str]) -> None:
+def test_is_tests_of_the_template_language_check_the_type_of_a_value(
+    value: Json, kinds: set[str]
+) -> None:
     assert {name for name, test in TESTS.items() if test(value)} == kinds
 
 
@@ -103,7 +105,7 @@ def test_template_operators_compare_numbers_texts_lists_and_maps(
 
 @pytest.mark.parametrize("operator", ["lt", "gt"])
 @pytest.mark.parametrize(("left", "right"), [("1", 2), (None, 1), ([1], [2]), ({}, {}), (1, 1)])
-def test_template_values_without_an_order_are_neither_less_nor_greater(
+def test_template_values_that_cannot_be_ordered_are_not_less_or_greater(
     operator: str, left: Json, right: Json
 ) -> None:
     assert not compare(left, operator, right)
@@ -118,7 +120,9 @@ VALUES = st.recursive(
 
 
 @given(VALUES, st.integers(1, 4))
-def test_template_loop_unpacks_each_item_into_the_requested_parts(value: Json, parts: int) -> None:
+def test_template_loop_unpacks_each_item_into_the_requested_variables(
+    value: Json, parts: int
+) -> None:
     items = iterate(value, parts)
     assert len(items) == len(iterate(value))
     assert all(isinstance(item, list) and len(item) == parts for item in items)

@@ -22,7 +22,7 @@ def outputs_of(units: tuple[Unit, ...]) -> list[ProducedDocument]:
 
 @decision("B10", "B12", "B13")
 @given(runs())
-def test_number_of_jobs_and_outputs_of_any_run_equals_the_predicted_number(drawn: Run) -> None:
+def test_number_of_jobs_and_outputs_of_any_run_is_the_expected_number(drawn: Run) -> None:
     dag, models_of = drawn
     counts = dag_counts(dag, graphs_of(dag), models_of)
     for slug, run in stage_runs(dag, models_of).items():
@@ -33,7 +33,7 @@ def test_number_of_jobs_and_outputs_of_any_run_equals_the_predicted_number(drawn
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_dialectic_run_has_the_promised_number_of_jobs_per_stage(n: int) -> None:
+def test_run_of_dialectic_workflow_has_documented_job_count_per_stage(n: int) -> None:
     dag = dialectic()
     models_of = {stage.slug: [f"m{number}" for number in range(n)] for stage in dag.stages}
     made = [
@@ -93,7 +93,7 @@ def test_each_job_of_a_per_model_step_starts_a_separate_lineage() -> None:
 
 
 @decision("B13")
-def test_plan_step_that_fans_out_has_a_single_job_with_an_output_per_model() -> None:
+def test_plan_job_before_per_document_step_has_an_output_per_model() -> None:
     steps = [make_plan_step("p"), make_step("c", S.PER_SOURCE_DOCUMENT)]
     run = make_stage_run(make_stage("s", *steps, edges=[("p", "c")]), ["a", "b"])
     [plan] = run.units("p")
@@ -127,7 +127,7 @@ def test_job_after_a_pairwise_step_has_the_reviewer_of_the_source_document() -> 
 
 
 @pytest.mark.parametrize("strategy", [S.PER_SOURCE_DOCUMENT, S.PER_SOURCE_GROUP])
-def test_job_goes_to_the_author_of_the_earlier_document_if_still_present(
+def test_job_goes_to_the_model_that_wrote_the_document_if_still_in_use(
     strategy: Strategy,
 ) -> None:
     prior = origins_of(
@@ -160,7 +160,7 @@ def test_per_document_steps_after_a_skipped_step_have_no_jobs() -> None:
 
 
 @given(recipes(), models())
-def test_number_of_jobs_without_models_equals_the_predicted_number(
+def test_number_of_jobs_without_models_equals_the_expected_number(
     recipe: Recipe, before: list[str]
 ) -> None:
     run = make_stage_run(Stage("stage", "Stage", recipe), [], entry_origins(before))

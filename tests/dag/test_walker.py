@@ -142,7 +142,7 @@ def test_every_step_of_a_stage_closes_after_any_order_of_job_events(
 
 @decision("B5", "B10")
 @given(runs(), EVENTS)
-def test_every_stage_of_any_run_creates_exactly_the_predicted_jobs(
+def test_every_stage_of_any_run_creates_exactly_the_expected_jobs(
     drawn: tuple[Dag, dict[str, list[str]]], events: Events
 ) -> None:
     dag, models_of = drawn
@@ -180,7 +180,7 @@ def test_step_opens_when_the_last_predecessor_closes() -> None:
     assert walk(joins, {"a": CLOSED, "b": DONE}, two) == Walk(("b",), ("c",))
 
 
-def test_branch_continues_while_another_branch_is_running() -> None:
+def test_path_of_steps_continues_while_a_parallel_path_is_running() -> None:
     branches = graph(("root", "a"), ("a", "b"), ("root", "x"), ("x", "y"))
     states = {"root": CLOSED, "a": DONE, "x": RUNNING}
     assert walk(branches, states, two) == Walk(("a",), ("b",))
@@ -192,7 +192,7 @@ def test_step_without_jobs_closes_at_once_and_opens_the_successor() -> None:
     assert start(chain, counts.__getitem__) == Walk(("a", "b"), ("a", "b", "c"))
 
 
-def test_skipped_step_closes_without_a_count_of_the_jobs_in_the_step() -> None:
+def test_job_count_of_a_skipped_step_is_not_computed() -> None:
     steps = [make_step("a", skip=True), make_step("b")]
     skipping = graph_of(make_stage("s", *steps, edges=[("a", "b")]).recipe)
     assert start(skipping, {"b": 2}.__getitem__) == Walk(("a",), ("a", "b"))
@@ -217,7 +217,7 @@ def test_step_with_unfinished_jobs_blocks_only_successors_of_that_step() -> None
 
 
 @given(recipes())
-def test_starting_a_stage_counts_jobs_once_for_each_step_not_skipped(recipe: Recipe) -> None:
+def test_starting_a_stage_computes_job_count_of_unskipped_steps_only_once(recipe: Recipe) -> None:
     calls: Counter[str] = Counter()
 
     def count_of(key: str) -> int:

@@ -73,7 +73,7 @@ def test_database_server_continues_while_killed_supervisor_is_replaced(used: Pat
     eventually(lambda: not postmasters(cluster), "the server taken over has stopped")
 
 
-def test_supervisor_runs_in_own_session_and_survives_sigint_and_sighup(used: Path) -> None:
+def test_database_supervisor_runs_in_own_session_and_survives_sigint(used: Path) -> None:
     with open_client(used) as client:
         dsn = client.complete()["app_dsn"]
         (keeper,) = keepers(used)
@@ -87,7 +87,7 @@ def test_supervisor_runs_in_own_session_and_survives_sigint_and_sighup(used: Pat
         assert keepers(used) == [keeper]
 
 
-def test_client_restarts_supervisor_and_server_after_sigterm_to_supervisor(used: Path) -> None:
+def test_client_restarts_database_server_after_sigterm_to_supervisor(used: Path) -> None:
     with open_client(used) as client:
         dsn = client.complete()["app_dsn"]
         (keeper,) = keepers(used)
@@ -113,7 +113,7 @@ def kill_keeper(used: Path) -> None:
     eventually(lambda: not is_held(ControlDirectory(used).supervisor_lock), "the keeper is dead")
 
 
-def test_orphaned_database_server_is_reused_by_the_next_client(used: Path) -> None:
+def test_database_server_without_supervisor_is_reused_by_the_next_client(used: Path) -> None:
     cluster = server_home(used).cluster
     orphan = make_orphan(used)
     with attach(used, durable=False, grace_seconds=0) as attachment:
@@ -122,14 +122,14 @@ def test_orphaned_database_server_is_reused_by_the_next_client(used: Path) -> No
     eventually(lambda: not postmasters(cluster), "the orphan has stopped")
 
 
-def test_server_stops_when_client_closes_after_supervisor_was_killed(used: Path) -> None:
+def test_database_server_stops_with_last_client_if_supervisor_was_killed(used: Path) -> None:
     cluster = server_home(used).cluster
     with attach(used, durable=False, grace_seconds=0):
         kill_keeper(used)
     eventually(lambda: not postmasters(cluster), "the server has stopped")
 
 
-def test_killed_supervisor_and_server_are_restarted(used: Path) -> None:
+def test_killed_supervisor_and_database_server_are_restarted(used: Path) -> None:
     cluster = server_home(used).cluster
     with attach(used, durable=False, grace_seconds=0) as attachment:
         kill(*keepers(used), *postmasters(cluster))
@@ -144,7 +144,7 @@ def test_removed_socket_of_a_running_database_server_is_restored(used: Path) -> 
         assert len(postmasters(home.cluster)) == 1
 
 
-def test_orphaned_server_without_socket_is_replaced(used: Path) -> None:
+def test_database_server_without_supervisor_and_socket_is_replaced(used: Path) -> None:
     home = server_home(used)
     make_orphan(used)
     (home.directory / "socket" / SOCKET_NAME).unlink()
@@ -186,7 +186,7 @@ def check_complete(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("moment", list(MOMENTS)[1:])
-def test_second_start_succeeds_if_first_start_is_killed_with_all_processes(
+def test_database_starts_after_all_processes_of_a_first_start_were_killed(
     data_dir: Path, moment: str
 ) -> None:
     client = begin(data_dir, moment)
@@ -198,7 +198,7 @@ def test_second_start_succeeds_if_first_start_is_killed_with_all_processes(
 
 
 @pytest.mark.parametrize("moment", ["initdb is at work", "the database is there"])
-def test_second_start_succeeds_if_supervisor_is_killed_during_first_start(
+def test_database_starts_if_supervisor_was_killed_during_an_earlier_start(
     data_dir: Path, moment: str
 ) -> None:
     client = begin(data_dir, moment)
@@ -207,7 +207,7 @@ def test_second_start_succeeds_if_supervisor_is_killed_during_first_start(
     check_complete(data_dir)
 
 
-def test_client_killed_during_server_start_does_not_block_second_client(data_dir: Path) -> None:
+def test_process_killed_while_starting_database_does_not_block_the_next(data_dir: Path) -> None:
     first = begin(data_dir, "the keeper has begun")
     second = start_client(data_dir)
     first.kill()

@@ -6,7 +6,7 @@ from pathlib import Path
 from waybook.embedded_postgres.layout import open_log, rotate, tail
 
 
-def test_rotation_of_a_large_log_lets_an_open_writer_continue(tmp_path: Path) -> None:
+def test_database_log_can_be_rotated_while_a_process_writes_to_the_log(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     writer = open_log(log)
     os.write(writer, b"old " * 100)
@@ -17,14 +17,14 @@ def test_rotation_of_a_large_log_lets_an_open_writer_continue(tmp_path: Path) ->
     assert (tmp_path / "server.log.1").read_bytes() == b"old " * 25
 
 
-def test_rotation_leaves_small_or_missing_logs_unchanged(tmp_path: Path) -> None:
+def test_log_rotation_leaves_small_or_missing_database_logs_unchanged(tmp_path: Path) -> None:
     rotate(tmp_path / "missing.log")
     (tmp_path / "server.log").write_bytes(b"little")
     rotate(tmp_path / "server.log")
     assert [path.name for path in tmp_path.iterdir()] == ["server.log"]
 
 
-def test_log_tail_returns_the_last_lines_after_an_offset(tmp_path: Path) -> None:
+def test_tail_of_database_log_has_last_lines_after_the_given_offset(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_text("before\n" + "".join(f"line {number}\n" for number in range(20)))
     assert tail(log).splitlines()[0] == "line 8"

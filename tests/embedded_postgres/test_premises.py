@@ -92,7 +92,7 @@ def test_a_symbolic_link_in_place_of_the_socket_directory_is_refused(
 
 
 @root_only
-def test_server_started_by_root_uses_shared_folder_for_private_data_folder() -> None:
+def test_database_of_private_data_directory_of_root_is_in_shared_folder() -> None:
     with make_data_directory(0o700) as home:
         data_dir = home / ".local" / "share" / "waybook"
         data_dir.mkdir(parents=True, mode=0o700)
@@ -110,7 +110,7 @@ def test_server_started_by_root_uses_shared_folder_for_private_data_folder() -> 
 
 
 @root_only
-def test_starting_server_as_root_leaves_parent_permissions_unchanged(data_dir: Path) -> None:
+def test_database_start_as_root_keeps_permissions_of_parent_directory(data_dir: Path) -> None:
     before = permissions(data_dir.parent)
     with attach(data_dir, durable=False, grace_seconds=0):
         account = server_account()
@@ -123,7 +123,7 @@ def test_starting_server_as_root_leaves_parent_permissions_unchanged(data_dir: P
 
 
 @root_only
-def test_start_raises_misconfigured_if_external_database_files_are_missing() -> None:
+def test_start_fails_if_database_files_outside_data_directory_are_missing() -> None:
     with make_data_directory(0o700) as home:
         data_dir = home / "waybook"
         with open_client(data_dir) as client:
@@ -135,7 +135,7 @@ def test_start_raises_misconfigured_if_external_database_files_are_missing() -> 
 
 
 @root_only
-def test_binaries_that_the_server_account_cannot_reach_are_copied(data_dir: Path) -> None:
+def test_postgresql_binaries_unreadable_for_the_server_account_are_copied(data_dir: Path) -> None:
     with make_data_directory(0o700) as hidden:
         carried = carrier()
         copy = hidden / carried.name
@@ -162,7 +162,7 @@ def test_binaries_that_the_server_account_cannot_reach_are_copied(data_dir: Path
 
 
 @root_only
-def test_server_started_by_non_root_user_has_private_files(data_dir: Path) -> None:
+def test_database_server_started_by_non_root_user_has_private_files(data_dir: Path) -> None:
     other_uid = 65534
     around = Surroundings(
         python=make_interpreter_for(other_uid),

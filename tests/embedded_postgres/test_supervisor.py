@@ -59,14 +59,14 @@ def test_committed_rows_survive_a_restart_of_the_database_server(used: Path) -> 
             assert connection.execute("select word from kept").fetchall() == [("still here",)]
 
 
-def test_attachment_reports_data_directory_and_server_version(used: Path) -> None:
+def test_attaching_to_database_returns_data_directory_and_server_version(used: Path) -> None:
     with attach(used, durable=False, grace_seconds=0) as attachment:
         assert attachment.data_dir == used
         with psycopg.connect(attachment.app_dsn) as connection:
             assert connection.info.parameter_status("server_version") == attachment.version
 
 
-def test_client_that_needs_durability_refuses_a_server_without_durability(used: Path) -> None:
+def test_database_server_running_without_durability_is_refused_by_default(used: Path) -> None:
     with (
         attach(used, durable=False, grace_seconds=0),
         pytest.raises(Misconfigured, match="without durability"),
@@ -74,7 +74,7 @@ def test_client_that_needs_durability_refuses_a_server_without_durability(used: 
         attach(used)
 
 
-def test_connection_file_is_readable_by_owner_only(used: Path) -> None:
+def test_file_with_database_connection_data_is_readable_by_owner_only(used: Path) -> None:
     control_dir = ControlDirectory(used)
     status = control_dir.connection.stat()
     assert stat.S_IMODE(status.st_mode) == 0o600
@@ -83,7 +83,7 @@ def test_connection_file_is_readable_by_owner_only(used: Path) -> None:
     assert stat.S_IMODE(server_home(used).directory.stat().st_mode) == 0o700
 
 
-def test_client_can_connect_after_the_connection_file_was_deleted(used: Path) -> None:
+def test_client_can_connect_after_file_with_connection_data_was_deleted(used: Path) -> None:
     ControlDirectory(used).connection.unlink()
     with (
         attach(used, durable=False, grace_seconds=0) as attachment,

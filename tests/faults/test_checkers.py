@@ -71,23 +71,23 @@ def started() -> Rows:
     return Rows(audit=[make_entry(1, "step_started", stepId=STEP, attempt=1)])
 
 
-def test_checker_accepts_valid_history() -> None:
+def test_history_checker_accepts_a_valid_history_of_calls() -> None:
     assert caught(evidence(make_claim(), rows=started())) == set()
 
 
-def test_checkers_exist_for_all_twelve_properties() -> None:
+def test_history_checkers_exist_for_all_twelve_checked_properties() -> None:
     assert len({checker.__name__ for checker in CHECKERS}) == 12
 
 
-def test_checker_reports_acknowledged_call_without_effect() -> None:
+def test_history_checker_reports_an_acknowledged_call_without_effect() -> None:
     assert caught(evidence(make_call("create_research_plan"))) == {"acknowledged_effects"}
 
 
-def test_checker_reports_acknowledged_claim_without_audit_entry() -> None:
+def test_history_checker_reports_acknowledged_claim_without_audit_entry() -> None:
     assert caught(evidence(make_claim())) == {"acknowledged_effects"}
 
 
-def test_checker_reports_idempotency_key_with_two_effects() -> None:
+def test_history_checker_reports_an_idempotency_key_with_two_effects() -> None:
     rows = Rows()
     rows.effects["create_research_plan", KEY] = 2
     assert caught(evidence(make_call("create_research_plan"), rows=rows)) == {
@@ -95,37 +95,37 @@ def test_checker_reports_idempotency_key_with_two_effects() -> None:
     }
 
 
-def test_checker_accepts_a_single_effect_of_a_call_with_unknown_outcome() -> None:
+def test_history_checker_accepts_one_effect_of_call_with_unknown_outcome() -> None:
     rows = Rows()
     rows.effects["create_research_plan", KEY] = 1
     unknown = make_call("create_research_plan", outcome=Outcome.UNKNOWN)
     assert caught(evidence(unknown, rows=rows)) == set()
 
 
-def test_checker_reports_refused_call_with_effect() -> None:
+def test_history_checker_reports_a_refused_call_that_had_an_effect() -> None:
     rows = Rows()
     rows.effects["submit_step_result", KEY] = 1
     refused = make_call("submit_step_result", outcome=Outcome.REFUSED, code="INVALID_TRANSITION")
     assert caught(evidence(refused, rows=rows)) == {"single_effect_per_key"}
 
 
-def test_checker_reports_acknowledged_call_without_stored_answer() -> None:
+def test_history_checker_reports_acknowledged_call_without_stored_answer() -> None:
     run_evidence = evidence(make_claim(), rows=started())
     run_evidence.rows.answers.clear()
     assert caught(run_evidence) == {"single_effect_per_key"}
 
 
 @pytest.mark.parametrize(("user", "session"), [("bob", "main"), ("ann", "side")])
-def test_checker_reports_attempt_claimed_by_two_holders(user: str, session: str) -> None:
+def test_history_checker_reports_an_attempt_claimed_by_two_holders(user: str, session: str) -> None:
     run_evidence = evidence(make_claim(), make_claim(user, session), rows=started())
     assert caught(run_evidence) == {"single_holder"}
 
 
-def test_checker_accepts_attempt_returned_twice_to_same_holder() -> None:
+def test_history_checker_accepts_attempt_returned_twice_to_same_holder() -> None:
     assert caught(evidence(make_claim(), make_claim(), rows=started())) == set()
 
 
-def test_checker_reports_holder_with_two_claimed_steps() -> None:
+def test_history_checker_reports_a_holder_with_two_claimed_steps() -> None:
     rows = Rows(
         audit=[
             make_entry(1, "step_started", held(STEP), stepId=STEP, attempt=1),
@@ -146,14 +146,16 @@ def jobs_started() -> Rows:
 
 
 @pytest.mark.parametrize(("at", "expected"), [(1.0, {"single_holder"}), (7.0, set[str]())])
-def test_checker_reports_job_taken_over_within_lease(at: float, expected: set[str]) -> None:
+def test_history_checker_reports_a_job_taken_over_within_the_lease(
+    at: float, expected: set[str]
+) -> None:
     run_evidence = evidence(
         make_job_claim("ann", 1, 0.0), make_job_claim("bob", 2, at), rows=jobs_started()
     )
     assert caught(run_evidence) == expected
 
 
-def test_checker_accepts_job_taken_over_after_fail_job() -> None:
+def test_history_checker_accepts_a_job_taken_over_after_fail_job() -> None:
     fail_call = make_call("fail_job", args={"jobId": JOB, "attempt": 1})
     rows = jobs_started()
     rows.effects["fail_job", KEY] = 1
@@ -161,7 +163,7 @@ def test_checker_accepts_job_taken_over_after_fail_job() -> None:
     assert caught(evidence(*claims, fail_call, rows=rows)) == set()
 
 
-def test_checker_reports_an_accepted_result_of_an_older_attempt() -> None:
+def test_history_checker_reports_an_accepted_result_of_an_older_attempt() -> None:
     rows = Rows(audit=[make_entry(1, "step_completed", stepId=STEP, attempt=2)])
     rows.effects["submit_step_result", KEY] = 1
     reply = {"planId": PLAN, "progress": {"done": 1}}
@@ -169,16 +171,16 @@ def test_checker_reports_an_accepted_result_of_an_older_attempt() -> None:
     assert caught(evidence(late, rows=rows)) == {"no_stale_result"}
 
 
-def test_checker_reports_gap_in_audit_sequence() -> None:
+def test_history_checker_reports_a_gap_in_the_audit_numbers() -> None:
     rows = Rows(audit=[make_entry(1, "plan_modified"), make_entry(3, "plan_modified")])
     assert caught(evidence(rows=rows)) == {"audit_is_sealed"}
 
 
-def test_checker_reports_an_audit_with_a_broken_hash_chain() -> None:
+def test_history_checker_reports_an_audit_with_a_broken_hash_chain() -> None:
     assert caught(evidence(rows=Rows(broken_chains=["entry 2"]))) == {"audit_is_sealed"}
 
 
-def test_checker_reports_rows_that_differ_from_audit_replay() -> None:
+def test_history_checker_reports_rows_that_differ_from_audit_replay() -> None:
     rows = Rows(replay_differences=["step.status"])
     assert caught(evidence(rows=rows)) == {"replay_equals_rows"}
 
@@ -189,16 +191,16 @@ def make_look(done: int, sent: float, received: float, **more: object) -> Call:
     return make_call("get_plan_status", key=None, reply=reply, **times)
 
 
-def test_checker_reports_a_decreasing_number_of_done_steps() -> None:
+def test_history_checker_reports_a_decreasing_number_of_done_steps() -> None:
     run_evidence = evidence(make_look(3, 0.0, 1.0), make_look(2, 2.0, 3.0))
     assert caught(run_evidence) == {"counts_never_fall"}
 
 
-def test_checker_accepts_lower_count_of_done_steps_from_overlapping_call() -> None:
+def test_history_checker_accepts_older_done_count_of_a_concurrent_call() -> None:
     assert caught(evidence(make_look(3, 0.0, 2.0), make_look(2, 1.0, 3.0))) == set()
 
 
-def test_checker_accepts_lower_count_of_done_steps_in_replayed_answer() -> None:
+def test_history_checker_accepts_older_done_count_in_a_replayed_answer() -> None:
     replayed = make_look(2, 2.0, 3.0, replayed=True)
     assert caught(evidence(make_look(3, 0.0, 1.0), replayed)) == set()
 
@@ -218,7 +220,7 @@ def make_run(*ended: int | None, closed: int | None, join_opened: int | None) ->
     return rows
 
 
-def test_checker_accepts_step_opened_after_last_job_of_predecessor_steps() -> None:
+def test_history_checker_accepts_step_opened_after_last_predecessor_job() -> None:
     assert caught(evidence(rows=make_run(1, 3, 2, closed=3, join_opened=3))) == set()
 
 
@@ -233,11 +235,11 @@ def test_checker_accepts_step_opened_after_last_job_of_predecessor_steps() -> No
     ],
     ids=["early", "closed-early", "never-opened", "never-closed", "opened-early"],
 )
-def test_checker_reports_a_step_closed_or_opened_at_the_wrong_time(rows: Rows) -> None:
+def test_history_checker_reports_step_closed_or_opened_at_the_wrong_time(rows: Rows) -> None:
     assert caught(evidence(rows=rows)) == {"fan_in_is_exact"}
 
 
-def test_checker_reports_step_started_before_dependency_is_done() -> None:
+def test_history_checker_reports_step_started_before_dependency_is_done() -> None:
     begun = [make_change(STEP, "status", "in_progress")]
     rows = Rows(
         audit=[
@@ -249,13 +251,13 @@ def test_checker_reports_step_started_before_dependency_is_done() -> None:
     assert caught(evidence(rows=rows)) == {"fan_in_is_exact"}
 
 
-def test_checker_reports_a_text_of_another_org_in_a_reply() -> None:
+def test_history_checker_reports_a_text_of_another_org_in_a_reply() -> None:
     run_evidence = evidence()
     run_evidence.history.inspect("alder", "this is canary-b of others")
     assert caught(run_evidence) == {"tenants_apart"}
 
 
-def test_checker_reports_an_id_of_another_org_in_a_reply() -> None:
+def test_history_checker_reports_an_id_of_another_org_in_a_reply() -> None:
     run_evidence, known = evidence(), "01a1e2e2-c18b-751b-a970-74bef0bbdbca"
     run_evidence.history.inspect("alder", known)
     run_evidence.history.inspect("alder", known)
@@ -264,7 +266,7 @@ def test_checker_reports_an_id_of_another_org_in_a_reply() -> None:
     assert caught(run_evidence) == {"tenants_apart"}
 
 
-def test_checker_reports_rows_that_are_visible_without_an_org() -> None:
+def test_history_checker_reports_rows_that_are_visible_without_an_org() -> None:
     assert caught(evidence(unnamed_sees=("3 plans",))) == {"tenants_apart"}
 
 
@@ -277,30 +279,32 @@ def test_checker_reports_rows_that_are_visible_without_an_org() -> None:
     ],
     ids=["plan", "run", "drain"],
 )
-def test_checker_reports_unfinished_work_after_recovery(found: Evidence) -> None:
+def test_history_checker_reports_unfinished_work_after_recovery(found: Evidence) -> None:
     assert "nothing_stuck" in caught(found)
 
 
-def test_checker_reports_hung_call() -> None:
+def test_history_checker_reports_a_call_that_hangs() -> None:
     run_evidence = evidence()
     run_evidence.history.hung.append(Hung("ping", "direct", 0.0, 30.0))
     assert caught(run_evidence) == {"no_hung_call"}
 
 
 @pytest.mark.parametrize(("errors", "expected"), [(5, set[str]()), (6, {"few_internal_errors"})])
-def test_checker_reports_more_than_five_internal_errors(errors: int, expected: set[str]) -> None:
+def test_history_checker_reports_more_than_five_internal_errors(
+    errors: int, expected: set[str]
+) -> None:
     assert caught(evidence(internal_errors=("Traceback",) * errors)) == expected
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_planted_bug_patch_applies_to_source_and_compiles(bug: Bug) -> None:
+def test_each_bug_planted_to_test_the_checkers_applies_and_compiles(bug: Bug) -> None:
     texts = edited(bug, ROOT / PACKAGE)
     assert texts
     for file, text in texts.items():
         compile(text, file, "exec")
 
 
-def test_short_id_of_another_org_in_a_reply_is_a_leak() -> None:
+def test_history_checker_reports_a_short_id_of_another_org_in_a_reply() -> None:
     history = History({"alder": "canary-a", "birch": "canary-b"})
     reply = r'{"text": "{\"planId\":\"9y79wg3e8x\"}"}'
     history.inspect("alder", reply)
@@ -309,7 +313,7 @@ def test_short_id_of_another_org_in_a_reply_is_a_leak() -> None:
     assert history.leaks == ["a reply to birch contains the id 9y79wg3e8x of alder"]
 
 
-def test_claim_by_short_id_matches_the_start_in_the_audit() -> None:
+def test_history_checker_matches_claim_by_short_id_with_the_audit_entry() -> None:
     step_id = "00000000-0000-0000-0000-000000000000"
     reply = {"status": "step_ready", "stepId": "9y79wg3e8x", "attempt": 1}
     claim = make_call("get_next_step", reply=reply)

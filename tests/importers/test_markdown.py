@@ -32,7 +32,7 @@ def test_importer_turns_check_list_items_into_steps_with_dependencies() -> None:
     assert (plan.left_out, plan.lines) == (1, (6, 10, 11))
 
 
-def test_importer_includes_done_items_on_request() -> None:
+def test_importer_includes_completed_items_with_option_include_done() -> None:
     plan = read("- [x] a\n- [ ] b (after 1)\n", include_done=True)
     assert names(plan) == ["a", "b"]
     assert plan.steps[1].depends_on == (1,)
@@ -104,7 +104,7 @@ def test_import_of_unusable_markdown_is_refused_with_a_line_number(
     assert words in refusal.value.message
 
 
-def test_html_comments_contain_no_tasks() -> None:
+def test_importer_ignores_tasks_inside_html_comments() -> None:
     text = "<!--\n- [ ] not this\n-->\n- [ ] this \n  <!-- note -->\n<!-- - [ ] nor this -->\n"
     (step,) = read_plan(text, PlanFormat.MARKDOWN).steps
     assert step.instructions == "this"

@@ -59,7 +59,7 @@ def test_importer_ignores_and_counts_dependencies_on_tasks_not_in_the_file() -> 
     assert (plan.steps[0].depends_on, plan.ignored) == ((), 2)
 
 
-def test_tag_selects_which_task_master_tasks_are_imported() -> None:
+def test_tag_option_selects_the_task_master_tasks_to_import() -> None:
     assert names(read_plan(json.dumps(TASKS), tag="later")) == ["Rest"]
     untagged = json.dumps({"tasks": [{"id": 1, "title": "Only"}]})
     assert names(read_plan(untagged)) == ["Only"]
@@ -152,7 +152,7 @@ def test_task_master_subtasks_with_equal_ids_are_all_imported() -> None:
     assert [step.depends_on for step in plan.steps] == [(), (), (1, 2), (1, 2, 3)]
 
 
-def test_done_tasks_that_wait_for_each_other_do_not_prevent_import() -> None:
+def test_cycle_between_completed_tasks_does_not_prevent_the_import() -> None:
     tasks = [
         {"id": 1, "title": "A", "status": "done", "dependencies": [2]},
         {"id": 2, "title": "B", "status": "done", "dependencies": [1]},

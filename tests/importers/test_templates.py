@@ -81,7 +81,7 @@ def test_plan_template_with_a_placeholder_in_a_condition_is_refused() -> None:
         read_template(TEXT + condition)
 
 
-def test_three_plan_templates_are_built_in() -> None:
+def test_built_in_plan_templates_are_code_change_incident_and_research() -> None:
     assert sorted(builtin_templates()) == ["code-change", "incident", "research-report"]
 
 

@@ -11,12 +11,12 @@ from waybook.settings import Settings
 QUESTION = ModelRequest(instructions="Do it.", text="Words.", schema={})
 
 
-async def test_no_model_is_opened_without_a_model_url() -> None:
+async def test_no_model_client_is_opened_without_a_model_url() -> None:
     async with open_model(Settings()) as model:
         assert model is None
 
 
-async def test_model_opened_with_a_url_completes_a_prompt() -> None:
+async def test_model_client_opened_with_a_url_completes_a_prompt() -> None:
     reply = {"choices": [{"message": {"content": "[1]"}}]}
     async with fake_endpoint(answer(reply)) as other:
         settings = Settings(model_url=other.url, model="m", model_key="k")

@@ -33,7 +33,9 @@ BOTH = pytest.mark.parametrize("form", [OPENAI, ANTHROPIC], ids=["openai", "anth
         ("http://h/v1/chat/completions", "http://h/v1/chat/completions"),
     ],
 )
-def test_openai_address_appends_chat_completions_path(url: str, address: str) -> None:
+def test_request_url_for_openai_api_ends_with_the_chat_completions_path(
+    url: str, address: str
+) -> None:
     assert OPENAI.address(url) == address
 
 
@@ -81,7 +83,7 @@ def test_openai_answer_stopped_at_length_limit_is_marked_truncated() -> None:
         ("http://h/v1/messages", "http://h/v1/messages"),
     ],
 )
-def test_anthropic_address_appends_messages_path(url: str, address: str) -> None:
+def test_request_url_for_anthropic_api_ends_with_the_messages_path(url: str, address: str) -> None:
     assert ANTHROPIC.address(url) == address
 
 

@@ -66,7 +66,7 @@ async def believed(issuer: Issuer, text: str) -> Any:  # noqa: ANN401 - JSON
     return await issuer.claims(text, audience=AUDIENCE, now=NOON)
 
 
-async def test_token_signed_with_any_supported_algorithm_is_accepted(
+async def test_issuer_token_signed_with_any_supported_algorithm_is_accepted(
     there: FakeIssuer, issuer: Issuer
 ) -> None:
     there.keys = [make_key(algorithm) for algorithm in KEYS]
@@ -159,7 +159,7 @@ async def test_invalid_tokens_of_an_issuer_raise_unauthenticated(
     assert accepted == {}
 
 
-async def test_token_times_may_differ_from_the_clock_by_a_minute(
+async def test_issuer_token_times_may_differ_from_the_clock_by_a_minute(
     there: FakeIssuer, issuer: Issuer
 ) -> None:
     await believed(issuer, there.token(exp=AGO + 1, nbf=SOON - 1, iat=SOON - 1))
@@ -169,13 +169,15 @@ async def test_token_times_may_differ_from_the_clock_by_a_minute(
 
 
 @given(st.text(max_size=300) | st.from_regex(r"[\w-]{0,60}\.[\w-]{0,60}\.[\w-]{0,60}"))
-def test_token_header_parser_raises_only_unauthenticated_for_any_text(text: str) -> None:
+def test_header_parser_of_issuer_tokens_raises_only_unauthenticated(text: str) -> None:
     with suppress(Unauthenticated):
         assert parse_header(text)["alg"] in KEYS
 
 
 @pytest.mark.parametrize("algorithm", ["none", "HS256", "ES512", "", None, 7, ["ES256"]])
-def test_token_with_an_unsupported_algorithm_raises_unauthenticated(algorithm: object) -> None:
+def test_issuer_token_with_an_unsupported_algorithm_raises_unauthenticated(
+    algorithm: object,
+) -> None:
     with pytest.raises(Unauthenticated):
         parse_header(f"{encoded({'alg': algorithm})}.{encoded({})}.{encoded({})}")
 
@@ -210,7 +212,7 @@ def test_unusable_public_key_is_not_accepted() -> None:
         assert parse_key(invalid_key) is None, invalid_key
 
 
-async def test_token_with_a_removed_key_is_rejected_after_the_keys_are_replaced(
+async def test_issuer_token_with_removed_key_is_rejected_after_key_replacement(
     there: FakeIssuer, issuer: Issuer, watch: Watch
 ) -> None:
     old, new = there.keys[0], make_key()
@@ -269,7 +271,7 @@ async def test_unreachable_issuer_is_contacted_again_only_after_minimum_interval
     await believed(issuer, there.token())
 
 
-async def test_token_with_a_removed_key_is_rejected_after_a_background_refresh(
+async def test_issuer_token_with_removed_key_is_rejected_after_key_refresh(
     there: FakeIssuer, issuer: Issuer, watch: Watch
 ) -> None:
     old = there.token()
@@ -295,7 +297,7 @@ async def test_issuer_with_plain_oauth_metadata_is_accepted(
     [[], {"keys": 7}, {"keys": [None, {"kty": "RSA"}]}, "x" * 300_000],
     ids=lambda told: str(told)[:20],
 )
-async def test_token_is_rejected_if_the_published_keys_are_invalid(
+async def test_issuer_token_is_rejected_if_the_published_keys_are_invalid(
     there: FakeIssuer, issuer: Issuer, published: object
 ) -> None:
     there.published = published

@@ -25,7 +25,9 @@ WRAPPINGS = [
 
 
 @given(value=JSON, wrapping=st.sampled_from(WRAPPINGS))
-def test_json_value_is_extracted_from_any_wrapping(value: Json, wrapping: str) -> None:
+def test_json_value_is_extracted_from_any_known_form_of_model_answer(
+    value: Json, wrapping: str
+) -> None:
     assert extract_json(wrapping.format(json.dumps(value))) == value
 
 

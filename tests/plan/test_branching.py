@@ -201,7 +201,7 @@ def test_cheap_condition_after_expensive_conditions_still_fires() -> None:
     assert statuses(done.plan)[0] == S.COMPLETED
 
 
-def test_conditions_of_other_steps_are_not_evaluated() -> None:
+def test_result_evaluates_only_the_conditions_of_the_completed_step() -> None:
     done = submitted(make_running_plan(make_condition(2, "true", BranchAction.FAIL)))
     assert done.plan.status is PlanStatus.EXECUTING
     assert not [change for change in changes_of(done) if change.entity == "condition"]

@@ -75,7 +75,7 @@ def by_order(rows: Mapping[str, Row]) -> list[Row]:
     return sorted(rows.values(), key=lambda row: int(str(row["order"])))
 
 
-def test_plan_copied_without_a_last_step_contains_all_completed_results() -> None:
+def test_plan_copied_without_up_to_step_contains_all_completed_results() -> None:
     history = History()
     history.work(1)
     made = history.copied()
@@ -146,7 +146,7 @@ def test_plan_copied_at_an_audit_entry_equals_the_plan_at_that_entry() -> None:
     assert outcomes == {"add_steps": None, "skip_to": "not_fired"}
 
 
-def test_plan_copied_at_any_audit_entry_is_valid_and_equals_own_audit() -> None:
+def test_plan_copied_at_any_audit_entry_is_valid_and_equals_audit_replay() -> None:
     history = History()
     for order, confidence in ((1, 0.9), (2, 0.1), (3, 0.9), (4, 0.9)):
         history.work(order, confidence)

@@ -107,7 +107,7 @@ def test_audited_step_and_condition_rows_omit_id_and_last_seen_time() -> None:
     assert condition_row(make_condition(1, "true"))["steps"] is None
 
 
-def test_inserted_artifact_is_recorded_as_a_complete_row() -> None:
+def test_audit_change_for_a_new_artifact_contains_the_complete_row() -> None:
     draft = make_draft(S.PENDING)
     draft.insert(Entity.ARTIFACT, "a", {"kind": "note"})
     draft.record(Event.PLAN_MODIFIED)

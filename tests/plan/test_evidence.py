@@ -61,7 +61,7 @@ def test_error_for_too_few_sources_lists_the_stored_sources() -> None:
     assert (call.tool, call.args) == ("store_research", {"planId": "p", "stepId": "s1"})
 
 
-def test_missing_result_fields_and_sources_are_reported_together() -> None:
+def test_error_reports_missing_result_fields_and_sources_together() -> None:
     plan = make_plan_that_asks(1, 0, schema={"required": ["river"]})
     with pytest.raises(InvalidInput, match=r"river.*; this step needs 1 sources, 0") as refusal:
         submit(plan, step_id(1), Submission(result_summary={}), make_context())

@@ -103,7 +103,7 @@ def test_every_modification_writes_an_audit_entry_with_the_rationale() -> None:
     assert done.plan.revision == 3
 
 
-def test_modification_list_with_an_unknown_step_is_refused() -> None:
+def test_modifications_are_refused_if_one_names_an_unknown_step() -> None:
     with pytest.raises(InvalidStepReference):
         modified(make_plan(make_step(), make_step()), RemoveStep(step_id(1)), RemoveStep(GONE))
 

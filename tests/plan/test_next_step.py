@@ -129,7 +129,7 @@ def test_next_step_returns_another_step_to_another_user_with_same_session() -> N
     assert taken(plan, namesake).step.order == 2
 
 
-def test_caller_without_a_session_holds_no_step() -> None:
+def test_caller_without_a_session_never_resumes_a_step() -> None:
     assert (
         held_step(
             make_plan(make_step(S.IN_PROGRESS, held_session=None)), ANN._replace(session=None)

@@ -52,9 +52,9 @@ def test_closed_plan_is_unchanged_by_next_step_stall_check_and_resume(status: Pl
     assert resume_session(plan, late).entries == ()
 
 
-def test_open_plan_passes_the_check_for_open_plans() -> None:
+def test_check_that_a_plan_is_open_accepts_an_open_plan() -> None:
     require_open(make_plan(make_step()))
 
 
-def test_suggested_status_call_contains_the_plan_id() -> None:
+def test_suggested_call_of_get_plan_status_contains_the_plan_id() -> None:
     assert status_call(make_plan(), "why").args == {"planId": "p"}

@@ -128,7 +128,7 @@ def test_repeat_condition_that_starts_at_an_unknown_step_is_refused() -> None:
         plan_with(make_new_step(), conditions=(repeat(1, 2),))
 
 
-def test_texts_to_repeat_are_the_texts_of_the_steps_in_the_repeated_range() -> None:
+def test_repeat_condition_loads_texts_of_exactly_the_steps_to_repeat() -> None:
     plan = plan_with(*(make_new_step(),) * 4, conditions=(repeat(3, 2),))
     ids = [step.id for step in plan.steps]
     assert texts_to_repeat(plan, ids[2]) == {ids[1], ids[2]}
@@ -152,7 +152,7 @@ def test_condition_of_a_step_that_a_branch_added_is_evaluated() -> None:
     assert statuses(plan) == [S.COMPLETED, S.COMPLETED, S.SKIPPED, S.PENDING]
 
 
-def test_steps_added_by_a_condition_precede_dependents_of_completed_step() -> None:
+def test_dependents_of_a_step_also_wait_for_steps_that_a_condition_added() -> None:
     more = NewCondition(
         after_step_order=1,
         expression="true",

@@ -53,7 +53,7 @@ def test_existing_source_is_linked_to_research_but_not_stored_again() -> None:
     assert sum(entity is Entity.ARTIFACT_SOURCE for entity, _ in changes) == 2
 
 
-def test_storing_unchanged_research_only_updates_the_last_seen_time() -> None:
+def test_storing_unchanged_research_only_updates_last_seen_time_of_step() -> None:
     plan = make_created_plan()
     before = ExistingResearch("there", 3, NOTE.content_hash)
     decision = store_research(plan, plan.steps[0].id, NOTE, before, MOMENT)
@@ -82,7 +82,9 @@ def test_research_with_any_difference_is_stored_as_the_next_version(changed: Res
 
 
 @given(st.dictionaries(st.text(), st.integers() | st.text()), st.randoms())
-def test_content_hash_is_independent_of_key_order(content: dict[str, Json], chance: object) -> None:
+def test_hash_of_research_content_is_independent_of_key_order(
+    content: dict[str, Json], chance: object
+) -> None:
     names = [*content]
     chance.shuffle(names)  # type: ignore[attr-defined]  # a Random
     turned = {name: content[name] for name in names}
@@ -103,7 +105,7 @@ def test_error_for_research_in_closed_plan_suggests_storing_without_plan(
 
 
 @pytest.mark.parametrize("kind", sorted(RESERVED))
-def test_research_of_a_reserved_kind_is_refused(kind: str) -> None:
+def test_research_with_a_kind_reserved_for_the_server_is_refused(kind: str) -> None:
     with pytest.raises(InvalidInput):
         store_research(
             make_created_plan(), None, replace(NOTE, kind=kind), ExistingResearch(), MOMENT

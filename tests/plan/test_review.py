@@ -196,7 +196,7 @@ def test_decide_without_open_review_raises_not_awaiting_review() -> None:
     ("place", "holder"),
     [(ReviewSurface.APP, None), (ReviewSurface.TASK, None), (ReviewSurface.FORM, "ann")],
 )
-def test_decision_modify_in_chat_assigns_step_to_agent_in_a_form_only(
+def test_modify_decision_keeps_the_holder_only_if_made_in_a_form_in_chat(
     place: ReviewSurface, holder: str | None
 ) -> None:
     plan = make_waiting_plan(S.PENDING)

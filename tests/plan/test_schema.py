@@ -62,7 +62,7 @@ OF_UNKNOWN_COST = {
 }
 
 
-def test_unsupported_schema_keywords_are_exactly_those_of_unknown_cost() -> None:
+def test_schema_keywords_of_unknown_validation_cost_are_unsupported() -> None:
     assert UNSUPPORTED_KEYWORDS == OF_UNKNOWN_COST
 
 
@@ -79,7 +79,7 @@ def test_result_schema_with_an_unsupported_keyword_is_refused(keyword: str) -> N
         assert refusal.value.details["keywords"] == [keyword]
 
 
-def test_result_schema_with_a_nested_dialect_is_refused() -> None:
+def test_result_schema_that_changes_dialect_in_a_subschema_is_refused() -> None:
     with pytest.raises(InvalidInput, match="dialects"):
         check_schema({"items": {"$schema": "http://json-schema.org/draft-03/schema#"}})
 

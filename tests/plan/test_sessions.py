@@ -47,7 +47,7 @@ def test_session_of_the_creator_is_recorded_in_a_new_plan() -> None:
     assert make_created_plan(actor=ANN).sessions == {"a"}
 
 
-def test_session_is_not_recorded_if_unnamed_or_if_the_plan_is_closed() -> None:
+def test_session_is_not_recorded_without_a_name_or_on_a_closed_plan() -> None:
     assert not is_new_session(make_plan(make_step()), None)
     assert not is_new_session(make_plan(status=PlanStatus.FAILED, sessions=frozenset[str]()), "new")
     draft = Draft(make_plan(make_step()), make_context(PAT))
@@ -56,7 +56,7 @@ def test_session_is_not_recorded_if_unnamed_or_if_the_plan_is_closed() -> None:
 
 
 @decision("A39")
-def test_named_session_resumes_the_step_from_another_channel() -> None:
+def test_session_with_the_same_name_resumes_the_step_on_another_channel() -> None:
     plan = next_step(make_created_plan(), make_context(ANN)).plan
     elsewhere = ANN._replace(channel=PAT.channel)
     resumed = next_step(plan, make_context(elsewhere)).reply

@@ -18,7 +18,7 @@ def settled(status: PlanStatus, *steps: StepStatus) -> PlanStatus:
 
 @decision("A2")
 @pytest.mark.parametrize("status", [P.PLANNING, P.STALLED, P.AWAITING_REVIEW])
-def test_plan_changes_to_executing_before_completed(status: PlanStatus) -> None:
+def test_plan_status_changes_to_executing_before_completed(status: PlanStatus) -> None:
     assert transition_path(status, P.COMPLETED) == (P.EXECUTING, P.COMPLETED)
     assert settled(status, S.COMPLETED) is P.COMPLETED
 
@@ -68,7 +68,7 @@ def test_closed_plan_stays_closed_despite_a_step_in_progress(status: PlanStatus)
         (P.COMPLETED, [S.PENDING], False),
     ],
 )
-def test_plan_status_is_possible_only_with_certain_step_statuses(
+def test_plan_status_must_be_derivable_from_the_step_statuses(
     status: PlanStatus, steps: list[StepStatus], *, allowed: bool
 ) -> None:
     assert is_derivable(status, steps) == allowed

@@ -42,7 +42,7 @@ def asked(plan: Plan, actor: Actor, minutes: float) -> object:
     return next_step(plan, make_context(actor, minutes=minutes)).reply
 
 
-def test_step_of_a_silent_holder_goes_to_the_next_caller_as_a_new_attempt() -> None:
+def test_step_of_an_inactive_holder_goes_to_next_caller_as_new_attempt() -> None:
     taken = next_step(held_by_ann(), make_context(BOB, minutes=31))
     assert isinstance(taken.reply, StepReady)
     assert taken.reply.replaced == ReplacedHolder(ANN.user, ANN.session, attempt=1, minutes=31)
@@ -61,19 +61,19 @@ def test_step_is_not_reassigned_before_the_stall_threshold() -> None:
     assert isinstance(asked(held_by_ann(last_seen_at=seen), BOB, 45), NothingPending)
 
 
-def test_silent_holder_that_calls_again_has_the_same_step_and_attempt() -> None:
+def test_inactive_holder_that_calls_again_keeps_step_and_attempt() -> None:
     same = next_step(held_by_ann(), make_context(ANN, minutes=45))
     assert isinstance(same.reply, StepReady)
     assert same.reply.replaced is None
     assert same.plan.step(step_id(1)).attempt == 1
 
 
-def test_silent_holder_requesting_another_step_does_not_get_the_held_step() -> None:
+def test_holder_that_requests_another_step_does_not_get_the_held_step() -> None:
     reply = next_step(held_by_ann(), make_context(ANN, minutes=45), another=True).reply
     assert isinstance(reply, NothingPending)
 
 
-def test_pending_steps_are_assigned_before_steps_of_silent_holders() -> None:
+def test_pending_steps_are_assigned_before_steps_of_inactive_holders() -> None:
     silent = make_step(S.IN_PROGRESS, held_by=ANN.user, held_session=ANN.session)
     plan = make_plan(silent, make_step())
     taken = next_step(plan, make_context(BOB, minutes=45))
@@ -81,7 +81,7 @@ def test_pending_steps_are_assigned_before_steps_of_silent_holders() -> None:
     assert taken.reply.step.id == step_id(2)
 
 
-def test_late_result_of_a_replaced_holder_is_stored_but_refused() -> None:
+def test_late_result_of_a_former_holder_is_refused_but_stored() -> None:
     taken = next_step(held_by_ann(), make_context(BOB, minutes=31)).plan
     late = submit(taken, step_id(1), Submission(result_summary=1, attempt=1), make_context(ANN))
     assert late.refusal
@@ -91,7 +91,7 @@ def test_late_result_of_a_replaced_holder_is_stored_but_refused() -> None:
 
 
 @pytest.mark.parametrize("limit", [None, 1, 2, 5])
-def test_step_fails_after_the_maximum_number_of_silent_holders(limit: int | None) -> None:
+def test_step_fails_after_the_maximum_number_of_inactive_holders(limit: int | None) -> None:
     plan, most = held_by_ann(max_attempts=limit), limit or DEFAULT_MAX_ATTEMPTS
     for number in range(1, most):
         agent = Actor(f"agent {number}", Channel.MCP, session=f"{number}")
@@ -107,7 +107,7 @@ def test_step_fails_after_the_maximum_number_of_silent_holders(limit: int | None
     assert plan.status is PlanStatus.COMPLETED
 
 
-def test_step_that_fails_after_silent_holders_releases_dependents() -> None:
+def test_dependents_of_a_step_failed_after_inactive_holders_become_ready() -> None:
     silent = make_step(S.IN_PROGRESS, held_by=ANN.user, held_session="a", max_attempts=1)
     plan = make_plan(silent, make_step(depends_on=(step_id(1),)))
     taken = next_step(plan, make_context(BOB, minutes=45))
@@ -116,13 +116,13 @@ def test_step_that_fails_after_silent_holders_releases_dependents() -> None:
     assert taken.plan.step(step_id(1)).status is S.FAILED
 
 
-def test_retry_by_a_person_resets_the_count_of_silent_holders() -> None:
+def test_retry_by_a_person_resets_the_count_of_inactive_holders() -> None:
     plan = held_by_ann(silent_holders=2)
     back = modify(plan, (RetryStep(step_id(1)),), make_context(PAT)).plan
     assert back.step(step_id(1)).silent_holders is None
 
 
-def test_claiming_a_step_of_a_silent_holder_resumes_a_stalled_plan() -> None:
+def test_claiming_a_step_of_an_inactive_holder_resumes_a_stalled_plan() -> None:
     stalled = held_by_ann()._replace(status=PlanStatus.STALLED)
     taken = next_step(stalled, make_context(BOB, minutes=60))
     assert isinstance(taken.reply, StepReady)

@@ -129,7 +129,7 @@ def test_result_that_violates_the_schema_is_refused() -> None:
 
 
 @decision("A28")
-def test_a_running_step_may_be_submitted_during_a_review() -> None:
+def test_step_in_progress_can_be_completed_while_another_is_in_review() -> None:
     plan = make_plan(make_step(S.AWAITING_INPUT), make_step(S.IN_PROGRESS), review=make_review(1))
     done = submit(plan, step_id(2), DONE, make_context())
     assert done.plan.status is PlanStatus.AWAITING_REVIEW

@@ -65,13 +65,13 @@ def test_state_file_of_a_conversation_is_deleted_when_the_plan_fails(tmp_path: P
     assert [*(tmp_path / "states").iterdir()] == []
 
 
-def test_resumed_conversation_continues_stored_state(tmp_path: Path) -> None:
+def test_resumed_conversation_adds_steps_to_the_stored_conversation_state(tmp_path: Path) -> None:
     record(make_files(tmp_path), READY)
     record(make_files(tmp_path), {**READY, "stepId": "t"})
     assert [step["stepId"] for step in read(tmp_path, "one")["steps"]] == ["s", "t"]
 
 
-def test_state_file_is_named_after_the_thread_of_the_call(tmp_path: Path) -> None:
+def test_conversation_state_file_is_named_after_thread_id_of_the_call(tmp_path: Path) -> None:
     files = make_files(tmp_path, conversation=None)
     record(files, READY, thread="thread-1")
     record(files, {**READY, "planId": "q"}, thread="../../outside")
@@ -138,7 +138,7 @@ def test_conversation_id_is_read_from_the_environment() -> None:
     assert ClientProcess.of({}).directory == str(Path.cwd())
 
 
-def test_number_of_conversation_states_in_memory_is_limited(tmp_path: Path) -> None:
+def test_number_of_conversation_states_kept_in_memory_is_limited(tmp_path: Path) -> None:
     files = make_files(tmp_path)
     for number in range(2 * MAX_FILES):
         record(files, READY, thread=f"thread-{number}")

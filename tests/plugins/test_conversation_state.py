@@ -181,7 +181,7 @@ def test_status_reply_for_another_plan_does_not_change_conversation_state() -> N
     assert observe(state, "get_plan_status", {}, reply) == state
 
 
-def test_modify_plan_removes_a_step_made_pending_from_state_unless_dry_run() -> None:
+def test_modify_plan_reply_removes_pending_step_from_conversation_state() -> None:
     state = claim(EMPTY, "p", "s")
     steps = [{"stepId": "s", "attempt": 2, "status": "pending"}]
     reply = {"planId": "p", "planStatus": "executing", "steps": steps}

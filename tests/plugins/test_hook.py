@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> HookFolder:
 
 
 @pytest.mark.parametrize("name", ["SessionStart", "BeforeAgent"])
-def test_hook_at_session_start_shows_plan_step_and_next_call_to_the_agent(
+def test_plugin_hook_at_session_start_shows_plan_step_and_next_call(
     folder: HookFolder, name: str
 ) -> None:
     folder.write("one")
@@ -36,13 +36,13 @@ def test_hook_at_session_start_shows_plan_step_and_next_call_to_the_agent(
     assert f"submit_step_result {CALL}" in text
 
 
-def test_hook_shows_the_suggested_call_if_the_agent_holds_no_step(folder: HookFolder) -> None:
+def test_plugin_hook_shows_the_next_call_to_an_agent_that_holds_no_step(folder: HookFolder) -> None:
     folder.write("one", steps=[], next="get_next_step")
     next_call = f"get_next_step {json.dumps({'planId': PLAN, 'sessionId': 'main'})}"
     assert f"You hold no step. Next call: {next_call}." in folder.injected()
 
 
-def test_hook_before_compaction_prints_facts_for_summary(folder: HookFolder) -> None:
+def test_plugin_hook_before_compaction_prints_facts_for_the_summary(folder: HookFolder) -> None:
     folder.write("one")
     text = folder.event("PreCompact", trigger="auto")
     assert text.startswith("Copy these facts")
@@ -51,7 +51,7 @@ def test_hook_before_compaction_prints_facts_for_summary(folder: HookFolder) -> 
 
 
 @pytest.mark.parametrize(("name", "decision"), [("Stop", "block"), ("AfterAgent", "deny")])
-def test_hook_blocks_a_stopping_agent_once_per_attempt_of_the_step(
+def test_plugin_hook_blocks_a_stopping_agent_once_per_attempt_of_the_step(
     folder: HookFolder, name: str, decision: str
 ) -> None:
     folder.write("one")
@@ -63,7 +63,7 @@ def test_hook_blocks_a_stopping_agent_once_per_attempt_of_the_step(
     assert json.loads(folder.event(name, stop_hook_active=False))["decision"] == decision
 
 
-def test_hook_blocks_a_stopping_agent_a_limited_number_of_times_in_a_row(
+def test_plugin_hook_blocks_a_stopping_agent_only_a_few_times_in_a_row(
     folder: HookFolder,
 ) -> None:
     def hold(number: int, *, active: bool) -> bool:
@@ -75,30 +75,32 @@ def test_hook_blocks_a_stopping_agent_a_limited_number_of_times_in_a_row(
     assert hold(most + 2, active=False)
 
 
-def test_hook_lets_an_agent_without_a_claimed_step_stop(folder: HookFolder) -> None:
+def test_plugin_hook_lets_an_agent_without_a_claimed_step_stop(folder: HookFolder) -> None:
     folder.write("one", steps=[])
     assert folder.event("Stop") == ""
 
 
-def test_hook_prints_nothing_at_the_end_of_a_subagent(folder: HookFolder) -> None:
+def test_plugin_hook_prints_nothing_at_the_end_of_a_subagent(folder: HookFolder) -> None:
     folder.write("one")
     assert folder.event("SubagentStop") == ""
 
 
-def test_hook_lets_the_agent_stop_if_the_record_cannot_be_written(folder: HookFolder) -> None:
+def test_plugin_hook_lets_agent_stop_if_blocked_stops_cannot_be_counted(folder: HookFolder) -> None:
     folder.write("one")
     (folder.states / "one.holds").mkdir()
     assert folder.event("Stop") == ""
 
 
-def test_hook_record_is_readable_by_owner_only(folder: HookFolder) -> None:
+def test_plugin_file_that_counts_blocked_stops_is_readable_by_owner_only(
+    folder: HookFolder,
+) -> None:
     folder.write("one")
     folder.event("Stop")
     assert (folder.states / "one.holds").stat().st_mode & 0o777 == 0o600
     assert [path.name for path in folder.states.iterdir()].count("one.holds") == 1
 
 
-def test_hook_offers_plan_of_an_ended_conversation_to_a_new_conversation(
+def test_plugin_hook_offers_plan_of_ended_conversation_to_new_conversation(
     folder: HookFolder,
 ) -> None:
     folder.write("one")
@@ -110,7 +112,7 @@ def test_hook_offers_plan_of_an_ended_conversation_to_a_new_conversation(
     assert folder.event("PreCompact", "two") == ""
 
 
-def test_hook_separates_conversations_of_same_directory(folder: HookFolder) -> None:
+def test_plugin_hook_shows_own_plan_to_each_conversation_in_a_directory(folder: HookFolder) -> None:
     folder.write("one", process=os.getpid())
     assert folder.injected(session="two") == ""
     folder.write("two", steps=[], plan={"planId": "other"})
@@ -118,13 +120,15 @@ def test_hook_separates_conversations_of_same_directory(folder: HookFolder) -> N
     assert PLAN in folder.injected(session="one")
 
 
-def test_hook_ignores_an_ended_conversation_in_another_directory(folder: HookFolder) -> None:
+def test_plugin_hook_ignores_an_ended_conversation_in_another_directory(folder: HookFolder) -> None:
     folder.write("one", directory="/elsewhere")
     assert folder.injected(session="two") == ""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there the process cannot be checked")
-def test_hook_recognizes_conversation_by_client_process(folder: HookFolder) -> None:
+def test_plugin_hook_recognizes_conversation_by_process_id_of_the_client(
+    folder: HookFolder,
+) -> None:
     # The hook cannot rely on the session id: it changes when the conversation is cleared, and some
     # clients send none.
     folder.write("process-1", client=os.getpid(), process=os.getpid())
@@ -148,20 +152,22 @@ def test_hook_recognizes_conversation_by_client_process(folder: HookFolder) -> N
         b'{"hook_event_name": "Unknown", "session_id": "one"}',
     ],
 )
-def test_hook_prints_nothing_for_an_invalid_event(folder: HookFolder, text: bytes) -> None:
+def test_plugin_hook_prints_nothing_for_an_invalid_event(folder: HookFolder, text: bytes) -> None:
     folder.write("one", directory="/elsewhere")
     assert folder.run(text) == ""
 
 
 @pytest.mark.parametrize("name", ["SessionStart", "PreCompact", "Stop", "AfterAgent"])
-def test_hook_prints_nothing_without_a_conversation_state(folder: HookFolder, name: str) -> None:
+def test_plugin_hook_prints_nothing_without_a_conversation_state(
+    folder: HookFolder, name: str
+) -> None:
     assert folder.event(name) == ""
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b'{"format": 2}', b'{"format": 1}', b"\xff" * 70_000]
 )
-def test_hook_prints_nothing_for_an_invalid_conversation_state(
+def test_plugin_hook_prints_nothing_for_an_invalid_conversation_state(
     folder: HookFolder, content: bytes
 ) -> None:
     folder.states.mkdir()
@@ -169,7 +175,7 @@ def test_hook_prints_nothing_for_an_invalid_conversation_state(
     assert folder.event("SessionStart") == folder.event("Stop") == ""
 
 
-def test_hook_ends_at_the_timeout_if_stdin_is_never_closed(folder: HookFolder) -> None:
+def test_plugin_hook_ends_at_the_timeout_if_stdin_is_never_closed(folder: HookFolder) -> None:
     folder.write("one")
     process = subprocess.Popen(
         ["python3", "-I", "-S", str(HOOK)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -183,7 +189,7 @@ def test_hook_ends_at_the_timeout_if_stdin_is_never_closed(folder: HookFolder) -
         assert process.stdout.read() == b""
 
 
-def test_hook_uses_the_data_directory_named_in_the_configuration_file(
+def test_plugin_hook_uses_the_data_directory_in_the_configuration_file(
     folder: HookFolder, tmp_path: Path
 ) -> None:
     folder.write("one")
@@ -194,7 +200,7 @@ def test_hook_uses_the_data_directory_named_in_the_configuration_file(
     assert folder.run(event, WAYBOOK_DATA_DIR="", WAYBOOK_CONFIG="", HOME=str(tmp_path)) == ""
 
 
-def test_hook_imports_only_standard_library() -> None:
+def test_plugin_hook_imports_only_standard_library() -> None:
     tree = ast.parse(HOOK.read_text("utf-8"))
     names = {
         alias.name
@@ -216,7 +222,7 @@ IDS = st.sampled_from([PLAN, "Zq7-" * 10, "x" * 41, "a b"])
 
 @given(name=TEXTS, title=TEXTS, session=TEXTS, step_id=IDS, order=st.integers(), many=st.booleans())
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)
-def test_hook_output_has_limited_length_for_any_text(
+def test_plugin_hook_output_has_limited_length_for_any_text(
     name: str, title: str, session: str, step_id: str, order: int, *, many: bool
 ) -> None:
     step = {"planId": PLAN, "stepId": step_id, "attempt": 10**5, "order": order, "title": title}
@@ -232,6 +238,6 @@ def test_hook_output_has_limited_length_for_any_text(
         assert text.count("\n") <= 5
 
 
-def test_process_id_that_tests_use_for_an_ended_process_is_not_in_use() -> None:
+def test_process_id_used_in_hook_tests_as_ended_process_does_not_exist() -> None:
     with pytest.raises(ProcessLookupError):
         os.kill(NO_PROCESS, 0)

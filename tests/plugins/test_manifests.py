@@ -35,7 +35,7 @@ def commands_of(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("folder", [CLAUDE, GEMINI], ids=lambda folder: folder.name)
-def test_plugin_runs_copy_of_hook_script(folder: Path) -> None:
+def test_plugin_folder_contains_and_runs_an_exact_copy_of_the_hook_script(folder: Path) -> None:
     assert (folder / "hooks" / HOOK.name).read_bytes() == HOOK.read_bytes()
     for hook in (hook for hooks in commands_of(folder).values() for hook in hooks):
         assert re.fullmatch(
@@ -67,7 +67,7 @@ def test_gemini_hook_never_exits_with_error() -> None:
     ],
     ids=lambda path: path.name,
 )
-def test_manifest_has_name_and_version_of_package(path: Path) -> None:
+def test_plugin_manifests_have_the_name_and_version_of_the_package(path: Path) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     manifest = read(path)
     assert manifest["name"].split("/")[-1] == project["name"]
@@ -77,7 +77,7 @@ def test_manifest_has_name_and_version_of_package(path: Path) -> None:
     assert len(manifest["description"]) <= 100
 
 
-def test_marketplace_lists_claude_code_plugin() -> None:
+def test_plugin_marketplace_file_lists_the_claude_code_plugin() -> None:
     (plugin,) = read(PLUGINS / ".claude-plugin" / "marketplace.json")["plugins"]
     assert (PLUGINS / plugin["source"]).resolve() == CLAUDE
 

@@ -6,7 +6,7 @@ import sys
 from project.repository import ROOT
 
 
-def test_page_benchmark_renders_every_page() -> None:
+def test_benchmark_of_dashboard_pages_renders_every_page() -> None:
     run = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "pages.py"), "--rounds", "1"],
         env={"PYTHONPATH": f"{ROOT / 'tests'}:{ROOT / 'tests/support'}"},

@@ -20,28 +20,28 @@ def table() -> str:
     return text[text.index(BEGIN) + len(BEGIN) : text.index(END)]
 
 
-def test_client_page_lists_every_client_with_locked_version() -> None:
+def test_clients_page_lists_every_client_with_the_locked_version() -> None:
     rows = [(row[1], row[2]) for row in ROW.finditer(table().split(HEADER[1])[1])]
     assert rows == [(client.label, client.version) for client in CLIENTS]
 
 
-def test_failures_on_the_client_page_are_exactly_the_known_failures() -> None:
+def test_failures_shown_on_clients_page_are_exactly_the_known_failures() -> None:
     for label, _, stdio, http in ROW.findall(table().split(HEADER[1])[1]):
         (client,) = [client for client in CLIENTS if client.label == label]
         failed = {name for name, cell in (("stdio", stdio), ("http", http)) if cell != "passes"}
         assert failed == set(client.known_failures), label
 
 
-def test_every_client_has_a_driver_and_every_driver_a_client() -> None:
+def test_every_tested_client_has_a_driver_script_and_no_script_is_unused() -> None:
     assert {client.driver for client in CLIENTS} == set(DRIVERS.glob("drive_*.py"))
 
 
-def test_every_client_lock_file_belongs_to_a_client() -> None:
+def test_every_lock_file_of_the_client_tests_belongs_to_a_client() -> None:
     locks = {*LOCKS.glob("*.lock"), *LOCKS.glob("*/package-lock.json")}
     assert {client.lock for client in CLIENTS} == locks
 
 
-def test_client_lock_files_pin_by_hash_and_contain_no_index_url() -> None:
+def test_lock_files_of_tested_clients_pin_by_hash_and_have_no_index_url() -> None:
     for client in CLIENTS:
         text = client.lock.read_text(encoding="utf-8")
         if client.ecosystem == "npm":
@@ -54,7 +54,7 @@ def test_client_lock_files_pin_by_hash_and_contain_no_index_url() -> None:
             ), client.name
 
 
-def test_clients_tested_in_ci_are_in_the_catalog() -> None:
+def test_clients_tested_in_ci_are_in_the_list_of_clients() -> None:
     assert [client.name for client in select(CI)] == list(CI)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert "tools.clients --ci" in makefile
@@ -66,13 +66,13 @@ def changes(*facts: tuple[str, str, str]) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("reason", FACTS)
-def test_client_test_reports_an_expected_fact_missing_from_the_audit(reason: str) -> None:
+def test_client_test_reports_an_expected_event_missing_from_the_audit(reason: str) -> None:
     others = [fact for name, fact in FACTS.items() if name != reason]
     audit = {"codex-http": changes(*others)}
     assert missing_facts(audit, "codex-http") == [reason]
 
 
-def test_client_test_reports_no_missing_facts_for_a_complete_scenario() -> None:
+def test_client_test_reports_nothing_missing_after_a_complete_scenario() -> None:
     assert missing_facts({"codex-http": changes(*FACTS.values())}, "codex-http") == []
     assert missing_facts({}, "codex-http") == ["no plan was created"]
 
@@ -90,7 +90,7 @@ def outcome(failure: str | None) -> Outcome:
     )
 
 
-def test_client_test_reports_new_failures_and_known_failures_that_now_pass() -> None:
+def test_client_test_reports_new_failures_and_fixed_known_failures() -> None:
     (codex,) = select(["codex"])
     known = replace(codex, known_failures={"http": "a bug of the client"})
     assert unexpected(codex, {"http": outcome(None)}) == []

@@ -39,7 +39,7 @@ def test_every_security_control_exists_in_the_source_and_has_tests() -> None:
     assert [control.name for control in CONTROLS if not control.tests] == []
 
 
-def test_security_controls_name_exactly_documented_threats() -> None:
+def test_security_controls_cover_exactly_the_documented_threats() -> None:
     assert {control.threat for control in CONTROLS} == {*threats()}
 
 

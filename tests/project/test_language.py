@@ -15,16 +15,16 @@ def test_writing_style_violations_stay_within_limit(name: str) -> None:
     assert len(hits) <= LIMITS[name], first
 
 
-def test_every_writing_style_measure_has_limit() -> None:
+def test_every_writing_style_check_has_a_limit() -> None:
     assert [measure.name for measure in measures()] == [*LIMITS]
 
 
-def test_every_writing_style_measure_has_texts_to_check() -> None:
+def test_every_writing_style_check_finds_texts_to_check() -> None:
     assert {measure.name for measure in measures() if not measure.total} == set()
 
 
 @pytest.mark.parametrize("entry", ALLOWED, ids=lambda entry: entry.file)
-def test_writing_style_exception_is_still_needed(entry: Allowed) -> None:
+def test_every_allowed_writing_style_exception_is_still_needed(entry: Allowed) -> None:
     assert any(is_allowed(hit, [entry]) for measure in measures() for hit in measure.hits)
 
 
@@ -38,7 +38,7 @@ def test_writing_style_exception_is_still_needed(entry: Allowed) -> None:
         ("foundation", {"foundation"}),
     ],
 )
-def test_identifier_is_split_into_words(name: str, words: set[str]) -> None:
+def test_writing_style_check_splits_identifiers_into_words(name: str, words: set[str]) -> None:
     assert words_of(name) == words
 
 

@@ -49,7 +49,7 @@ print([name for name in {HEAVY} if name in sys.modules])
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_unit_test_with_a_database_fixture_is_refused(tmp_path: Path) -> None:
+def test_unit_test_that_uses_a_database_fixture_is_not_collected(tmp_path: Path) -> None:
     """The test runs a copy of the root conftest on a unit test that requests a database fixture."""
     for name in ("plan", "store"):
         (tmp_path / name).mkdir()

@@ -82,7 +82,7 @@ def test_every_query_of_the_database_owner_filters_by_org() -> None:
     assert errors == {}
 
 
-def test_owner_queries_run_without_an_org_check_never_update_or_delete() -> None:
+def test_database_owner_queries_across_orgs_never_update_or_delete() -> None:
     for module in owner_modules():
         queries = dict(pair for file in LOADED.findall(module.text) for pair in load(file).items())
         run = {name for name in RUN_UNCHECKED.findall(module.text) if name in queries}
@@ -105,7 +105,7 @@ def test_owner_queries_run_without_an_org_check_never_update_or_delete() -> None
         ("select 1 from pg_class", None),
     ],
 )
-def test_owner_query_check_reports_a_query_without_an_org_filter(
+def test_check_of_database_owner_queries_reports_a_missing_org_filter(
     text: str, lack: str | None
 ) -> None:
     error = forgotten(Query("some", text))

@@ -50,7 +50,7 @@ def test_links_in_the_package_description_lead_to_existing_files() -> None:
 
 
 @pytest.mark.parametrize("url", [None, URL])
-def test_long_description_has_server_name_of_mcp_registry(url: str | None) -> None:
+def test_package_description_contains_the_server_name_of_the_mcp_registry(url: str | None) -> None:
     """The MCP registry accepts a package only if its description contains the server name."""
     name = json.loads((ROOT / "server.json").read_text("utf-8"))["name"]
     lines = HOOK["long_description"](README, url).splitlines()

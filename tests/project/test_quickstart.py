@@ -46,7 +46,7 @@ def test_quickstart_check_reports_the_difference_from_the_expected_plan(
     assert problem in reported
 
 
-def test_commands_read_from_a_docs_page_include_the_shown_output_lines() -> None:
+def test_commands_in_docs_are_read_with_the_output_lines_shown_below() -> None:
     first = "```console\n$ one\n$ two 2\n✓ done\n```\n"
     page = f"{first}\n```json\n$ no\n```\n\n```console\n$ three\n```\n"
     shown = [ShownCommand("one"), ShownCommand("two 2", ["✓ done"]), ShownCommand("three")]
@@ -63,7 +63,7 @@ def test_commands_read_from_a_docs_page_include_the_shown_output_lines() -> None
         ("", True),
     ],
 )
-def test_quickstart_check_compares_shown_output_with_complete_lines(
+def test_quickstart_check_compares_shown_output_with_whole_output_lines(
     output: str,
     is_missing: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
@@ -71,7 +71,7 @@ def test_quickstart_check_compares_shown_output_with_complete_lines(
     assert bool(shown.missing_output(output)) is is_missing
 
 
-def test_quickstart_asks_agent_for_scripted_plan_after_connecting() -> None:
+def test_quickstart_page_asks_agent_for_the_tested_plan_after_connect() -> None:
     texts = [shown.text for shown in commands(read("start.md"))]
     (prompt,) = [text for text in texts if text.startswith(AGENT)]
     assert texts[texts.index(prompt) - 1] == "waybook connect claude-code"

@@ -15,7 +15,7 @@ def marked(text: str, search: str) -> list[str]:
     return [piece.text for piece in mark_words(text, parse_words(search)) if piece.is_match]
 
 
-def test_matching_sentence_of_a_long_text_contains_most_words() -> None:
+def test_search_excerpt_is_the_sentence_that_contains_most_query_words() -> None:
     wanted = (
         "The moraine dam failed twice in the spring of that year, and the lake ran dry at once."
     )
@@ -23,13 +23,13 @@ def test_matching_sentence_of_a_long_text_contains_most_words() -> None:
     assert text_of(text, "moraine dams fail") == wanted
 
 
-def test_matching_sentence_that_is_short_is_followed_by_the_next() -> None:
+def test_search_excerpt_with_a_short_sentence_includes_the_next_sentence() -> None:
     assert text_of("Rain. Dams broke. The valley flooded.", "dam") == (
         "Dams broke. The valley flooded."
     )
 
 
-def test_matching_sentence_that_is_long_is_cut_around_the_first_match() -> None:
+def test_long_sentence_in_a_search_excerpt_is_cut_around_the_first_match() -> None:
     text = "word " * 150 + "moraine " + "word " * 20
     shown = text_of(text, "moraine", 100)
     assert "moraine" in shown
@@ -39,11 +39,11 @@ def test_matching_sentence_that_is_long_is_cut_around_the_first_match() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  \n ", "\n\n"])
-def test_matching_sentence_of_an_empty_text_is_empty(text: str) -> None:
+def test_search_excerpt_of_an_empty_text_is_empty(text: str) -> None:
     assert matching_sentence(text, parse_words("dam")) == ()
 
 
-def test_matching_sentence_without_a_match_is_the_beginning() -> None:
+def test_search_excerpt_without_a_match_is_the_beginning_of_the_text() -> None:
     assert text_of("First. Second.", "zebra") == "First. Second."
 
 
@@ -59,7 +59,7 @@ def test_matching_sentence_without_a_match_is_the_beginning() -> None:
         ("a_dam-b", "dam", ["dam"]),
     ],
 )
-def test_mark_words_marks_same_roots_and_beginnings(
+def test_search_marks_words_with_the_same_stem_or_prefix_as_the_query(
     text: str, search: str, expected: list[str]
 ) -> None:
     assert marked(text, search) == expected

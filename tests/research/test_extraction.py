@@ -28,7 +28,7 @@ def test_source_text_that_contains_a_delimiter_gets_another_delimiter() -> None:
 
 
 @given(text=st.text(), title=st.text(), author=st.text())
-def test_label_of_a_source_text_has_all_metadata_on_the_first_line(
+def test_label_of_text_in_extraction_prompt_has_all_metadata_on_one_line(
     text: str, title: str, author: str
 ) -> None:
     labeled = label_text(text, {"title": title, "storedBy": author})
@@ -47,14 +47,14 @@ def test_extraction_prompt_puts_instructions_before_the_source_text() -> None:
     assert rest == fence_text("Words.")
 
 
-def test_model_instructions_contain_the_schema_but_not_the_source_text() -> None:
+def test_extraction_instructions_contain_schema_but_not_the_source_text() -> None:
     instructions = model_instructions("Words.", {"type": "array"})
     assert instructions.endswith('\n\n{"type": "array"}')
     assert unused_delimiter("Words.") in instructions
     assert "Words." not in instructions
 
 
-def test_retry_prompt_contains_first_answer_and_errors() -> None:
+def test_second_extraction_prompt_contains_first_answer_and_errors() -> None:
     message = retry_prompt("Words.", "[1]", [("$[0]", "1 is not\na text")])
     assert message.startswith(fence_text("Words."))
     assert fence_text("[1]") in message

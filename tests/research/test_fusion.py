@@ -55,7 +55,7 @@ def test_hit_in_two_lists_ranks_above_the_top_hit_of_a_single_list() -> None:
     assert hits[0].subject_id == "both"
 
 
-def test_rank_fusion_returns_the_best_ranked_passage_of_a_document() -> None:
+def test_rank_fusion_returns_only_the_best_passage_of_each_document() -> None:
     by_words = [*ranked("other"), *ranked("book", part=7), *ranked("book", part=8)]
     hits = fuse({"words": by_words, "meaning": ranked("book", part=3)})
     assert (hits[0].subject_id, hits[0].part) == ("book", 3)

@@ -197,7 +197,9 @@ def check_text(text: TextField, value: Any, note: Body | None) -> int:  # noqa: 
     return 1
 
 
-def test_no_part_of_a_packet_gets_a_larger_share_than_a_truncated_part(thousand: Thousand) -> None:
+def test_no_part_of_a_packet_is_longer_than_the_share_of_a_truncated_part(
+    thousand: Thousand,
+) -> None:
     compared = 0
     for parts, _, body in thousand:
         cut: Body = body.get("cut", {})
@@ -269,7 +271,7 @@ def test_context_packet_of_a_single_list_shows_at_least_the_first_entry(thousand
     st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 300), st.integers(1, 6)), max_size=20),
     st.integers(0, 40_000),
 )
-def test_space_for_parts_of_a_packet_is_divided_fairly_within_the_total(
+def test_space_of_a_context_packet_is_divided_fairly_between_the_parts(
     requests: list[tuple[int, int, int]], spare: int
 ) -> None:
     claims = [(max(most, floor), floor, counts) for most, floor, counts in requests]
@@ -292,6 +294,8 @@ def test_truncated_text_is_the_longest_prefix_within_the_limit(text: str, most: 
 
 
 @given(st.lists(st.integers(0, 1_000), max_size=30), st.integers(0, 10_000))
-def test_texts_cut_to_the_fair_share_fit_in_the_budget(lengths: list[int], budget: int) -> None:
+def test_texts_each_cut_to_the_fair_share_fit_together_in_the_budget(
+    lengths: list[int], budget: int
+) -> None:
     share = fair_share(lengths, budget)
     assert sum(min(length, share) for length in lengths) <= budget

@@ -44,7 +44,7 @@ def test_search_terms_contain_no_search_operators_or_stop_words(text: str) -> No
 
 @many
 @given(queries, st.floats(0.01, 1))
-def test_optional_search_terms_sum_to_less_than_the_minimum_for_a_hit(
+def test_optional_search_terms_together_have_too_little_weight_for_a_hit(
     text: str, least: float
 ) -> None:
     """The terms that are not required have, in total, less weight than a hit needs."""
@@ -106,5 +106,5 @@ def test_spelling_correction_returns_only_known_words(word: str) -> None:
     assert correction is None or correction in builtin_word_vectors().numbers
 
 
-def test_search_terms_with_equal_fields_are_equal() -> None:
+def test_search_terms_are_compared_by_value() -> None:
     assert Term(text="a", correction=None, weight=1) == Term(text="a", correction=None, weight=1)

@@ -31,7 +31,9 @@ def test_snippet_of_any_text_is_a_bounded_verbatim_excerpt(
 
 @many
 @given(texts, st.integers(10, 120))
-def test_snippet_marks_are_sorted_and_contain_only_word_characters(text: str, longest: int) -> None:
+def test_highlighted_ranges_of_a_snippet_are_sorted_and_contain_only_words(
+    text: str, longest: int
+) -> None:
     made = build_snippet(text, parse_query("dam river caf\u00e9"), longest)
     ends = [place for mark in made.marks for place in mark]
     assert ends == sorted(ends)

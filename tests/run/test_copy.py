@@ -60,7 +60,7 @@ def stored(world: RunEnv, decision: RunDecision[StartedStages]) -> RunRowStore:
 
 
 @pytest.mark.parametrize("stage", ["first", "left", "right"])
-def test_run_copied_from_an_open_stage_is_valid_and_equals_own_audit(
+def test_run_copied_from_an_open_stage_is_valid_and_equals_audit_replay(
     world: RunEnv, stage: str
 ) -> None:
     decision = copied(world, stage)

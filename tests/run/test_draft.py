@@ -90,7 +90,7 @@ def test_heartbeat_in_a_run_draft_writes_no_audit_entry() -> None:
     assert decision.entries == ()
 
 
-def test_run_draft_with_a_refusal_returns_the_refusal() -> None:
+def test_decision_made_from_a_run_draft_contains_the_given_refusal() -> None:
     refusal = StaleAttempt()
     assert make_draft().decide(None, refusal=refusal).refusal is refusal
 

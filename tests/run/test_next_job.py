@@ -123,7 +123,7 @@ def test_heartbeat_extends_the_lease_of_a_job() -> None:
     assert isinstance(world.ask(BOB), NothingReady)
 
 
-def test_claim_after_a_failed_attempt_records_no_previous_holder() -> None:
+def test_claiming_a_job_after_a_failed_attempt_records_no_takeover() -> None:
     world = single_job()
     world.fail(world.claim(ANN))
     world.pass_time()
@@ -131,7 +131,7 @@ def test_claim_after_a_failed_attempt_records_no_previous_holder() -> None:
     assert details(world)["takenFrom"] is None
 
 
-def test_claim_after_a_failed_attempt_clears_the_error() -> None:
+def test_claiming_a_job_after_a_failed_attempt_clears_the_error() -> None:
     world = single_job()
     assert world.fail(world.claim()).error == "no luck"
     world.pass_time()
@@ -203,7 +203,7 @@ def test_get_next_job_lists_both_completed_stages_that_await_feedback() -> None:
 
 
 @pytest.mark.parametrize("slug", ["left", "right"])
-def test_failed_stage_is_reported_before_a_stage_that_awaits_feedback(slug: str) -> None:
+def test_get_next_job_reports_failed_stage_before_stage_awaiting_feedback(slug: str) -> None:
     ways = [("top", "left"), ("top", "right"), ("left", "end"), ("right", "end")]
     stages = map(make_stage, ("top", "left", "right", "end"))
     world = make_run(make_dag(*stages, transitions=ways), ["alpha"])

@@ -67,7 +67,7 @@ def test_step_with_two_predecessors_opens_after_both_close() -> None:
     assert "end" in world.reached()
 
 
-def test_parallel_branches_advance_independently() -> None:
+def test_parallel_paths_of_steps_in_a_stage_advance_independently() -> None:
     steps = [make_step(key) for key in ("a", "b", "x", "y")]
     world = make_run(make_stage_run(*steps, edges=[("a", "b"), ("x", "y")]))
     world.work("a")
@@ -107,7 +107,7 @@ def test_last_step_completes_stage_and_last_stage_completes_run() -> None:
     assert world.stage("two").completed_at == world.run.completed_at == NOON
 
 
-def test_run_completes_after_the_final_stage_even_if_defined_first() -> None:
+def test_run_completes_after_last_stage_even_if_that_is_defined_first() -> None:
     world = make_run(
         make_dag(make_stage("late"), make_stage("early"), transitions=[("early", "late")])
     )

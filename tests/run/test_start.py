@@ -189,7 +189,7 @@ def through_the_top() -> RunEnv:
     return world
 
 
-def test_feedback_on_a_stage_starts_all_stages_that_come_next() -> None:
+def test_feedback_on_a_stage_starts_every_direct_successor_stage() -> None:
     assert through_the_top().reached() == ["top-work", "left-work", "right-work"]
 
 

@@ -183,7 +183,7 @@ def test_document_contains_all_parts_after_retry_of_a_failed_continuation() -> N
     assert [document.content for document in world.documents("a")] == ["One, two."]
 
 
-def test_last_part_of_a_text_may_name_the_document() -> None:
+def test_document_key_may_be_named_with_the_last_part_of_a_text() -> None:
     world = single_job("text")
     world.submit(world.claim(), "One, ", continues=True)
     world.submit(world.claim(), handed("two.", "text", "alpha"))
@@ -203,7 +203,7 @@ def test_text_with_more_than_the_maximum_number_of_parts_is_refused() -> None:
 
 
 @pytest.mark.parametrize("continues", [False, True])
-def test_continuation_job_refuses_two_texts_at_once(*, continues: bool) -> None:
+def test_continuation_job_refuses_texts_for_two_documents_at_once(*, continues: bool) -> None:
     world = single_job("text", "data")
     world.submit(world.claim(), "One, ", continues=True)
     job = world.claim()

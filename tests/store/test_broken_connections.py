@@ -178,7 +178,7 @@ async def test_locks_of_unresponsive_client_are_released_after_idle_timeout(
                 await waiting.commit("select pg_advisory_xact_lock(7)")
 
 
-async def test_connection_pool_is_stuck_while_a_connection_is_held_too_long(
+async def test_connection_pool_reports_stuck_while_connection_is_held_too_long(
     place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = ConnectionPool(place.app_dsn)
@@ -219,7 +219,7 @@ async def test_calls_share_open_connections_if_server_refuses_new_connections(
     assert await waiting == [True] * CALLS
 
 
-async def test_call_refused_at_server_limit_uses_connection_returned_meanwhile(
+async def test_call_uses_a_returned_connection_if_database_refuses_a_new_one(
     linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A waiting call uses a connection that is returned while the call tries to open another."""

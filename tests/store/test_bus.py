@@ -56,7 +56,7 @@ async def test_event_bus_subscriber_receives_only_events_of_the_own_org(bus: Bus
     assert bus.subscribed_orgs() == []
 
 
-async def test_change_feed_returns_an_event_or_is_empty_after_the_timeout(bus: Bus) -> None:
+async def test_event_bus_subscription_returns_an_event_or_nothing_after_timeout(bus: Bus) -> None:
     with listening(bus) as feed:
         assert await feed.read(0) == ()
         reading = asyncio.create_task(feed.read(PATIENCE))
@@ -101,7 +101,7 @@ def test_resubscribing_to_the_event_bus_replays_missed_events_of_the_org(bus: Bu
         assert feed.take() == ()
 
 
-def test_resubscriber_at_an_unknown_position_gets_the_all_topics_event(bus: Bus) -> None:
+def test_resubscriber_with_unknown_event_number_gets_all_topics_event(bus: Bus) -> None:
     seen = bus.position(OURS)
     for number in range(MAX_REPLAYED + 1):
         bus.publish(OURS, change_event(number))
@@ -147,14 +147,14 @@ async def test_closing_the_event_bus_ends_current_and_later_subscriptions(bus: B
     assert bus.is_closed
 
 
-def test_invalidating_an_org_sends_the_all_topics_event_to_that_org_only(bus: Bus) -> None:
+def test_invalidating_org_sends_all_topics_event_only_to_that_org(bus: Bus) -> None:
     with listening(bus) as ours, listening(bus, THEIRS) as theirs:
         bus.invalidate(OURS)
         assert ours.take() == (ALL_TOPICS,)
         assert theirs.take() == ()
 
 
-def test_event_bus_position_of_an_org_ignores_events_of_other_orgs(bus: Bus) -> None:
+def test_last_event_number_of_an_org_ignores_events_of_other_orgs(bus: Bus) -> None:
     seen = bus.position(OURS)
     for number in range(3):
         bus.publish(THEIRS, change_event(number))
@@ -163,7 +163,7 @@ def test_event_bus_position_of_an_org_ignores_events_of_other_orgs(bus: Bus) -> 
     assert bus.position(OURS) != seen
 
 
-def test_resubscriber_to_an_untracked_org_gets_the_all_topics_event(
+def test_resubscriber_gets_all_topics_event_if_bus_dropped_the_org(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = bus.position(OURS)
@@ -180,7 +180,7 @@ def test_resubscriber_to_an_untracked_org_gets_the_all_topics_event(
     listed=st.booleans(),
     other_listed=st.booleans(),
 )
-def test_merged_events_of_a_plan_have_the_highest_version_and_all_topics(
+def test_merged_change_events_of_a_plan_have_newest_version_and_all_topics(
     version: int, other_version: int, *, listed: bool, other_listed: bool
 ) -> None:
     event = change_event(version=version, list_changed=listed)

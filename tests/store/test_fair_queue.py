@@ -108,7 +108,9 @@ def test_fair_queue_eventually_serves_every_waiting_call(
 
 
 @given(st.integers(1, 12), st.integers(1, 200))
-def test_org_is_served_after_a_flooding_org_releases_a_single_slot(size: int, queue: int) -> None:
+def test_fair_queue_serves_other_org_when_a_flooding_org_frees_one_slot(
+    size: int, queue: int
+) -> None:
     room = Room(size)
     for _ in range(min(size + queue, 256)):
         room.come("a")
@@ -119,7 +121,7 @@ def test_org_is_served_after_a_flooding_org_releases_a_single_slot(size: int, qu
 
 
 @given(st.integers(4, 40), st.integers(1, 50))
-def test_each_of_two_orgs_gets_at_most_three_quarters_of_the_slots(size: int, calls: int) -> None:
+def test_fair_queue_gives_an_org_at_most_three_quarters_of_the_slots(size: int, calls: int) -> None:
     room = Room(size)
     room.come("b")
     room.give("b")

@@ -19,7 +19,7 @@ LOOKS: dict[str, Callable[[Database], Awaitable[Results]]] = {
 }
 
 
-async def test_transaction_or_read_of_an_org_uses_serving_role_and_sets_the_org(
+async def test_database_transaction_of_an_org_uses_serving_role_and_sets_org(
     world: OrgEnv,
 ) -> None:
     database, org_id = world.database, world.agent.org_id
@@ -31,7 +31,7 @@ async def test_transaction_or_read_of_an_org_uses_serving_role_and_sets_the_org(
 
 
 @pytest.mark.parametrize("look", LOOKS)
-async def test_read_without_an_org_uses_serving_role_and_sets_no_org(
+async def test_database_read_without_an_org_uses_serving_role_and_no_org_setting(
     world: OrgEnv, look: str
 ) -> None:
     # Read within an org first, so that the test reuses a connection on which an org was set.

@@ -137,7 +137,7 @@ async def change_ours_in_every_way(world: OrgEnv) -> None:
 
 
 @pytest.mark.skipif(SWITCH in os.environ, reason="the statements are without their conditions")
-async def test_owner_changes_without_rls_policies_leave_other_org_unchanged(
+async def test_database_owner_changes_without_rls_policies_spare_other_orgs(
     exempt: str, server: Server
 ) -> None:
     with place_owned_by(exempt, server) as place:
@@ -152,7 +152,7 @@ async def test_owner_changes_without_rls_policies_leave_other_org_unchanged(
             assert rows_of(place, twin) == before
 
 
-async def test_owner_changes_without_org_conditions_leave_other_org_unchanged(
+async def test_database_owner_changes_without_org_conditions_spare_other_orgs(
     exempt: str, server: Server
 ) -> None:
     with place_owned_by(exempt, server) as place:
@@ -167,7 +167,7 @@ async def test_owner_changes_without_org_conditions_leave_other_org_unchanged(
             assert rows_of(place, twin) == before
 
 
-async def test_owner_changes_without_rls_policies_and_org_conditions_are_refused(
+async def test_database_owner_changes_without_rls_and_org_conditions_are_refused(
     exempt: str, server: Server
 ) -> None:
     with place_owned_by(exempt, server) as place:
@@ -186,7 +186,7 @@ async def test_owner_changes_without_rls_policies_and_org_conditions_are_refused
             assert [rows_of(place, org_id) for org_id in orgs] == before
 
 
-def test_owner_statement_that_changes_rows_of_other_orgs_is_refused(server: Server) -> None:
+def test_database_owner_statement_that_changes_other_orgs_is_refused(server: Server) -> None:
     with place_owned_by("superuser", server) as place:
         orgs = [UUID(new_id()) for _ in range(2)]
         for org_id in orgs:
@@ -201,7 +201,7 @@ def test_owner_statement_that_changes_rows_of_other_orgs_is_refused(server: Serv
         assert "renamed" not in str([rows_of(place, org_id) for org_id in orgs])
 
 
-def test_owner_query_that_needs_an_org_raises_value_error_without_an_org(
+def test_database_owner_query_with_org_condition_fails_without_an_org(
     own_place: ServerDatabase,
 ) -> None:
     with (
@@ -218,7 +218,7 @@ def test_owner_query_that_needs_an_org_raises_value_error_without_an_org(
 ADVICE = re.compile(r"As an administrator run: (.+); and then: waybook migrate$")
 
 
-async def test_owner_that_bypasses_rls_and_cannot_switch_the_role_is_refused(
+async def test_erasure_is_refused_if_owner_bypassing_rls_lacks_maintenance_role(
     server: Server,
 ) -> None:
     with open_role(server, "bypassrls") as dsn, new_database(server) as made:

@@ -81,7 +81,9 @@ async def test_change_event_reaches_other_processes_but_not_other_orgs(
             assert next_door.take() == ()
 
 
-async def test_change_poller_detects_change_without_published_event(own_world: OrgEnv) -> None:
+async def test_change_poller_detects_a_change_that_no_process_has_announced(
+    own_world: OrgEnv,
+) -> None:
     """The poller finds the change without an event, which a killed process does not send."""
     there, feed = another_process(own_world), ChangeFeed()
     plan = await own_world.agent.plan(2)
@@ -108,7 +110,7 @@ async def test_change_poller_detects_change_without_published_event(own_world: O
         assert f"plan:{full_id(plan['planId'])}" in feed.take()
 
 
-async def test_change_poller_sends_the_all_topics_event_over_the_change_limit(
+async def test_change_poller_reports_all_topics_if_there_are_too_many_changes(
     own_world: OrgEnv,
 ) -> None:
     there, feed = another_process(own_world), ChangeFeed()
@@ -119,7 +121,7 @@ async def test_change_poller_sends_the_all_topics_event_over_the_change_limit(
     assert feed.take() == (ALL_TOPICS,)
 
 
-async def test_change_poll_query_uses_index_on_time(own_world: OrgEnv) -> None:
+async def test_query_of_the_change_poller_uses_the_index_on_audit_time(own_world: OrgEnv) -> None:
     await own_world.agent.plan(3)
     query = (
         load("driver/pg_notify")["changed"]
@@ -145,7 +147,9 @@ async def test_event_listener_reconnects_after_a_broken_connection(own_world: Or
             await heard(feed, f"plan:{full_id(plan['planId'])}")
 
 
-async def test_event_listener_ignores_own_and_malformed_messages(own_world: OrgEnv) -> None:
+async def test_event_listener_ignores_malformed_messages_and_own_messages(
+    own_world: OrgEnv,
+) -> None:
     bus, feed = own_world.dispatcher.services.bus, ChangeFeed()
     with bus.subscription(own_world.agent.org_id, feed):
         pg_notify.receive(bus, f"{bus.sender} {own_world.agent.org_id} plan:{'0' * 36}:1")
@@ -153,7 +157,9 @@ async def test_event_listener_ignores_own_and_malformed_messages(own_world: OrgE
         assert feed.take() == ()
 
 
-async def test_many_pending_changes_are_sent_in_a_single_batch(own_world: OrgEnv) -> None:
+async def test_many_pending_change_events_are_sent_in_a_single_notification(
+    own_world: OrgEnv,
+) -> None:
     services = own_world.dispatcher.services
     await pg_notify.send_pending(services.database, services.bus)
     plans = [await own_world.agent.plan(1) for _ in range(20)]

@@ -98,7 +98,7 @@ def test_vector_queries_can_be_prepared_with_pgvector_installed(
             connection.execute(f"prepare fits_{name} as {prepared('vectors', name)}".encode())
 
 
-def test_migrate_creates_leaves_or_drops_the_vector_table_as_requested(
+def test_migrate_creates_keeps_or_drops_the_pgvector_table_as_requested(
     pgvector_server: Server,
 ) -> None:
     with new_database(pgvector_server, "template1") as place:

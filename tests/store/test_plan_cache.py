@@ -70,14 +70,14 @@ def test_plan_cache_does_not_return_a_plan_in_use_by_another_call() -> None:
     assert recalled(memory, plan) is not None
 
 
-def test_plan_cache_serves_unknown_session_only_if_all_sessions_are_cached() -> None:
+def test_plan_cache_serves_a_new_session_only_if_all_sessions_are_cached() -> None:
     plan = make_plan(make_step())._replace(sessions=frozenset({"mine"}))
     assert recalled(make_cache(plan), plan, "mine") is not None
     assert recalled(make_cache(plan), plan, "yours") is None
     assert recalled(make_cache(plan, all_sessions=True), plan, "yours") is not None
 
 
-def test_plan_cache_still_knows_earlier_sessions_after_an_update() -> None:
+def test_plan_cache_keeps_earlier_sessions_of_a_plan_after_an_update() -> None:
     plan = make_plan(make_step())
     memory = make_cache(plan._replace(sessions=frozenset({"first"})))
     memory.put(which(plan), loaded(plan._replace(sessions=frozenset({"second"}))))
@@ -92,7 +92,7 @@ def test_plan_cache_drops_a_plan_when_the_plan_is_closed() -> None:
     assert recalled(memory, plan) is None
 
 
-def test_plan_cache_returns_a_contended_plan_only_after_several_reloads() -> None:
+def test_plan_changed_by_another_process_is_cached_after_several_reloads() -> None:
     plan = make_plan(make_step())
     memory = make_cache(plan)
     memory.mark_contended(which(plan))

@@ -166,7 +166,9 @@ async def test_pooler_detected_at_first_connection_is_logged_once(
     assert messages == ["a pooler is in front of the database: statements are not prepared"]
 
 
-async def test_database_without_pooler_is_not_marked_pooled(own_place: ServerDatabase) -> None:
+async def test_direct_database_connection_is_not_mistaken_for_a_pooler(
+    own_place: ServerDatabase,
+) -> None:
     async with open_test_database(own_place) as database:
         assert await settings_in(database, LOCAL_ORG) == SETTINGS
         assert not database.wire.pooled

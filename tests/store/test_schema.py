@@ -146,7 +146,7 @@ def test_every_table_has_a_primary_key(catalog: psycopg.Connection) -> None:
     assert without == []
 
 
-def test_no_step_index_contains_status_column(catalog: psycopg.Connection) -> None:
+def test_no_index_of_the_step_table_contains_the_status_column(catalog: psycopg.Connection) -> None:
     covering = ask(
         catalog,
         """select i.indexrelid::regclass::text

@@ -84,7 +84,7 @@ def artifact_in(
 # Tests of the search features that the server supports.
 
 
-async def test_search_capabilities_describe_features_of_the_database_server(
+async def test_search_description_names_the_methods_the_database_supports(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     able = library.abilities
@@ -253,7 +253,7 @@ async def test_indexing_the_same_source_twice_adds_no_duplicate(library: SearchC
     assert await library.search("Glacial lakes", kinds=("source",)) == ["Glacial lakes"]
 
 
-async def test_documents_without_index_or_embedding_are_listed_for_indexing(
+async def test_documents_not_indexed_or_without_embedding_are_listed_as_such(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     artifact_id = artifact_in(shared_place, library, None, "unknown")
@@ -281,7 +281,7 @@ async def test_document_with_an_empty_text_is_searchable_by_the_title(
 # Bounds
 
 
-async def test_search_without_index_scans_only_newest_documents(
+async def test_full_text_search_without_index_scans_only_the_newest_documents(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "MAX_UNINDEXED_SCAN", 1)

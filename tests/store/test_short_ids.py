@@ -19,7 +19,7 @@ ORG = UUID(int=1)
 
 @settings(max_examples=20)
 @given(uuids=st.lists(st.uuids(), min_size=50, max_size=50))
-def test_short_key_computed_in_sql_equals_short_key_computed_in_python(
+def test_key_of_a_short_id_is_equal_if_computed_in_sql_or_python(
     module_place: ServerDatabase, uuids: list[UUID]
 ) -> None:
     with psycopg.connect(module_place.admin_dsn) as admin:
@@ -42,7 +42,7 @@ async def test_short_id_lookup_finds_only_rows_of_the_own_org(world: OrgEnv) -> 
 
 
 @pytest.mark.parametrize("kind", IdKind)
-async def test_short_id_lookup_uses_the_index_on_the_short_key(world: OrgEnv, kind: IdKind) -> None:
+async def test_lookup_of_a_short_id_uses_a_database_index(world: OrgEnv, kind: IdKind) -> None:
     """Under row-level security, an index on a function of a column would not be used."""
     text = str(lookup_statement(kind, [1])).replace("$1", "'{1,2}'")
     table = TABLES[kind]
@@ -69,5 +69,5 @@ def test_short_id_cache_does_not_return_an_id_of_another_org_or_kind() -> None:
     assert cache.get(ORG, IdKind.PLAN, short) is None
 
 
-def test_largest_short_key_is_encoded_in_nine_digits() -> None:
+def test_largest_key_of_a_short_id_is_encoded_in_nine_characters() -> None:
     assert encode_key(31**9 - 1)[:9] == 9 * "z"

@@ -290,7 +290,9 @@ def _indexes(node: Any) -> Iterator[str]:  # noqa: ANN401 - a plan as PostgreSQL
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_text_search_uses_full_text_index_or_newest_rows(full: ServerDatabase, kind: str) -> None:
+def test_full_text_search_query_uses_the_index_or_reads_only_newest_rows(
+    full: ServerDatabase, kind: str
+) -> None:
     indexed = full.server.is_embedded
     query = TextQuery(text="river lake", before_last="river ", last="lake:*", beginnings="river:*")
     _, _, *statements = text_search_statements(query, 10, indexed=indexed)

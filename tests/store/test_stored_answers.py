@@ -19,7 +19,7 @@ def test_repeated_request_gets_the_stored_answer() -> None:
 
 
 @pytest.mark.parametrize("earlier", [ARGUMENTS, QUESTION])
-def test_answer_stored_by_an_earlier_version_is_returned(earlier: Json) -> None:
+def test_answer_stored_by_an_earlier_waybook_version_is_returned(earlier: Json) -> None:
     """An earlier version hashed other values, and a call may be retried after the upgrade."""
     assert read_answer((hash_arguments(earlier).hex(), True, {}), KEY) == StoredAnswer(
         {}, is_error=True
@@ -30,6 +30,6 @@ def test_answer_stored_by_an_earlier_version_is_returned(earlier: Json) -> None:
     "question",
     [{"user": "ben", "arguments": ARGUMENTS}, {"user": "ann", "arguments": {"plan_id": "q"}}, {}],
 )
-def test_different_request_with_the_same_key_raises_a_conflict(question: Json) -> None:
+def test_different_request_with_same_idempotency_key_raises_a_conflict(question: Json) -> None:
     with pytest.raises(IdempotencyConflict):
         read_answer((hash_arguments(question).hex(), False, {}), KEY)

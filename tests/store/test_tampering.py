@@ -20,7 +20,7 @@ from waybook.store.maintenance.migrate import APP_ROLE
 
 
 @pytest.mark.parametrize("table", ["audit_entry", "erasure", "tombstone"])
-def test_serving_role_can_at_most_read_and_insert_audit_rows(
+def test_serving_role_can_only_read_and_insert_audit_rows(
     shared_place: ServerDatabase, table: str
 ) -> None:
     with psycopg.connect(shared_place.admin_dsn) as admin:
@@ -248,7 +248,7 @@ async def test_audit_verification_reports_an_added_entry(
     assert await reported_damage(world, chain) == (last + 1, message)
 
 
-async def test_audit_verification_reports_an_added_entry_with_a_computed_seal(
+async def test_audit_verification_reports_an_added_entry_even_with_valid_seal(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     last = owner.entries()[-1]
@@ -279,7 +279,7 @@ async def test_audit_verification_reports_swapped_entries(
         assert await reported_damage(world, chain) == (1, f"entry 1 {CHANGED}")
 
 
-async def test_audit_verification_reports_a_chain_with_all_entries_resealed(
+async def test_audit_verification_reports_a_chain_with_all_seals_recomputed(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     previous = audit.GENESIS
@@ -291,7 +291,7 @@ async def test_audit_verification_reports_a_chain_with_all_entries_resealed(
     assert await reported_damage(world, chain) == (chain.entries, message)
 
 
-async def test_audit_verification_reports_an_altered_chain_head(
+async def test_audit_verification_reports_altered_last_number_or_seal_of_a_chain(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     owner.does("update HEAD set audit_seq = audit_seq + 1 where id = %(id)s")

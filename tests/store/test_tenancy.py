@@ -130,7 +130,7 @@ def test_public_schema_contains_only_tables_and_indexes(catalog: psycopg.Connect
     assert kinds == []
 
 
-def test_database_has_no_rules_and_passage_deleted_as_the_only_trigger(
+def test_database_has_no_rules_and_only_the_trigger_passage_deleted(
     catalog: psycopg.Connection,
 ) -> None:
     assert ask(catalog, "select evtname from pg_event_trigger") == []

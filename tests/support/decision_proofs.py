@@ -1,9 +1,9 @@
 """Design decisions on points that the specifications leave open, and the tests that prove them.
 
-A test is marked with the decisions that it proves, by `@decision("A5")` or by its name,
-`test_a05_…`. `tests/plan/test_decisions.py` checks that every decision about plans is proven by a
-test of the plan rules. Parts of decisions that tests of the rules cannot prove are proven by tests
-in the folders in `ELSEWHERE`.
+A test is marked with the decisions that it proves, by `@decision("A5")`.
+`tests/plan/test_decisions.py` checks that every decision about plans is proven by a test of the
+plan rules. Parts of decisions that tests of the rules cannot prove are proven by tests in the
+folders in `ELSEWHERE`.
 """
 
 from collections.abc import Callable, Mapping

@@ -69,7 +69,7 @@ async def linked_review(
             yield LinkedReview(env, review, payload["data"], client)
 
 
-async def test_action_link_page_shows_evidence_and_decides_nothing_on_get(world: OrgEnv) -> None:
+async def test_get_of_review_link_shows_evidence_and_decides_nothing(world: OrgEnv) -> None:
     async with linked_review(world) as linked:
         for decision in ("modify", "reject", "skip"):
             path = linked.path().replace("/approve", f"/{decision}")
@@ -84,7 +84,7 @@ async def test_action_link_page_shows_evidence_and_decides_nothing_on_get(world:
     assert "noindex" in reply.headers["x-robots-tag"]
 
 
-async def test_action_link_post_decides_once_as_user_of_the_link(world: OrgEnv) -> None:
+async def test_post_to_review_link_records_decision_of_the_user_of_the_link(world: OrgEnv) -> None:
     async with linked_review(world) as linked:
         first = await linked.post(linked.path())
         assert first.status_code == 303
@@ -96,7 +96,7 @@ async def test_action_link_post_decides_once_as_user_of_the_link(world: OrgEnv) 
         assert (entry.actor, entry.channel) == ("rita", "dashboard")
 
 
-async def test_second_post_of_action_link_is_refused_with_the_first_decision(
+async def test_second_post_to_review_link_is_refused_with_first_decision(
     world: OrgEnv,
 ) -> None:
     async with linked_review(world) as linked:
@@ -112,7 +112,7 @@ async def test_second_post_of_action_link_is_refused_with_the_first_decision(
         assert await linked.decision() == ("approve", "rita")
 
 
-async def test_action_link_to_request_changes_needs_feedback(world: OrgEnv) -> None:
+async def test_review_link_to_request_changes_requires_feedback(world: OrgEnv) -> None:
     async with linked_review(world) as linked:
         refused = await linked.post(linked.path("modify"), feedback=" ")
         assert refused.status_code == 400
@@ -121,7 +121,7 @@ async def test_action_link_to_request_changes_needs_feedback(world: OrgEnv) -> N
         assert await linked.decision() == ("modify", "rita")
 
 
-async def test_action_link_of_earlier_attempt_does_not_decide_the_next_review(
+async def test_review_link_of_an_earlier_attempt_does_not_decide_next_review(
     world: OrgEnv,
 ) -> None:
     async with linked_review(world) as linked:
@@ -136,7 +136,7 @@ async def test_action_link_of_earlier_attempt_does_not_decide_the_next_review(
         assert record.decision is None
 
 
-async def test_action_link_is_gone_after_expiry(world: OrgEnv) -> None:
+async def test_review_link_returns_410_after_expiry(world: OrgEnv) -> None:
     async with linked_review(world) as linked:
         page = await linked.get(linked.path())
         token = page.text.split('name="token" value="')[1].split('"')[0]
@@ -150,7 +150,7 @@ async def test_action_link_is_gone_after_expiry(world: OrgEnv) -> None:
         assert await linked.decision() == (None, None)
 
 
-async def test_revoked_action_link_is_gone_and_left_out_of_redelivery(world: OrgEnv) -> None:
+async def test_revoked_review_link_returns_410(world: OrgEnv) -> None:
     async with linked_review(world) as linked:
         assert await revoke_review_links(linked.env.call, None) == 1
         reply = await linked.get(linked.path())
@@ -159,7 +159,7 @@ async def test_revoked_action_link_is_gone_and_left_out_of_redelivery(world: Org
         assert await revoke_review_links(linked.env.call, None) == 0
 
 
-async def test_changed_action_link_returns_404_and_then_429(world: OrgEnv) -> None:
+async def test_review_link_with_wrong_secret_returns_404_and_then_429(world: OrgEnv) -> None:
     async with linked_review(world) as linked:
         secret = linked.path().split("/")[2]
         other = secret[:-1] + ("A" if secret[-1] != "A" else "Q")
@@ -173,7 +173,7 @@ async def test_changed_action_link_returns_404_and_then_429(world: OrgEnv) -> No
         assert await linked.decision() == (None, None)
 
 
-async def test_action_link_opens_no_other_page(world: OrgEnv) -> None:
+async def test_review_link_gives_no_access_to_other_pages(world: OrgEnv) -> None:
     async with linked_review(world) as linked:
         secret = linked.path().split("/")[2]
         await linked.get(linked.path())
@@ -186,13 +186,13 @@ async def test_action_link_opens_no_other_page(world: OrgEnv) -> None:
         assert reply.status_code == 401
 
 
-async def test_action_link_of_user_without_review_scope_is_refused(world: OrgEnv) -> None:
+async def test_review_link_of_a_user_without_review_scope_is_refused(world: OrgEnv) -> None:
     async with linked_review(world, may=(Scope.PLAN_READ,)) as linked:
         assert (await linked.post(linked.path())).status_code == 403
         assert await linked.decision() == (None, None)
 
 
-async def test_action_link_of_disabled_user_is_refused(world: OrgEnv) -> None:
+async def test_review_link_of_a_disabled_user_is_refused(world: OrgEnv) -> None:
     async with linked_review(world) as linked:
         ctx = RequestContext(services=world.dispatcher.services, caller=world.agent.caller)
         await disable_user(ctx, "rita")
@@ -200,7 +200,7 @@ async def test_action_link_of_disabled_user_is_refused(world: OrgEnv) -> None:
         assert await linked.decision() == (None, None)
 
 
-async def test_agent_cannot_decide_own_review_where_links_exist(world: OrgEnv) -> None:
+async def test_agent_cannot_decide_own_review_even_if_review_links_exist(world: OrgEnv) -> None:
     async with linked_review(world) as linked:
         ctx = RequestContext(services=world.dispatcher.services, caller=world.agent.caller)
         await change_org(ctx, policy=ReviewPolicy.HUMAN)
@@ -212,7 +212,9 @@ async def test_agent_cannot_decide_own_review_where_links_exist(world: OrgEnv) -
         assert await linked.decision() == ("approve", "rita")
 
 
-async def test_review_message_of_org_without_the_reviewer_has_no_links(world: OrgEnv) -> None:
+async def test_review_notification_has_no_review_links_if_reviewer_not_in_org(
+    world: OrgEnv,
+) -> None:
     async with fake_endpoint(TAKEN) as other, make_webhook_env(world, f"{other.url}/hook") as env:
         env.services = replace(env.services, action_links=LINKS)
         env.agent.dispatcher = Dispatcher(env.services, world.dispatcher.calls)
@@ -221,7 +223,7 @@ async def test_review_message_of_org_without_the_reviewer_has_no_links(world: Or
         assert "actions" not in verified(other.requests[-1])["data"]
 
 
-async def test_stored_message_and_database_have_no_secret_of_links(world: OrgEnv) -> None:
+async def test_secret_of_a_review_link_is_not_stored_in_database_or_message(world: OrgEnv) -> None:
     async with linked_review(world) as linked:
         secret = linked.path().split("/")[2]
         (delivery,) = await linked.env.deliveries()
@@ -232,7 +234,7 @@ async def test_stored_message_and_database_have_no_secret_of_links(world: OrgEnv
         assert secret not in str(rows)
 
 
-async def test_cross_site_navigation_to_action_link_is_reloaded_first(world: OrgEnv) -> None:
+async def test_review_link_opened_from_another_site_is_reloaded_before_use(world: OrgEnv) -> None:
     async with linked_review(world) as linked:
         reply = await linked.get(
             linked.path(),

@@ -81,7 +81,7 @@ async def test_agents_page_omits_dashboard_users_and_other_orgs(
     assert (await reader.get("/agents/mallory")).status_code == 404
 
 
-async def test_agents_list_omits_reads_without_session_of_known_sessions(
+async def test_agents_page_omits_user_without_session_if_sessions_are_known(
     agent: AgentClient, world: OrgEnv
 ) -> None:
     plan = await agent.acting_as("eve").plan(1)
@@ -109,7 +109,7 @@ async def test_agents_page_omits_agents_not_seen_for_30_days(
     assert (await reader.get("/agents/ann?session=a")).status_code == 200
 
 
-async def test_agents_are_paged_without_gaps_or_repetitions(
+async def test_pages_of_the_agent_list_have_no_gaps_or_repetitions(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
@@ -128,7 +128,9 @@ async def test_agents_are_paged_without_gaps_or_repetitions(
     assert sorted(seen) == [("ann", ""), *(("ann", f"s~{number}/%") for number in range(7))]
 
 
-async def test_agent_lists_the_latest_clients_first(world: OrgEnv, agent: AgentClient) -> None:
+async def test_list_of_agents_shows_the_latest_clients_of_an_agent_first(
+    world: OrgEnv, agent: AgentClient
+) -> None:
     plan = await agent.plan(1)
     for client in ("cursor", "claude-code", None, "cursor", *(f"c{n}" for n in range(9))):
         await with_client(agent, client).call("get_plan_status", planId=plan["planId"])
@@ -137,7 +139,7 @@ async def test_agent_lists_the_latest_clients_first(world: OrgEnv, agent: AgentC
     assert listed.clients == tuple(f"c{n}" for n in range(8, 0, -1))
 
 
-async def test_agent_page_of_yesterday_lists_only_events_of_that_day(
+async def test_agent_page_for_a_day_lists_only_events_of_that_day(
     world: OrgEnv, reader: httpx2.AsyncClient
 ) -> None:
     plan = await make_work(world)
@@ -186,7 +188,7 @@ async def test_agent_page_omits_changes_of_the_user_on_other_channels(
     ]
 
 
-async def test_agent_entries_are_paged_without_gaps_or_repetitions(
+async def test_pages_of_an_agents_audit_entries_have_no_gaps_or_repetitions(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("waybook.app.queries.agents.PAGE_SIZE", 3)
@@ -215,14 +217,14 @@ async def test_agent_entries_are_paged_without_gaps_or_repetitions(
         ("/agents/%00", 404),
     ],
 )
-async def test_agent_pages_refuse_invalid_addresses(
+async def test_agent_pages_refuse_invalid_urls(
     reader: httpx2.AsyncClient, agent: AgentClient, path: str, status: int
 ) -> None:
     await agent.plan(1)
     assert (await reader.get(path)).status_code == status
 
 
-async def test_agent_page_of_names_with_special_characters_opens(
+async def test_agent_page_opens_for_names_with_special_characters(
     reader: httpx2.AsyncClient, agent: AgentClient, world: OrgEnv
 ) -> None:
     odd = agent.acting_as("a/b ~ü?#<i>")
@@ -253,7 +255,7 @@ async def test_audit_page_shows_names_and_links_of_plan_step_and_agent(
     assert '<a href="/agents/ann?session=a">ann</a>' in page.text
 
 
-async def test_audit_page_filters_by_session_and_by_name(
+async def test_audit_page_can_be_filtered_by_session_and_plan_name(
     world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     await make_work(world)
@@ -273,7 +275,7 @@ async def test_audit_page_filters_by_session_and_by_name(
     assert len(table(chosen)) == 1
 
 
-async def test_audit_page_of_deleted_step_shows_the_entry_without_name(
+async def test_audit_page_shows_entry_of_a_deleted_step_without_step_name(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)

@@ -107,7 +107,7 @@ def test_costly_workflow_definitions_are_read_or_rejected_as_bad_recipe(
         assert outcomes[name][0] == "BAD_RECIPE", name
 
 
-def test_costly_templates_are_rejected_except_for_a_missing_attribute(
+def test_costly_templates_are_rejected_except_with_a_missing_attribute(
     bomb_replies: list[BombReply],
 ) -> None:
     outcomes = {name: answer for _, name, answer, _ in of(bomb_replies, "template")}

@@ -99,7 +99,7 @@ async def test_response_of_text_type_is_compressed(kind: str) -> None:
     ],
     ids=["small", "picture", "events", "encoded", "no-transform", "not modified"],
 )
-async def test_response_that_gains_nothing_is_sent_unchanged(response: Response) -> None:
+async def test_short_or_already_compressed_response_is_sent_unchanged(response: Response) -> None:
     sent = await messages_of(response)
     assert body_in(sent) == response.body
     assert headers_in(sent).get("content-encoding") in {None, "br"}
@@ -111,7 +111,7 @@ async def test_response_for_a_client_without_gzip_is_sent_unchanged() -> None:
     assert headers_in(sent)["vary"] == "accept-encoding"
 
 
-async def test_streamed_response_is_readable_after_every_chunk() -> None:
+async def test_compressed_stream_can_be_unpacked_after_every_chunk() -> None:
     async def chunks() -> AsyncIterator[str]:
         yield "first line\n"
         yield "second line\n"
@@ -124,7 +124,7 @@ async def test_streamed_response_is_readable_after_every_chunk() -> None:
     assert "content-length" not in headers_in(sent)
 
 
-async def test_large_response_is_compressed_like_a_small_one() -> None:
+async def test_large_response_compressed_in_a_thread_is_unchanged_when_unpacked() -> None:
     text = TEXT * (compression.MIN_THREAD_BYTES // len(TEXT) + 1)
     sent = await messages_of(Response(text, media_type="text/html"))
     assert zlib.decompress(body_in(sent), compression.GZIP_FORMAT).decode() == text
@@ -144,7 +144,7 @@ async def test_large_response_is_compressed_like_a_small_one() -> None:
         (b"gzip;q=nonsense", False),
     ],
 )
-def test_accepts_gzip_reads_codings_and_weights(value: bytes, expected: bool) -> None:  # noqa: FBT001
+def test_accept_encoding_header_is_read(value: bytes, expected: bool) -> None:  # noqa: FBT001
     assert accepts_gzip([(b"accept-encoding", value)]) is expected
 
 
@@ -158,7 +158,9 @@ async def test_event_stream_of_live_updates_is_not_compressed(site: Site) -> Non
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_asset_is_compressed_immutable_and_revalidated_by_tag(site: Site, name: str) -> None:
+async def test_static_file_is_compressed_immutable_and_revalidated_by_etag(
+    site: Site, name: str
+) -> None:
     answer = await fetch(site.address, asset_url(name))
     assert answer.text == read_asset(name)
     assert answer.headers["content-encoding"] == "gzip"
@@ -188,5 +190,5 @@ async def test_form_token_is_masked_differently_in_every_page(site: Site) -> Non
     assert all(secret not in page for page in pages)
 
 
-def test_masked_token_is_longer_than_any_unmasked_token() -> None:
+def test_masked_form_token_is_longer_than_any_unmasked_form_token() -> None:
     assert len(mask_token("t" * 32)) > MAX_LENGTH

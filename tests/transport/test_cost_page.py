@@ -85,7 +85,9 @@ async def test_cost_page_without_usage_shows_empty_tables(
     assert 'id="unreported"' not in page.text
 
 
-async def test_usage_of_other_text_does_not_count_as_reported(agent: AgentClient) -> None:
+async def test_result_text_that_mentions_usage_is_not_counted_as_reported_usage(
+    agent: AgentClient,
+) -> None:
     plan = await agent.plan(1)
     await agent.submit(await agent.take(plan), '"entity":"usage"')
     call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
@@ -93,7 +95,7 @@ async def test_usage_of_other_text_does_not_count_as_reported(agent: AgentClient
     assert (costs.completed, costs.unreported) == (1, 1)
 
 
-async def test_count_of_results_reads_a_limited_number_of_entries(
+async def test_cost_page_reads_a_limited_number_of_audit_entries(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await agent.work_through(await agent.plan(3))
@@ -104,7 +106,9 @@ async def test_count_of_results_reads_a_limited_number_of_entries(
     assert costs.completed < 3
 
 
-async def test_usage_row_has_the_session_of_the_result(world: OrgEnv) -> None:
+async def test_cost_page_assigns_usage_to_the_session_that_submitted_the_result(
+    world: OrgEnv,
+) -> None:
     await make_costs(world)
     call = RequestContext(services=world.dispatcher.services, caller=world.agent.caller)
     listed = (await count_costs(call)).agents

@@ -173,7 +173,7 @@ async def test_review_stays_open_if_the_form_of_an_older_client_is_not_answered(
     assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
-async def test_form_decision_of_an_older_client_is_stored_even_after_the_call(
+async def test_decision_in_form_of_older_client_is_stored_after_the_call_ended(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(elicitation, "MAX_FORM_WAIT_SECONDS", 0.0)

@@ -97,7 +97,7 @@ def test_credential_check_counts_as_failed_until_the_check_succeeds(
     assert not is_refused(failures), "all of them were valid"
 
 
-def test_parallel_checks_of_a_valid_secret_count_as_a_single_failure(
+def test_parallel_checks_of_the_same_secret_count_as_one_pending_failure(
     failures: FailedCredentials,
 ) -> None:
     with ExitStack() as under_way:
@@ -150,7 +150,7 @@ def test_recently_valid_secret_is_accepted_from_a_rate_limited_address(
     assert is_refused(failures, shown="good")
 
 
-def test_secret_exempt_from_rate_limit_is_limited_after_repeated_failures(
+def test_recently_valid_secret_is_rate_limited_after_repeated_failures(
     failures: FailedCredentials,
 ) -> None:
     failures.exempt("revoked")
@@ -168,7 +168,7 @@ def test_ipv6_addresses_with_the_same_64_bit_prefix_share_a_rate_limit(
     assert not is_refused(failures, "2001:db8:0:1::1")
 
 
-def test_caches_of_addresses_and_secrets_are_limited_in_size(
+def test_number_of_cached_failed_addresses_and_valid_secrets_is_limited(
     failures: FailedCredentials,
 ) -> None:
     for number in range(MAX_ADDRESSES + 10):

@@ -32,7 +32,7 @@ def browser() -> httpx2.AsyncClient:
     )
 
 
-async def test_form_with_valid_token_is_accepted(browser: httpx2.AsyncClient) -> None:
+async def test_form_with_valid_csrf_token_is_accepted(browser: httpx2.AsyncClient) -> None:
     answer = await browser.post("/", data={FIELD: TOKEN, "said": "grüß dich"})
     assert (answer.status_code, answer.text) == (200, "grüß dich")
 
@@ -62,12 +62,14 @@ async def test_multipart_form_is_rejected_without_being_parsed(
 
 
 @pytest.mark.parametrize("token", ["", "é" * 43, "t" * 42, "T" * 43, "t" * 43 + "\0"])
-async def test_form_with_wrong_token_returns_403(browser: httpx2.AsyncClient, token: str) -> None:
+async def test_form_with_wrong_csrf_token_returns_403(
+    browser: httpx2.AsyncClient, token: str
+) -> None:
     answer = await browser.post("/", data={FIELD: token, "said": "hello"})
     assert answer.status_code == 403
 
 
-async def test_form_with_masked_token_is_accepted(browser: httpx2.AsyncClient) -> None:
+async def test_form_with_masked_csrf_token_is_accepted(browser: httpx2.AsyncClient) -> None:
     masked = {mask_token(TOKEN) for _ in range(3)}
     assert len(masked) == 3
     for token in masked:
@@ -76,7 +78,7 @@ async def test_form_with_masked_token_is_accepted(browser: httpx2.AsyncClient) -
 
 
 @pytest.mark.parametrize("token", [mask_token("T" * 43), mask_token("t" * 42), "=" * 99, "é" * 99])
-async def test_form_with_wrong_masked_token_returns_403(
+async def test_form_with_wrong_masked_csrf_token_returns_403(
     browser: httpx2.AsyncClient, token: str
 ) -> None:
     answer = await browser.post("/", data={FIELD: token, "said": "hello"})

@@ -44,7 +44,9 @@ def memory() -> VersionMemory:
     return VersionMemory()
 
 
-def test_page_without_known_version_is_complete_and_has_no_marks(memory: VersionMemory) -> None:
+def test_page_requested_without_a_version_is_complete_without_markers(
+    memory: VersionMemory,
+) -> None:
     sent = finish(memory, page({"a": "one", "b": "two"}))
     assert sent.version is None
     assert re.sub(r"[0-9a-f]{16}", "V", sent.text) == (
@@ -53,7 +55,9 @@ def test_page_without_known_version_is_complete_and_has_no_marks(memory: Version
     )
 
 
-def test_page_with_known_version_has_only_the_changed_fragment(memory: VersionMemory) -> None:
+def test_request_with_a_known_page_version_gets_only_changed_fragments(
+    memory: VersionMemory,
+) -> None:
     shown = version_in(finish(memory, page({"a": "one", "b": "two"})).text)
     sent = finish(memory, page({"a": "one", "b": "done"}), shown)
     assert sent.text == '<template data-fragment="b"><li id="b">done</li></template>'
@@ -71,7 +75,7 @@ def test_page_with_known_version_has_only_the_changed_fragment(memory: VersionMe
     ],
     ids=["own text", "removed", "moved", "added"],
 )
-def test_part_that_changed_outside_of_fragments_is_sent_complete(
+def test_page_part_changed_outside_of_fragments_is_sent_completely(
     memory: VersionMemory, after: str
 ) -> None:
     shown = version_in(finish(memory, page({"a": "one", "b": "two"})).text)
@@ -80,7 +84,9 @@ def test_part_that_changed_outside_of_fragments_is_sent_complete(
     assert "<ul" in sent.text
 
 
-def test_form_token_and_age_are_no_changes(memory: VersionMemory) -> None:
+def test_new_form_token_or_relative_time_alone_is_no_change_of_a_page(
+    memory: VersionMemory,
+) -> None:
     old = page({"a": '<time datetime="1">just now</time>'}, mask="t1")
     new = page({"a": '<time datetime="1">2 min ago</time>'}, mask="t2")
     shown = version_in(finish(memory, old, mask="t1").text)
@@ -89,14 +95,16 @@ def test_form_token_and_age_are_no_changes(memory: VersionMemory) -> None:
     assert "<li" in finish(memory, later, shown, mask="t2").text
 
 
-def test_unknown_version_returns_the_complete_part(memory: VersionMemory) -> None:
+def test_request_with_an_unknown_page_version_gets_the_complete_page_part(
+    memory: VersionMemory,
+) -> None:
     text = page({"a": "one"})
     shown = version_in(finish(memory, text).text)
     assert finish(VersionMemory(), text, shown).version is None
     assert finish(memory, text, "nonsense").version is None
 
 
-def test_memory_drops_the_oldest_version(
+def test_server_drops_the_oldest_page_version_at_the_memory_limit(
     memory: VersionMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fragments, "MAX_REMEMBERED_BYTES", 100)
@@ -106,7 +114,7 @@ def test_memory_drops_the_oldest_version(
     assert finish(memory, latest, versions[9]).version == versions[9]
 
 
-def test_fragment_of_a_drawing_is_sent_inside_an_svg_element(memory: VersionMemory) -> None:
+def test_changed_fragment_of_a_map_is_sent_inside_an_svg_element(memory: VersionMemory) -> None:
     def drawn(status: str) -> str:
         box = f'{MARK}box-1{MARK}<g id="box-1" data-status="{status}"/>{END_MARK}'
         return page({"map": mark_drawing(f"<svg>{box}</svg>")})
@@ -118,6 +126,8 @@ def test_fragment_of_a_drawing_is_sent_inside_an_svg_element(memory: VersionMemo
     )
 
 
-def test_stored_text_that_looks_like_a_mark_is_plain_text(memory: VersionMemory) -> None:
+def test_stored_text_that_looks_like_a_fragment_marker_is_shown_as_text(
+    memory: VersionMemory,
+) -> None:
     text = f"<!--+a-->{MARK}a{MARK}"
     assert text in finish(memory, page({"a": text})).text

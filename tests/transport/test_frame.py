@@ -15,7 +15,7 @@ async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
         yield client
 
 
-async def test_plan_list_returns_only_the_fragment_named_by_the_part_parameter(
+async def test_plan_list_with_part_parameter_returns_only_that_part_of_the_page(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     await agent.plan(3, name="Rivers of the north")

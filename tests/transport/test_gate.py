@@ -195,7 +195,7 @@ async def test_token_in_query_or_body_does_not_authenticate(world: OrgEnv, token
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "bEaReR", "Bearer  "])
-async def test_api_accepts_a_valid_token_with_any_letter_case_of_the_scheme(
+async def test_api_accepts_a_token_with_bearer_in_any_letter_case(
     world: OrgEnv, tokens: Tokens, scheme: str
 ) -> None:
     plan = (await world.agent.plan())["planId"]
@@ -226,7 +226,7 @@ async def test_public_routes_are_accessible_without_a_token(world: OrgEnv) -> No
     assert (unsigned.status_code, static.status_code) == (404, 200)
 
 
-async def test_metrics_are_hidden_with_404_without_the_metrics_token(
+async def test_metrics_endpoint_returns_404_without_the_metrics_token(
     world: OrgEnv, tokens: Tokens
 ) -> None:
     own = "figures-of-all-orgs"

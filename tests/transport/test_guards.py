@@ -60,7 +60,7 @@ OTHER_ORIGINS = [
 
 
 @pytest.mark.parametrize("route", ROUTES)
-async def test_every_route_returns_421_for_a_foreign_host_header(
+async def test_every_route_returns_421_for_a_host_header_that_is_not_allowed(
     http: httpx2.AsyncClient, route: str
 ) -> None:
     for host in OUR_HOSTS:
@@ -191,7 +191,7 @@ async def test_reading_of_an_endless_request_body_stops_at_a_maximum() -> None:
     assert heard == MAX_DRAINED_BYTES + BODY_LIMIT
 
 
-async def test_request_body_read_after_a_disconnect_contains_the_received_part() -> None:
+async def test_body_of_an_interrupted_request_contains_the_received_part() -> None:
     messages: list[dict[str, object]] = [
         {"type": "http.request", "body": b"half", "more_body": True},
         {"type": "http.disconnect"},
@@ -203,7 +203,7 @@ async def test_request_body_read_after_a_disconnect_contains_the_received_part()
     assert await read_body(receive, BODY_LIMIT) == b"half"
 
 
-async def test_websocket_scope_is_closed_with_code_1008() -> None:
+async def test_websocket_connection_is_closed_with_code_1008() -> None:
     sent: list[object] = []
 
     async def app(*_: object) -> None:

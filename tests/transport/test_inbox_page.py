@@ -84,7 +84,7 @@ async def test_decision_form_with_an_unsafe_return_url_redirects_to_the_inbox(
 
 
 @given(st.text())
-def test_safe_return_path_is_a_local_path_for_any_input(address: str) -> None:
+def test_redirect_after_a_form_leads_to_a_local_path_for_any_input(address: str) -> None:
     assert re.fullmatch(r"/([!-.0-\[\]-~][!-\[\]-~]*)?", safe_return_path(address))
     assert re.fullmatch(r"/([!-.0-\[\]-~][!-\[\]-~]*)?", safe_return_path(f"/{address}"))
 
@@ -162,7 +162,7 @@ async def test_decision_sent_by_javascript_returns_the_card_with_the_outcome(
     assert 'data-status="completed"' in reply.text
 
 
-async def test_decision_on_a_foreign_review_or_without_form_token_is_rejected(
+async def test_decision_on_review_of_other_org_or_without_form_token_is_rejected(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     world.other_org_may_change = True
@@ -208,7 +208,7 @@ async def test_inbox_shows_waiting_run_and_accepts_stage_feedback_once(
     assert reply.status_code == 404
 
 
-async def test_inbox_with_too_many_cards_shows_the_next_card_after_a_decision(
+async def test_inbox_with_too_many_reviews_shows_next_review_after_a_decision(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     reviews = []
@@ -238,7 +238,7 @@ def test_texts_of_agents_are_always_rendered_as_inert_html(value: Body) -> None:
     assert " style=" not in re.sub(r">[^<]*<", "><", shown.html)
 
 
-def test_long_rich_text_is_truncated_with_a_count_of_omitted_characters() -> None:
+def test_long_text_on_review_card_is_cut_and_omitted_characters_counted() -> None:
     shown = to_rich_text("a " * MAX_LENGTH)
     assert shown is not None
     assert (shown.long, shown.omitted) == (True, MAX_LENGTH)

@@ -87,5 +87,5 @@ def test_idle_connection_with_short_keep_alive_is_closed_earlier() -> None:
     run(test)
 
 
-def test_default_of_the_setting_is_the_default_of_the_server() -> None:
+def test_default_of_keep_alive_setting_equals_default_of_http_server() -> None:
     assert Settings().keep_alive_seconds == DEFAULT_KEEP_ALIVE_SECONDS

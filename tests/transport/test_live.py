@@ -55,7 +55,7 @@ async def streamed(site: Site, since: str = "", **headers: str) -> AsyncIterator
         yield Stream(answer)
 
 
-async def test_event_stream_sends_only_changes_of_the_own_org(site: Site) -> None:
+async def test_live_stream_sends_only_changes_of_the_own_org(site: Site) -> None:
     world = site.world
     async with streamed(site) as stream:
         assert stream.complete.headers["content-type"].startswith("text/event-stream")
@@ -71,7 +71,7 @@ async def test_event_stream_sends_only_changes_of_the_own_org(site: Site) -> Non
         assert (await stream.event())[1] == {f"plan:{full_id(plan['planId'])}", "plans"}
 
 
-async def test_reconnected_event_stream_sends_missed_topics_or_all_topics(site: Site) -> None:
+async def test_reconnected_live_stream_sends_missed_topics_or_all_topics(site: Site) -> None:
     async with streamed(site) as stream:
         position, _ = await stream.event()
     plan = await site.world.agent.plan(1)
@@ -84,7 +84,7 @@ async def test_reconnected_event_stream_sends_missed_topics_or_all_topics(site: 
         assert (await stream.event())[1] == {"hello", "*"}
 
 
-async def test_event_stream_sends_changes_made_since_the_page_was_loaded(
+async def test_live_stream_sends_changes_made_since_the_page_was_loaded(
     site: Site,
 ) -> None:
     async with httpx2.AsyncClient(base_url=site.address, trust_env=False) as client:
@@ -95,7 +95,7 @@ async def test_event_stream_sends_changes_made_since_the_page_was_loaded(
         assert f"plan:{full_id(plan['planId'])}" in (await stream.event())[1]
 
 
-async def test_live_stream_without_events_sends_heartbeat(
+async def test_live_stream_without_events_sends_keep_alive_messages(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0)

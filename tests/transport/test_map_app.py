@@ -38,7 +38,7 @@ async def test_status_tools_in_the_tool_list_link_to_the_map_app(
     assert published_tools()["draw_map"].listed.meta == {"ui": {"visibility": ["app"]}}
 
 
-async def test_map_app_resource_has_the_mime_type_and_metadata_of_the_extension() -> None:
+async def test_resource_of_map_app_has_mime_type_and_metadata_of_mcp_apps() -> None:
     async with make_client() as client:
         extensions = client.server_capabilities.extensions or {}
         assert extensions[APPS_EXTENSION] == {"mimeTypes": [MIME_TYPE]}

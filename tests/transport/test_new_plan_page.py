@@ -35,7 +35,7 @@ def plan_of(reply: httpx2.Response) -> dict[str, str]:
     return {"planId": reply.headers["location"].rpartition("/")[2]}
 
 
-async def test_preview_of_plain_lines_shows_steps_and_creates_nothing(
+async def test_preview_of_new_plan_shows_a_step_per_line_and_creates_nothing(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     reply = await send(browser, PATH, name="Rivers", goal="Which?", steps="Read <all>\n\nWrite")
@@ -47,7 +47,7 @@ async def test_preview_of_plain_lines_shows_steps_and_creates_nothing(
     assert (await agent.call("list_active_plans"))["plans"] == []
 
 
-async def test_confirmed_plan_is_created_once(
+async def test_new_plan_form_sent_twice_creates_the_plan_once(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     fields = {"name": "Rivers", "goal": "Which?", "steps": "Read\nWrite"}
@@ -60,7 +60,7 @@ async def test_confirmed_plan_is_created_once(
     assert len((await agent.call("list_active_plans"))["plans"]) == 1
 
 
-async def test_markdown_list_gives_dependencies_name_and_goal(
+async def test_new_plan_form_reads_name_goal_and_dependencies_from_markdown(
     browser: httpx2.AsyncClient,
 ) -> None:
     text = "# Rivers\n\nWhich is longest?\n\n1. Read\n2. Measure\n3. Write (after 1, 2)\n"
@@ -77,7 +77,7 @@ async def test_markdown_list_gives_dependencies_name_and_goal(
         ("- Read (after 9)", "Steps: line 1"),
     ],
 )
-async def test_unreadable_steps_are_refused_and_shown_again(
+async def test_new_plan_form_refuses_unreadable_steps_and_shows_the_input(
     browser: httpx2.AsyncClient, steps: str, message: str
 ) -> None:
     reply = await send(browser, PATH, name="Rivers", goal="Which?", steps=steps)
@@ -88,7 +88,9 @@ async def test_unreadable_steps_are_refused_and_shown_again(
     assert 'value="Rivers"' in reply.text
 
 
-async def test_refusal_of_the_tool_keeps_input(browser: httpx2.AsyncClient) -> None:
+async def test_new_plan_form_keeps_input_when_the_plan_is_refused(
+    browser: httpx2.AsyncClient,
+) -> None:
     fields = {"name": "x" * 201, "steps": "Read", "step": "create", "key": "k"}
     reply = await send(browser, PATH, **fields)
     assert reply.status_code == 413
@@ -96,7 +98,7 @@ async def test_refusal_of_the_tool_keeps_input(browser: httpx2.AsyncClient) -> N
     assert "Read</textarea>" in reply.text
 
 
-async def test_plan_is_created_from_a_built_in_template(
+async def test_new_plan_form_creates_a_plan_from_a_built_in_template(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     template = builtin_templates()["code-change"]
@@ -116,11 +118,13 @@ async def test_plan_is_created_from_a_built_in_template(
     assert "atlas</textarea>" in missing.text
 
 
-async def test_unknown_template_returns_404(browser: httpx2.AsyncClient) -> None:
+async def test_new_plan_page_for_an_unknown_template_returns_404(
+    browser: httpx2.AsyncClient,
+) -> None:
     assert (await browser.get(f"{PATH}?template=nothing")).status_code == 404
 
 
-async def test_saved_templates_are_listed_only_for_a_single_org(
+async def test_saved_plan_templates_can_be_used_only_without_authentication(
     agent: AgentClient, tmp_path: Path
 ) -> None:
     folder = tmp_path / "templates"

@@ -40,7 +40,7 @@ async def test_document_page_escapes_hidden_characters_but_the_markdown_does_not
     assert "Pay \u202eeno" in markdown
 
 
-async def test_stylesheet_isolates_bidi_text_of_inline_elements(world: OrgEnv) -> None:
+async def test_style_sheet_isolates_text_direction_of_inline_elements(world: OrgEnv) -> None:
     async with make_reader(world.agent) as reader:
         style = (await reader.get(asset_url("waybook.css"))).text
     selectors = style.partition("{unicode-bidi:isolate")[0].rpartition("}")[2]

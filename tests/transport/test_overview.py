@@ -90,7 +90,7 @@ async def test_overview_lists_pending_reviews_and_feedback_oldest_first(
     assert "Is 0 right? a b 1 2" in needs
 
 
-async def test_overview_shows_reason_and_agent_of_work_in_trouble(
+async def test_overview_page_shows_reason_and_agent_of_failed_or_stalled_work(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     agent = world.agent
@@ -106,7 +106,7 @@ async def test_overview_shows_reason_and_agent_of_work_in_trouble(
     assert ", held by ann): The source is gone." in trouble
 
 
-async def test_overview_lists_failed_plan_as_trouble_but_not_canceled_plan(
+async def test_overview_lists_a_failed_plan_but_no_canceled_plan_as_trouble(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     agent = world.agent
@@ -133,7 +133,7 @@ async def test_overview_lists_failed_plan_as_trouble_but_not_canceled_plan(
     assert "Nothing is in trouble." in await read_section(browser, "trouble")
 
 
-async def test_overview_marks_job_without_retries_left(
+async def test_overview_page_marks_a_failed_job_without_retries_left(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     run = await world.agent.run(name="Deep rivers")
@@ -166,7 +166,7 @@ async def test_overview_lists_running_plan_and_run_once_with_holder(
     assert "Lakes" in section(text, "trouble")
 
 
-async def test_finished_section_begins_at_the_last_look_after_a_pause(
+async def test_overview_lists_work_finished_since_last_visit_after_an_absence(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     agent = world.agent
@@ -193,7 +193,7 @@ async def test_finished_section_begins_at_the_last_look_after_a_pause(
 @pytest.mark.parametrize(
     "value", ["", "x", "1.2.3", "9" * 30 + ".1", "-1.5", "0.0", "9999999999.9999999999"]
 )
-async def test_overview_accepts_any_cookie_value(
+async def test_overview_page_accepts_any_value_of_the_last_visit_cookie(
     browser: httpx2.AsyncClient, agent: AgentClient, value: str
 ) -> None:
     await agent.work_through(await agent.plan(1, name="Seas"))
@@ -201,7 +201,7 @@ async def test_overview_accepts_any_cookie_value(
     assert (await browser.get("/")).status_code == 200
 
 
-async def test_old_addresses_of_the_plan_list_redirect_to_the_new_page(
+async def test_former_urls_of_the_plan_list_redirect_to_the_current_url(
     browser: httpx2.AsyncClient,
 ) -> None:
     for query in ("state=all", "q=a+b&mine=1", "before=x&part=list"):
@@ -209,7 +209,7 @@ async def test_old_addresses_of_the_plan_list_redirect_to_the_new_page(
         assert (reply.status_code, reply.headers["location"]) == (307, f"/plans?{query}")
 
 
-async def test_overview_reads_everything_with_two_messages(
+async def test_overview_page_sends_only_two_database_messages(
     browser: httpx2.AsyncClient, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = 0
@@ -233,7 +233,7 @@ async def test_overview_reads_everything_with_two_messages(
     assert costs == [2, 2, 2]
 
 
-async def test_rescue_form_reassigns_the_stalled_step(
+async def test_reassign_form_of_overview_page_makes_the_stalled_step_pending(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     plan = await make_stalled_plan(world, "Stalled rivers")
@@ -249,7 +249,7 @@ async def test_rescue_form_reassigns_the_stalled_step(
     assert "the plan is at revision 2, you expected 1" in visible_text(reply.text)
 
 
-async def test_rescue_form_retries_failed_jobs_only_once(
+async def test_retry_form_of_overview_page_retries_failed_jobs_only_once(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await agent.run(name="Deep rivers")
@@ -298,7 +298,7 @@ async def test_cancel_page_of_an_unknown_plan_or_run_is_not_found(
         assert (await browser.get(f"{path}/cancel", headers=HTML)).status_code == 404
 
 
-async def test_front_page_summarizes_activity_since_the_last_look(
+async def test_front_page_summarizes_activity_since_the_last_visit(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     agent = world.agent
@@ -322,7 +322,7 @@ async def test_front_page_summarizes_activity_since_the_last_look(
         assert (await browser.get(href.replace("&amp;", "&"))).status_code == 200, href
 
 
-async def test_front_page_has_no_summary_without_activity_or_after_short_pause(
+async def test_front_page_has_no_summary_after_short_or_uneventful_absence(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     await world.agent.plan(2)

@@ -48,7 +48,7 @@ async def test_style_sheet_and_scripts_stay_within_size_limits(site: Site) -> No
 @pytest.mark.parametrize(
     ("address", "limit"), [("/", 12_000), ("/plans", 12_000), ("/inbox", 12_000)]
 )
-async def test_page_full_of_data_stays_within_size_element_and_asset_limits(
+async def test_page_with_much_data_stays_within_size_and_element_limits(
     site: Site, agent: AgentClient, address: str, limit: int
 ) -> None:
     for n in range(51):
@@ -95,7 +95,7 @@ async def load_cold(site: Site, path: str) -> tuple[WireResponse, int]:
 
 
 @pytest.mark.parametrize(("steps", "limit"), [(13, 30_000), (200, 45_000)])
-async def test_plan_page_and_its_changes_stay_within_size_limits(
+async def test_plan_page_and_live_updates_stay_within_size_limits(
     site: Site, world: OrgEnv, steps: int, limit: int
 ) -> None:
     plan = await make_plan_in_progress(world, steps)
@@ -150,7 +150,7 @@ class OpenPage:
         return received
 
 
-async def test_run_page_of_500_steps_and_changes_stay_within_size_limits(
+async def test_run_page_of_500_steps_and_live_updates_stay_within_size_limits(
     site: Site, world: OrgEnv
 ) -> None:
     run = await make_large_run(world.agent)
@@ -176,7 +176,9 @@ async def test_run_page_of_500_steps_and_changes_stay_within_size_limits(
     assert tab.fragments == [], "an update without news has no fragments, whatever the time"
 
 
-async def test_front_page_with_much_work_is_updated_in_parts(site: Site, world: OrgEnv) -> None:
+async def test_live_update_of_a_full_front_page_sends_only_changed_parts(
+    site: Site, world: OrgEnv
+) -> None:
     for n in range(30):
         await world.agent.plan(4, name=f"Compare the sources on river {n} with what was measured")
         world.clock.advance(minutes=1)

@@ -61,7 +61,7 @@ async def test_plan_map_shows_outcome_of_evaluated_condition(
     assert 'class="branch"' not in page.text
 
 
-async def test_exported_map_contains_conditions(
+async def test_svg_export_of_a_plan_map_contains_conditions(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await make_branching_plan(agent)

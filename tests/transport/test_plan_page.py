@@ -75,7 +75,7 @@ async def test_plan_page_shows_advice_for_a_stalled_step_and_writes_nothing(
     assert await world.entries(agent.org_id, plan["planId"]) == before
 
 
-async def test_plan_page_returns_the_same_404_for_unknown_and_foreign_plans(
+async def test_plan_page_returns_same_404_for_unknown_plan_and_other_orgs_plan(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     theirs = await browser.get(f"/plans/{full_id(world.other_org_plan['planId'])}")

@@ -132,7 +132,7 @@ async def test_rate_limited_tool_call_returns_tool_error_to_client(
 @pytest.mark.parametrize(
     "headers", [LEGACY, modern_headers("tools/call", "list_active_plans")], ids=["old", "new"]
 )
-async def test_rate_limit_response_before_dispatch_equals_dispatcher_response(
+async def test_rate_limit_response_of_http_layer_equals_that_of_dispatcher(
     http: httpx2.AsyncClient, flooded: Flooded, headers: dict[str, str]
 ) -> None:
     flooded.use_up()
@@ -250,7 +250,7 @@ async def test_rate_limit_is_enforced_when_authentication_is_required(
     assert ["retry-after" in reply.headers for reply in sent] == refused
 
 
-async def test_delay_of_a_rate_limited_call_grows_with_waiting_calls_of_the_org(
+async def test_rate_limited_call_waits_longer_if_more_calls_of_the_org_wait(
     flooded: Flooded,
 ) -> None:
     gateway = ToolGateway(lambda: _at(flooded.dispatcher), flooded.caller(Channel.MCP))

@@ -99,7 +99,7 @@ async def test_run_progress_api_returns_report_and_usage(
     assert check(reply.json()) == []
 
 
-async def test_run_progress_api_returns_the_same_404_for_missing_or_foreign_runs(
+async def test_run_progress_api_returns_same_404_for_missing_or_other_orgs_run(
     http: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     theirs = await world.other_org.run()
@@ -194,7 +194,7 @@ async def test_document_api_returns_400_for_an_unsupported_format(http: httpx2.A
     assert (reply.status_code, reply.json()["error"]["code"]) == (400, "INVALID_INPUT")
 
 
-async def test_document_api_returns_the_same_404_for_missing_or_foreign_ids(
+async def test_document_api_returns_same_404_for_unknown_and_other_orgs_ids(
     http: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     theirs = await make_rendered_run(world.other_org)

@@ -157,7 +157,7 @@ async def test_list_of_resources_returns_the_error_code_if_listing_plans_fails(
     ("typed", "values"),
     [("", ["plan-1", "plan-2"]), ("plan-2", ["plan-2"]), ("PLAN 1", ["plan-1"]), ("x", [])],
 )
-async def test_completion_of_a_plan_id_matches_an_id_prefix_or_a_name(
+async def test_mcp_completion_of_a_plan_id_matches_an_id_prefix_or_a_name(
     era: Era, typed: str, values: list[str]
 ) -> None:
     async with make_client(RecordingDispatcher(), era) as client:
@@ -169,7 +169,7 @@ async def test_completion_of_a_plan_id_matches_an_id_prefix_or_a_name(
             assert completed.completion.values == values
 
 
-async def test_completion_of_an_unsupported_argument_returns_no_values() -> None:
+async def test_mcp_completion_of_an_unsupported_argument_returns_no_values() -> None:
     dispatcher = RecordingDispatcher(ANSWERS)
     async with make_client(dispatcher) as client:
         for ref in (
@@ -182,7 +182,7 @@ async def test_completion_of_an_unsupported_argument_returns_no_values() -> None
     assert dispatcher.calls == []
 
 
-async def test_completion_with_more_than_100_values_is_truncated() -> None:
+async def test_mcp_completion_with_more_than_100_values_is_truncated() -> None:
     plans = [{**PLANS[0], "planId": f"plan-{number}"} for number in range(101)]
     page = Answer({"plans": plans, "total": 101, "nextCursor": None})
     async with make_client(RecordingDispatcher({"list_active_plans": page})) as client:
@@ -207,7 +207,7 @@ async def test_list_of_resources_in_the_runs_profile_has_open_runs_before_plans(
     ]
 
 
-async def test_next_page_of_the_list_of_resources_contains_no_runs() -> None:
+async def test_only_first_page_of_the_list_of_resources_contains_runs() -> None:
     dispatcher = RecordingDispatcher()
     async with make_client(dispatcher, profile="all") as client:
         listed = await client.list_resources(cursor="later")
@@ -248,7 +248,7 @@ async def test_list_of_resource_templates_depends_on_the_profile(
         ("waybook://runs/r-1/map", "get_dag_map", {"runId": "r-1"}),
     ],
 )
-async def test_reading_a_resource_calls_the_tool_for_the_kind_of_the_uri(
+async def test_reading_an_mcp_resource_calls_the_tool_that_fits_the_uri(
     era: Era, uri: str, tool: str, arguments: dict[str, object]
 ) -> None:
     dispatcher = RecordingDispatcher({})
@@ -272,7 +272,7 @@ async def test_run_resource_cannot_be_read_outside_the_runs_profile() -> None:
     ("typed", "values"),
     [("", ["run-1", "run-2"]), ("run-2", ["run-2"]), ("RUN 1", ["run-1"]), ("x", [])],
 )
-async def test_completion_of_a_run_id_matches_an_id_prefix_or_a_name(
+async def test_mcp_completion_of_a_run_id_matches_an_id_prefix_or_a_name(
     typed: str, values: list[str]
 ) -> None:
     async with make_client(RecordingDispatcher(), profile="runs") as client:
@@ -355,7 +355,7 @@ async def test_failed_read_of_an_output_resource_returns_the_fitting_error_code(
     assert refusal.value.code == number
 
 
-async def test_completion_of_an_output_id_returns_no_values() -> None:
+async def test_mcp_completion_of_an_output_id_returns_no_values() -> None:
     async with make_client(RecordingDispatcher()) as client:
         ref = ResourceTemplateReference(uri="waybook://outputs/{id}")
         completed = await client.complete(ref, {"name": "id", "value": ""})

@@ -42,7 +42,7 @@ async def test_runs_page_shows_name_status_and_stage_progress(
     assert re.search(r"1 of \d+", page)
 
 
-async def test_progress_of_run_counts_steps_of_stages_not_started(
+async def test_progress_of_run_includes_steps_of_stages_not_yet_started(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await make_worked_run(agent)
@@ -98,7 +98,7 @@ async def test_list_of_runs_filtered_by_state_contains_only_runs_in_that_state(
         assert [item.id for item in page.runs] == [r.id for r in every if r.state == state]
 
 
-async def test_run_page_shows_same_figures_as_progress_report(
+async def test_run_page_shows_same_numbers_as_the_progress_report(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await make_worked_run(agent)
@@ -158,7 +158,7 @@ async def test_run_page_shows_an_error_for_rejected_feedback_and_preserves_input
     assert (await agent.progress(run))["dagProgress"]["completedStages"] == 1
 
 
-async def test_form_on_the_run_page_with_a_wrong_token_changes_nothing(
+async def test_form_on_the_run_page_with_a_wrong_csrf_token_changes_nothing(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run, job = await make_failed_run(agent)
@@ -274,7 +274,7 @@ async def test_workflow_page_shows_map_prompts_and_expected_counts(
         ("/audit", "list", "entries"),
     ],
 )
-async def test_page_returns_only_the_section_named_by_the_part_parameter(
+async def test_page_with_part_parameter_returns_only_that_section(
     reader: httpx2.AsyncClient, agent: AgentClient, path: str, part: str, holds: str
 ) -> None:
     run = await make_worked_run(agent)

@@ -257,7 +257,7 @@ async def test_document_page_refuses_unrelated_documents_and_other_orgs(
     assert (await reader.get(their_path)).status_code == 404
 
 
-async def test_document_page_neutralizes_scripts_in_text_and_diff(
+async def test_document_page_does_not_execute_scripts_in_text_or_comparison(
     reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     stage = make_stage("work", make_recipe_step("case"))

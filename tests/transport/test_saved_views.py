@@ -34,7 +34,7 @@ def views_of(html: str) -> str:
     ("page", "query"),
     [("plans", "state=failed&q=a+b"), ("runs", "state=open"), ("audit", "actor=ann&channel=mcp")],
 )
-async def test_saved_view_of_a_list_is_linked_only_on_that_list(
+async def test_saved_view_of_a_list_page_is_linked_only_on_that_page(
     browser: httpx2.AsyncClient, page: str, query: str
 ) -> None:
     reply = await save(browser, page, "  My   view ", query)
@@ -77,7 +77,7 @@ async def test_saved_views_of_a_user_are_not_shown_to_other_users_or_orgs(
     [("", "q=x"), ("  ", "q=x"), ("n" * 61, "q=x"), ("a\x07b", "q=x"), ("Fine", ""),
      ("Fine", "before=1"), ("Fine", "q=" + "x" * 1_000), ("Fine", "&".join(["a=1"] * 31))],
 )  # fmt: skip
-async def test_refused_view_is_not_saved_and_the_form_has_the_typed_name(
+async def test_refused_saved_view_is_not_stored_and_form_shows_the_typed_name(
     browser: httpx2.AsyncClient, name: str, query: str
 ) -> None:
     fields = {"page": "plans", "name": name, "query": query}
@@ -88,12 +88,14 @@ async def test_refused_view_is_not_saved_and_the_form_has_the_typed_name(
     assert views_of((await browser.get("/plans")).text) == ""
 
 
-async def test_view_of_an_unknown_list_is_refused(browser: httpx2.AsyncClient) -> None:
+async def test_saved_view_of_an_unknown_list_page_is_refused(browser: httpx2.AsyncClient) -> None:
     reply = await send(browser, "/plans?q=x", at="/views", page="tokens", name="a", query="q=x")
     assert reply.status_code == 400
 
 
-async def test_views_of_a_list_are_limited_to_twenty(browser: httpx2.AsyncClient) -> None:
+async def test_saved_views_of_a_list_page_are_limited_to_twenty(
+    browser: httpx2.AsyncClient,
+) -> None:
     for n in range(20):
         assert (await save(browser, "runs", f"View {n}", f"q={n}")).status_code == 303
     reply = await save(browser, "runs", "One more", "q=more")
@@ -103,21 +105,23 @@ async def test_views_of_a_list_are_limited_to_twenty(browser: httpx2.AsyncClient
     assert (await save(browser, "plans", "One more", "q=more")).status_code == 303
 
 
-async def test_view_parameters_that_are_not_filters_are_dropped(
+async def test_saved_view_omits_query_parameters_that_are_not_filters(
     browser: httpx2.AsyncClient,
 ) -> None:
     await save(browser, "plans", "Far", "q=x&before=00000000-0000-7000-8000-000000000001&next=//e")
     assert 'href="/plans?q=x">Far' in (await browser.get("/plans")).text
 
 
-async def test_hostile_name_and_filter_of_a_view_are_escaped(browser: httpx2.AsyncClient) -> None:
+async def test_hostile_name_and_filter_of_a_saved_view_are_escaped(
+    browser: httpx2.AsyncClient,
+) -> None:
     await save(browser, "plans", ATTACK, f"q={ATTACK}")
     shown = (await browser.get("/plans")).text
     assert ATTACK not in shown
     assert "&lt;script&gt;" in shown
 
 
-async def test_erasing_a_user_deletes_views_of_the_user_and_views_with_the_name(
+async def test_erasing_a_user_deletes_saved_views_of_or_naming_the_user(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     async with make_browser(world.agent, "Zoë Q") as zoe:

@@ -126,7 +126,7 @@ async def test_search_finds_workflows_by_name_and_slug(browser: httpx2.AsyncClie
 
 
 @pytest.mark.parametrize("text", ["", "  ", "!?", "the of", "\0", "'@x'", "a:* & (", "zzzz", "-"])
-async def test_search_without_matches_says_so(
+async def test_search_page_without_matches_shows_a_message(
     browser: httpx2.AsyncClient, world: OrgEnv, text: str
 ) -> None:
     await world.agent.plan(name="Rivers")
@@ -135,7 +135,7 @@ async def test_search_without_matches_says_so(
     assert ("No results for" in html) == bool(text.replace("\0", "").strip())
 
 
-async def test_search_text_of_excessive_length_returns_400_with_the_text(
+async def test_search_page_returns_400_and_the_text_for_a_too_long_text(
     browser: httpx2.AsyncClient,
 ) -> None:
     assert (await browser.get("/search", params={"q": "x" * 500})).status_code == 200
@@ -145,7 +145,7 @@ async def test_search_text_of_excessive_length_returns_400_with_the_text(
     assert f'value="{"x" * 501}"' in reply.text
 
 
-async def test_search_hits_of_each_kind_are_limited(
+async def test_search_page_limits_the_hits_of_each_kind(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     for n in range(12):
@@ -157,7 +157,9 @@ async def test_search_hits_of_each_kind_are_limited(
     assert "Search everything for “lagoon”" in options
 
 
-async def test_search_escapes_hostile_texts(browser: httpx2.AsyncClient, world: OrgEnv) -> None:
+async def test_search_page_escapes_hostile_texts(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
     attack = "<script>alert(1)</script> <img src=x onerror=alert(2)> moraine"
     taken = await world.agent.take(await world.agent.plan(1, name=attack))
     await world.agent.submit(taken, {"found": attack})
@@ -168,7 +170,7 @@ async def test_search_escapes_hostile_texts(browser: httpx2.AsyncClient, world: 
             assert "<img" not in html
 
 
-async def test_search_shows_nothing_of_another_org(
+async def test_search_page_shows_nothing_of_another_org(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     world.other_org_may_change = True
@@ -188,7 +190,7 @@ async def test_search_shows_nothing_of_another_org(
 @pytest.mark.parametrize(
     ("text", "expected"), [("", 14), ("inb", 1), ("open pl", 1), ("start run", 1), ("zzz", 0)]
 )
-async def test_palette_lists_commands_that_match_the_text(
+async def test_command_palette_lists_commands_that_match_the_typed_text(
     browser: httpx2.AsyncClient, text: str, expected: int
 ) -> None:
     html = await search(browser, text, part="options")

@@ -32,7 +32,7 @@ def test_server_address_is_the_url_of_the_listening_socket() -> None:
         assert address(listening) == f"http://127.0.0.1:{listening.getsockname()[1]}"
 
 
-def test_listening_socket_is_a_tcp_socket_with_nodelay() -> None:
+def test_listening_socket_of_http_server_has_tcp_nodelay() -> None:
     with listen("127.0.0.1", 0) as listening:
         assert listening.proto == socket.IPPROTO_TCP
         assert listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -50,7 +50,7 @@ def make_visitor(world: OrgEnv) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(transport=transport, base_url="http://localhost", headers=HTML)
 
 
-async def test_snapshot_shows_results_without_running_stored_text(world: OrgEnv) -> None:
+async def test_shared_snapshot_shows_results_without_executing_stored_text(world: OrgEnv) -> None:
     file = (await make_file(world.agent, await worked_plan(world.agent))).decode()
     assert "<strong>Nile</strong>" in file
     assert "Rivers &lt;of&gt; Africa" in file
@@ -60,7 +60,9 @@ async def test_snapshot_shows_results_without_running_stored_text(world: OrgEnv)
     assert not re.search(r'(?:src|href)="(?:https?:)?//', file)
 
 
-async def test_verification_accepts_snapshot_and_returns_last_seal(world: OrgEnv) -> None:
+async def test_verification_of_shared_snapshot_returns_last_seal_of_the_audit(
+    world: OrgEnv,
+) -> None:
     plan = await worked_plan(world.agent)
     file = await make_file(world.agent, plan)
     shared = await read_shared_plan(at(world.agent), full_id(plan["planId"]))
@@ -82,7 +84,7 @@ async def test_verification_accepts_snapshot_and_returns_last_seal(world: OrgEnv
         (b"completed", b"Completed"),
     ],
 )
-async def test_verification_rejects_snapshot_with_changed_bytes(
+async def test_verification_rejects_a_snapshot_with_changed_content(
     world: OrgEnv, old: bytes, new: bytes
 ) -> None:
     file = await make_file(world.agent, await worked_plan(world.agent))
@@ -92,7 +94,7 @@ async def test_verification_rejects_snapshot_with_changed_bytes(
             verify_file(changed)
 
 
-async def test_verification_rejects_any_single_changed_byte(world: OrgEnv) -> None:
+async def test_verification_rejects_a_snapshot_with_any_byte_changed(world: OrgEnv) -> None:
     file = await make_file(world.agent, await world.agent.plan(1))
     for position in range(0, len(file), max(1, len(file) // 60)):
         changed = bytearray(file)
@@ -102,12 +104,14 @@ async def test_verification_rejects_any_single_changed_byte(world: OrgEnv) -> No
 
 
 @pytest.mark.parametrize("content", [b"", b"<html></html>", b"{}", b"[1]", b"\xff", b"x" * 9])
-def test_verification_rejects_other_files(content: bytes) -> None:
+def test_verification_rejects_a_file_that_is_no_snapshot(content: bytes) -> None:
     with pytest.raises(InvalidInput, match="neither a snapshot"):
         verify_file(content)
 
 
-async def test_shared_link_shows_plan_as_of_an_entry_without_sign_in(world: OrgEnv) -> None:
+async def test_shared_snapshot_link_shows_plan_as_of_an_entry_without_sign_in(
+    world: OrgEnv,
+) -> None:
     plan = await worked_plan(world.agent)
     secret = await create_snapshot_link(at(world.agent), full_id(plan["planId"]), 7)
     await world.agent.submit(await world.agent.take(plan), "Added later")
@@ -123,7 +127,7 @@ async def test_shared_link_shows_plan_as_of_an_entry_without_sign_in(world: OrgE
     verify_file(file.content)
 
 
-async def test_shared_link_opens_nothing_else(world: OrgEnv) -> None:
+async def test_shared_snapshot_link_gives_access_only_to_the_snapshot(world: OrgEnv) -> None:
     plan, other = await worked_plan(world.agent), await world.agent.plan(1, name="Secret")
     secret = await create_snapshot_link(at(world.agent), full_id(plan["planId"]), 7)
     async with make_visitor(world) as visitor:
@@ -134,7 +138,7 @@ async def test_shared_link_opens_nothing_else(world: OrgEnv) -> None:
             assert (await visitor.get(path)).status_code == 404, path
 
 
-async def test_shared_link_is_gone_after_expiry_and_after_revocation(world: OrgEnv) -> None:
+async def test_shared_snapshot_link_returns_410_after_expiry_or_revocation(world: OrgEnv) -> None:
     plan = await worked_plan(world.agent)
     plan_id = full_id(plan["planId"])
     secrets = [await create_snapshot_link(at(world.agent), plan_id, days) for days in (1, 7)]
@@ -150,7 +154,7 @@ async def test_shared_link_is_gone_after_expiry_and_after_revocation(world: OrgE
         assert (gone.status_code, "Nile" in gone.text) == (410, False)
 
 
-async def test_share_page_shows_new_link_once(world: OrgEnv) -> None:
+async def test_share_page_shows_a_new_snapshot_link_only_once(world: OrgEnv) -> None:
     plan = await worked_plan(world.agent)
     async with make_browser(world.agent) as browser, make_visitor(world) as visitor:
         page = f"/plans/{plan['planId']}/share"

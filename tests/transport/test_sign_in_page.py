@@ -197,7 +197,7 @@ async def test_sign_out_with_form_token_ends_session(
         assert (await other.get("/", headers=PAGE)).status_code == 303
 
 
-async def test_session_cookie_is_not_accepted_by_program_endpoints(
+async def test_session_cookie_can_read_outputs_but_is_refused_by_mcp_and_map_api(
     browser: httpx2.AsyncClient, world: OrgEnv, given: IssuedToken
 ) -> None:
     plan = await world.agent.plan(1)

@@ -53,7 +53,7 @@ def hidden_fields(page: str) -> dict[str, str]:
     return {"key": match[1]}
 
 
-async def test_workflow_page_links_to_the_form(browser: httpx2.AsyncClient) -> None:
+async def test_workflow_page_links_to_the_start_run_form(browser: httpx2.AsyncClient) -> None:
     page = (await browser.get("/dags/deep-research")).text
     assert f'href="{PATH}"' in page
     form = await browser.get(PATH)
@@ -62,12 +62,14 @@ async def test_workflow_page_links_to_the_form(browser: httpx2.AsyncClient) -> N
     assert 'name="input:question"' in form.text
 
 
-async def test_form_without_workflow_lists_the_workflows(browser: httpx2.AsyncClient) -> None:
+async def test_start_run_page_without_a_workflow_lists_the_workflows(
+    browser: httpx2.AsyncClient,
+) -> None:
     assert f'href="{PATH}"' in (await browser.get("/runs/new")).text
     assert (await browser.get("/runs/new?dag=nothing")).status_code == 404
 
 
-async def test_confirmation_shows_jobs_and_missing_history(
+async def test_confirmation_of_a_new_run_shows_job_count_and_lack_of_forecast(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     reply = await send(browser, PATH, **FORM)
@@ -80,7 +82,7 @@ async def test_confirmation_shows_jobs_and_missing_history(
     assert "No runs yet" in (await browser.get("/runs")).text
 
 
-async def test_confirmed_form_starts_the_run_once(
+async def test_start_run_form_sent_twice_starts_the_run_once(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     confirmation = await send(browser, PATH, **FORM)
@@ -97,7 +99,7 @@ async def test_confirmed_form_starts_the_run_once(
     assert "Which is longest?" in page.text
 
 
-async def test_forecast_is_the_median_of_earlier_runs(
+async def test_forecast_of_a_new_run_is_the_median_of_earlier_runs(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     await finish_runs(world, 3)
@@ -110,7 +112,7 @@ async def test_forecast_is_the_median_of_earlier_runs(
     assert f", ${int(jobs[1]) / 2:.2f} median" in text
 
 
-async def test_two_earlier_runs_are_too_few_for_a_forecast(
+async def test_forecast_of_a_new_run_requires_more_than_two_earlier_runs(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     await finish_runs(world, 2)
@@ -127,7 +129,7 @@ async def test_two_earlier_runs_are_too_few_for_a_forecast(
         ({"input:question": ""}, "Enter the input"),
     ],
 )
-async def test_incomplete_form_is_refused_and_keeps_input(
+async def test_incomplete_start_run_form_is_refused_and_keeps_input(
     browser: httpx2.AsyncClient, changes: dict[str, str], message: str
 ) -> None:
     typed = {**FORM, "name": "Rivers <of> Asia", **changes}
@@ -139,7 +141,9 @@ async def test_incomplete_form_is_refused_and_keeps_input(
     assert "No runs yet" in (await browser.get("/runs")).text
 
 
-async def test_refusal_of_the_tool_keeps_input(browser: httpx2.AsyncClient) -> None:
+async def test_start_run_form_keeps_input_when_the_run_is_refused(
+    browser: httpx2.AsyncClient,
+) -> None:
     reply = await send(browser, PATH, **{**FORM, "name": "x" * 201, "step": "start", "key": "k"})
     assert reply.status_code == 413
     assert "name" in visible_text(reply.text)
@@ -147,14 +151,16 @@ async def test_refusal_of_the_tool_keeps_input(browser: httpx2.AsyncClient) -> N
     assert "Which is longest?" in reply.text
 
 
-async def test_edit_returns_to_the_form_with_input(browser: httpx2.AsyncClient) -> None:
+async def test_edit_button_of_confirmation_returns_to_start_run_form_with_input(
+    browser: httpx2.AsyncClient,
+) -> None:
     reply = await send(browser, PATH, **FORM, step="edit")
     assert reply.status_code == 200
     assert "Continue</button>" in reply.text
     assert "opus\ngpt</textarea>" in reply.text
 
 
-async def test_models_of_earlier_runs_are_suggested(
+async def test_start_run_form_suggests_the_models_of_earlier_runs(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     await agent.run(models=["opus", "gemini"])
@@ -164,7 +170,7 @@ async def test_models_of_earlier_runs_are_suggested(
     assert "Models opus, gpt" in visible_text(reply.text)
 
 
-async def test_fields_of_a_workflow_with_several_inputs_are_sent_by_key(
+async def test_start_run_form_sends_each_input_of_the_workflow_under_the_key(
     browser: httpx2.AsyncClient,
 ) -> None:
     inputs = {"input:seed_prompt": "Seed.", "input:initial_user_prompt": "Prompt."}
@@ -185,7 +191,7 @@ async def test_run_page_shows_the_forecast_of_an_open_run(
     assert re.search(r"About \d+ min .* left; median of the last 3 runs", page), page
 
 
-async def test_run_page_uses_the_own_pace_of_a_run_without_history(
+async def test_forecast_on_run_page_uses_own_pace_if_no_earlier_run_exists(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     agent, run = world.agent, await world.agent.run(models="abcdef")

@@ -118,7 +118,7 @@ async def test_step_page_shows_tool_calls_of_step(
     assert "Tool calls" not in visible_text(await shown(browser, plan, 2))
 
 
-async def test_step_page_returns_the_same_404_for_unknown_and_foreign_steps(
+async def test_step_page_returns_same_404_for_unknown_step_and_other_orgs_step(
     browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan, other = await agent.plan(1), await agent.plan(1)

@@ -116,7 +116,7 @@ async def test_legacy_http_client_cannot_subscribe_to_resources(world: OrgEnv) -
             await client.session.subscribe_resource("waybook://plans/1")
 
 
-async def test_legacy_client_on_a_single_connection_is_notified_of_plan_changes(
+async def test_older_mcp_client_on_a_lasting_connection_gets_plan_updates(
     world: OrgEnv,
 ) -> None:
     plan, other = await world.agent.plan(2), await world.agent.plan(2)

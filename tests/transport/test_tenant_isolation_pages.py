@@ -54,7 +54,9 @@ async def indexed(agent: AgentClient) -> None:
         pass
 
 
-async def test_activity_of_another_org_does_not_change_pages_or_lists(face_world: OrgEnv) -> None:
+async def test_activity_of_another_org_does_not_change_pages_or_tool_replies(
+    face_world: OrgEnv,
+) -> None:
     world, agent = face_world, face_world.agent
     world.other_org_may_change = True
     await all_foreign_records(agent)

@@ -61,7 +61,7 @@ async def refused(client: Client, tool: str, **arguments: object) -> str:
 
 
 @BOTH_ERAS
-async def test_token_client_sees_only_plans_of_own_org(world: OrgEnv, era: Era) -> None:
+async def test_client_with_a_token_sees_only_plans_of_own_org(world: OrgEnv, era: Era) -> None:
     ours, theirs = await make_token(world.agent), await make_token(world.other_org, "ned")
     async with (
         served(world) as address,

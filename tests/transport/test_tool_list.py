@@ -96,7 +96,7 @@ def test_every_object_within_tool_arguments_has_properties() -> None:
         {"type": "integer", "enum": [1, 2]},
     ],
 )
-def test_schema_check_reports_a_schema_that_some_client_refuses(bad: Schema) -> None:
+def test_tool_schema_check_reports_a_schema_that_some_client_refuses(bad: Schema) -> None:
     assert list(problems(bad)) != []
 
 

@@ -56,7 +56,7 @@ def test_writing_tool_is_not_listed_as_read_only() -> None:
     }
 
 
-def test_only_tools_of_the_work_loop_have_always_load_metadata() -> None:
+def test_only_tools_that_claim_and_submit_work_have_always_load_metadata() -> None:
     loaded = {name for name, tool in TOOLS.items() if tool.listed.meta is not None}
     assert loaded == {"get_next_step", "submit_step_result", "get_next_job"}
     assert TOOLS["get_next_step"].listed.meta == {"anthropic/alwaysLoad": True}

@@ -95,7 +95,7 @@ async def test_waiting_http_call_is_answered_when_step_is_free(
 
 
 @pytest.mark.parametrize("headers", HEADERS.values(), ids=HEADERS)
-async def test_disconnected_client_leaves_queue_and_gets_no_step(
+async def test_disconnected_client_leaves_the_wait_queue_and_gets_no_step(
     env: WaitingEnv, headers: dict[str, str]
 ) -> None:
     plan, taken = await blocked_plan(env)
@@ -139,7 +139,7 @@ async def test_shutdown_answers_waiting_http_calls(
     assert {reply["status"] for reply in replies} == {"no_pending_steps"}
 
 
-async def test_waiting_call_is_counted_only_once(env: WaitingEnv) -> None:
+async def test_call_that_waits_for_a_step_is_counted_once_in_the_metrics(env: WaitingEnv) -> None:
     plan, taken = await blocked_plan(env)
     async with served(env) as url, Client(url) as client:
         arguments = {"planId": plan["planId"], "waitSeconds": 55}

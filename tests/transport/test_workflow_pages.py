@@ -64,7 +64,7 @@ async def test_page_of_workflow_with_5000_steps_draws_stages_only(
 @pytest.mark.parametrize(
     ("query", "status"), [("?stage=none", 404), ("?stage=one&page=x", 400), ("?stage=one", 200)]
 )
-async def test_page_of_workflow_stage_refuses_invalid_query(
+async def test_workflow_page_refuses_invalid_stage_or_page_parameter(
     reader: httpx2.AsyncClient, agent: AgentClient, query: str, status: int
 ) -> None:
     await agent.call(

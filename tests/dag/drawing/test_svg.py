@@ -180,7 +180,7 @@ def test_svg_box_of_several_steps_shows_the_share_of_each_status() -> None:
 # Accessibility
 
 
-def test_svg_without_annotations_shows_no_status() -> None:
+def test_svg_of_a_map_without_progress_shows_no_status() -> None:
     lanes = make_lane("abc", [("a", "b")], slug="one"), make_lane("d", slug="two")
     root = parsed(render_svg(compute_layout(make_diagram(*lanes))))
     assert {element.get("data-status") for element in root.iter()} <= {None, "bare", "not_started"}
