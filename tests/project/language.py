@@ -263,7 +263,7 @@ def _comments(text: str, strings: list[Span], file: str) -> Iterator[Text]:
         if block:
             yield block
             block = None
-        if comment and not comment.startswith(("noqa", "type: ignore", "pragma")):
+        if comment and not comment.startswith(("noqa", "type: ignore", "pragma", "fmt:")):
             if line[:column].strip():
                 yield Text(file, number, comment)
             else:
