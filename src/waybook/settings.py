@@ -101,8 +101,8 @@ class Settings:
     webhook_format: str = "standard"
     #: Folder with webhook templates, which are used in place of the built-in templates.
     webhook_templates_dir: str | None = None
-    #: Name of the user for whom the links in review messages decide without sign-in; if it is not
-    #: set, only messages in local mode have such links.
+    #: Name of the user in whose name a review is decided by a link in a review message, without
+    #: sign-in; if it is not set, only messages in local mode have such links.
     webhook_reviewer: str | None = None
     #: Number of days for which the links in a review message can be used; 0 for no links.
     action_link_days: int = 7

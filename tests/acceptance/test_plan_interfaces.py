@@ -1,4 +1,4 @@
-"""Every interface shows the same figures of a plan: tools, lists, page, terminal, exports."""
+"""Every interface shows the same numbers of a plan: tools, lists, plan page, terminal, exports."""
 
 import io
 import re

@@ -106,5 +106,5 @@ def test_spelling_correction_returns_only_known_words(word: str) -> None:
     assert correction is None or correction in builtin_word_vectors().numbers
 
 
-def test_search_terms_are_compared_by_value() -> None:
+def test_search_terms_with_equal_fields_are_equal() -> None:
     assert Term(text="a", correction=None, weight=1) == Term(text="a", correction=None, weight=1)

@@ -88,7 +88,7 @@ class MarkedWriter:
     _numbers: Iterator[int] = field(default_factory=count)
 
     def long(self, *leaf: str) -> str:
-        """Return a text with a marker and all hostile texts."""
+        """Return a text with a unique marker and every hostile sample text."""
         return self._marked(leaf, ALL)
 
     def short(self, *leaf: str, room: int = 180) -> str:

@@ -87,7 +87,7 @@ class WaitingEnv:
         return task
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until this function returns true."""
+        """Wait until the function `condition` returns true."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not condition():  # noqa: ASYNC110 - calls report nothing before their answer
                 await asyncio.sleep(0.001)

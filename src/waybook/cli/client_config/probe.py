@@ -27,7 +27,7 @@ class ProbeFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProbeReport:
-    """Answers of the configured server."""
+    """Answers of the MCP server that a client configuration names."""
 
     server: str
     protocol: str

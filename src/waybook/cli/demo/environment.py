@@ -75,7 +75,7 @@ class SimulatedClock:
         self._owed += self.pace.per_line
 
     def add_actor(self, actor: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        """Start a simulated actor."""
+        """Start a task that acts as a simulated agent or user of the demo."""
         self._awake += 1
         return asyncio.create_task(self._act(actor))
 
