@@ -1,6 +1,7 @@
 """Pages that copy a plan or a run, with the results up to a step or the stages before one."""
 
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -47,7 +48,7 @@ def copy_name(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class CopyPage:
+class CopyPage(ABC):
     """Form that copies a plan or a run; a subclass adds the plan or the run."""
 
     page_context: PageContext
@@ -73,13 +74,13 @@ class CopyPage:
             request, "copy", status_code=status, view=view, key=secrets.token_urlsafe(16)
         )
 
+    @abstractmethod
     async def view(self, request: Request) -> CopyView:
         """Return the plan or run to copy, with the points from which the copy can start."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def copy(self, request: Request, view: CopyView, key: str) -> Answer:
         """Create the copy."""
-        raise NotImplementedError
 
 
 class CopyPlanPage(CopyPage):
