@@ -40,6 +40,7 @@ ELSE = {
 QUERIES = {
     "/audit": ("subject",),
     "/audit.{form}": ("subject",),
+    "/decisions/selected": ("review",),
     "/runs/{run_id}/documents/{resource_id}": ("with",),
 }
 #: Query parameters that are not ids, but filters or pagination cursors.
@@ -212,7 +213,9 @@ def test_isolation_tests_include_every_route_that_accepts_post(world: OrgEnv) ->
 
 
 def test_isolation_tests_list_every_query_parameter_of_all_routes() -> None:
-    mention = re.compile(r'(?:query_params|query)\.get\("(\w+)"|query_param\(request, "(\w+)"')
+    mention = re.compile(
+        r'(?:query_params|query)\.get(?:list)?\("(\w+)"|query_param\(request, "(\w+)"'
+    )
     folder = SOURCE / "transport" / "http"
     parameters = {
         word

@@ -81,7 +81,6 @@ def dashboard_routes(
         "/rescue": overview.rescue,
         "/views": SavedViews(page_context),
         "/decisions": DecisionHandler(page_context),
-        "/decisions/selected": BulkApproval(page_context),
         "/feedback": FeedbackHandler(page_context),
         "/runs/{run_id}/retry": run.retry,
         "/runs/{run_id}/regenerate": run.regenerate,
@@ -102,6 +101,7 @@ def dashboard_routes(
 def _form_pages(page_context: PageContext) -> dict[str, Endpoint]:
     """Return the routes of the pages that also accept a form."""
     return {
+        "/decisions/selected": BulkApproval(page_context),
         "/plans/{plan_id}/edit": PlanEditPage(page_context),
         "/plans/{plan_id}/copy": CopyPlanPage(page_context),
         "/runs/{run_id}/copy": CopyRunPage(page_context),
