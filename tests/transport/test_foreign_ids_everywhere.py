@@ -94,7 +94,10 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
 #: Routes that are not tested here: routes for snapshots and saved views, whose request body refers
 #: to no stored row of another user, the route of links, which takes a secret and no id, and MCP
 #: routes, which are tested separately.
-NO_ROWS = {"/api/report", "/api/map", "/act/{secret}/{decision}", "/mcp", "/mcp/", "/views"}
+NO_ROWS = {
+    *("/api/report", "/api/map", "/mcp", "/mcp/", "/views"),
+    *("/act/{secret}/{decision}", "/act/{secret}/feedback"),
+}
 #: Routes that take no ids: a new run refers to its workflow by name, a new plan to its template.
 NO_IDS = {"/plans/new", "/runs/new"}
 #: Routes whose response never ends; their events are tested in `test_live.py`.

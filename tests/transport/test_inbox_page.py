@@ -193,7 +193,7 @@ async def test_inbox_shows_waiting_run_and_accepts_stage_feedback_once(
     assert 'title="1 waiting for you"' in text
     named = {"runId": run["runId"], "stageSlug": stage, "back": "/inbox"}
     reply = await send(browser, "/inbox", at="/feedback", **named, feedback=" ")
-    assert (reply.status_code, "say something of the stage" in reply.text) == (400, True)
+    assert (reply.status_code, "enter your feedback on the stage" in reply.text) == (400, True)
     reply = await send(browser, "/inbox", at="/feedback", **named, feedback="Go north.")
     assert (reply.status_code, reply.headers["location"]) == (303, "/inbox")
     assert (await agent.job(run))["status"] == "job_ready"

@@ -66,8 +66,8 @@ class BulkApproval:
         # The rate limit may refuse the first read, before anything is decided.
         await self.page_context.request_context(request)
         outcomes = [await self._approve(request, item) for item in selected]
-        query = urlencode({"review": outcomes, "back": form.return_path}, doseq=True)
-        return RedirectResponse(f"{request.url.path}?{query}", HTTPStatus.SEE_OTHER)
+        shown = urlencode({"review": outcomes, "back": form.return_path}, doseq=True)
+        return RedirectResponse(f"{request.url.path}?{shown}", HTTPStatus.SEE_OTHER)
 
     async def _approve(self, request: Request, review_id: str) -> str:
         """Approve one review; return its id, followed by the error code if it was refused.
@@ -107,8 +107,8 @@ class BulkApproval:
         review_id, _, code = selected.partition(":")
         try:
             review = await self._read(request, review_id)
-        except WaybookError as error:
-            reason = REASONS.get(error.code, DEFAULT_REASON)
+        except WaybookError as failure:
+            reason = REASONS.get(failure.code, DEFAULT_REASON)
             return BulkOutcome(name="Unknown review", plan_id="", error=reason)
         decided = DECISION_TEXT[review.decision] if review.decision else ""
         earlier = f"already decided: {review.decided_by} {decided}"
