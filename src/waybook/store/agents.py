@@ -14,8 +14,10 @@ from waybook.store.driver.queries import BATCH_SIZE, Ids, Rows, Statement, load
 
 #: Maximum number of audit entries, and of usage rows, that are counted for one agent.
 MAX_COUNTED = 2_000
-#: Number of the newest open plans in which held steps are searched.
-MAX_OPEN_PLANS = 500
+#: Number of the open plans with the latest activity among which plans with held steps are searched,
+#: and of those started plans whose steps are read.
+MAX_OPEN_PLANS = 2_000
+MAX_STARTED_PLANS = 500
 #: Maximum number of held steps, and of held jobs, in one answer.
 MAX_HELD = 500
 MAX_TITLE_LENGTH = 120
@@ -155,7 +157,12 @@ def held_statements(key: AgentKey | None = None) -> tuple[Statement, Statement]:
     name, session = key or (None, None)
     return (
         SQL["held_steps"](
-            name=name, session=session, newest=MAX_OPEN_PLANS, most=MAX_HELD, wide=MAX_TITLE_LENGTH
+            name=name,
+            session=session,
+            newest=MAX_OPEN_PLANS,
+            started=MAX_STARTED_PLANS,
+            most=MAX_HELD,
+            wide=MAX_TITLE_LENGTH,
         ),
         SQL["held_jobs"](name=name, session=session, most=MAX_HELD),
     )

@@ -79,16 +79,22 @@ select count(*) filter (where e.event = 'step_started') as started,
          limit %(counted)s) e;
 
 -- name: held_steps
--- Return the plan steps in progress that have a holder, longest first, among the newest open plans.
--- The steps of each plan are limited, so that the planner reads only the steps of these plans.
+-- Return the plan steps in progress that have a holder, longest first, of the started plans among
+-- the open plans with the latest activity. Steps in progress have no index, because then no change
+-- of a step's status could be made in place. The steps of each plan are limited, so that the planner
+-- reads only the steps of these plans.
 select s.held_by, coalesce(s.held_session, '') as session, 'plan' as kind, p.id::text as work_id,
        p.name as work_name, s.id::text as item_id, s.step_order as number, :title_of_step as title,
        s.in_progress_since as since
   from (select p.id, p.name
-          from plan p
-         where p.completed_at is null
-         order by p.id desc
-         limit %(newest)s) p
+          from (select p.id, p.name, p.status, p.active_minute
+                  from plan p
+                 where p.completed_at is null
+                 order by p.active_minute desc
+                 limit %(newest)s) p
+         where p.status <> 'planning'
+         order by p.active_minute desc
+         limit %(started)s) p
  cross join lateral (select s.*
                        from plan_step s
                       where s.plan_id = p.id
