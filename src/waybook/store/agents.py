@@ -121,6 +121,8 @@ class AgentUsageRow(NamedTuple):
     name: str
     session: str
     total: int
+    #: Names that the agent's clients reported for themselves, latest first.
+    clients: list[str]
 
 
 class UnreportedRow(NamedTuple):

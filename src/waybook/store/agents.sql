@@ -172,13 +172,18 @@ select :usage_sums, (u.at at time zone 'UTC')::date::text as day
  limit %(most)s;
 
 -- name: usage_by_agent
--- Return the org's usage per user and session, highest cost first, and the number of them in all.
-select :usage_sums, u.by as name, coalesce(u.session, '') as session, count(*) over () as total
-  from usage u
- where u.at >= (select coalesce(%(since)s::timestamptz, app_now() - interval '30 days'))
- group by u.by, coalesce(u.session, '')
- order by 3 desc, 1 desc, 2 desc, u.by, 6
- limit %(most)s;
+-- Return the org's usage per user and session, highest cost first, with the names of the clients
+-- and the number of agents in all.
+select s.*, coalesce(a.clients, '{}') as clients
+  from (select :usage_sums, u.by as name, coalesce(u.session, '') as session,
+               count(*) over () as total
+          from usage u
+         where u.at >= (select coalesce(%(since)s::timestamptz, app_now() - interval '30 days'))
+         group by u.by, coalesce(u.session, '')
+         order by 3 desc, 1 desc, 2 desc, u.by, 6
+         limit %(most)s) s
+  left join agent a on a.name = s.name and a.session = s.session
+ order by s.cost_micros desc, s.input_tokens desc, s.output_tokens desc, s.name, s.session;
 
 -- name: results_without_usage
 -- Count the completed steps and jobs in a period, and those of them whose result reported no usage.
