@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from auth_env import make_token
 from full_ids import full_id
-from org_env import AgentClient, OrgEnv
+from org_env import AgentClient, Body, OrgEnv
 from run_calls import make_gathering
 from tool_calls import MUTATING, PREPARE, submit_late_result, valid_call
 from waybook.accounts.tokens import hash_token
@@ -105,6 +105,11 @@ async def make_feedback_link(agent: AgentClient, for_user: str | None = None) ->
     """Complete a stage of a run and create a link for feedback on it; return the link's secret."""
     run = await agent.run()
     await agent.work_off(run)
+    return await make_link_of_run(agent, run, for_user)
+
+
+async def make_link_of_run(agent: AgentClient, run: Body, for_user: str | None = None) -> str:
+    """Create a link for feedback on the first stage of a run; return the link's secret."""
     target = LinkTarget(LinkKind.FEEDBACK, run_id=full_id(run["runId"]), stage="scope")
     return await _insert_link(agent, target, for_user)
 
