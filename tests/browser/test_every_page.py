@@ -13,7 +13,7 @@ from browser.axe import accessible
 from browser.pictures import take_picture
 from browser.sample_org import SampleOrg, create_sample_org
 from browser.served_site import Site
-from foreign_records import make_review_link, make_snapshot_link
+from foreign_records import make_feedback_link, make_review_link, make_snapshot_link
 from waybook.transport.http.dashboard.routes import dashboard_routes
 
 #: For each page, by the name of its screenshot: its route, with placeholders for parameters.
@@ -27,6 +27,7 @@ PAGES = {
     "cancel-plan": "/plans/{plan_id}/cancel",
     "cancel-run": "/runs/{run_id}/cancel",
     "inbox": "/inbox",
+    "selected-reviews": "/decisions/selected",
     "plan": "/plans/{plan_id}",
     "step": "/plans/{plan_id}/steps/{step_id}",
     "outputs": "/outputs",
@@ -54,6 +55,7 @@ PAGES = {
     "health": "/health",
     "tokens": "/tokens",
     "action-link": "/act/{secret}/{decision}",
+    "feedback-link": "/act/{secret}/feedback",
     "share": "/plans/{plan_id}/share",
     "shared": "/shared/{snapshot}",
 }
@@ -110,7 +112,11 @@ async def test_every_dashboard_page_opens_and_is_accessible(page: Page, site: Si
     work = await create_sample_org(site.world)
     await make_token(site.world.agent)
     _, snapshot = await make_snapshot_link(site.world.agent)
-    secrets = {"{secret}": await make_review_link(site.world.agent), "{snapshot}": snapshot}
+    secrets = {
+        "{secret}/feedback": f"{await make_feedback_link(site.world.agent)}/feedback",
+        "{secret}": await make_review_link(site.world.agent),
+        "{snapshot}": snapshot,
+    }
     urls: list[str] = []
     page.on("request", lambda request: urls.append(request.url))
     for name, route in PAGES.items():

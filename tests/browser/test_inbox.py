@@ -118,7 +118,7 @@ async def test_inbox_is_accessible_and_updates_live(page: Page, site: Site) -> N
     await expect(page.get_by_text("Reject?")).to_be_visible()
     await accessible(page)
     await page.get_by_role("button", name="Send feedback and start the next stage").click()
-    await expect(page.get_by_role("alert")).to_contain_text("say something of the stage")
+    await expect(page.get_by_role("alert")).to_contain_text("enter your feedback on the stage")
     await page.get_by_label("Feedback").fill("Go on.")
     await page.get_by_role("button", name="Send feedback and start the next stage").click()
     await expect(page.get_by_text("Done: pat gave feedback")).to_be_visible()

@@ -6,6 +6,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
+from browser.axe import accessible
 from browser.pictures import take_picture
 from browser.served_site import Site
 from org_env import Body, make_step
@@ -29,6 +30,13 @@ async def make_plan(site: Site) -> Body:
 
 async def titles(site: Site, plan: Body) -> list[str]:
     return [step["title"] for step in (await site.world.agent.status(plan))["pendingSteps"]]
+
+
+def expect_one_refusal(site: Site) -> None:
+    """Check that the browser reported the status 400 of one refused form, and nothing else."""
+    (fault,) = site.faults
+    assert "400" in fault
+    site.faults.clear()
 
 
 async def test_user_starts_a_run_from_the_workflow_page(tab: Page, site: Site) -> None:
@@ -117,3 +125,41 @@ async def test_user_edits_a_step_and_copies_the_plan(tab: Page, site: Site) -> N
     await expect(tab.locator("#plan-status")).to_contain_text("1 of 4 done")
     assert site.faults == []
     await tab.context.close()
+
+
+async def test_user_adds_a_condition_with_the_form_and_corrects_it(tab: Page, site: Site) -> None:
+    plan = await make_plan(site)
+    await tab.goto(f"{site.address}/plans/{plan['planId']}/edit")
+    await tab.get_by_role("link", name="Measure").click()
+    await tab.get_by_text("Add a condition", exact=True).click()
+    form = tab.locator("#condition-new")
+    await form.get_by_label("If the field").fill("result.count")
+    await form.get_by_label("Operator").select_option(label="is less than")
+    await form.get_by_label("Value").fill("3")
+    await form.get_by_label("Then").select_option(label="skip to a later step")
+    await form.get_by_label("Step number").fill("1")
+    await form.get_by_role("button", name="Add condition").click()
+    await expect(form.get_by_text("Enter the number of a later step: 3 to 4.")).to_be_visible()
+    await expect(form.get_by_label("If the field")).to_have_value("result.count")
+    await expect(form.get_by_label("Operator")).to_have_value("<")
+    await form.get_by_label("Step number").fill("4")
+    await form.get_by_role("button", name="Add condition").click()
+    saved = tab.get_by_text("If result.count is less than 3: skip to a later step")
+    await expect(saved).to_be_visible()
+    await expect(tab.locator("#conditions + table")).to_contain_text("result.count < 3")
+    await saved.click()
+    await tab.locator("#condition-0").get_by_role("button", name="Remove condition").click()
+    await expect(saved).to_have_count(0)
+    expect_one_refusal(site)
+    await tab.context.close()
+
+
+async def test_condition_form_with_errors_is_accessible(page: Page, site: Site) -> None:
+    plan = await make_plan(site)
+    await page.goto(f"{site.address}/plans/{plan['planId']}/steps/{plan['stepIds'][1]}")
+    await page.get_by_text("Add a condition", exact=True).click()
+    await page.get_by_role("button", name="Add condition").click()
+    await expect(page.get_by_text("Enter a field such as")).to_be_visible()
+    await accessible(page)
+    await take_picture(page, "condition-form-light", "light")
+    expect_one_refusal(site)

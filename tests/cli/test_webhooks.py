@@ -1,13 +1,18 @@
 """`waybook webhooks`, and the webhook checks of `waybook doctor`, with a local receiver."""
 
+import asyncio
 import json
+import os
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from cli.sample_runs import Worker
 from cli.terminal import Terminal
+from waybook.cli.runtime import open_app
+from waybook.settings_reading import read_settings
 from webhook_env import SECRET
 
 
@@ -143,3 +148,25 @@ def test_doctor_command_warns_about_webhook_over_plain_http(
     check = doctor(terminal)["webhooks"]
     assert (check["state"], check["todo"]) == ("warn", "use https://")
     assert receiver.got == []
+
+
+def complete_stage(terminal: Terminal, name: str) -> None:
+    """Complete the first stage of a run, with the webhook settings of the environment."""
+
+    async def act() -> None:
+        settings = read_settings({"data_dir": terminal.data_dir}, os.environ).settings
+        async with open_app(settings) as here:
+            worker = Worker(here)
+            assert await worker.work(await worker.start(name, models=1), 9) == "awaiting_feedback"
+
+    asyncio.run(act())
+
+
+@pytest.mark.usefixtures("receiver")
+def test_revoke_links_command_revokes_the_links_of_one_run_or_of_all(terminal: Terminal) -> None:
+    for name in ("Rivers", "Lakes"):
+        complete_stage(terminal, name)
+    revoked = "The links of 1 message are revoked; nothing is decided.\n"
+    assert terminal.say("webhooks", "revoke-links", "Rivers") == revoked
+    assert terminal.json_output("webhooks", "revoke-links", "Rivers") == {"revoked": 0}
+    assert terminal.say("webhooks", "revoke-links") == revoked

@@ -11,6 +11,7 @@ import pytest
 
 from database_dump import dump
 from erasure_checks import LEFT, rows_of, slug_of, verdicts, verified
+from foreign_records import make_link_of_run
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from postgres_servers import ServerDatabase
@@ -305,9 +306,11 @@ async def test_retention_deletes_expired_completed_run_and_leaves_open_run(
     agent, place = own_world.agent, own_world.place
     run, open_run = await make_finished_run(agent), await agent.run()
     assert (await agent.call("get_next_job", runId=run["runId"]))["status"] == "run_complete"
+    for linked in (run, open_run):
+        await make_link_of_run(agent, linked)
     make_old(admin, full_id(run["runId"]), full_id(open_run["runId"]))
     gone = apply_retention(place.owner_dsn, RetentionPolicy(0, 0, 90))
-    assert gone["run"] == gone["run_brief"] == 1
+    assert gone["run"] == gone["run_brief"] == gone["access_link"] == 1
     there = rows_of(place, agent.org_id)
     assert [table for table, rows in there.items() if full_id(run["runId"]) in str(rows)] == [
         "tombstone"

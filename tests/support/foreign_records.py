@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from auth_env import make_token
 from full_ids import full_id
-from org_env import AgentClient, OrgEnv
+from org_env import AgentClient, Body, OrgEnv
 from run_calls import make_gathering
 from tool_calls import MUTATING, PREPARE, submit_late_result, valid_call
 from waybook.accounts.tokens import hash_token
@@ -16,6 +16,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
 from waybook.store import links
 from waybook.store.driver.queries import new_id
+from waybook.store.links import LinkGrant, LinkKind, LinkTarget
 from waybook.store.research import embeddings
 
 
@@ -80,6 +81,7 @@ async def all_foreign_records(agent: AgentClient) -> None:
     ctx = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     await save_view(ctx, "audit", "Ann's work", "actor=ann")
     await make_review_link(agent)
+    await make_feedback_link(agent)
     await render_all_orgs(agent.dispatcher.services)
     await agent.dispatcher.calls.flush()
 
@@ -91,19 +93,38 @@ async def make_review_link(agent: AgentClient, for_user: str | None = None) -> s
     """
     step = await agent.take(await agent.plan(1))
     review = await agent.call("request_user_review", stepId=step["stepId"], summary="Look.")
+    target = LinkTarget(
+        LinkKind.REVIEW,
+        plan_id=full_id(review["planId"]),
+        review_id=full_id(review["reviewId"]),
+    )
+    return await _insert_link(agent, target, for_user)
+
+
+async def make_feedback_link(agent: AgentClient, for_user: str | None = None) -> str:
+    """Complete a stage of a run and create a link for feedback on it; return the link's secret."""
+    run = await agent.run()
+    await agent.work_off(run)
+    return await make_link_of_run(agent, run, for_user)
+
+
+async def make_link_of_run(agent: AgentClient, run: Body, for_user: str | None = None) -> str:
+    """Create a link for feedback on the first stage of a run; return the link's secret."""
+    target = LinkTarget(LinkKind.FEEDBACK, run_id=full_id(run["runId"]), stage="scope")
+    return await _insert_link(agent, target, for_user)
+
+
+async def _insert_link(agent: AgentClient, target: LinkTarget, for_user: str | None) -> str:
     services, link_id = agent.dispatcher.services, new_id()
     secret = secrets.token_urlsafe(32)
     now = await services.database.read_now(agent.org_id)
-    statement = links.insert_review_link(
-        link_id,
-        hash_token(secret),
-        plan_id=full_id(review["planId"]),
-        review_id=full_id(review["reviewId"]),
+    grant = LinkGrant(
         for_user=for_user or agent.caller.user,
         needs_account=for_user is not None,
         now=now,
         expires_at=now + timedelta(days=7),
     )
+    statement = links.insert_action_link(link_id, hash_token(secret), target, grant)
     async with services.database.org_transaction(agent.org_id) as tx:
         await tx.commit(statement)
     return secret

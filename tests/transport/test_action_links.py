@@ -12,7 +12,7 @@ from fake_endpoint import fake_endpoint
 from full_ids import full_id
 from org_env import Body, OrgEnv
 from transport.page_client import send
-from waybook.app.accounts.links import revoke_review_links
+from waybook.app.accounts.links import revoke_action_links
 from waybook.app.accounts.members import change_org, disable_user
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.queries.inbox import read_review
@@ -152,11 +152,11 @@ async def test_review_link_returns_410_after_expiry(world: OrgEnv) -> None:
 
 async def test_revoked_review_link_returns_410(world: OrgEnv) -> None:
     async with linked_review(world) as linked:
-        assert await revoke_review_links(linked.env.call, None) == 1
+        assert await revoke_action_links(linked.env.call, None) == 1
         reply = await linked.get(linked.path())
         assert reply.status_code == 410
         assert "revoked" in reply.text
-        assert await revoke_review_links(linked.env.call, None) == 0
+        assert await revoke_action_links(linked.env.call, None) == 0
 
 
 async def test_review_link_with_wrong_secret_returns_404_and_then_429(world: OrgEnv) -> None:

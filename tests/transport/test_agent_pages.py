@@ -284,3 +284,15 @@ async def test_audit_page_shows_entry_of_a_deleted_step_without_step_name(
     page = await reader.get("/audit")
     assert page.status_code == 200
     assert "removed a step" in visible_text(page)
+
+
+async def test_agent_without_session_is_named_by_its_client(
+    world: OrgEnv, reader: httpx2.AsyncClient
+) -> None:
+    plan, coder = await world.agent.plan(2), with_client(world.agent, "claude-code", "eve")
+    await coder.submit(await coder.take(plan), usage=USAGE)
+    await world.dispatcher.calls.flush()
+    (row,) = [row for row in table(await reader.get("/agents")) if row.startswith("eve")]
+    assert row.startswith("eve claude-code, no session claude-code nothing 1")
+    for path in ("/agents/eve", "/cost"):
+        assert "eve claude-code, no session" in visible_text(await reader.get(path)), path

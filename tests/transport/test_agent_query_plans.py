@@ -1,10 +1,14 @@
 """Queries of the agent and cost pages use indexes, even with many rows of other agents."""
 
+import re
+
 import psycopg
 import pytest
 
+from full_ids import full_id
 from org_env import OrgEnv
 from statements import prepared
+from waybook.app.request.request_context import RequestContext
 from waybook.store import agents, audit
 from waybook.store.driver.queries import LAST_ID, Statement
 
@@ -37,6 +41,17 @@ select p.org_id, gen_random_uuid(), p.id, n, 'search', 'pending', 1
   from plan p, generate_series(1, 5) n
  where p.org_id = app_org();
 analyze agent, audit_entry, usage, plan, plan_step;
+"""
+#: Open plans that no agent has started yet, with steps.
+UNSTARTED = """
+insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at)
+select app_org(), gen_random_uuid(), 'u' || n, 'planning', 1, 1, '', app_now()
+  from generate_series(1, 600) n;
+insert into plan_step (org_id, id, plan_id, step_order, step_type, status, attempt)
+select p.org_id, gen_random_uuid(), p.id, n, 'search', 'pending', 1
+  from plan p, generate_series(1, 5) n
+ where p.org_id = app_org() and p.status = 'planning';
+analyze plan, plan_step;
 """
 AGENT = {"name": "agent-1", "session": "s1"}
 PERIOD: dict[str, str | int] = {
@@ -73,7 +88,7 @@ QUERIES = {
         (AGENT_ENTRIES,),
     ),
     "names": (agents.names_statement([LAST_ID]), ("plan_pkey", "plan_step_pkey")),
-    "held_steps": (agents.held_statements()[0], ("plan_open", "plan_step_org_id_plan_id")),
+    "held_steps": (agents.held_statements()[0], ("plan_open_activity", "plan_step_org_id_plan_id")),
     "usage_by_day": (BY_DAY, ("usage_time",)),
     "usage_by_agent": (BY_AGENT, ("usage_time",)),
     "results_without_usage": (UNREPORTED, ("at_idx",)),
@@ -89,7 +104,7 @@ def crowded(world: OrgEnv) -> OrgEnv:
     return world
 
 
-def explain(world: OrgEnv, statement: Statement) -> str:
+def explain(world: OrgEnv, statement: Statement, *, options: str = "") -> str:
     """Return the query plan that PostgreSQL chooses for the serving role.
 
     Sequential scans are disabled, because all rows of the table belong to one org.
@@ -99,7 +114,9 @@ def explain(world: OrgEnv, statement: Statement) -> str:
             connection.execute(f"set role {world.place.server.role}".encode())
         connection.execute("select set_config('app.org_id', %s, false)", [str(world.agent.org_id)])
         connection.execute("set enable_seqscan = off")
-        rows = connection.execute(f"explain {prepared(connection, statement)}".encode()).fetchall()
+        rows = connection.execute(
+            f"explain {options} {prepared(connection, statement)}".encode()
+        ).fetchall()
     return "\n".join(row[0] for row in rows)
 
 
@@ -112,3 +129,21 @@ async def test_queries_of_agents_and_cost_use_indexes_with_many_rows(crowded: Or
         if index not in plans[name]
     }
     assert missing == {}, "\n\n".join(f"{key}\n{plan}" for key, plan in missing.items())
+
+
+async def test_held_steps_reads_only_steps_of_started_plans(crowded: OrgEnv) -> None:
+    """List the held step of an old plan behind 600 newer plans, without reading their steps."""
+    plan = await crowded.agent.plan(3, name="Old")
+    taken = await crowded.agent.take(plan)
+    with psycopg.connect(crowded.place.owner_dsn) as owner:
+        owner.execute("select set_config('app.org_id', %s, true)", [str(crowded.agent.org_id)])
+        owner.execute(UNSTARTED.encode())
+    statement = agents.held_statements()[0]
+    shown = explain(crowded, statement, options="(analyze, costs off, timing off)")
+    loops = re.search(r"plan_step s.*?loops=(\d+)", shown, re.DOTALL)
+    assert loops, shown
+    # The org has 100 plans in execution besides this one.
+    assert int(loops[1]) <= 101, shown
+    ctx = RequestContext(services=crowded.dispatcher.services, caller=crowded.agent.caller)
+    (held,) = (await ctx.read(statement))[0]
+    assert held.item_id == full_id(taken["stepId"])

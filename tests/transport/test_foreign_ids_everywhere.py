@@ -40,6 +40,7 @@ ELSE = {
 QUERIES = {
     "/audit": ("subject",),
     "/audit.{form}": ("subject",),
+    "/decisions/selected": ("review",),
     "/runs/{run_id}/documents/{resource_id}": ("with",),
 }
 #: Query parameters that are not ids, but filters or pagination cursors.
@@ -93,7 +94,10 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
 #: Routes that are not tested here: routes for snapshots and saved views, whose request body refers
 #: to no stored row of another user, the route of links, which takes a secret and no id, and MCP
 #: routes, which are tested separately.
-NO_ROWS = {"/api/report", "/api/map", "/act/{secret}/{decision}", "/mcp", "/mcp/", "/views"}
+NO_ROWS = {
+    *("/api/report", "/api/map", "/mcp", "/mcp/", "/views"),
+    *("/act/{secret}/{decision}", "/act/{secret}/feedback"),
+}
 #: Routes that take no ids: a new run refers to its workflow by name, a new plan to its template.
 NO_IDS = {"/plans/new", "/runs/new"}
 #: Routes whose response never ends; their events are tested in `test_live.py`.
@@ -212,7 +216,9 @@ def test_isolation_tests_include_every_route_that_accepts_post(world: OrgEnv) ->
 
 
 def test_isolation_tests_list_every_query_parameter_of_all_routes() -> None:
-    mention = re.compile(r'(?:query_params|query)\.get\("(\w+)"|query_param\(request, "(\w+)"')
+    mention = re.compile(
+        r'(?:query_params|query)\.get(?:list)?\("(\w+)"|query_param\(request, "(\w+)"'
+    )
     folder = SOURCE / "transport" / "http"
     parameters = {
         word

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
-from transport.page_client import make_browser, send
+from transport.page_client import make_browser, send, visible_text
 from waybook.transport.http.html.forms import safe_return_path
 from waybook.transport.http.html.layout import MAX_LENGTH, to_rich_text
 
@@ -193,7 +193,7 @@ async def test_inbox_shows_waiting_run_and_accepts_stage_feedback_once(
     assert 'title="1 waiting for you"' in text
     named = {"runId": run["runId"], "stageSlug": stage, "back": "/inbox"}
     reply = await send(browser, "/inbox", at="/feedback", **named, feedback=" ")
-    assert (reply.status_code, "say something of the stage" in reply.text) == (400, True)
+    assert (reply.status_code, "enter your feedback on the stage" in reply.text) == (400, True)
     reply = await send(browser, "/inbox", at="/feedback", **named, feedback="Go north.")
     assert (reply.status_code, reply.headers["location"]) == (303, "/inbox")
     assert (await agent.job(run))["status"] == "job_ready"
@@ -275,3 +275,46 @@ async def test_inbox_and_front_page_mark_overdue_review(
     assert inbox.index("overdue by 2 h") < inbox.index("Recent</a>, step 1")
     front = (await browser.get("/")).text
     assert front.count("<b>overdue</b>") == 1
+
+
+async def test_bulk_approval_redirects_to_outcomes_that_a_reload_shows_again(
+    browser: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    reviews = [await make_review(agent, name=f"Plan {n}") for n in range(3)]
+    await decide(browser, reviews[1], "skip")
+    page = (await browser.get("/inbox")).text
+    ids = [reviews[0]["reviewId"], reviews[1]["reviewId"], "rv_unknown"]
+    form = {"token": page.split('name="token" value="')[1].split('"')[0], "back": "/plans"}
+    reply = await browser.post("/decisions/selected", data={**form, "review": ids})
+    assert reply.status_code == 303
+    first, again = [(await browser.get(reply.headers["location"])) for _ in range(2)]
+    for shown in (first, again):
+        assert shown.status_code == 200
+        text = visible_text(shown.text)
+        assert "Plan 0, step 1 : approved" in text
+        assert "Plan 1, step 1 : not approved , already decided: pat skipped the step" in text
+        assert "Unknown review: not approved , not found in this org" in text
+        assert '<a class="button" href="/plans">Back</a>' in shown.text
+    assert (await agent.status(reviews[2]["plan"]))["status"] == "awaiting_review"
+
+
+async def test_bulk_approval_without_a_selection_shows_an_error(
+    browser: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    await make_review(agent)
+    for headers, status in ((HTML, 400), (PIECEWISE, 200)):
+        page = (await browser.get("/inbox")).text
+        token = page.split('name="token" value="')[1].split('"')[0]
+        reply = await browser.post("/decisions/selected", data={"token": token}, headers=headers)
+        assert reply.status_code == status
+        assert "Select at least one review." in reply.text
+
+
+async def test_outcomes_page_of_open_review_approves_nothing(
+    browser: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    review = await make_review(agent)
+    for suffix, expected in (("", "awaiting decision"), (":BUSY", "the server is busy")):
+        page = await browser.get(f"/decisions/selected?review={review['reviewId']}{suffix}")
+        assert expected in page.text
+    assert (await agent.status(review["plan"]))["status"] == "awaiting_review"

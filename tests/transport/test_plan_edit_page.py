@@ -11,6 +11,7 @@ import pytest
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from transport.page_client import make_browser, send, visible_text
+from transport.test_start_run_page import finish_runs
 from waybook.core.short_ids import short_id
 
 CONDITION = '{"conditionExpression": "result == 1", "ifTrueAction": "continue"}'
@@ -226,3 +227,50 @@ async def test_copying_a_run_on_the_dashboard_starts_the_chosen_stage_again(
     refused = await send(browser, path, **early)
     assert refused.status_code == 400
     assert 'value="Kept"' in refused.text
+
+
+async def test_copy_page_of_plan_shows_the_forecast_from_the_chosen_step(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    agent, plan = world.agent, await world.agent.plan(8)
+    path = f"/plans/{plan['planId']}/copy"
+    text = visible_text((await browser.get(path)).text)
+    assert "Left to do 8 of 8 steps Forecast No forecast: too few finished steps so far." in text
+    for _ in range(6):
+        taken = await agent.take(plan)
+        world.clock.advance(minutes=10)
+        await agent.submit(taken, usage={"inputTokens": 1, "costUsd": 0.25, "model": "m"})
+    assert "2 of 8 steps Forecast 20 min, $0.50" in visible_text((await browser.get(path)).text)
+    fields = {"name": "Kept", "from": "3", "step": "preview"}
+    reply = await send(browser, path, **fields)
+    assert reply.status_code == 200
+    assert "6 of 8 steps Forecast 1 h, $1.50" in visible_text(reply.text)
+    assert 'value="Kept"' in reply.text
+    assert '<option value="3" selected>' in reply.text
+
+
+async def test_copy_page_of_run_shows_jobs_and_forecast_from_the_chosen_stage(
+    browser: httpx2.AsyncClient, world: OrgEnv
+) -> None:
+    agent, run = world.agent, await world.agent.run()
+    await agent.work_off(run)
+    await agent.feedback(run, "scope")
+    path = f"/runs/{run['runId']}/copy"
+    text = visible_text((await browser.get(path)).text)
+    assert "No forecast: no completed runs of this workflow yet." in text
+    await finish_runs(world, 3)
+    jobs = []
+    for stage, models in (("scope", "a\nb"), ("gather", "a\nb"), ("gather", "a\nb\nc")):
+        fields = {"name": "Kept", "from": stage, "models": models, "step": "preview"}
+        text = visible_text((await send(browser, path, **fields)).text)
+        match = re.search(r"Left to do (\d+) jobs in (\d) stages? Forecast (\d+) min", text)
+        assert match, text
+        assert f", ${int(match[1]) / 2:.2f} median of the last 3 runs of this workflow" in text
+        jobs.append([int(number) for number in match.groups()])
+    (all_jobs, stages, minutes), (rest, fewer, less), (more, _, _) = jobs
+    assert rest < all_jobs
+    assert rest < more
+    assert (stages - fewer, minutes) == (1, 40)
+    assert less == 40 * rest // all_jobs
+    empty = await send(browser, path, **{"from": "scope", "models": "", "step": "preview"})
+    assert "Left to do" not in empty.text

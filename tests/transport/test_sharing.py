@@ -183,3 +183,16 @@ async def test_share_page_needs_the_scope_to_change_plans(world: OrgEnv) -> None
     async with make_browser(reader) as browser:
         reply = await send(browser, f"/plans/{plan['planId']}/share", act="create", days="7")
     assert reply.status_code == 403
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+async def test_plan_page_links_to_the_share_page(world: OrgEnv, *, is_closed: bool) -> None:
+    plan = await worked_plan(world.agent)
+    if is_closed:
+        cancel = [{"action": "cancel_plan", "reason": "Enough."}]
+        await world.agent.call("modify_plan", planId=plan["planId"], modifications=cancel)
+    async with make_browser(world.agent) as browser:
+        page = (await browser.get(f"/plans/{plan['planId']}")).text
+        match = re.search(r'href="(/plans/[^"/]+/share)">Share…</a>', page)
+        assert match, page
+        assert "Share" in (await browser.get(match[1])).text

@@ -30,6 +30,7 @@ OPEN = {
     "/static/{version}/{name}": 200,
     "/metrics": 404,
     "/act/{secret}/{decision}": 404,
+    "/act/{secret}/feedback": 404,
     "/shared/{snapshot}": 404,
     "/shared/{snapshot}/file": 404,
     "/.well-known/oauth-protected-resource": 200,

@@ -1,7 +1,7 @@
 """A valid form for every route that accepts forms; each form changes data."""
 
 from auth_env import make_token
-from foreign_records import make_review_link, make_snapshot_link
+from foreign_records import make_feedback_link, make_review_link, make_snapshot_link
 from org_env import AgentClient
 from waybook.app.operations.sharing import read_shared_plan
 from waybook.app.request.request_context import RequestContext
@@ -31,6 +31,10 @@ async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]
         ),
         "/plans/{plan_id}/share": await _shared_plan(agent),
         "/act/{secret}/{decision}": await _action_link(agent),
+        "/act/{secret}/feedback": (
+            f"/act/{await make_feedback_link(agent, 'rita')}/feedback",
+            {"feedback": "Go on."},
+        ),
         **await _of_runs(agent),
         "/views": ("/views", {"page": "plans", "name": "Failed", "query": "state=failed"}),
         "/plans/new": ("/plans/new", {"name": "Rivers", "steps": "Read\nWrite", "step": "create"}),

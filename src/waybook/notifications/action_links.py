@@ -1,4 +1,4 @@
-"""Action links, with which a person decides a review from a message: secrets, URLs, settings.
+"""Action links in messages about reviews and stages: secrets, URLs, and the settings of the links.
 
 The secret of a link is an HMAC of the message id under the webhook secret. The link's secret is
 derived again for every delivery attempt, so that neither the outbox nor a backup contains it.
@@ -9,16 +9,25 @@ import re
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass, field
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Final
 
+from waybook.core.events import NotificationKind
 from waybook.json_values import Json
 
 #: URL path of the pages that the links in review messages open.
 ACTION_PATH: Final = "/act"
-#: Decisions on a review for which a message contains a link.
-LINKED_DECISIONS: Final = ("approve", "modify", "reject")
-#: Prefix of the data from which the HMAC of a link is computed. It makes these HMACs different from
-#: the signatures of webhook messages, which are computed with the same key.
+#: Last part of the path of the page on which a person gives feedback on a stage.
+FEEDBACK_ACTION: Final = "feedback"
+#: Actions for which a message of each kind has links.
+LINKED_ACTIONS: Final = MappingProxyType(
+    {
+        NotificationKind.REVIEW_REQUESTED: ("approve", "modify", "reject"),
+        NotificationKind.REVIEW_OVERDUE: ("approve", "modify", "reject"),
+        NotificationKind.AWAITING_FEEDBACK: (FEEDBACK_ACTION,),
+    }
+)
+#: Separates these HMACs from the signatures of messages, which use the same key.
 _PURPOSE: Final = b"waybook action link "
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 
@@ -46,10 +55,10 @@ class ActionLinks:
         digest = hmac.digest(self.key, _PURPOSE + message_id.encode(), "sha256")
         return urlsafe_b64encode(digest).decode().rstrip("=")
 
-    def urls(self, message_id: str, base_url: str) -> dict[str, Json]:
-        """Return, for each decision on a review, the URL of its confirmation page."""
+    def urls(self, kind: NotificationKind, message_id: str, base_url: str) -> dict[str, Json]:
+        """Return the URL of the confirmation page of each action of a message."""
         secret = self.secret(message_id)
-        return {name: f"{base_url}{ACTION_PATH}/{secret}/{name}" for name in LINKED_DECISIONS}
+        return {name: f"{base_url}{ACTION_PATH}/{secret}/{name}" for name in LINKED_ACTIONS[kind]}
 
 
 def looks_like_secret(text: str) -> bool:

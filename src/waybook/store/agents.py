@@ -14,10 +14,11 @@ from waybook.store.driver.queries import BATCH_SIZE, Ids, Rows, Statement, load
 
 #: Maximum number of audit entries, and of usage rows, that are counted for one agent.
 MAX_COUNTED = 2_000
-#: Maximum number of open plans, starting with the newest, in which steps held by an agent are
-#: searched.
-MAX_OPEN_PLANS = 500
-#: Maximum number of steps, and maximum number of jobs, held by agents that one query returns.
+#: Number of the open plans with the latest activity among which plans with held steps are searched,
+#: and of those started plans whose steps are read.
+MAX_OPEN_PLANS = 2_000
+MAX_STARTED_PLANS = 500
+#: Maximum number of held steps, and of held jobs, in one answer.
 MAX_HELD = 500
 MAX_TITLE_LENGTH = 120
 #: Maximum number of days that one query of daily usage returns.
@@ -120,6 +121,8 @@ class AgentUsageRow(NamedTuple):
     name: str
     session: str
     total: int
+    #: Names that the agent's clients reported for themselves, latest first.
+    clients: list[str]
 
 
 class UnreportedRow(NamedTuple):
@@ -157,7 +160,12 @@ def held_statements(key: AgentKey | None = None) -> tuple[Statement, Statement]:
     name, session = key or (None, None)
     return (
         SQL["held_steps"](
-            name=name, session=session, newest=MAX_OPEN_PLANS, most=MAX_HELD, wide=MAX_TITLE_LENGTH
+            name=name,
+            session=session,
+            newest=MAX_OPEN_PLANS,
+            started=MAX_STARTED_PLANS,
+            most=MAX_HELD,
+            wide=MAX_TITLE_LENGTH,
         ),
         SQL["held_jobs"](name=name, session=session, most=MAX_HELD),
     )

@@ -79,16 +79,22 @@ select count(*) filter (where e.event = 'step_started') as started,
          limit %(counted)s) e;
 
 -- name: held_steps
--- Return the plan steps in progress that have a holder, longest first, among the newest open plans.
--- The steps of each plan are limited, so that the planner reads only the steps of these plans.
+-- Return the plan steps in progress that have a holder, longest first, of the started plans among
+-- the open plans with the latest activity. Steps in progress have no index, because then no change
+-- of a step's status could be made in place. The steps of each plan are limited, so that the planner
+-- reads only the steps of these plans.
 select s.held_by, coalesce(s.held_session, '') as session, 'plan' as kind, p.id::text as work_id,
        p.name as work_name, s.id::text as item_id, s.step_order as number, :title_of_step as title,
        s.in_progress_since as since
   from (select p.id, p.name
-          from plan p
-         where p.completed_at is null
-         order by p.id desc
-         limit %(newest)s) p
+          from (select p.id, p.name, p.status, p.active_minute
+                  from plan p
+                 where p.completed_at is null
+                 order by p.active_minute desc
+                 limit %(newest)s) p
+         where p.status <> 'planning'
+         order by p.active_minute desc
+         limit %(started)s) p
  cross join lateral (select s.*
                        from plan_step s
                       where s.plan_id = p.id
@@ -166,13 +172,18 @@ select :usage_sums, (u.at at time zone 'UTC')::date::text as day
  limit %(most)s;
 
 -- name: usage_by_agent
--- Return the org's usage per user and session, highest cost first, and the number of them in all.
-select :usage_sums, u.by as name, coalesce(u.session, '') as session, count(*) over () as total
-  from usage u
- where u.at >= (select coalesce(%(since)s::timestamptz, app_now() - interval '30 days'))
- group by u.by, coalesce(u.session, '')
- order by 3 desc, 1 desc, 2 desc, u.by, 6
- limit %(most)s;
+-- Return the org's usage per user and session, highest cost first, with the names of the clients
+-- and the number of agents in all.
+select s.*, coalesce(a.clients, '{}') as clients
+  from (select :usage_sums, u.by as name, coalesce(u.session, '') as session,
+               count(*) over () as total
+          from usage u
+         where u.at >= (select coalesce(%(since)s::timestamptz, app_now() - interval '30 days'))
+         group by u.by, coalesce(u.session, '')
+         order by 3 desc, 1 desc, 2 desc, u.by, 6
+         limit %(most)s) s
+  left join agent a on a.name = s.name and a.session = s.session
+ order by s.cost_micros desc, s.input_tokens desc, s.output_tokens desc, s.name, s.session;
 
 -- name: results_without_usage
 -- Count the completed steps and jobs in a period, and those of them whose result reported no usage.

@@ -1,4 +1,7 @@
-"""Links that work without sign-in: to decide a review, or to read the snapshot of a plan."""
+"""Links that work without sign-in.
+
+A link decides a review, gives feedback on a stage of a run, or shows the snapshot of a plan.
+"""
 
 from datetime import datetime
 from enum import StrEnum
@@ -11,7 +14,28 @@ from waybook.store.driver.queries import Statement, load
 
 class LinkKind(StrEnum):
     REVIEW = "review"
+    FEEDBACK = "feedback"
     SNAPSHOT = "snapshot"
+
+
+class LinkTarget(NamedTuple):
+    """Review of a plan, or stage of a run, that a link decides."""
+
+    kind: LinkKind
+    plan_id: str | None = None
+    review_id: str | None = None
+    run_id: str | None = None
+    stage: str | None = None
+
+
+class LinkGrant(NamedTuple):
+    """User for whom a link decides, and the period in which it can be used."""
+
+    for_user: str
+    #: Whether the user must have an account, as in server mode.
+    needs_account: bool
+    now: datetime
+    expires_at: datetime
 
 
 class AccessLink(NamedTuple):
@@ -20,10 +44,13 @@ class AccessLink(NamedTuple):
     org_id: UUID
     id: str
     kind: str
-    plan_id: str
+    #: Plan of a review or a snapshot; None for a stage of a run.
+    plan_id: str | None
     review_id: str | None
+    run_id: str | None
+    stage: str | None
     seq: int | None
-    #: User for whom a review link decides, or who created a snapshot link.
+    #: User for whom the link decides, or who created a snapshot link.
     for_user: str
     #: Whether the link belongs to a user account; otherwise it was created in local mode.
     has_account: bool
@@ -59,27 +86,12 @@ def by_link_statements() -> list[Statement]:
     return [SQL["name_org_by_link"](), SQL["link_by_hash"]()]
 
 
-def insert_review_link(  # noqa: PLR0913 - one for each column
-    link_id: str,
-    secret_hash: bytes,
-    *,
-    plan_id: str,
-    review_id: str,
-    for_user: str,
-    needs_account: bool,
-    now: datetime,
-    expires_at: datetime,
+def insert_action_link(
+    link_id: str, secret_hash: bytes, target: LinkTarget, grant: LinkGrant
 ) -> Statement:
-    """Insert a link with which a review can be decided in the name of a user."""
-    return SQL["insert_review_link"](
-        id=link_id,
-        hash=secret_hash,
-        plan_id=plan_id,
-        review_id=review_id,
-        for_user=for_user,
-        needs_account=needs_account,
-        now=now,
-        expires_at=expires_at,
+    """Insert a link with which its target can be decided in the name of a user."""
+    return SQL["insert_action_link"](
+        id=link_id, hash=secret_hash, **target._asdict(), **grant._asdict()
     )
 
 
@@ -107,6 +119,6 @@ def usable_statement(link_id: str) -> Statement:
     return SQL["is_link_usable"](id=link_id)
 
 
-def revoke_review_links(plan_id: str | None, by: str) -> Statement:
-    """Revoke the review links of a plan, or of all plans of the org."""
-    return SQL["revoke_review_links"](plan_id=plan_id, by=by)
+def revoke_action_links(subject_id: str | None, by: str) -> Statement:
+    """Revoke the links that decide for a plan or a run, or for all of the org."""
+    return SQL["revoke_action_links"](subject_id=subject_id, by=by)

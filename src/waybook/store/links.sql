@@ -7,20 +7,22 @@ select set_config('app.org_id', l.org_id::text, true)
 -- name: link_by_hash
 -- Return the link with the hash of the transaction, and the scopes of its user. The transaction's
 -- org has already been set from the same link.
-select l.org_id, l.id::text, l.kind, l.plan_id::text, l.review_id::text, l.seq, l.for_user,
-       l.user_id is not null as has_account, u.name as user_name, u.scopes as user_scopes,
-       l.created_at, l.expires_at, l.expires_at <= app_now() as is_expired,
+select l.org_id, l.id::text, l.kind, l.plan_id::text, l.review_id::text, l.run_id::text,
+       l.stage, l.seq, l.for_user, l.user_id is not null as has_account, u.name as user_name,
+       u.scopes as user_scopes, l.created_at, l.expires_at, l.expires_at <= app_now() as is_expired,
        l.revoked_at is not null as is_revoked
   from access_link l
   left join org_user u on u.id = l.user_id and u.org_id = l.org_id and u.disabled_at is null
  where l.hash = app_secret_hash() and l.org_id = app_org();
 
--- name: insert_review_link
--- Insert a link for a review. Where users have accounts, there is no link without an active user.
-insert into access_link (id, kind, hash, plan_id, review_id, user_id, for_user, created_at,
-                         expires_at)
-select %(id)s::uuid, 'review', %(hash)s::bytea, %(plan_id)s::uuid, %(review_id)s::uuid, u.id,
-       %(for_user)s::text, %(now)s::timestamptz, %(expires_at)s::timestamptz
+-- name: insert_action_link
+-- Insert a link for a review or a stage. Where users have accounts, there is no link without an
+-- active user.
+insert into access_link (id, kind, hash, plan_id, review_id, run_id, stage, user_id, for_user,
+                         created_at, expires_at)
+select %(id)s::uuid, %(kind)s::text, %(hash)s::bytea, %(plan_id)s::uuid, %(review_id)s::uuid,
+       %(run_id)s::uuid, %(stage)s::text, u.id, %(for_user)s::text, %(now)s::timestamptz,
+       %(expires_at)s::timestamptz
   from (select true) one
   left join org_user u on u.org_id = app_org() and u.name = %(for_user)s::text
                       and u.disabled_at is null
@@ -54,10 +56,12 @@ update access_link
    and revoked_at is null
 returning id::text;
 
--- name: revoke_review_links
--- Revoke the review links of a plan, or of all plans.
+-- name: revoke_action_links
+-- Revoke the links that decide for a plan or a run, or for all plans and runs.
 update access_link
    set revoked_at = app_now(), revoked_by = %(by)s
- where org_id = app_org() and kind = 'review' and revoked_at is null and expires_at > app_now()
-   and (%(plan_id)s::uuid is null or plan_id = %(plan_id)s::uuid)
+ where org_id = app_org() and kind <> 'snapshot' and revoked_at is null and expires_at > app_now()
+   and (%(subject_id)s::uuid is null
+        or plan_id = %(subject_id)s::uuid
+        or run_id = %(subject_id)s::uuid)
 returning id::text;

@@ -63,7 +63,7 @@ create table access_link (
   id uuid not null,
   kind text not null,
   hash bytea not null,
-  plan_id uuid not null,
+  plan_id uuid,
   review_id uuid,
   seq integer,
   user_id uuid,
@@ -72,18 +72,25 @@ create table access_link (
   expires_at timestamp with time zone not null,
   revoked_at timestamp with time zone,
   revoked_by text,
+  run_id uuid,
+  stage text,
   constraint access_link_pkey PRIMARY KEY (org_id, id),
   constraint access_link_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id),
+  constraint access_link_org_id_run_id_fkey FOREIGN KEY (org_id, run_id) REFERENCES run(org_id, id),
   constraint access_link_org_id_user_id_fkey FOREIGN KEY (org_id, user_id) REFERENCES org_user(org_id, id),
   constraint access_link_check CHECK (((kind = 'review'::text) = (review_id IS NOT NULL))),
   constraint access_link_check1 CHECK (((kind = 'snapshot'::text) = (seq IS NOT NULL))),
   constraint access_link_check2 CHECK (((revoked_at IS NULL) = (revoked_by IS NULL))),
+  constraint access_link_check3 CHECK (((kind = 'feedback'::text) = (run_id IS NOT NULL))),
+  constraint access_link_check4 CHECK (((run_id IS NULL) = (stage IS NULL))),
+  constraint access_link_check5 CHECK (((run_id IS NULL) = (plan_id IS NOT NULL))),
   constraint access_link_hash_check CHECK ((length(hash) = 32)),
-  constraint access_link_kind_check CHECK ((kind = ANY (ARRAY['review'::text, 'snapshot'::text]))),
+  constraint access_link_kind_check CHECK ((kind = ANY (ARRAY['review'::text, 'snapshot'::text, 'feedback'::text]))),
   constraint access_link_seq_check CHECK ((seq >= 1))
 );
 CREATE INDEX access_link_hash ON public.access_link USING btree (hash);
 CREATE INDEX access_link_plan ON public.access_link USING btree (org_id, plan_id);
+CREATE INDEX access_link_run ON public.access_link USING btree (org_id, run_id) WHERE (run_id IS NOT NULL);
 CREATE INDEX access_link_user ON public.access_link USING btree (org_id, user_id) WHERE (user_id IS NOT NULL);
 alter table access_link enable row level security;
 alter table access_link force row level security;

@@ -15,7 +15,7 @@ from waybook.store.links import AccessLink, LinkKind
 
 __all__ = ["AccessLink", "LinkKind"]
 
-#: Maximum scopes of a review link: reading plans, and deciding reviews.
+#: Scopes that a link which decides has at most; they allow nothing but to read and decide.
 LINK_SCOPES: Final = frozenset({Scope.PLAN_READ, Scope.REVIEW})
 
 
@@ -48,7 +48,7 @@ def link_reader(link: AccessLink) -> Caller:
 
 
 def link_decider(link: AccessLink) -> Caller:
-    """Return the caller who decides with a review link: its user, with the link as credential.
+    """Return the caller who decides with a link: its user, with the link as credential.
 
     Raises:
         Forbidden: the user is disabled or may not review.
@@ -57,8 +57,8 @@ def link_decider(link: AccessLink) -> Caller:
     scopes = LINK_SCOPES if is_local else LINK_SCOPES & link.scopes
     if Scope.REVIEW not in scopes:
         raise Forbidden(
-            f"this link decides for {link.for_user}, who may not review here; open the review and "
-            "sign in as a reviewer",
+            f"this link decides for {link.for_user}, who may not review here; open the plan or "
+            "run and sign in as a reviewer",
             needed=[str(Scope.REVIEW)],
         )
     return Caller(
@@ -70,7 +70,7 @@ def link_decider(link: AccessLink) -> Caller:
     )
 
 
-async def revoke_review_links(ctx: RequestContext, plan_id: str | None) -> int:
-    """Revoke the review links of a plan, or of all plans; return how many were valid."""
-    (rows,) = await ctx.write_and_read(links.revoke_review_links(plan_id, ctx.caller.user))
+async def revoke_action_links(ctx: RequestContext, subject_id: str | None) -> int:
+    """Revoke the links that decide for a plan or run, or for all; return how many were valid."""
+    (rows,) = await ctx.write_and_read(links.revoke_action_links(subject_id, ctx.caller.user))
     return len(rows)

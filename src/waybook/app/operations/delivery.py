@@ -12,9 +12,10 @@ from datetime import timedelta
 
 from waybook.app.queries.usage import delivery_not_found, get_delivery
 from waybook.app.request.locking import OpenTransaction, Written
-from waybook.app.request.outbox import REVIEW_KINDS, notification_statement
+from waybook.app.request.outbox import notification_statement
 from waybook.app.request.request_context import RequestContext
 from waybook.core.events import Notification, NotificationKind
+from waybook.notifications.action_links import LINKED_ACTIONS
 from waybook.notifications.message import (
     Delivery,
     DeliveryOutcome,
@@ -60,17 +61,18 @@ async def _deliver(
 
 
 async def _with_actions(ctx: RequestContext, message: WebhookMessage) -> WebhookMessage:
-    """Add the links for deciding a review to a message about the review, unless they were revoked.
+    """Add the action links to a message about a review or a stage, unless they were revoked.
 
     The stored message has no links, because the secrets of links are not stored.
     """
     configured = ctx.services.action_links
-    if configured is None or message.event not in REVIEW_KINDS:
+    if configured is None or message.event not in LINKED_ACTIONS:
         return message
     (usable,) = await ctx.read(links.usable_statement(message.id))
     if not usable:
         return message
-    actions = configured.urls(message.id, ctx.services.base_url)
+    kind = NotificationKind(message.event)
+    actions = configured.urls(kind, message.id, ctx.services.base_url)
     return message._replace(data={**message.data, "actions": actions})
 
 

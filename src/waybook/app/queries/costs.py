@@ -25,6 +25,8 @@ class DayUsage:
 class AgentUsage:
     agent: AgentKey
     usage: Totals
+    #: Names that the agent's clients reported for themselves.
+    clients: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,8 @@ async def count_costs(ctx: RequestContext, since: datetime | None = None) -> Org
         org=org,
         days=tuple(DayUsage(day, by_day.get(day, NO_USAGE)) for day in days_of(org)),
         agents=tuple(
-            AgentUsage(AgentKey(row.name, row.session), read_totals(row)) for row in by_agent
+            AgentUsage(AgentKey(row.name, row.session), read_totals(row), tuple(row.clients))
+            for row in by_agent
         ),
         agents_total=by_agent[0].total if by_agent else 0,
         completed=counted.completed,

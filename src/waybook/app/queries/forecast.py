@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TypeAlias
 
 from waybook.app.request.request_context import RequestContext
@@ -17,7 +18,7 @@ from waybook.core.forecast import (
 )
 from waybook.dag.expansion.counts import StageCounts
 from waybook.dag.progress.structure import structure_counts, valid_structure
-from waybook.plan.model import Plan
+from waybook.plan.model import Plan, Step
 from waybook.plan.states import CLOSED_PLAN, StepStatus
 from waybook.run.model import MAX_JOBS, CompiledDag, Run
 from waybook.store.plans.forecast import FinishedStepRow
@@ -33,15 +34,19 @@ OPEN_STEPS = (StepStatus.PENDING, StepStatus.IN_PROGRESS, StepStatus.AWAITING_IN
 
 
 def plan_forecast(plan: Plan, history: Sequence[FinishedStepRow]) -> Forecast | None:
-    """Return the expected time and cost of a plan's open steps; None if history is too short.
-
-    The plan's own steps and steps with the title of an open step are the best history, because
-    plans from the same template have the same titles. Other steps are used only if these steps are
-    too few.
-    """
+    """Return the work that is left in an open plan, or None if there is too little history."""
     if plan.status in CLOSED_PLAN:
         return None
-    left = [*plan.steps_with_status(*OPEN_STEPS)]
+    return steps_forecast([*plan.steps_with_status(*OPEN_STEPS)], history)
+
+
+def steps_forecast(left: Sequence[Step], history: Sequence[FinishedStepRow]) -> Forecast | None:
+    """Return the time and cost of steps of a plan, or None if there is too little history.
+
+    The plan's own steps and steps with the title of one of these steps are the best history,
+    because plans from the same template have the same titles; all other steps are used only if
+    those are too few.
+    """
     titles = {step.title for step in left if step.title}
     similar = [row for row in history if row.is_own or row.title in titles]
     basis = "finished steps of this plan and steps with the same title"
@@ -138,14 +143,23 @@ class StartPreview:
 
 
 def start_preview(
-    compiled_dag: CompiledDag, models: Sequence[str], history: Sequence[FinishedRunRow]
+    compiled_dag: CompiledDag,
+    models: Sequence[str],
+    history: Sequence[FinishedRunRow],
+    *,
+    first: str | None = None,
+    kept: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> StartPreview:
-    """Return the jobs that a run would have if it were started, and the forecast of the run."""
+    """Return the jobs of a run before it is started, and its forecast.
+
+    A copy starts at the stage `first` and keeps other stages; `kept` has the models of these.
+    """
     structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
-    counts = structure_counts(structure, {compiled_dag.order[0]: models})
+    counts = structure_counts(structure, {**kept, first or compiled_dag.order[0]: models})
     stages = tuple(
         StageJobs(slug=slug, jobs=counts[slug].total if slug in counts else None)
         for slug in compiled_dag.order
+        if slug not in kept
     )
     known = [stage.jobs for stage in stages if stage.jobs is not None]
     total = sum(known) if len(known) == len(stages) else None

@@ -15,6 +15,7 @@ from waybook.run.notifications import run_notifications
 from waybook.store import deliveries, links
 from waybook.store.audit import WriteContext
 from waybook.store.driver.queries import Statement, new_id
+from waybook.store.links import LinkGrant, LinkKind, LinkTarget
 
 #: Kinds of notifications that ask a person for the decision on a review.
 REVIEW_KINDS: Final = frozenset(
@@ -100,21 +101,29 @@ def _statements(
 def link_statements(
     services: Services, notification: Notification, notification_id: str, context: WriteContext
 ) -> list[Statement]:
-    """Return the SQL statements that store a notification's links for deciding a review."""
-    configured, review = services.action_links, notification.data.get("review")
-    if configured is None or not isinstance(review, dict):
+    """Return the SQL statements that store the action links of a notification, if it has any."""
+    configured, target = services.action_links, _link_target(notification)
+    if configured is None or target is None:
         return []
-    statement = links.insert_review_link(
-        notification_id,
-        hash_token(configured.secret(notification_id)),
-        plan_id=notification.subject_id,
-        review_id=str(review["reviewId"]),
+    grant = LinkGrant(
         for_user=configured.reviewer,
         needs_account=configured.needs_account,
         now=context.now,
         expires_at=context.now + configured.lifetime,
     )
-    return [statement]
+    secret_hash = hash_token(configured.secret(notification_id))
+    return [links.insert_action_link(notification_id, secret_hash, target, grant)]
+
+
+def _link_target(notification: Notification) -> LinkTarget | None:
+    """Return the review or the stage that the links of a notification decide, if it has any."""
+    subject_id, data = notification.subject_id, notification.data
+    if notification.kind is NotificationKind.AWAITING_FEEDBACK:
+        return LinkTarget(LinkKind.FEEDBACK, run_id=subject_id, stage=str(data["stageSlug"]))
+    review = data.get("review")
+    if not isinstance(review, dict):
+        return None
+    return LinkTarget(LinkKind.REVIEW, plan_id=subject_id, review_id=str(review["reviewId"]))
 
 
 def _about(

@@ -8,16 +8,17 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from waybook.app.accounts.links import revoke_review_links
+from waybook.app.accounts.links import revoke_action_links
 from waybook.app.operations.delivery import retry_delivery, send_test_notification
 from waybook.app.queries.plans.plan_list import resolve_plan
+from waybook.app.queries.runs.run_list import resolve_run
 from waybook.app.queries.usage import list_deliveries
 from waybook.app.request.request_context import RequestContext
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json
 from waybook.cli.runtime import get_console, load_settings, open_app
 from waybook.core.events import NotificationKind
-from waybook.errors import Misconfigured
+from waybook.errors import Misconfigured, NotFound
 from waybook.notifications.message import Delivery, DeliveryStatus
 from waybook.settings import Settings
 
@@ -107,23 +108,31 @@ def retry_command(*, message: str, as_json: bool, **flags: object) -> None:
 
 
 @group.command("revoke-links")
-@click.argument("plan", required=False)
+@click.argument("subject", metavar="[PLAN|RUN]", required=False)
 @json_option
 @database_options
-def revoke_links_command(*, plan: str | None, as_json: bool, **flags: object) -> None:
-    """Revoke the links in review messages, of one plan or of all plans."""
-    count = asyncio.run(_revoke_links(load_settings(flags), plan))
+def revoke_links_command(*, subject: str | None, as_json: bool, **flags: object) -> None:
+    """Revoke the links in messages that ask for a decision, of one plan or run or of all."""
+    count = asyncio.run(_revoke_links(load_settings(flags), subject))
     if as_json:
         print_json({"revoked": count})
     else:
         noun = "message" if count == 1 else "messages"
-        click.echo(f"The links of {count} {noun} are revoked; the reviews stay open.")
+        click.echo(f"The links of {count} {noun} are revoked; nothing is decided.")
 
 
-async def _revoke_links(settings: Settings, plan: str | None) -> int:
+async def _revoke_links(settings: Settings, subject: str | None) -> int:
     async with open_app(settings) as here:
-        plan_id = (await resolve_plan(here.call, plan)).id if plan else None
-        return await revoke_review_links(here.call, plan_id)
+        subject_id = await _plan_or_run_id(here.call, subject) if subject else None
+        return await revoke_action_links(here.call, subject_id)
+
+
+async def _plan_or_run_id(ctx: RequestContext, text: str) -> str:
+    """Return the id of the plan with this name or id or, if there is none, of the run."""
+    try:
+        return (await resolve_plan(ctx, text)).id
+    except NotFound:
+        return (await resolve_run(ctx, text)).id
 
 
 def _send(

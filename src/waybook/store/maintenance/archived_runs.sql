@@ -33,6 +33,9 @@ delete from webhook_delivery
  where org_id = %(org_id)s and subject_id = any (%(ids)s)
 returning org_id;
 
+-- name: access_link
+delete from access_link where org_id = %(org_id)s and run_id = any (%(ids)s) returning org_id;
+
 -- name: audit_entry
 delete from audit_entry where org_id = %(org_id)s and subject_id = any (%(ids)s) returning org_id;
 

@@ -16,11 +16,14 @@ from waybook.app.queries.export_format import (
     exported_row,
     exported_rows,
 )
+from waybook.app.request.plan_arguments import SECONDS_PER_MINUTE
 from waybook.app.request.reply import non_empty
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.core.replay import Row, Rows
 from waybook.dag.diagram.status_marks import symbol_for
 from waybook.json_values import Body, Json, rfc3339
+from waybook.plan.copy import GROWING
+from waybook.plan.model import BranchOutcome
 from waybook.plan.progress import Progress, plan_progress
 from waybook.store.plans import details, load
 from waybook.store.plans.details import HistoryEntry
@@ -92,14 +95,14 @@ def export_json(ctx: RequestContext, plan_rows: PlanRows) -> AsyncIterator[bytes
 def plan_arguments(plan_rows: PlanRows) -> Body:
     """Return the arguments with which `create_research_plan` makes a plan with the same steps.
 
-    A condition that has already added steps is omitted, because the arguments contain these
-    steps.
+    A condition that has already added or repeated steps is omitted, because the arguments contain
+    these steps. The condition of the last repetition keeps the number of repetitions that are left.
     """
     rows = plan_rows.rows
     (plan,) = rows["plan"].values()
     steps = sorted(rows.get("step", {}).items(), key=lambda item: _number(item[1]["order"]))
     orders = {step_id: _number(step["order"]) for step_id, step in steps}
-    conditions = [row for row in rows.get("condition", {}).values() if not _has_added_steps(row)]
+    conditions = [row for row in rows.get("condition", {}).values() if _can_add_steps(row)]
     conditions.sort(key=lambda row: _number(row["position"]))
     return non_empty(
         name=plan["name"],
@@ -110,32 +113,49 @@ def plan_arguments(plan_rows: PlanRows) -> Body:
     )
 
 
-def _has_added_steps(condition: Row) -> bool:
-    return condition["action"] == "add_steps" and condition.get("outcome") == "fired"
+def _can_add_steps(condition: Row) -> bool:
+    """Return whether a condition has not yet added the steps that it can add."""
+    if condition["action"] not in GROWING:
+        return True
+    return condition.get("outcome") != BranchOutcome.FIRED and _repeats_left(condition) != 0
+
+
+def _repeats_left(condition: Row) -> int | None:
+    """Return how often a condition can repeat its steps; None if it repeats none."""
+    limit = condition.get("max_repeats")
+    return None if limit is None else _number(limit) - _number(condition.get("repeats"))
 
 
 def _step_arguments(step: Row, orders: Mapping[str, int]) -> Json:
     before = sorted(orders[str(step_id)] for step_id in _items(step.get("depends_on")))
+    stall = step.get("stall_seconds")
+    nested = [item for item in _items(step.get("conditions")) if isinstance(item, dict)]
     return non_empty(
         stepType=step["type"],
         title=step["title"],
         instructions=step["instructions"],
+        stallMinutes=None if stall is None else _number(stall) / SECONDS_PER_MINUTE,
         resultSchema=step.get("result_schema"),
         dependsOn=[*before] or None,
         requiredSources=step.get("required_sources"),
+        maxAttempts=step.get("max_attempts"),
+        branchingConditions=[_condition_arguments(row, orders) for row in nested] or None,
     )
 
 
 def _condition_arguments(row: Row, orders: Mapping[str, int]) -> Json:
-    target = row.get("target_step_id")
+    """Return the arguments of a condition; one of a step to be added has no position yet."""
+    step, target, first = row.get("step_id"), row.get("target_step_id"), row.get("from_step_id")
     added = [item for item in _items(row.get("steps")) if isinstance(item, dict)]
     return non_empty(
-        afterStepOrder=orders[str(row["step_id"])],
+        afterStepOrder=orders[str(step)] if step else None,
         conditionExpression=row["expression"],
         ifTrueAction=row["action"],
         actionParams=non_empty(
             targetStepOrder=orders.get(str(target)) if target else None,
-            steps=[_step_arguments(item, {}) for item in added] or None,
+            steps=[_step_arguments(item, orders) for item in added] or None,
+            fromStepOrder=orders.get(str(first)) if first else None,
+            max=_repeats_left(row),
             reason=row.get("reason"),
         ),
     )

@@ -145,9 +145,6 @@ def modification_blockers(plan: Plan, step: Step, context: DecisionContext) -> d
     reasons = {
         name: blocking_reason(plan, change, context) for name, change in modifications.items()
     }
-    own = (c for c in plan.conditions if c.step_id == step.id)
-    if any(new.conditions for condition in own for new in condition.steps):
-        reasons["set_conditions"] = "they add steps with conditions; an agent can change them"
     if step.order == 1:
         reasons["move_up"] = "it is the first step"
     if step.order == len(plan.steps):

@@ -30,11 +30,11 @@ from waybook.transport.http.dashboard.link_access import (
     LinkAccess,
     mark_private,
     reason_unusable,
+    render_link_page,
 )
 from waybook.transport.http.dashboard.page import SubmittedForm, error_message
 from waybook.transport.http.html.error_pages import redirect_page
-from waybook.transport.http.html.forms import csrf_token, mask_token, read_form, set_csrf_cookie
-from waybook.transport.http.html.layout import render_template
+from waybook.transport.http.html.forms import read_form
 
 #: Label of the button of each decision.
 DECISION_LABELS: Final = {
@@ -95,24 +95,17 @@ class ActionLinkPage:
     async def _page(
         self, request: Request, link: AccessLink, typed: FormInput, status: int = HTTPStatus.OK
     ) -> Response:
-        """Render the confirmation page; if the link cannot be used, without the review."""
-        reason = reason_unusable(link)
-        card = None if reason else await self._card(link, typed, is_late=status != HTTPStatus.OK)
-        token = csrf_token(request)
-        shown = {
+        """Render the page; a link that cannot be used shows nothing of the review."""
+        is_late = status != HTTPStatus.OK
+        card = None if reason_unusable(link) else await self._card(link, typed, is_late=is_late)
+        shown: dict[str, object] = {
             "card": card,
-            "link": link,
-            "reason": reason,
             "decision": request.path_params["decision"],
             "labels": DECISION_LABELS,
             "base": request.url.path.rpartition("/")[0],
-            "token": mask_token(token),
             "now": card.review.now if card else None,
         }
-        code = HTTPStatus.GONE if reason else status
-        reply = render_template(request, "action_link", shown, status_code=code)
-        set_csrf_cookie(request, reply, token)
-        return mark_private(reply)
+        return render_link_page(request, "action_link", link, shown, status)
 
     async def _card(self, link: AccessLink, typed: FormInput, *, is_late: bool) -> DecisionCard:
         ctx = RequestContext(services=self.access.dispatcher.services, caller=link_reader(link))

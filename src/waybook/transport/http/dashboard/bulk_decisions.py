@@ -1,23 +1,40 @@
-"""Approval of several reviews with one form; each review is decided and reported separately."""
+"""Approval of several reviews with one form; each is decided and reported separately.
 
+The form redirects to a page that lists the outcomes, so that a reload repeats no approval. The
+address of that page has the ids of the reviews and the codes of refusals; all else is read again.
+"""
+
+from collections.abc import Iterable
 from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import urlencode
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
-from waybook.app.queries.inbox import read_review
-from waybook.core.short_ids import IdKind
+from waybook.app.queries.inbox import ReviewRecord, read_review
+from waybook.core.short_ids import IdKind, short_id
 from waybook.errors import WaybookError
+from waybook.transport.errors import code_of
+from waybook.transport.http.dashboard.cards import DECISION_TEXT
 from waybook.transport.http.dashboard.inbox import MAX_CARDS
-from waybook.transport.http.dashboard.page import (
-    PageContext,
-    SubmittedForm,
-    error_message,
-    is_partial_request,
-)
-from waybook.transport.http.html.forms import read_form
+from waybook.transport.http.dashboard.page import PageContext, SubmittedForm, is_partial_request
+from waybook.transport.http.html.forms import read_form, safe_return_path
 
-NOTHING_SELECTED = "Select at least one review."
+#: Maximum length of an id with an error code; longer texts are not valid.
+MAX_ITEM_LENGTH: Final = 64
+NOTHING_SELECTED: Final = "Select at least one review."
+#: Reason of a refusal for each error code, and for other codes.
+REASONS: Final = {
+    "FORBIDDEN": "your scopes or the review policy do not allow you to decide it",
+    "NOT_FOUND": "not found in this org",
+    "PLAN_TERMINAL": "the plan is closed",
+    "RATE_LIMITED": "too many requests; try again in a moment",
+    "BUSY": "the server is busy; try again",
+    "UNAVAILABLE": "the database is not reachable; try again",
+}
+DEFAULT_REASON: Final = "refused; open the plan to see its status"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +43,9 @@ class BulkOutcome:
 
     name: str
     plan_id: str
-    #: Reason why the review was not approved; empty if the review was approved.
+    #: Decision on the review; empty if it is not decided.
+    decided: str = ""
+    #: Reason why the form did not approve the review; empty if it did.
     error: str = ""
 
 
@@ -35,40 +54,74 @@ class BulkApproval:
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Approve the selected reviews one after the other, and list the outcome of each."""
+        """Approve the selected reviews one after the other, or list the outcome of each."""
+        if request.method != "POST":
+            query = request.query_params
+            back = safe_return_path(query.get("back"))
+            return await self._page(request, _selected(query.getlist("review")), back)
         form = SubmittedForm(await read_form(request))
-        selected = dict.fromkeys(
-            value for value in form.fields.getlist("review") if isinstance(value, str)
-        )
-        # This call counts against the rate limit, which may refuse the request before any review is
-        # decided.
+        selected = _selected(form.fields.getlist("review"))
+        if not selected:
+            return await self._page(request, [], form.return_path)
+        # The rate limit may refuse the first read, before anything is decided.
         await self.page_context.request_context(request)
-        outcomes = [await self._approve(request, item) for item in [*selected][:MAX_CARDS]]
+        outcomes = [await self._approve(request, item) for item in selected]
+        shown = urlencode({"review": outcomes, "back": form.return_path}, doseq=True)
+        return RedirectResponse(f"{request.url.path}?{shown}", HTTPStatus.SEE_OTHER)
+
+    async def _approve(self, request: Request, review_id: str) -> str:
+        """Approve one review; return its id, followed by the error code if it was refused.
+
+        An error is the outcome of its review, and the other reviews are still decided.
+        """
+        try:
+            review = await self._read(request, review_id)
+            args = {"planId": review.plan_id, "reviewId": review.id, "decision": "approve"}
+            answer = await self.page_context.call_tool(request, "submit_user_decision", args)
+        except WaybookError as error:
+            return f"{review_id}:{error.code}"
+        return (
+            f"{short_id(review.id)}:{code_of(answer)}" if answer.is_error else short_id(review.id)
+        )
+
+    async def _read(self, request: Request, review_id: str) -> ReviewRecord:
+        call = await self.page_context.request_context(request)
+        return await read_review(
+            call, await self.page_context.full_id(request, IdKind.REVIEW, review_id)
+        )
+
+    async def _page(self, request: Request, selected: Iterable[str], back: str) -> Response:
+        outcomes = [await self._outcome(request, item) for item in selected]
+        is_refused = not outcomes and request.method == "POST"
         return await self.page_context.render_page(
             request,
             "selected",
-            # A partial request always gets status 200, because the browser script shows only
-            # replies without an error status.
-            status_code=200 if outcomes or is_partial_request(request) else 400,
+            # The browser script shows only replies without an error status.
+            status_code=400 if is_refused and not is_partial_request(request) else 200,
             outcomes=outcomes,
             error="" if outcomes else NOTHING_SELECTED,
-            back=form.return_path,
+            back=back,
         )
 
-    async def _approve(self, request: Request, review_id: str) -> BulkOutcome:
-        """Approve one review and return its outcome.
-
-        An error is returned as the outcome, so that the other reviews are still decided.
-        """
-        named, plan_id = "Unknown review", ""
+    async def _outcome(self, request: Request, selected: str) -> BulkOutcome:
+        review_id, _, code = selected.partition(":")
         try:
-            call = await self.page_context.request_context(request)
-            full_id = await self.page_context.full_id(request, IdKind.REVIEW, review_id)
-            review = await read_review(call, full_id)
-            named, plan_id = f"{review.plan_name}, step {review.step_order}", review.plan_id
-            args = {"planId": plan_id, "reviewId": review.id, "decision": "approve"}
-            answer = await self.page_context.call_tool(request, "submit_user_decision", args)
-        except WaybookError as error:
-            return BulkOutcome(name=named, plan_id=plan_id, error=error.message)
-        error_text = error_message(answer) if answer.is_error else ""
-        return BulkOutcome(name=named, plan_id=plan_id, error=error_text)
+            review = await self._read(request, review_id)
+        except WaybookError as failure:
+            reason = REASONS.get(failure.code, DEFAULT_REASON)
+            return BulkOutcome(name="Unknown review", plan_id="", error=reason)
+        decided = DECISION_TEXT[review.decision] if review.decision else ""
+        earlier = f"already decided: {review.decided_by} {decided}"
+        error = earlier if decided else REASONS.get(code, DEFAULT_REASON)
+        return BulkOutcome(
+            name=f"{review.plan_name}, step {review.step_order}",
+            plan_id=review.plan_id,
+            decided=decided,
+            error=error if code else "",
+        )
+
+
+def _selected(values: Iterable[object]) -> list[str]:
+    """Return the selected reviews, each once, at most as many as a page shows."""
+    texts = (value[:MAX_ITEM_LENGTH] for value in values if isinstance(value, str))
+    return [*dict.fromkeys(texts)][:MAX_CARDS]

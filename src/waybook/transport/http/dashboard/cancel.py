@@ -1,5 +1,6 @@
 """Pages that ask for the reason before a plan or run is canceled."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -8,7 +9,6 @@ from starlette.responses import RedirectResponse, Response
 
 from waybook.app.queries.plans.plan_list import resolve_plan
 from waybook.app.queries.runs.run_list import resolve_run
-from waybook.app.request.caller import Answer
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.run.status import RunState
 from waybook.transport.http.dashboard.page import PageContext, SubmittedForm, error_message
@@ -32,8 +32,8 @@ class CancelView:
 
 
 @dataclass(frozen=True, slots=True)
-class CancelPage:
-    """Base class of the confirmation pages for the cancellation of a plan or a run."""
+class CancelPage(ABC):
+    """Confirmation page of a cancellation; a subclass adds the plan or the run."""
 
     page_context: PageContext
 
@@ -42,11 +42,12 @@ class CancelPage:
         if request.method != "POST":
             return await self._page(request)
         form = SubmittedForm(await read_form(request))
-        reason = form.text("reason").strip()
+        reason = _reason(form)
         if not reason:
             error = "Enter a reason. It is stored in the audit."
             return await self._page(request, error=error, status=HTTPStatus.BAD_REQUEST)
-        answer = await self.cancel(request, form, reason)
+        tool, arguments = self.tool_call(request, form)
+        answer = await self.page_context.call_tool(request, tool, arguments)
         if answer.is_error:
             status, error = refusal_status(answer), error_message(answer)
             return await self._page(request, reason=reason, error=error, status=status)
@@ -72,26 +73,29 @@ class CancelPage:
         """Return the path of the page of the plan or run."""
         return request.url.path.removesuffix("/cancel")
 
-    async def cancel(self, request: Request, form: SubmittedForm, reason: str) -> Answer:
-        """Cancel the plan or run, with the submitted reason."""
-        raise NotImplementedError
+    @abstractmethod
+    def tool_call(self, request: Request, form: SubmittedForm) -> tuple[str, dict[str, object]]:
+        """Return the name and the arguments of the tool that cancels the plan or run."""
 
+    @abstractmethod
     async def view(
         self, ctx: RequestContext, request: Request, reason: str, error: str | None
     ) -> CancelView:
-        """Return the plan or run that the confirmation page shows."""
-        raise NotImplementedError
+        """Return the plan or run to show."""
+
+
+def _reason(form: SubmittedForm) -> str:
+    return form.text("reason").strip()
 
 
 class CancelPlanPage(CancelPage):
     __slots__ = ()
 
-    async def cancel(self, request: Request, form: SubmittedForm, reason: str) -> Answer:
-        """Cancel the plan, if it is still at the revision that the user saw."""
-        modification: dict[str, object] = {"action": "cancel_plan", "reason": reason}
+    def tool_call(self, request: Request, form: SubmittedForm) -> tuple[str, dict[str, object]]:
+        """Return the call that cancels the plan, if it is at the revision that the user saw."""
+        modification: dict[str, object] = {"action": "cancel_plan", "reason": _reason(form)}
         plan_id = request.path_params["plan_id"]
-        arguments = modification_arguments(plan_id, form.fields, modification)
-        return await self.page_context.call_tool(request, "modify_plan", arguments)
+        return "modify_plan", modification_arguments(plan_id, form.fields, modification)
 
     async def view(
         self, ctx: RequestContext, request: Request, reason: str, error: str | None
@@ -117,15 +121,9 @@ class CancelPlanPage(CancelPage):
 class CancelRunPage(CancelPage):
     __slots__ = ()
 
-    async def cancel(
-        self,
-        request: Request,
-        form: SubmittedForm,  # noqa: ARG002 - a run has no revision
-        reason: str,
-    ) -> Answer:
-        """Cancel the run, with the submitted reason."""
-        arguments = {"runId": request.path_params["run_id"], "reason": reason}
-        return await self.page_context.call_tool(request, "cancel_run", arguments)
+    def tool_call(self, request: Request, form: SubmittedForm) -> tuple[str, dict[str, object]]:
+        """Return the call that cancels the run."""
+        return "cancel_run", {"runId": request.path_params["run_id"], "reason": _reason(form)}
 
     async def view(
         self, ctx: RequestContext, request: Request, reason: str, error: str | None

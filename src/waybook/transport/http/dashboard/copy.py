@@ -1,18 +1,27 @@
-"""Pages with the form that copies a plan up to a step, or a run up to a stage."""
+"""Pages that copy a plan or a run, with the results up to a step or the stages before one.
+
+The form shows what is left to do from the chosen point on, with a forecast. Without JavaScript, a
+button of the form shows both again for another point.
+"""
 
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from http import HTTPStatus
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from waybook.app.queries.plans.plan import PlanInclude, read_plan_detail
-from waybook.app.queries.runs.run import RunInclude, read_run_detail
+from waybook.app.queries.forecast import start_preview, steps_forecast
+from waybook.app.queries.plans.plan import PlanDetail, PlanInclude, read_plan_detail
+from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.request.caller import Answer
+from waybook.core.forecast import Forecast
 from waybook.plan.states import DONE_STEP
 from waybook.run.copy import COPY_SUFFIX, MAX_NAME_LENGTH, earlier_stages
+from waybook.run.model import MAX_MODELS
 from waybook.transport.http.dashboard.page import PageContext, SubmittedForm, error_message
 from waybook.transport.http.dashboard.plans.plan_forms import is_number, refusal_status
 from waybook.transport.http.dashboard.runs.run_stage_view import stage_name
@@ -28,6 +37,25 @@ class StartPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CopyInput:
+    """Submitted values of the form; None for those that were not submitted."""
+
+    name: str | None = None
+    chosen: str | None = None
+    models: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyPreview:
+    """Work that is left in the copy, and its forecast."""
+
+    work: str
+    forecast: Forecast | None
+    #: Reason why there is no forecast.
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CopyView:
     kind: str
     id: str
@@ -39,6 +67,8 @@ class CopyView:
     points: Sequence[StartPoint]
     #: Models as typed by the user, one per line; None for a copy of a plan.
     models: str | None = None
+    #: None if the chosen start point or the models are not valid.
+    preview: CopyPreview | None = None
     error: str | None = None
 
 
@@ -48,20 +78,23 @@ def copy_name(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class CopyPage:
-    """Base class of the forms that copy a plan or a run."""
+class CopyPage(ABC):
+    """Form that copies a plan or a run; a subclass adds the plan or the run."""
 
     page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Render the form, or create the copy and redirect to the page of the copy."""
-        view = await self.view(request)
+        """Render the form, or create the copy and redirect to it."""
         if request.method != "POST":
-            chosen = query_param(request, "from") or view.chosen
-            return await self._render(request, replace(view, chosen=chosen))
+            typed = CopyInput(chosen=query_param(request, "from"))
+            return await self._render(request, await self.view(request, typed))
         form = SubmittedForm(await read_form(request))
-        models = None if view.models is None else form.text("models")
-        view = replace(view, name=form.text("name"), chosen=form.text("from"), models=models)
+        typed = CopyInput(
+            name=form.text("name"), chosen=form.text("from"), models=form.text("models")
+        )
+        view = await self.view(request, typed)
+        if form.text("step") == "preview":
+            return await self._render(request, view)
         answer = await self.copy(request, view, form.text("key")[:64] or secrets.token_urlsafe(16))
         if answer.is_error:
             view = replace(view, error=error_message(answer))
@@ -74,39 +107,42 @@ class CopyPage:
             request, "copy", status_code=status, view=view, key=secrets.token_urlsafe(16)
         )
 
-    async def view(self, request: Request) -> CopyView:
-        """Return the plan or run to copy, with the points from which the copy can start."""
-        raise NotImplementedError
+    @abstractmethod
+    async def view(self, request: Request, typed: CopyInput) -> CopyView:
+        """Return the plan or run to copy, the possible start points, and what is left to do."""
 
+    @abstractmethod
     async def copy(self, request: Request, view: CopyView, key: str) -> Answer:
-        """Create the copy of the plan or run."""
-        raise NotImplementedError
+        """Create the copy."""
 
 
 class CopyPlanPage(CopyPage):
     __slots__ = ()
 
-    async def view(self, request: Request) -> CopyView:
-        """Return the plan to copy; a copy can start after any finished step, or at the first step.
+    async def view(self, request: Request, typed: CopyInput) -> CopyView:
+        """Return the plan; a copy can start after any finished step, or at the first step.
 
         Raises:
             NotFound: the org has no plan with this id.
         """
         ctx = await self.page_context.request_context(request)
-        detail = await read_plan_detail(ctx, request.path_params["plan_id"], PlanInclude.NAMES)
+        include = PlanInclude.NAMES | PlanInclude.FINISHED_STEPS
+        detail = await read_plan_detail(ctx, request.path_params["plan_id"], include)
         plan = detail.plan
         last = max((s.order for s in plan.steps if s.status in DONE_STEP), default=0)
         points = [
             StartPoint(str(step.order), f"step {step.order}, {detail.name_of(step)}")
             for step in plan.steps[: last + 1]
         ]
+        chosen = typed.chosen or (points[-1].value if points else "1")
         return CopyView(
             kind="plan",
             id=plan.id,
             original=plan.name,
-            name=copy_name(plan.name),
-            chosen=points[-1].value if points else "1",
+            name=copy_name(plan.name) if typed.name is None else typed.name,
+            chosen=chosen,
             points=points,
+            preview=_plan_preview(detail, int(chosen)) if _is_point(chosen, points) else None,
         )
 
     async def copy(self, request: Request, view: CopyView, key: str) -> Answer:
@@ -125,14 +161,15 @@ class CopyPlanPage(CopyPage):
 class CopyRunPage(CopyPage):
     __slots__ = ()
 
-    async def view(self, request: Request) -> CopyView:
-        """Return the run to copy; a copy can start at a stage if all stages before it are complete.
+    async def view(self, request: Request, typed: CopyInput) -> CopyView:
+        """Return the run; a copy can start at a stage if all stages before it are complete.
 
         Raises:
             NotFound: the org has no run with this id.
         """
         ctx = await self.page_context.request_context(request)
-        detail = await read_run_detail(ctx, request.path_params["run_id"], RunInclude.NOTHING)
+        run_id = request.path_params["run_id"]
+        detail = await read_run_detail(ctx, run_id, RunInclude.FINISHED_RUNS)
         run, dag = detail.run, detail.compiled_dag
         ready = {slug for slug, stage in run.stages.items() if stage.feedback is not None}
         points = [
@@ -141,25 +178,75 @@ class CopyRunPage(CopyPage):
             if ready.issuperset(earlier_stages(dag, slug))
         ]
         started = [slug for slug in dag.order if slug in run.stages]
+        models = "\n".join(run.stages[started[-1]].models) if typed.models is None else typed.models
+        chosen = typed.chosen or points[-1].value
+        named, preview = _models(models), None
+        if 1 <= len(named) <= MAX_MODELS and _is_point(chosen, points):
+            work = partial(_run_preview, detail, chosen, named)
+            preview = await self.page_context.run_layout(request, dag.dag, work)
         return CopyView(
             kind="run",
             id=run.id,
             original=run.name,
-            name=copy_name(run.name),
-            chosen=points[-1].value,
+            name=copy_name(run.name) if typed.name is None else typed.name,
+            chosen=chosen,
             points=points,
-            models="\n".join(run.stages[started[-1]].models),
+            models=models,
+            preview=preview,
         )
 
     async def copy(self, request: Request, view: CopyView, key: str) -> Answer:
-        """Start a copy of a run that keeps the documents of the stages before the chosen stage."""
-        models = [model.strip() for model in (view.models or "").split("\n") if model.strip()]
+        """Start a run that keeps the documents of the stages before the chosen one."""
         arguments: dict[str, object] = {
             "copyOf": view.id,
             "fromStage": view.chosen,
-            "models": models,
+            "models": _models(view.models or ""),
             "idempotencyKey": key,
         }
         if name := view.name.strip():
             arguments["name"] = name
         return await self.page_context.call_tool(request, "start_run", arguments)
+
+
+def _models(text: str) -> list[str]:
+    return [model.strip() for model in text.split("\n") if model.strip()]
+
+
+def _is_point(chosen: str, points: Sequence[StartPoint]) -> bool:
+    return any(point.value == chosen for point in points)
+
+
+def _plan_preview(detail: PlanDetail, first: int) -> CopyPreview:
+    """Return the steps of a copy whose results are not kept, with their forecast."""
+    steps = detail.plan.steps
+    left = [step for step in steps if step.status not in DONE_STEP or step.order >= first]
+    return CopyPreview(
+        work=f"{len(left)} of {len(steps)} steps",
+        forecast=steps_forecast(left, detail.finished_steps),
+        reason="too few finished steps so far.",
+    )
+
+
+def _run_preview(detail: RunDetail, first: str, models: Sequence[str]) -> CopyPreview:
+    """Return the jobs of a copy from a stage on, with their forecast."""
+    stages = detail.run.stages
+    kept = {slug: stages[slug].models for slug in earlier_stages(detail.compiled_dag, first)}
+    preview = start_preview(
+        detail.compiled_dag, models, detail.finished_runs, first=first, kept=kept
+    )
+    jobs, runs = preview.total, preview.runs
+    if jobs is None:
+        reason = "the number of jobs is not known in advance."
+    elif runs:
+        reason = f"only {runs} completed run{'' if runs == 1 else 's'} of this workflow so far."
+    else:
+        reason = "no completed runs of this workflow yet."
+    count = len(preview.stages)
+    work = (
+        "jobs not known in advance" if jobs is None else f"{jobs:,} job{'' if jobs == 1 else 's'}"
+    )
+    return CopyPreview(
+        work=f"{work} in {count} stage{'' if count == 1 else 's'}",
+        forecast=preview.forecast,
+        reason=reason,
+    )

@@ -70,6 +70,9 @@ DECISIONS: Final = frozenset({"approve", "modify", "skip", "reject", "wait"})
 ALREADY_DECIDED_CODES: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
 NO_BUTTON_MESSAGE: Final = "choose one of the buttons"
 FEEDBACK_REQUIRED_MESSAGE: Final = "describe the requested changes; the agent will read them"
+STAGE_FEEDBACK_REQUIRED_MESSAGE: Final = (
+    "enter your feedback on the stage; it is passed on to the next stage"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +149,7 @@ class FeedbackHandler:
         typed = FormInput(feedback=words)
         card = replace(feedback_card(stage, documents, typed), models=models)
         if not words.strip():
-            error = "say something of the stage: your words open the next one"
-            return await self._refused(request, form, card, error)
+            return await self._refused(request, form, card, STAGE_FEEDBACK_REQUIRED_MESSAGE)
         chosen = [name.strip() for name in models.split(",") if name.strip()]
         args = {"runId": run_id, "stageSlug": slug, "feedback": words, "models": chosen or None}
         answer = await self.page_context.call_tool(request, "submit_stage_feedback", args)

@@ -1,6 +1,7 @@
 """Access by link: lookup of a link's secret, with a limit on failures per client address."""
 
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Final
 
 from starlette.requests import Request
@@ -11,6 +12,8 @@ from waybook.app.dispatcher import Dispatcher
 from waybook.errors import NotFound, Unauthenticated
 from waybook.transport.http.client_address import TrustedProxies, client_address_of
 from waybook.transport.http.failed_credentials import FailedCredentials
+from waybook.transport.http.html.forms import csrf_token, mask_token, set_csrf_cookie
+from waybook.transport.http.html.layout import render_template
 
 #: Headers of every page that is opened by a review or snapshot link; they keep search engines from
 #: indexing the page.
@@ -31,7 +34,7 @@ class LinkAccess:
             NotFound: no link has this secret.
             RateLimited: too many unknown links were requested from the client's address.
         """
-        secret = request.path_params["secret" if kind is LinkKind.REVIEW else "snapshot"]
+        secret = request.path_params["snapshot" if kind is LinkKind.SNAPSHOT else "secret"]
         try:
             with self.failures.lookup(client_address_of(request, self.proxies), secret):
                 return await find_link(self.dispatcher.services, secret, kind)
@@ -46,6 +49,18 @@ def reason_unusable(link: AccessLink) -> str | None:
     if link.is_expired:
         return "This link has expired."
     return None
+
+
+def render_link_page(
+    request: Request, name: str, link: AccessLink, shown: dict[str, object], status: int
+) -> Response:
+    """Render a page with a form that a link opens; an unusable link shows only the reason."""
+    reason, token = reason_unusable(link), csrf_token(request)
+    values = {**shown, "link": link, "reason": reason, "token": mask_token(token)}
+    code = HTTPStatus.GONE if reason else status
+    reply = render_template(request, name, values, status_code=code)
+    set_csrf_cookie(request, reply, token)
+    return mark_private(reply)
 
 
 def mark_private(reply: Response) -> Response:

@@ -8,7 +8,7 @@ from starlette.routing import Route
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.operations.sharing import SHARED_PATH
 from waybook.app.request.caller import Caller
-from waybook.notifications.action_links import ACTION_PATH
+from waybook.notifications.action_links import ACTION_PATH, FEEDBACK_ACTION
 from waybook.settings import LoadedSettings
 from waybook.transport.http.client_address import read_proxies
 from waybook.transport.http.dashboard.action_links import ActionLinkPage
@@ -18,6 +18,7 @@ from waybook.transport.http.dashboard.bulk_decisions import BulkApproval
 from waybook.transport.http.dashboard.cancel import CancelPlanPage, CancelRunPage
 from waybook.transport.http.dashboard.copy import CopyPlanPage, CopyRunPage
 from waybook.transport.http.dashboard.costs import CostPage
+from waybook.transport.http.dashboard.feedback_links import FeedbackLinkPage
 from waybook.transport.http.dashboard.inbox import DecisionHandler, FeedbackHandler, InboxPage
 from waybook.transport.http.dashboard.link_access import LinkAccess
 from waybook.transport.http.dashboard.live import LiveUpdates
@@ -82,7 +83,6 @@ def dashboard_routes(
         "/rescue": overview.rescue,
         "/views": SavedViews(page_context),
         "/decisions": DecisionHandler(page_context),
-        "/decisions/selected": BulkApproval(page_context),
         "/feedback": FeedbackHandler(page_context),
         "/runs/{run_id}/retry": run.retry,
         "/runs/{run_id}/regenerate": run.regenerate,
@@ -103,6 +103,7 @@ def dashboard_routes(
 def _form_pages(page_context: PageContext) -> dict[str, Endpoint]:
     """Return the routes of the pages that also accept a form."""
     return {
+        "/decisions/selected": BulkApproval(page_context),
         "/plans/{plan_id}/edit": PlanEditPage(page_context),
         "/plans/{plan_id}/copy": CopyPlanPage(page_context),
         "/runs/{run_id}/copy": CopyRunPage(page_context),
@@ -127,7 +128,10 @@ def _routes(
 def _link_routes(page_context: PageContext, links: LinkAccess) -> list[Route]:
     """Return the routes of the pages that a secret link opens without sign-in."""
     shared = SharedSnapshot(links)
-    actions: dict[str, Endpoint] = {f"{ACTION_PATH}/{{secret}}/{{decision}}": ActionLinkPage(links)}
+    actions: dict[str, Endpoint] = {
+        f"{ACTION_PATH}/{{secret}}/{FEEDBACK_ACTION}": FeedbackLinkPage(links),
+        f"{ACTION_PATH}/{{secret}}/{{decision}}": ActionLinkPage(links),
+    }
     snapshots: dict[str, Endpoint] = {
         f"{SHARED_PATH}/{{snapshot}}": shared,
         f"{SHARED_PATH}/{{snapshot}}/file": shared.download,

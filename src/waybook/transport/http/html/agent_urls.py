@@ -1,5 +1,6 @@
-"""URLs of the pages of agents."""
+"""URLs of the pages of agents, and their labels."""
 
+from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from waybook.transport.http.html.run_urls import to_segment
@@ -14,3 +15,12 @@ def agent_url(name: str, session: str | None = None, **query: str) -> str:
     named = {"session": session or "", **query}
     text = urlencode({field: value for field, value in named.items() if value})
     return f"/agents/{to_segment(name)}{text and '?'}{text}"
+
+
+def session_label(session: str, clients: Sequence[str] = ()) -> str:
+    """Return the session of an agent or, if it has none, the names of its clients.
+
+    >>> session_label("chat 7", ["cursor"]), session_label("", ["cursor"]), session_label("")
+    ('chat 7', 'cursor, no session', 'no session')
+    """
+    return session or ", ".join((*clients, "no session"))

@@ -29,7 +29,7 @@ from waybook.dag.templates.json_markdown import json_to_markdown
 from waybook.dag.templates.rendering import escape_hidden_characters, markdown_to_html
 from waybook.json_values import Json
 from waybook.transport.http.compression import accepts_gzip, gzip_text
-from waybook.transport.http.html.agent_urls import agent_url
+from waybook.transport.http.html.agent_urls import agent_url, session_label
 from waybook.transport.http.html.fragments import (
     VERSION_HEADER,
     VersionMemory,
@@ -240,6 +240,7 @@ TEMPLATE_HELPERS: Final = (
     run_step_url,
     run_document_url,
     agent_url,
+    session_label,
 )
 
 

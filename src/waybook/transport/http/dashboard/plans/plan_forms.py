@@ -1,7 +1,7 @@
 """HTML forms that modify a plan: conversion to tool arguments, errors, and previews."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
@@ -27,6 +27,8 @@ class FormError:
     message: str
     typed: Mapping[str, str]
     status: int
+    #: Messages for single fields, by name of the field.
+    faults: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +93,7 @@ def form_error(answer: Answer, action: str, fields: FormData) -> FormError:
         action=action,
         code=code,
         message=str(message),
-        typed=_typed(fields),
+        typed=typed_values(fields),
         status=refusal_status(answer),
     )
 
@@ -163,9 +165,11 @@ def change_preview(sheet: StepDetail, answer: Answer, fields: FormData) -> Chang
     lines = [*(f"step {named[removal['id']].order} goes" for removal in gone), *lines]
     more = len(lines) - MAX_LINES
     shown = [*lines[:MAX_LINES], f"and {more} more move"] if more > 0 else lines
-    return ChangePreview(action=field_text(fields, "action"), lines=shown, typed=_typed(fields))
+    return ChangePreview(
+        action=field_text(fields, "action"), lines=shown, typed=typed_values(fields)
+    )
 
 
-def _typed(fields: FormData) -> dict[str, str]:
-    """Return the submitted input, so that the form can show the input again."""
+def typed_values(fields: FormData) -> dict[str, str]:
+    """Return the submitted form input, so that the form can show it again."""
     return {k: v for k, v in fields.items() if isinstance(v, str) and k != "token"}

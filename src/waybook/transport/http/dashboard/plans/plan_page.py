@@ -20,6 +20,11 @@ from waybook.app.request.layout_worker import DrawingJob
 from waybook.dag.diagram.export import Drawing, DrawingFormat, export_drawing
 from waybook.dag.templates.rendering import safe_file_name
 from waybook.transport.http.dashboard.page import PageContext
+from waybook.transport.http.dashboard.plans.condition_forms import (
+    condition_forms,
+    condition_refusal,
+    submitted_conditions,
+)
 from waybook.transport.http.dashboard.plans.plan_forms import (
     ChangePreview,
     FormError,
@@ -28,6 +33,7 @@ from waybook.transport.http.dashboard.plans.plan_forms import (
     form_error,
     modification_arguments,
     step_modification,
+    typed_values,
 )
 from waybook.transport.http.dashboard.plans.plan_view import map_job, plan_view
 from waybook.transport.http.dashboard.plans.step_view import step_view
@@ -87,6 +93,7 @@ class StepPage:
             view=step_view(sheet),
             plan=sheet.plan,
             step=sheet.step,
+            conditions_to_edit=condition_forms(sheet, refusal),
             refusal=refusal,
             preview=preview,
         )
@@ -95,7 +102,14 @@ class StepPage:
         """Apply a submitted form to the plan, preview its effect, or show why it was refused."""
         sheet = await self._read(request)
         plan, action = sheet.plan, field_text(fields, "action")
-        args = modification_arguments(plan.id, fields, step_modification(sheet, action, fields))
+        modification = step_modification(sheet, action, fields)
+        if action == "set_conditions" and "condition" in fields:
+            typed = typed_values(fields)
+            conditions, faults = submitted_conditions(sheet, typed)
+            if faults:
+                return await self._shown(request, sheet, condition_refusal(typed, faults))
+            modification["branchingConditions"] = conditions
+        args = modification_arguments(plan.id, fields, modification)
         preview = "preview" in fields
         answer = await self.page_context.call_tool(
             request, "modify_plan", {**args, "dryRun": preview}

@@ -120,7 +120,7 @@ class SharedSnapshot:
         self.access.dispatcher.require_capacity(caller)
         services = self.access.dispatcher.services
         ctx = RequestContext(services=services, caller=caller)
-        entries = await read_snapshot_entries(ctx, link.plan_id, link.seq or 0)
+        entries = await read_snapshot_entries(ctx, link.plan_id or "", link.seq or 0)
         text = await services.layout_worker.run(
             link.org_id,
             sum(len(entry.details) for entry in entries),

@@ -8,9 +8,8 @@ import orjson
 
 from waybook.app.queries.plans.step import Source, StepDetail, StoredArtifact
 from waybook.app.queries.timeline import Span, spans_of
-from waybook.app.request.reply import non_empty
 from waybook.json_values import Json
-from waybook.plan.model import Condition, NewStep, Step, StepId
+from waybook.plan.model import Condition, Step
 from waybook.plan.modify import MODIFIABLE
 from waybook.plan.states import StepStatus
 from waybook.transport.http.dashboard.activity import (
@@ -95,8 +94,6 @@ class StepView:
     line: StepTimeline
     attempts: list[AttemptView]
     conditions: list[ConditionView]
-    #: Conditions of the step as JSON in the form that `modify_plan` accepts, for editing.
-    conditions_json: str
     artifacts: list[ArtifactView]
     history: list[HistoryRow]
     modifiable: bool
@@ -128,7 +125,6 @@ def step_view(sheet: StepDetail) -> StepView:
         line=timeline.line(step.id),
         attempts=_tries(sheet),
         conditions=[_condition(sheet, item) for item in sheet.conditions],
-        conditions_json=_conditions_json(sheet),
         artifacts=[_artifact(sheet, item) for item in sheet.research],
         history=history_rows(sheet.history),
         modifiable=plan.status in MODIFIABLE,
@@ -189,40 +185,6 @@ def _condition(sheet: StepDetail, condition: Condition) -> ConditionView:
         reason=condition.reason,
         outcome=condition.outcome and condition.outcome.replace("_", " "),
         message=str(message) if message else None,
-    )
-
-
-def _conditions_json(sheet: StepDetail) -> str:
-    """Return the step's own conditions as JSON for `set_conditions`; an empty text if none."""
-    orders = {step.id: step.order for step in sheet.plan.steps}
-    own = [c for c in sheet.conditions if c.step_id == sheet.step.id]
-    return _json([_condition_arguments(item, orders) for item in own]) if own else ""
-
-
-def _condition_arguments(condition: Condition, orders: Mapping[StepId, int]) -> Json:
-    target, first = condition.target_step_id, condition.from_step_id
-    params = non_empty(
-        targetStepOrder=orders.get(target) if target else None,
-        fromStepOrder=orders.get(first) if first else None,
-        max=condition.max_repeats,
-        reason=condition.reason,
-        steps=[_added_step(new) for new in condition.steps] or None,
-    )
-    return non_empty(
-        conditionExpression=condition.expression,
-        ifTrueAction=str(condition.action),
-        actionParams=params or None,
-    )
-
-
-def _added_step(new: NewStep) -> Json:
-    return non_empty(
-        stepType=str(new.type),
-        title=new.title,
-        instructions=new.instructions,
-        resultSchema=new.result_schema,
-        requiredSources=new.required_sources,
-        maxAttempts=new.max_attempts,
     )
 
 

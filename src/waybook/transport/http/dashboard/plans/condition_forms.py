@@ -1,0 +1,276 @@
+"""Forms for the conditions of a step: one for each condition, and one for a new condition.
+
+A form shows a condition that compares one field with one value. Other conditions can be removed on
+the page, and are edited as JSON. A form replaces its own condition; the tool takes the whole list.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final
+
+import orjson
+
+from waybook.app.queries.plans.step import StepDetail
+from waybook.app.request.plan_arguments import SECONDS_PER_MINUTE
+from waybook.app.request.reply import non_empty
+from waybook.conditions.comparison import Comparison, is_field, read_comparison, write_comparison
+from waybook.conditions.condition import compile_condition
+from waybook.errors import BadExpression
+from waybook.json_values import Json
+from waybook.plan.model import (
+    MAX_REPEATS,
+    BranchAction,
+    Condition,
+    NewCondition,
+    NewStep,
+    StepId,
+    StepType,
+)
+from waybook.transport.http.dashboard.plans.plan_forms import FormError, is_number
+
+#: Labels of the operators of a comparison.
+OPERATORS: Final = {
+    "==": "is",
+    "!=": "is not",
+    "<": "is less than",
+    "<=": "is at most",
+    ">": "is greater than",
+    ">=": "is at least",
+    "contains": "contains the text",
+    "startsWith": "starts with the text",
+    "endsWith": "ends with the text",
+}
+#: Labels of the actions of a condition.
+ACTIONS: Final = {
+    "continue": "continue, and record the condition",
+    "skip_to": "skip to a later step",
+    "add_steps": "add a step after this one",
+    "repeat": "repeat steps up to this one",
+    "fail": "fail the plan",
+}
+#: Fields that the form suggests.
+SUGGESTED_FIELDS: Final = ("result", "confidence", "report", "step.attempt", "plan.failed")
+#: Value of the form field `condition` of a new condition.
+NEW: Final = "new"
+NOT_SAVED: Final = "The condition was not saved. Correct the marked fields."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionForm:
+    """Values of the form of one condition."""
+
+    #: Position of the condition in the list of the step's conditions, or `new`.
+    key: str
+    values: Mapping[str, str]
+    #: Condition as text, if the form cannot show it.
+    text: str = ""
+    #: Messages by name of the field.
+    faults: Mapping[str, str] = field(default_factory=dict)
+    is_open: bool = False
+
+    @property
+    def summary(self) -> str:
+        """Return the condition in one line."""
+        if self.text or self.key == NEW:
+            return self.text
+        named = {name: self.values.get(name, "") for name in ("field", "operator", "value", "then")}
+        operator = OPERATORS.get(named["operator"], named["operator"])
+        then = ACTIONS.get(named["then"], named["then"])
+        return f"If {named['field']} {operator} {named['value']}: {then}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionForms:
+    forms: Sequence[ConditionForm]
+    #: All conditions of the step as the tool takes them; empty if there are none.
+    json: str
+    operators: Mapping[str, str] = field(default_factory=lambda: OPERATORS)
+    actions: Mapping[str, str] = field(default_factory=lambda: ACTIONS)
+    fields: Sequence[str] = SUGGESTED_FIELDS
+    step_types: Sequence[str] = tuple(StepType)
+    max_repeats: int = MAX_REPEATS
+
+
+def condition_forms(sheet: StepDetail, refusal: FormError | None) -> ConditionForms:
+    """Return the forms of the step's conditions; a refused form keeps the submitted values."""
+    arguments = own_conditions(sheet)
+    refused = refusal.typed if refusal and refusal.action == "set_conditions" else {}
+    key, orders = refused.get("condition"), _orders(sheet)
+    stored = [_form(str(n), item, orders) for n, item in enumerate(_own(sheet))]
+    forms = [*stored, ConditionForm(key=NEW, values={"operator": "==", "then": "continue"})]
+    if refusal and key is not None:
+        shown = ConditionForm(key=key, values=refused, faults=refusal.faults, is_open=True)
+        forms = [shown if form.key == key and not form.text else form for form in forms]
+    return ConditionForms(forms=forms, json=_json(arguments) if arguments else "")
+
+
+def _own(sheet: StepDetail) -> list[Condition]:
+    return [item for item in sheet.conditions if item.step_id == sheet.step.id]
+
+
+def _orders(sheet: StepDetail) -> dict[StepId, int]:
+    return {step.id: step.order for step in sheet.plan.steps}
+
+
+def _json(value: Json) -> str:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+
+
+def _form(key: str, condition: Condition, orders: Mapping[StepId, int]) -> ConditionForm:
+    compared, added = read_comparison(condition.expression), condition.steps
+    if compared is None or not all(map(_is_plain, added)) or len(added) > 1:
+        action = ACTIONS[condition.action]
+        return ConditionForm(key=key, values={}, text=f"If {condition.expression}: {action}")
+    named = condition.target_step_id or condition.from_step_id
+    return ConditionForm(
+        key=key,
+        values={
+            "field": compared.field,
+            "operator": compared.operator,
+            "value": compared.value,
+            "then": str(condition.action),
+            "step": str(orders.get(named, "")) if named else "",
+            "times": str(condition.max_repeats or ""),
+            "note": condition.reason or "",
+            **({"type": added[0].type, "instructions": added[0].instructions} if added else {}),
+        },
+    )
+
+
+def _is_plain(step: NewStep) -> bool:
+    """Return whether a step to be added has nothing but a type and instructions."""
+    return step == NewStep(type=step.type, instructions=step.instructions)
+
+
+def submitted_conditions(
+    sheet: StepDetail, typed: Mapping[str, str]
+) -> tuple[list[Json], Mapping[str, str]]:
+    """Return all conditions of the step after a form was submitted, and the faults of the form."""
+    conditions, key = own_conditions(sheet), typed.get("condition", "")
+    place = int(key) if is_number(key) else len(conditions)
+    if "remove" in typed:
+        return [item for n, item in enumerate(conditions) if n != place], {}
+    faults = _faults(sheet, typed)
+    made = {} if faults else _arguments(sheet, typed)
+    return [*conditions[:place], made, *conditions[place + 1 :]], faults
+
+
+def condition_refusal(typed: Mapping[str, str], faults: Mapping[str, str]) -> FormError:
+    """Return the error of a form with faults."""
+    return FormError(
+        action="set_conditions",
+        code="INVALID_INPUT",
+        message=NOT_SAVED,
+        typed=typed,
+        status=HTTPStatus.BAD_REQUEST,
+        faults=faults,
+    )
+
+
+def _comparison(typed: Mapping[str, str]) -> Comparison:
+    return Comparison(
+        field=typed.get("field", "").strip(),
+        operator=typed.get("operator", ""),
+        value=typed.get("value", "").strip(),
+    )
+
+
+def _faults(sheet: StepDetail, typed: Mapping[str, str]) -> dict[str, str]:
+    """Return a message for each field that cannot be saved."""
+    faults = _comparison_faults(_comparison(typed))
+    order, last = sheet.step.order, len(sheet.plan.steps)
+    step, times = typed.get("step", "").strip(), typed.get("times", "").strip()
+    number = int(step) if is_number(step) else 0
+    match typed.get("then"):
+        case "skip_to" if not order < number <= last:
+            steps = f"a later step: {order + 1} to {last}" if order < last else "a later step"
+            faults["step"] = f"Enter the number of {steps}."
+        case "repeat" if step and not 1 <= number <= order:
+            faults["step"] = f"Enter the number of the first step to repeat: 1 to {order}."
+        case "add_steps" if not typed.get("instructions", "").strip():
+            faults["instructions"] = "Enter the instructions of the added step."
+        case then if then not in ACTIONS:
+            faults["then"] = "Choose what happens."
+    if typed.get("then") == "repeat" and not (is_number(times) and 1 <= int(times) <= MAX_REPEATS):
+        faults["times"] = f"Enter how often the steps may be repeated: 1 to {MAX_REPEATS}."
+    return faults
+
+
+def _comparison_faults(comparison: Comparison) -> dict[str, str]:
+    faults: dict[str, str] = {}
+    if not is_field(comparison.field):
+        faults["field"] = "Enter a field such as result.count, confidence or report."
+    if comparison.operator not in OPERATORS:
+        faults["operator"] = "Choose an operator."
+    if not comparison.value:
+        faults["value"] = 'Enter a value; "" is an empty text.'
+    if faults:
+        return faults
+    try:
+        compile_condition(write_comparison(comparison))
+    except BadExpression as error:
+        is_value = _position(error) > len(comparison.field)
+        return {"value" if is_value else "field": error.message}
+    return {}
+
+
+def _position(error: BadExpression) -> int:
+    position = error.details.get("position")
+    return position if isinstance(position, int) else 0
+
+
+def _arguments(sheet: StepDetail, typed: Mapping[str, str]) -> Json:
+    """Return a condition without faults, as the tool takes it."""
+    then, step = typed["then"], typed.get("step", "").strip()
+    order = int(step) if step else None
+    params = non_empty(
+        targetStepOrder=order if then == BranchAction.SKIP_TO else None,
+        fromStepOrder=order if then == BranchAction.REPEAT and order != sheet.step.order else None,
+        max=int(typed["times"]) if then == BranchAction.REPEAT else None,
+        steps=[{"stepType": typed.get("type", ""), "instructions": typed["instructions"]}]
+        if then == BranchAction.ADD_STEPS
+        else None,
+        reason=typed.get("note", "").strip() or None,
+    )
+    return non_empty(
+        conditionExpression=write_comparison(_comparison(typed)),
+        ifTrueAction=then,
+        actionParams=params or None,
+    )
+
+
+def own_conditions(sheet: StepDetail) -> list[Json]:
+    """Return the conditions of a step as arguments of `set_conditions`."""
+    orders = _orders(sheet)
+    return [_condition_arguments(item, orders) for item in _own(sheet)]
+
+
+def _condition_arguments(condition: Condition | NewCondition, orders: Mapping[StepId, int]) -> Json:
+    target, first = condition.target_step_id, condition.from_step_id
+    params = non_empty(
+        targetStepOrder=orders.get(target) if target else None,
+        fromStepOrder=orders.get(first) if first else None,
+        max=condition.max_repeats,
+        reason=condition.reason,
+        steps=[_added_step(new, orders) for new in condition.steps] or None,
+    )
+    return non_empty(
+        conditionExpression=condition.expression,
+        ifTrueAction=str(condition.action),
+        actionParams=params or None,
+    )
+
+
+def _added_step(new: NewStep, orders: Mapping[StepId, int]) -> Json:
+    stall = new.stall_seconds
+    return non_empty(
+        stepType=str(new.type),
+        title=new.title,
+        instructions=new.instructions,
+        stallMinutes=None if stall is None else stall / SECONDS_PER_MINUTE,
+        resultSchema=new.result_schema,
+        requiredSources=new.required_sources,
+        maxAttempts=new.max_attempts,
+        branchingConditions=[_condition_arguments(c, orders) for c in new.conditions] or None,
+    )

@@ -1,0 +1,111 @@
+"""Arguments that create a plan with the same steps: they keep every kind of condition."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plan_builders import ANN, NOON, make_context, make_new_plan, make_new_step
+from waybook.app.queries.plans.plan_export import PlanRows, plan_arguments
+from waybook.app.tools.plans.create_research_plan import CreateResearchPlan
+from waybook.core.replay import replay
+from waybook.json_values import Body
+from waybook.plan.create import NewPlan, create
+from waybook.plan.draft import Decision
+from waybook.plan.model import BranchAction, NewCondition, NewStep
+from waybook.plan.next_step import next_step
+from waybook.plan.progress import plan_progress
+from waybook.plan.submit import Submission, submit
+
+STEPS = 4
+ORDERS = st.integers(1, STEPS)
+EXPRESSIONS = st.sampled_from(("true", "result.count == 0", "confidence < 0.5"))
+
+
+@st.composite
+def conditions(draw: st.DrawFn, depth: int = 2) -> NewCondition:
+    """Return a condition of any kind, with the parameters of its action and no others."""
+    actions = [a for a in BranchAction if depth or a is not BranchAction.ADD_STEPS]
+    action = draw(st.sampled_from(actions))
+    condition = NewCondition(
+        expression=draw(EXPRESSIONS), action=action, reason=draw(st.none() | st.just("Because."))
+    )
+    if action is BranchAction.SKIP_TO:
+        return replace(condition, target_step_order=draw(ORDERS))
+    if action is BranchAction.REPEAT:
+        first, most = draw(st.none() | ORDERS), draw(st.integers(1, 100))
+        return replace(condition, from_step_order=first, max_repeats=most)
+    if action is BranchAction.ADD_STEPS:
+        return replace(condition, steps=tuple(draw(st.lists(steps(depth - 1), min_size=1))))
+    return condition
+
+
+@st.composite
+def steps(draw: st.DrawFn, depth: int = 0) -> NewStep:
+    return replace(
+        make_new_step(),
+        title=draw(st.none() | st.just("Look")),
+        stall_seconds=draw(st.none() | st.integers(1, 100_000)),
+        max_attempts=draw(st.none() | st.integers(1, 100)),
+        required_sources=draw(st.none() | st.integers(1, 50)),
+        conditions=tuple(draw(st.lists(conditions(depth=depth), max_size=2))) if depth else (),
+    )
+
+
+@st.composite
+def new_plans(draw: st.DrawFn) -> NewPlan:
+    tested = draw(st.lists(st.tuples(conditions(), ORDERS), max_size=5))
+    return make_new_plan(
+        *draw(st.lists(steps(), min_size=STEPS, max_size=STEPS)),
+        conditions=tuple(replace(c, after_step_order=order) for c, order in tested),
+    )
+
+
+def arguments_after(*decisions: Decision[object]) -> Body:
+    plan = decisions[-1].plan
+    changes = [
+        change for decision in decisions for entry in decision.entries for change in entry.changes
+    ]
+    rows = PlanRows(
+        plan_id=plan.id,
+        name=plan.name,
+        now=NOON,
+        progress=plan_progress(plan),
+        seq=plan.seq,
+        rows=replay(changes),
+        history=[],
+    )
+    return plan_arguments(rows)
+
+
+def parsed(arguments: Body) -> tuple[tuple[NewStep, ...], tuple[NewCondition, ...]]:
+    args = CreateResearchPlan.model_validate(arguments)
+    return (
+        tuple(step.new_step() for step in args.steps or ()),
+        tuple(condition.new_condition() for condition in args.branching_conditions or ()),
+    )
+
+
+@given(new_plans())
+def test_plan_arguments_of_any_new_plan_create_the_same_plan(new: NewPlan) -> None:
+    assert parsed(arguments_after(create(new, make_context(ANN)))) == (new.steps, new.conditions)
+
+
+def test_plan_arguments_of_repeated_step_keep_the_repetitions_that_are_left() -> None:
+    repeat = NewCondition(
+        expression="true", action=BranchAction.REPEAT, after_step_order=1, max_repeats=2
+    )
+    decisions: list[Decision[object]] = [
+        create(make_new_plan(make_new_step(), conditions=(repeat,)), make_context(ANN))
+    ]
+    for left in (1, 0):
+        plan = decisions[-1].plan
+        decisions.append(next_step(plan, make_context(ANN)))
+        plan = decisions[-1].plan
+        current = plan.steps[-1]
+        decisions.append(
+            submit(plan, current.id, Submission(result_summary="x"), make_context(ANN))
+        )
+        made, kept = parsed(arguments_after(*decisions))
+        assert len(made) == 3 - left
+        assert [condition.max_repeats for condition in kept] == ([left] if left else [])

@@ -1,0 +1,124 @@
+"""Comparisons of one field with one value: written as an expression and read back."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybook.conditions.comparison import (
+    COMPARISONS,
+    TEXT_FUNCTIONS,
+    Comparison,
+    is_field,
+    read_comparison,
+    write_comparison,
+)
+from waybook.conditions.condition import compile_condition
+from waybook.conditions.values import Json
+
+#: Characters that a JSON string, and so a form field, can contain.
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40)
+FIELDS = st.sampled_from(
+    ("result", "confidence", "report.text", "step.attempt", 'result["a b"]', "result.items[0].n")
+)
+
+
+def fires(expression: str, result: Json) -> bool:
+    outcome = compile_condition(expression).evaluate({"result": result})
+    assert outcome.error is None, (expression, outcome.error)
+    return outcome.fired
+
+
+@given(TEXTS)
+def test_any_text_survives_writing_and_reading(text: str) -> None:
+    for operator in ("==", "contains"):
+        quoted = write_comparison(Comparison(field="result", operator=operator, value=text))
+        read = read_comparison(quoted)
+        assert read is not None, quoted
+        again = read_comparison(write_comparison(read))
+        assert again == read
+
+
+@given(TEXTS)
+def test_quoted_text_equals_the_text(text: str) -> None:
+    source = read_comparison(f"result == {_quoted(text)}")
+    assert source is not None
+    assert fires(write_comparison(source), text)
+
+
+def _quoted(text: str) -> str:
+    escaped = "".join(f"\\U{ord(character):08x}" for character in text)
+    return f'"{escaped}"'
+
+
+@given(FIELDS, st.sampled_from([str(o) for o in COMPARISONS]), st.integers(-(2**53), 2**53))
+def test_number_survives_writing_and_reading(field: str, operator: str, number: int) -> None:
+    comparison = Comparison(field=field, operator=operator, value=str(number))
+    assert read_comparison(write_comparison(comparison)) == comparison
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_any_fraction_keeps_its_value(number: float) -> None:
+    read = read_comparison(write_comparison(_equal(repr(number))))
+    assert read is not None
+    assert float(read.value) == number
+    assert fires(write_comparison(read), number)
+
+
+def _equal(value: str) -> Comparison:
+    return Comparison(field="result", operator="==", value=value)
+
+
+@pytest.mark.parametrize(
+    ("value", "result"),
+    [
+        ("0", 0),
+        ("-3", -3),
+        ("true", True),
+        ("null", None),
+        ("high", "high"),
+        ('"5"', "5"),
+        ('"true"', "true"),
+        ("it's", "it's"),
+        ('a "word"', 'a "word"'),
+        ("[1]", "[1]"),
+    ],
+)
+def test_value_of_form_field_is_json_scalar_or_text(value: str, result: Json) -> None:
+    expression = write_comparison(_equal(value))
+    assert fires(expression, result)
+    read = read_comparison(expression)
+    assert read is not None
+    assert read.value == value
+
+
+@pytest.mark.parametrize("function", TEXT_FUNCTIONS)
+def test_text_functions_always_compare_with_a_text(function: str) -> None:
+    expression = write_comparison(Comparison(field="result", operator=function, value="42"))
+    assert fires(expression, "42")
+    read = read_comparison(expression)
+    assert read is not None
+    assert fires(write_comparison(read), "42")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "confidence < 0.5 && result == 1",
+        "size(result.items) == 0",
+        "!(result == 1)",
+        "result in [1, 2]",
+        "0 == result",
+        "result == report",
+        "result.exists(r, r == 1)",
+        "result + 1 == 2",
+        "true",
+        "result ==",
+    ],
+)
+def test_other_expressions_are_no_comparison(source: str) -> None:
+    assert read_comparison(source) is None
+
+
+@pytest.mark.parametrize("text", ["", "result.", "1", "size(result)", "result == 1", "result[x]"])
+def test_text_that_is_no_field_is_recognized(text: str) -> None:
+    assert not is_field(text)

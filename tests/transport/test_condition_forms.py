@@ -1,0 +1,189 @@
+"""Forms for the conditions of a step: plain fields, errors beside the field, and JSON."""
+
+import json
+import re
+from collections.abc import AsyncIterator
+from html import unescape
+
+import httpx2
+import pytest
+
+from org_env import AgentClient, Body, OrgEnv, make_step
+from transport.page_client import make_browser, send, visible_text
+
+FORM = {
+    "action": "set_conditions",
+    "condition": "new",
+    "field": "result.count",
+    "operator": "==",
+    "value": "0",
+    "then": "continue",
+    "step": "",
+    "times": "",
+    "type": "search",
+    "instructions": "",
+    "note": "",
+    "revision": "1",
+}
+
+
+@pytest.fixture
+def world(alone: OrgEnv) -> OrgEnv:
+    """Return a PostgreSQL 18 environment, as the page does not depend on the version."""
+    return alone
+
+
+@pytest.fixture
+async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
+    async with make_browser(world.agent) as client:
+        yield client
+
+
+@pytest.fixture
+async def plan(agent: AgentClient) -> Body:
+    return await agent.plan([make_step(title=name) for name in ("Read", "Weigh", "Check", "Write")])
+
+
+def step_path(plan: Body, order: int = 2) -> str:
+    return f"/plans/{plan['planId']}/steps/{plan['stepIds'][order - 1]}"
+
+
+async def conditions(browser: httpx2.AsyncClient, plan: Body, order: int = 2) -> list[Body]:
+    """Return the conditions of a step, as the JSON form shows them."""
+    page = (await browser.get(step_path(plan, order))).text
+    match = re.search(r'name="conditions"[^>]*>\n(.*?)</textarea>', page, re.DOTALL)
+    assert match, page
+    text = unescape(match[1])
+    listed: list[Body] = json.loads(text) if text else []
+    return listed
+
+
+@pytest.mark.parametrize(
+    ("fields", "params"),
+    [
+        ({}, None),
+        ({"then": "fail", "note": "No data."}, {"reason": "No data."}),
+        ({"then": "skip_to", "step": "4"}, {"targetStepOrder": 4}),
+        ({"then": "repeat", "step": "1", "times": "3"}, {"fromStepOrder": 1, "max": 3}),
+        ({"then": "repeat", "times": "3"}, {"max": 3}),
+        (
+            {"then": "add_steps", "type": "critique", "instructions": "Look again."},
+            {"steps": [{"stepType": "critique", "instructions": "Look again."}]},
+        ),
+    ],
+)
+async def test_condition_form_saves_and_shows_every_action(
+    browser: httpx2.AsyncClient, plan: Body, fields: dict[str, str], params: Body | None
+) -> None:
+    path = step_path(plan)
+    reply = await send(browser, path, **{**FORM, **fields})
+    assert reply.status_code == 303, visible_text(reply.text)
+    (saved,) = await conditions(browser, plan)
+    assert saved["conditionExpression"] == "result.count == 0"
+    assert saved["ifTrueAction"] == fields.get("then", "continue")
+    assert saved.get("actionParams") == params
+    shown = (await browser.get(path)).text
+    form = shown.split('<details id="condition-0"')[1].split("</form>")[0]
+    expected = {**FORM, **fields}
+    for name in ("field", "value", "step", "times", "note"):
+        assert f'name="{name}"' in form
+        match = re.search(rf'name="{name}"[^>]* value="([^"]*)"', form)
+        assert match, name
+        assert unescape(match[1]) == expected[name], name
+    assert f'<option value="{expected["then"]}" selected>' in form
+    assert f"\n{expected['instructions']}</textarea>" in form
+
+
+async def test_condition_forms_change_and_remove_one_of_several_conditions(
+    browser: httpx2.AsyncClient, agent: AgentClient
+) -> None:
+    other = {
+        "afterStepOrder": 2,
+        "conditionExpression": "size(result.sources) == 0 && confidence < 0.5",
+        "ifTrueAction": "add_steps",
+        "actionParams": {
+            "steps": [
+                make_step(
+                    "More.",
+                    title="More",
+                    stallMinutes=5,
+                    branchingConditions=[
+                        {
+                            "conditionExpression": "result == 1",
+                            "ifTrueAction": "repeat",
+                            "actionParams": {"max": 2},
+                        }
+                    ],
+                )
+            ]
+        },
+    }
+    plain = {
+        "afterStepOrder": 2,
+        "conditionExpression": "report.contains('x')",
+        "ifTrueAction": "fail",
+    }
+    plan = await agent.plan(4, branchingConditions=[other, plain])
+    path = step_path(plan)
+    before = await conditions(browser, plan)
+    page = (await browser.get(path)).text
+    assert "This condition does more than compare one field." in page
+    assert "If report contains the text x: fail the plan" in page
+    changed = {**FORM, "condition": "1", "field": "confidence", "operator": "<", "value": "0.2"}
+    assert (await send(browser, path, **changed)).status_code == 303
+    after = await conditions(browser, plan)
+    assert after[0] == before[0]
+    added = after[0]["actionParams"]["steps"][0]
+    assert added["stallMinutes"] == 5
+    assert added["branchingConditions"][0]["actionParams"] == {"max": 2}
+    assert after[1] == {"conditionExpression": "confidence < 0.2", "ifTrueAction": "continue"}
+    removal = {"action": "set_conditions", "condition": "0", "remove": "1", "revision": "2"}
+    assert (await send(browser, path, **removal)).status_code == 303
+    assert await conditions(browser, plan) == after[1:]
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "message"),
+    [
+        ({"field": "result ="}, "field", "Enter a field such as result.count"),
+        ({"field": "answer"}, "field", "answer"),
+        ({"value": ""}, "value", "Enter a value"),
+        ({"value": "9" * 40}, "value", "position"),
+        ({"operator": "~"}, "operator", "Choose an operator."),
+        ({"then": "explode"}, "then", "Choose what happens."),
+        ({"then": "skip_to"}, "step", "Enter the number of a later step: 3 to 4."),
+        ({"then": "skip_to", "step": "2"}, "step", "a later step: 3 to 4."),
+        ({"then": "skip_to", "step": "x"}, "step", "a later step: 3 to 4."),
+        ({"then": "repeat", "step": "3", "times": "1"}, "step", "first step to repeat: 1 to 2."),
+        ({"then": "repeat", "times": "101"}, "times", "1 to 100."),
+        ({"then": "add_steps"}, "instructions", "Enter the instructions of the added step."),
+    ],
+)
+async def test_condition_form_shows_error_beside_the_field_and_keeps_input(
+    browser: httpx2.AsyncClient, plan: Body, fields: dict[str, str], name: str, message: str
+) -> None:
+    sent = {**FORM, "note": "Kept as typed.", **fields}
+    reply = await send(browser, step_path(plan), **sent)
+    assert reply.status_code == 400
+    form = reply.text.split('<details id="condition-new" open')[1].split("</form>")[0]
+    marked = re.search(rf'id="condition-new-{name}-fault">(.*?)</p>', form, re.DOTALL)
+    assert marked, visible_text(form)
+    assert message in unescape(marked[1])
+    assert f'aria-describedby="condition-new-{name}-fault"' in form
+    assert 'value="Kept as typed."' in form
+    for field in ("field", "value", "step", "times"):
+        match = re.search(rf'name="{field}"[^>]* value="([^"]*)"', form)
+        assert match, field
+        assert unescape(match[1]) == sent[field]
+    assert await conditions(browser, plan) == []
+
+
+async def test_condition_form_of_changed_plan_is_refused_and_keeps_input(
+    browser: httpx2.AsyncClient, plan: Body
+) -> None:
+    reply = await send(browser, step_path(plan), **{**FORM, "value": "seven", "revision": "9"})
+    assert reply.status_code == 409
+    assert "The plan changed while you were editing." in reply.text
+    form = reply.text.split('<details id="condition-new" open')[1]
+    assert 'value="seven"' in form
+    assert await conditions(browser, plan) == []
