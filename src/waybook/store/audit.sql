@@ -94,13 +94,13 @@ select coalesce(max(seq), 0) as seq
 -- Return a page of audit entries that match the filters, newest first, starting before a given
 -- entry. Both time bounds are always set, so that the index on the time is used.
 select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
-  from audit_entry
+  from audit_entry e
  where at >= %(since)s::timestamptz
    and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
    and (%(event)s::text is null or event = %(event)s::text)
    and (%(actor)s::text is null or actor = %(actor)s::text)
    and (%(channel)s::text is null or channel = %(channel)s::text)
-   and (%(session)s::text is null or coalesce(session, '') = %(session)s::text)
+   and (%(session)s::text is null or :session_of_entry = %(session)s::text)
    and (%(members)s::boolean or subject <> 'org')
  order by at desc, subject_id desc, seq desc
  limit %(most)s;
@@ -108,13 +108,13 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
 -- name: page_of_actor
 -- Return a page as `page` does, of the entries of one actor, by their index.
 select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
-  from audit_entry
+  from audit_entry e
  where at >= %(since)s::timestamptz
    and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
    and (%(event)s::text is null or event = %(event)s::text)
    and actor = %(actor)s::text
    and (%(channel)s::text is null or channel = %(channel)s::text)
-   and (%(session)s::text is null or coalesce(session, '') = %(session)s::text)
+   and (%(session)s::text is null or :session_of_entry = %(session)s::text)
    and (%(members)s::boolean or subject <> 'org')
  order by at desc, subject_id desc, seq desc
  limit %(most)s;
@@ -122,14 +122,14 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
 -- name: page_of_rare_event
 -- Return a page as `page` does, of the entries of one event that is not frequent, by their index.
 select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
-  from audit_entry
+  from audit_entry e
  where at >= %(since)s::timestamptz
    and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
    and event = %(event)s::text
    and event not in ('step_started', 'step_completed')
    and (%(actor)s::text is null or actor = %(actor)s::text)
    and (%(channel)s::text is null or channel = %(channel)s::text)
-   and (%(session)s::text is null or coalesce(session, '') = %(session)s::text)
+   and (%(session)s::text is null or :session_of_entry = %(session)s::text)
    and (%(members)s::boolean or subject <> 'org')
  order by at desc, subject_id desc, seq desc
  limit %(most)s;
@@ -137,14 +137,14 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
 -- name: page_of_other_channel
 -- Return a page as `page` does, of the entries of one channel other than MCP, by their index.
 select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
-  from audit_entry
+  from audit_entry e
  where at >= %(since)s::timestamptz
    and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
    and (%(event)s::text is null or event = %(event)s::text)
    and (%(actor)s::text is null or actor = %(actor)s::text)
    and channel = %(channel)s::text
    and channel <> 'mcp'
-   and (%(session)s::text is null or coalesce(session, '') = %(session)s::text)
+   and (%(session)s::text is null or :session_of_entry = %(session)s::text)
    and (%(members)s::boolean or subject <> 'org')
  order by at desc, subject_id desc, seq desc
  limit %(most)s;
@@ -152,9 +152,9 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
 -- name: page_of_agent
 -- Return a page of audit entries of one user and session, newest first, like `page`.
 select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
-  from audit_entry
+  from audit_entry e
  where actor = %(actor)s::text
-   and coalesce(session, '') = %(session)s::text
+   and :session_of_entry = %(session)s::text
    and at >= %(since)s::timestamptz
    and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
    and (%(event)s::text is null or event = %(event)s::text)
@@ -167,9 +167,9 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
 -- Return a page of the audit entries of an agent in a period, newest first. Changes that the user
 -- made on the pages or on the command line are not included.
 select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
-  from audit_entry
+  from audit_entry e
  where actor = %(name)s
-   and coalesce(session, '') = %(session)s::text
+   and :session_of_entry = %(session)s::text
    and channel = 'mcp'
    and at >= %(since)s::timestamptz
    and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
@@ -181,7 +181,7 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
 -- keeps the planner from using the index on the time, which would scan the entries of the whole
 -- org.
 select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
-  from audit_entry
+  from audit_entry e
  where subject_id = %(subject_id)s
    and seq < %(seq)s::integer
    and (at >= %(since)s::timestamptz) is true
@@ -189,7 +189,7 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
    and (%(event)s::text is null or event = %(event)s::text)
    and (%(actor)s::text is null or actor = %(actor)s::text)
    and (%(channel)s::text is null or channel = %(channel)s::text)
-   and (%(session)s::text is null or coalesce(session, '') = %(session)s::text)
+   and (%(session)s::text is null or :session_of_entry = %(session)s::text)
    and (%(members)s::boolean or subject <> 'org')
  order by seq desc
  limit %(most)s;

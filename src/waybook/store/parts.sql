@@ -296,6 +296,15 @@ select p.subject_id::text, p.part, p.title, p.body
                       and q.model = %(model)s and q.backend = %(backend)s
                       and q.quarantined_at > app_now() - interval '1 day');
 
+-- name: session_of_entry
+-- Session of an audit entry, or an empty text. `coalesce` would not do: PostgreSQL does not regard it
+-- as leakproof, so under row-level security no index serves a condition on it.
+case when e.session is null then '' else e.session end;
+
+-- name: session_of_usage
+-- Session that reported a usage, or an empty text; written like `session_of_entry`.
+case when u.session is null then '' else u.session end;
+
 -- name: work_of_agent
 -- Completed and failed steps and jobs of an agent in the last 30 days, among its latest audit
 -- entries.
@@ -305,7 +314,7 @@ select p.subject_id::text, p.part, p.title, p.body
    from (select e.event
            from audit_entry e
           where e.actor = a.name
-            and coalesce(e.session, '') = a.session
+            and :session_of_entry = a.session
             and e.channel = 'mcp'
             and e.at >= (select app_now() - interval '30 days')
           order by e.at desc
@@ -317,7 +326,7 @@ select p.subject_id::text, p.part, p.title, p.body
    from (select u.input_tokens, u.output_tokens, u.cost_micros
            from usage u
           where u.by = a.name
-            and coalesce(u.session, '') = a.session
+            and :session_of_usage = a.session
             and u.at >= (select app_now() - interval '30 days')
           order by u.at desc
           limit %(counted)s) u);
