@@ -1,5 +1,26 @@
 -- Fragments shared by several queries; a query refers to a fragment as `:name`.
 
+-- name: row_of_entry
+-- Columns of an audit entry, with its details as the exact stored text.
+subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash;
+
+-- name: entry_is_asked_for
+-- True if the audit entry matches the filters of a page; a filter that is null accepts every entry.
+-- Entries about users and tokens are included only if `members` is true, for administrators.
+(%(event)s::text is null or event = %(event)s::text)
+and (%(actor)s::text is null or actor = %(actor)s::text)
+and (%(channel)s::text is null or channel = %(channel)s::text)
+and (%(session)s::text is null or :session_of_entry = %(session)s::text)
+and (%(members)s::boolean or subject <> 'org');
+
+-- name: next_entries
+-- Condition, order and limit of a page of audit entries, newest first, that starts before a given
+-- entry. Both time bounds are always set, so that an index that ends with the time is used.
+at >= %(since)s::timestamptz
+and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
+order by at desc, subject_id desc, seq desc
+limit %(most)s;
+
 -- name: row_of_job
 -- Columns of a job, in the order that `read_job` expects.
 j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
