@@ -366,3 +366,37 @@ asked as materialized (
                  coalesce(w.terms || to_tsquery('simple', %(beginnings)s), w.terms) as name
             from (select websearch_to_tsquery('english', %(text)s) as terms) w) q
 );
+
+-- name: text_matches
+-- True if a row of `texts` matches a search and, without the full-text index, is among the newest.
+t.words @@ (select words from asked)
+and t.id >= coalesce((select n.id from texts n where not %(indexed)s::boolean
+                       order by n.id desc offset %(newest)s limit 1), %(first)s::uuid);
+
+-- name: best_texts
+-- Rows of `matching` with their ranks, best first.
+(select m.id, ts_rank(m.words, (select words from asked)) as rank
+   from matching m
+  order by rank desc, m.id desc
+  limit %(most)s);
+
+-- name: best_named_rows
+-- Rows whose id is searched, or that match in `named` or `texts`, with their ranks, best first.
+(select m.id, max(m.rank) as rank
+   from ((select n.id, 1 + ts_rank(n.words, (select name from asked)) as rank
+            from named n
+           where n.words @@ (select name from asked)
+             and n.id >= coalesce((select o.id from named o where not %(indexed)s::boolean
+                                    order by o.id desc offset %(newest)s limit 1),
+                                  %(first)s::uuid)
+           limit %(candidates)s)
+          union all
+         (select t.id, ts_rank(t.words, (select words from asked))
+            from texts t
+           where :text_matches
+           limit %(candidates)s)
+          union all
+         select %(id)s::uuid, 10 where %(id)s::uuid is not null) m
+  group by m.id
+  order by max(m.rank) desc, m.id desc
+  limit %(most)s);
