@@ -6,9 +6,6 @@ from typing import NamedTuple
 from waybook.store.driver.queries import Statement, load
 from waybook.store.plans.lists import PlanSummaryRow
 
-#: Number of columns of a plan in a list, with which the rows of open plans begin.
-SUMMARY_COLUMN_COUNT = len(PlanSummaryRow._fields)
-
 
 class PlanTotalsRow(NamedTuple):
     """Number of plans in each section of the overview."""
@@ -29,51 +26,21 @@ StepColumns = tuple[str, int, str, str | None, str | None]
 
 
 class TroubledPlanRow(NamedTuple):
-    """Plan that is stalled, has failed steps, or failed; the first columns are a list entry's."""
+    """Plan that is stalled, has failed steps, or failed."""
 
-    id: str
-    name: str
-    status: str
-    revision: int
-    question: str
-    created_at: datetime
-    created_by: str
-    updated_at: datetime
-    now: datetime
-    counts: dict[str, int] | None
-    current_step: tuple[int, str] | None
-    inactive_since: datetime | None
+    summary: PlanSummaryRow
     fail_reason: str | None
     failed_steps: list[StepColumns] | None
     stalled_step: StepColumns | None
     #: Actor of the latest change that may have ended the plan.
     last_change: str | None
 
-    @property
-    def summary(self) -> PlanSummaryRow:
-        return PlanSummaryRow._make(self[:SUMMARY_COLUMN_COUNT])
-
 
 class RunningPlanRow(NamedTuple):
-    """Open plan without trouble; the first columns are those of a list entry."""
+    """Open plan without trouble."""
 
-    id: str
-    name: str
-    status: str
-    revision: int
-    question: str
-    created_at: datetime
-    created_by: str
-    updated_at: datetime
-    now: datetime
-    counts: dict[str, int] | None
-    current_step: tuple[int, str] | None
-    inactive_since: datetime | None
+    summary: PlanSummaryRow
     holders: list[str] | None
-
-    @property
-    def summary(self) -> PlanSummaryRow:
-        return PlanSummaryRow._make(self[:SUMMARY_COLUMN_COUNT])
 
 
 class FinishedPlanRow(NamedTuple):
