@@ -92,6 +92,11 @@ where r.id < %(before)s::uuid
   and (starts_with(r.id::text, lower(%(text)s::text))
        or strpos(lower(r.name), lower(%(text)s::text)) > 0);
 
+-- name: row_of_readable
+-- Columns of a rendered document without its text.
+h.id::text as resource_id, d.stage_slug as stage, d.step_key, d.document_key, d.model, d.lineage,
+d.reviewer, d.version, h.created_at, length(h.markdown), d.id::text as document_id, d.job_id::text;
+
 -- name: steps_of_plan
 -- Number of a plan's steps in each status.
 (select json_object_agg(c.status, c.steps)

@@ -296,6 +296,8 @@ class ReadableRow(NamedTuple):
     length: int
     #: Id of the document from which this document was rendered.
     document_id: str
+    #: Job that produced this version.
+    job_id: str
 
 
 class RenderedRow(NamedTuple):
