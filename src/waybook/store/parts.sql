@@ -125,6 +125,10 @@ case when p.status = 'stalled'
             where s.plan_id = p.id and s.status = 'in_progress')
 end as inactive_since;
 
+-- name: row_of_output
+-- Columns of a version of an output, without its text.
+a.id::text, a.title, a.media_type, a.version, a.content_hash, a.created_at, a.created_by;
+
 -- name: last_look
 -- Time since which the overview lists finished work. `looked_at` is the time of the reader's last
 -- request, and `since` the start of the list then; after a pause, a new list begins at the last
