@@ -93,10 +93,9 @@ async def test_page_query_count_is_independent_of_data_volume(
         await make_little_more(agent)
     assert await costs() == little
     # The health page has additional queries for pending notifications and for quarantined passages.
-    # Pages with audit entries have one more query, for the names that the entries refer to, and
-    # lists have one more for the saved views.
-    listed = dict.fromkeys(("/audit", f"/audit?subject={plan_id}"), 4)
-    more = {"/health": 4, "/agents/ann": 3, "/runs": 3, **listed}
+    # Pages with audit entries have one more query, for the names that the entries refer to.
+    listed = dict.fromkeys(("/audit", f"/audit?subject={plan_id}"), 3)
+    more = {"/health": 4, "/agents/ann": 3, **listed}
     assert {page: len(counts) for page, counts in little.items()} == {
         page: more.get(page, 1 if "export" in page else 2) for page in pages
     }

@@ -156,4 +156,4 @@ async def test_plan_list_query_count_is_independent_of_plan_count(
         sent = 0
         await browser.get("/plans")
         costs.append(sent)
-    assert costs == [3, 3, 3]
+    assert costs == [2, 2, 2]
