@@ -91,12 +91,11 @@ async def make_review_link(agent: AgentClient, for_user: str | None = None) -> s
     """
     step = await agent.take(await agent.plan(1))
     review = await agent.call("request_user_review", stepId=step["stepId"], summary="Look.")
-    services, link_id = agent.dispatcher.services, new_id()
-    secret = secrets.token_urlsafe(32)
+    services, secret = agent.dispatcher.services, secrets.token_urlsafe(32)
     now = await services.database.read_now(agent.org_id)
-    statement = links.insert_review_link(
-        link_id,
-        hash_token(secret),
+    link = links.NewReviewLink(
+        id=new_id(),
+        hash=hash_token(secret),
         plan_id=full_id(review["planId"]),
         review_id=full_id(review["reviewId"]),
         for_user=for_user or agent.caller.user,
@@ -105,7 +104,7 @@ async def make_review_link(agent: AgentClient, for_user: str | None = None) -> s
         expires_at=now + timedelta(days=7),
     )
     async with services.database.org_transaction(agent.org_id) as tx:
-        await tx.commit(statement)
+        await tx.commit(links.insert_review_link(link))
     return secret
 
 

@@ -41,6 +41,21 @@ class AccessLink(NamedTuple):
         return expand_scopes(map(Scope, self.user_scopes or ()))
 
 
+class NewReviewLink(NamedTuple):
+    """Link for the decision on a review, to be inserted."""
+
+    id: str
+    #: Hash of the secret in the link.
+    hash: bytes
+    plan_id: str
+    review_id: str
+    for_user: str
+    #: Whether the link is inserted only if the user has an active account.
+    needs_account: bool
+    now: datetime
+    expires_at: datetime
+
+
 class SnapshotLink(NamedTuple):
     """Link to the snapshot of a plan, as shown in a list."""
 
@@ -59,28 +74,9 @@ def by_link_statements() -> list[Statement]:
     return [SQL["name_org_by_link"](), SQL["link_by_hash"]()]
 
 
-def insert_review_link(  # noqa: PLR0913 - one for each column
-    link_id: str,
-    secret_hash: bytes,
-    *,
-    plan_id: str,
-    review_id: str,
-    for_user: str,
-    needs_account: bool,
-    now: datetime,
-    expires_at: datetime,
-) -> Statement:
+def insert_review_link(link: NewReviewLink) -> Statement:
     """Insert a link with which a review can be decided in the name of a user."""
-    return SQL["insert_review_link"](
-        id=link_id,
-        hash=secret_hash,
-        plan_id=plan_id,
-        review_id=review_id,
-        for_user=for_user,
-        needs_account=needs_account,
-        now=now,
-        expires_at=expires_at,
-    )
+    return SQL["insert_review_link"](**link._asdict())
 
 
 def insert_snapshot_link(

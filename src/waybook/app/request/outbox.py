@@ -104,9 +104,9 @@ def link_statements(
     configured, review = services.action_links, notification.data.get("review")
     if configured is None or not isinstance(review, dict):
         return []
-    statement = links.insert_review_link(
-        notification_id,
-        hash_token(configured.secret(notification_id)),
+    link = links.NewReviewLink(
+        id=notification_id,
+        hash=hash_token(configured.secret(notification_id)),
         plan_id=notification.subject_id,
         review_id=str(review["reviewId"]),
         for_user=configured.reviewer,
@@ -114,7 +114,7 @@ def link_statements(
         now=context.now,
         expires_at=context.now + configured.lifetime,
     )
-    return [statement]
+    return [links.insert_review_link(link)]
 
 
 def _about(
