@@ -8,7 +8,8 @@ import pytest
 
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
-from transport.page_client import make_browser, send, visible_text
+from sent_messages import count_messages
+from transport.page_client import make_browser, page_costs, send, visible_text
 from waybook.store import audit
 from waybook.transport.http.html.forms import COOKIE
 
@@ -212,24 +213,7 @@ async def test_old_addresses_of_the_plan_list_redirect_to_the_new_page(
 async def test_overview_reads_everything_with_two_messages(
     browser: httpx2.AsyncClient, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent = 0
-    read = agent.dispatcher.services.database.read_org
-
-    async def counted(*args: object) -> object:
-        nonlocal sent
-        sent += 1
-        return await read(*args)  # type: ignore[arg-type]  # passed on as it came
-
-    monkeypatch.setattr(
-        type(agent.dispatcher.services.database), "read_org", lambda _, *a: counted(*a)
-    )
-    costs = []
-    for number in (0, 1, 20):
-        for n in range(number):
-            await agent.plan(3, name=f"Plan {n}")
-        sent = 0
-        await browser.get("/")
-        costs.append(sent)
+    costs = await page_costs(browser, agent, "/", count_messages(monkeypatch))
     assert costs == [2, 2, 2]
 
 

@@ -8,12 +8,12 @@ import pytest
 
 from full_ids import full_id
 from org_env import AgentClient, OrgEnv
+from sent_messages import count_messages
 from statements import prepared
 from transport.page_reader import make_reader
 from waybook.app.queries.runs.run_list import RunFilter, RunOrder, page_statement
 from waybook.background import render_all_orgs
 from waybook.store import audit, calls
-from waybook.store.driver.connection import DbConnection, Message, Results
 from waybook.store.driver.queries import LAST_ID, Statement
 from waybook.store.plans import details
 
@@ -31,16 +31,7 @@ async def reader(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list to which each later database message adds its number of SQL statements."""
-    counts: list[int] = []
-    send = DbConnection.send
-
-    async def counting(line: DbConnection, opening: Message, statements: Message) -> Results:
-        counts.append(len(statements))
-        return await send(line, opening, statements)
-
-    monkeypatch.setattr(DbConnection, "send", counting)
-    return counts
+    return count_messages(monkeypatch)
 
 
 async def make_little_more(agent: AgentClient) -> tuple[str, str]:
