@@ -1,6 +1,6 @@
 """Pages that ask for the reason before a plan or run is canceled."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 
 from starlette.requests import Request
@@ -56,14 +56,12 @@ class CancelPage:
     async def _page(
         self, request: Request, *, reason: str = "", error: str | None = None, status: int = 200
     ) -> Response:
-        view = await self.view(
-            await self.page_context.request_context(request), request, reason, error
-        )
+        view = await self.view(await self.page_context.request_context(request), request)
         return await self.page_context.render_page(
             request,
             "cancel",
             status_code=status,
-            view=view,
+            view=replace(view, reason=reason, error=error),
             back=safe_return_path(request.query_params.get("back"), self.item_path(request)),
             item=self.item_path(request),
         )
@@ -76,10 +74,8 @@ class CancelPage:
         """Cancel the plan or run."""
         raise NotImplementedError
 
-    async def view(
-        self, ctx: RequestContext, request: Request, reason: str, error: str | None
-    ) -> CancelView:
-        """Return the plan or run to show."""
+    async def view(self, ctx: RequestContext, request: Request) -> CancelView:
+        """Return the plan or run to show, without a reason and an error."""
         raise NotImplementedError
 
 
@@ -93,9 +89,7 @@ class CancelPlanPage(CancelPage):
         arguments = modification_arguments(plan_id, form.fields, modification)
         return await self.page_context.call_tool(request, "modify_plan", arguments)
 
-    async def view(
-        self, ctx: RequestContext, request: Request, reason: str, error: str | None
-    ) -> CancelView:
+    async def view(self, ctx: RequestContext, request: Request) -> CancelView:
         """Return the plan to cancel.
 
         Raises:
@@ -109,8 +103,6 @@ class CancelPlanPage(CancelPage):
             status=plan.status,
             is_open=plan.is_open,
             revision=plan.revision,
-            reason=reason,
-            error=error,
         )
 
 
@@ -127,9 +119,7 @@ class CancelRunPage(CancelPage):
         arguments = {"runId": request.path_params["run_id"], "reason": reason}
         return await self.page_context.call_tool(request, "cancel_run", arguments)
 
-    async def view(
-        self, ctx: RequestContext, request: Request, reason: str, error: str | None
-    ) -> CancelView:
+    async def view(self, ctx: RequestContext, request: Request) -> CancelView:
         """Return the run to cancel.
 
         Raises:
@@ -142,6 +132,4 @@ class CancelRunPage(CancelPage):
             name=run.name,
             status=run.state,
             is_open=run.state not in {RunState.COMPLETED, RunState.CANCELED},
-            reason=reason,
-            error=error,
         )
