@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from enum import Enum, auto
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 from uuid import uuid4
 
 from waybook.client.errors import HoldLost, NotSubmitted
@@ -29,6 +29,14 @@ class Caller(Protocol):
 
     async def call(self, tool: str, /, **arguments: object) -> dict[str, Any]:
         """Call a tool, with retries, and return its reply."""
+
+
+class ClaimTerms(NamedTuple):
+    """Terms on which this client holds a step or job."""
+
+    session_id: str
+    on_error: OnError
+    heartbeat_seconds: float
 
 
 class State(Enum):
@@ -51,21 +59,13 @@ class Claim(ABC):
     #: Name of the claim's kind in messages.
     KIND: str
 
-    def __init__(
-        self,
-        caller: Caller,
-        reply: Mapping[str, Any],
-        *,
-        session_id: str,
-        on_error: OnError,
-        heartbeat_seconds: float,
-    ) -> None:
+    def __init__(self, caller: Caller, reply: Mapping[str, Any], terms: ClaimTerms) -> None:
         #: Complete reply of the call that claimed the step or job.
         self.reply = reply
         self._caller = caller
-        self._session_id = session_id
-        self._on_error: OnError = on_error
-        self._heartbeat = Heartbeat(self._beat, heartbeat_seconds, self._lose)
+        self._session_id = terms.session_id
+        self._on_error: OnError = terms.on_error
+        self._heartbeat = Heartbeat(self._beat, terms.heartbeat_seconds, self._lose)
         self._state = State.HELD
         self._loss: WaybookError | None = None
         #: True if an error that reports the loss was already raised to the agent, which may have
