@@ -272,6 +272,23 @@ and (%(tags)s::text is null
    join artifact_source l on l.artifact_id = a.id
   where a.plan_id = %(plan_id)s::uuid);
 
+-- name: passages_of_plan
+-- Passages of a plan that match the filters of a search, a limited number of the newest.
+(select p.subject_id, p.part
+   from passage p
+  where p.plan_id = %(plan_id)s::uuid
+    and :passage_fits
+  order by p.created_at desc
+  limit %(newest)s);
+
+-- name: passages_of_cited_sources
+-- Passages of the sources that a plan's artifacts cite, a limited number of those that match.
+(select p.subject_id, p.part
+   from :sources_of_plan l
+   join passage p on p.subject_id = l.source_id
+  where :passage_fits
+  limit %(newest)s);
+
 -- name: terms_asked
 -- Terms of a search as full-text queries, with their weights.
 asked as materialized (
