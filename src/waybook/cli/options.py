@@ -56,6 +56,21 @@ org_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
+def list_options(all_help: str) -> Callable[[Command], Command]:
+    """Return the decorator that adds the options of a list: `--all`, `--limit` and `--json`."""
+    options = (
+        click.option("--all", "closed_too", is_flag=True, help=all_help),
+        click.option(
+            "--limit",
+            type=click.IntRange(1, 1000),
+            default=100,
+            help="Maximum number to show (default: 100).",
+        ),
+        json_option,
+    )
+    return lambda command: _with(command, options)
+
+
 def scopes_option(usual: tuple[Scope, ...], description: str) -> Callable[[Command], Command]:
     """Add a repeatable `--scope` option with `usual` as its default value."""
     return click.option(
