@@ -52,8 +52,6 @@ class JobEventRow(NamedTuple):
     action: str | None
     attempt: int | None
     error: str | None
-    #: Holder from whom the job was taken over, because the lease had expired.
-    taken_from: str | None
 
 
 class AttemptUsageRow(NamedTuple):

@@ -30,8 +30,7 @@ offset %(skipped)s;
 -- name: job_events
 -- Return the audit entries about one job of a run, oldest first.
 select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action' as action,
-       (e.details ->> 'attempt')::bigint as attempt, e.details ->> 'error' as error,
-       e.details ->> 'takenFrom' as taken_from
+       (e.details ->> 'attempt')::bigint as attempt, e.details ->> 'error' as error
   from audit_entry e
  where e.subject_id = %(run_id)s
    and e.details ->> 'jobId' = %(job_id)s::text
