@@ -97,6 +97,13 @@ where r.id < %(before)s::uuid
 h.id::text as resource_id, d.stage_slug as stage, d.step_key, d.document_key, d.model, d.lineage,
 d.reviewer, d.version, h.created_at, length(h.markdown), d.id::text as document_id, d.job_id::text;
 
+-- name: row_of_step
+-- Columns of a step of a plan, without its texts.
+s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
+s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session, s.fail_reason,
+array_to_string(s.depends_on, ' ') as depends_on, s.max_attempts, s.silent_holders,
+s.copied_from::text;
+
 -- name: steps_of_plan
 -- Number of a plan's steps in each status.
 (select json_object_agg(c.status, c.steps)
