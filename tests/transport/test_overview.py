@@ -1,7 +1,6 @@
 """Front page without a browser: sections, reasons, actions, and the time of the last look."""
 
 import re
-from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
@@ -9,17 +8,11 @@ import pytest
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from sent_messages import count_messages
-from transport.page_client import make_browser, page_costs, send, visible_text
+from transport.page_client import page_costs, send, visible_text
 from waybook.store import audit
 from waybook.transport.http.html.forms import COOKIE
 
 HTML = {"accept": "text/html"}
-
-
-@pytest.fixture
-async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_browser(world.agent) as client:
-        yield client
 
 
 def section(text: str, name: str) -> str:

@@ -1,6 +1,6 @@
 """Database cost of a page: few queries for any amount of data, each with an index."""
 
-from collections.abc import AsyncIterator
+from collections.abc import Mapping
 
 import httpx2
 import psycopg
@@ -10,23 +10,16 @@ from full_ids import full_id
 from org_env import AgentClient, OrgEnv
 from sent_messages import count_messages
 from statements import prepared
-from transport.page_reader import make_reader
 from waybook.app.queries.runs.run_list import RunFilter, RunOrder, page_statement
 from waybook.background import render_all_orgs
 from waybook.store import audit, calls
-from waybook.store.driver.queries import LAST_ID, Statement
+from waybook.store.driver.queries import LAST_ID, Statement, Value
 from waybook.store.plans import details
 
 #: Run these tests on PostgreSQL 15 too, because query plans differ between server versions.
 pytestmark = pytest.mark.every_server
 
 NEVER = "infinity"
-
-
-@pytest.fixture
-async def reader(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_reader(world.agent) as client:
-        yield client
 
 
 @pytest.fixture
@@ -92,6 +85,16 @@ async def test_page_query_count_is_independent_of_data_volume(
     }
 
 
+#: Parameters of the first page of the audit without filters.
+ALL_ENTRIES: Mapping[str, Value] = {
+    "since": "-infinity",
+    "at": NEVER,
+    "subject_id": LAST_ID,
+    "seq": 1,
+    **dict.fromkeys(("event", "actor", "channel", "session")),
+    "members": False,
+    "most": 51,
+}
 QUERIES = {
     "runs_page": (page_statement(RunFilter(order=RunOrder.START), 26), "run_pkey"),
     "runs_page_of": (
@@ -99,33 +102,11 @@ QUERIES = {
         "run_pkey",
     ),
     "audit_page": (
-        audit.SQL["page"](
-            since="-infinity",
-            at=NEVER,
-            subject_id=LAST_ID,
-            seq=1,
-            event=None,
-            actor=None,
-            channel=None,
-            session=None,
-            members=False,
-            most=51,
-        ),
+        audit.SQL["page"](**ALL_ENTRIES),
         "at_idx",
     ),
     "audit_page_of": (
-        audit.SQL["page_of"](
-            since="-infinity",
-            at=NEVER,
-            subject_id=LAST_ID,
-            seq=1,
-            event=None,
-            actor=None,
-            channel=None,
-            session=None,
-            members=False,
-            most=51,
-        ),
+        audit.SQL["page_of"](**ALL_ENTRIES),
         "audit_entry_default_pkey",
     ),
     "calls_by_tool": (

@@ -2,7 +2,6 @@
 
 import html
 import re
-from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
@@ -10,17 +9,11 @@ import pytest
 from full_ids import full_id
 from org_env import AgentClient, OrgEnv, make_step
 from sent_messages import count_messages
-from transport.page_client import make_browser, page_costs, visible_text
+from transport.page_client import page_costs, visible_text
 
 ID = re.compile(r'href="/plans/([0-9a-f-]{36})"')
 OLDER = re.compile(r'rel="next" href="([^"]+)"')
 HTML = {"accept": "text/html"}
-
-
-@pytest.fixture
-async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_browser(world.agent) as client:
-        yield client
 
 
 def listed(reply: httpx2.Response) -> list[str]:

@@ -1,7 +1,6 @@
 """The page of a plan: its content, and its form."""
 
 import re
-from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
@@ -9,13 +8,7 @@ import pytest
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
 from sent_messages import count_messages
-from transport.page_client import make_browser, send, visible_text
-
-
-@pytest.fixture
-async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_browser(world.agent) as client:
-        yield client
+from transport.page_client import send, visible_text
 
 
 async def shown(browser: httpx2.AsyncClient, plan: Body, more: str = "") -> str:
