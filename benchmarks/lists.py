@@ -13,7 +13,9 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 import psycopg
 import uvloop
@@ -41,50 +43,55 @@ FILL = Path(__file__).with_suffix(".sql").read_text()
 #: Maximum cost of a read, as a multiple of the time to read one plan by its key.
 MAX_RATIO = 5.0
 
+Read: TypeAlias = Callable[[RequestContext], Awaitable[object]]
 
-def read_by_name() -> Mapping[str, Callable[[RequestContext], Awaitable[object]]]:
+
+def read_by_name() -> Mapping[str, Read]:
     """Return the reads that the benchmark measures, by name."""
 
-    def plans(**filters: object) -> Callable[[RequestContext], Awaitable[object]]:
-        order = filters.pop("order", PlanOrder.CREATION)
-        wanted = PlanFilter(order=order, **filters)  # type: ignore[arg-type]
+    def plans(wanted: PlanFilter) -> Read:
         return lambda ctx: plan_summaries(ctx, wanted, limit=20)
 
-    def audit(**filters: object) -> Callable[[RequestContext], Awaitable[object]]:
-        wanted = AuditFilter(**filters)  # type: ignore[arg-type]
+    def audit(wanted: AuditFilter) -> Read:
         return lambda ctx: browse_audit(ctx, wanted, limit=20)
+
+    active = PlanFilter(order=PlanOrder.ACTIVITY)
+    newest = PlanFilter(order=PlanOrder.CREATION)
+
+    def named(text: str) -> PlanFilter:
+        return replace(newest, all=True, text=text)
 
     look = LastLook(since=None, looked_at=None)
     return {
-        "list_active_plans": plans(order=PlanOrder.ACTIVITY),
-        "waybook plans --all": plans(order=PlanOrder.ACTIVITY, all=True),
-        "plans, newest first": plans(),
-        "stalled plans": plans(state=PlanStatus.STALLED),
-        "plans waiting for review": plans(state=PlanStatus.AWAITING_REVIEW),
-        "plans of one user": plans(creator="user-7"),
-        "plan by rare name": plans(all=True, text="c4ca4238a0b923820dcc509a6f75849b"),
-        "plans by common name": plans(all=True, text="region"),
-        "plan by missing name": plans(all=True, text="no such plan"),
+        "list_active_plans": plans(active),
+        "waybook plans --all": plans(replace(active, all=True)),
+        "plans, newest first": plans(newest),
+        "stalled plans": plans(replace(newest, state=PlanStatus.STALLED)),
+        "plans waiting for review": plans(replace(newest, state=PlanStatus.AWAITING_REVIEW)),
+        "plans of one user": plans(replace(newest, creator="user-7")),
+        "plan by rare name": plans(named("c4ca4238a0b923820dcc509a6f75849b")),
+        "plans by common name": plans(named("region")),
+        "plan by missing name": plans(named("no such plan")),
         "runs": lambda ctx: list_runs(ctx, RunFilter(order=RunOrder.START), 20),
         "front page": lambda ctx: read_overview(ctx, look),
         "number of waiting items": count_pending,
         "stall sweep": sweep_stalls,
-        "audit": audit(),
-        "audit of one agent": audit(actor="agent-7"),
-        "audit of an unknown agent": audit(actor="nobody"),
-        "audit of one event": audit(event="step_failed"),
-        "audit of one channel": audit(channel="cli"),
+        "audit": audit(AuditFilter()),
+        "audit of one agent": audit(AuditFilter(actor="agent-7")),
+        "audit of an unknown agent": audit(AuditFilter(actor="unknown")),
+        "audit of one event": audit(AuditFilter(event="step_failed")),
+        "audit of one channel": audit(AuditFilter(channel="cli")),
     }
 
 
-async def median_ms(act: Callable[[], Awaitable[object]], rounds: int) -> float:
-    """Return the median duration in milliseconds, after a warm-up."""
+async def median_ms(read: Read, ctx: RequestContext, rounds: int) -> float:
+    """Return the median duration of a read in milliseconds, after a warm-up."""
     for _ in range(3):
-        await act()
+        await read(ctx)
     times = []
     for _ in range(rounds):
         started = time.perf_counter()
-        await act()
+        await read(ctx)
         times.append(time.perf_counter() - started)
     return 1_000 * statistics.median(times)
 
@@ -103,17 +110,9 @@ async def measure(plans: int, rounds: int) -> dict[str, float]:
         with closing(Database(ConnectionPool(postgres.app_dsn, size=1), role=None)) as database:
             caller = Caller(org_id=LOCAL_ORG, user="ann", channel=Channel.MCP)
             ctx = RequestContext(services=Services(database=database), caller=caller)
-            by_key = await median_ms(
-                lambda: ctx.read(f"select * from plan where id = '{row[0]}'"),  # noqa: S608 - an id
-                rounds,
-            )
-            return {
-                "one plan by its key": by_key,
-                **{
-                    name: await median_ms(lambda read=read: read(ctx), rounds)  # type: ignore[misc]
-                    for name, read in read_by_name().items()
-                },
-            }
+            by_key = f"select * from plan where id = '{row[0]}'"  # noqa: S608 - an id
+            reads = {"one plan by its key": lambda ctx: ctx.read(by_key), **read_by_name()}
+            return {name: await median_ms(read, ctx, rounds) for name, read in reads.items()}
 
 
 async def main(sizes: list[int], rounds: int) -> None:

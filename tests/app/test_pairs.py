@@ -14,8 +14,8 @@ import pytest
 from decision_proofs import decision
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
+from plan_invariants import is_derivable
 from waybook.app.request.caller import Answer
-from waybook.plan.settle import is_derivable
 from waybook.plan.states import PlanStatus, StepStatus
 
 ROUNDS = 4

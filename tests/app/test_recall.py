@@ -7,21 +7,12 @@ import pytest
 
 from full_ids import with_full_ids
 from org_env import AgentClient, Body, OrgEnv
-from waybook.store.driver.connection import DbConnection, Message, Results
+from sent_messages import count_messages
 
 
 @pytest.fixture
 def messages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list to which each later database message adds its number of SQL statements."""
-    sent: list[int] = []
-    send = DbConnection.send
-
-    async def counting(line: DbConnection, opening: Message, statements: Message) -> Results:
-        sent.append(len(statements))
-        return await send(line, opening, statements)
-
-    monkeypatch.setattr(DbConnection, "send", counting)
-    return sent
+    return count_messages(monkeypatch)
 
 
 async def test_each_call_on_a_cached_plan_sends_one_database_message(

@@ -3,12 +3,12 @@
 import asyncio
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
 from fake_endpoint import Writer, answer, fake_endpoint
 from org_env import AgentClient, Body, OrgEnv
+from sent_messages import count_messages
 from waybook.app.request.services import SearchBackend
 from waybook.background import index_all_orgs
 from waybook.integrations.embeddings import EmbeddingsClient
@@ -287,14 +287,7 @@ async def test_search_sources_sends_two_database_messages_after_first_search(
     await world.agent.call("store_research", **NOTE)
     await search_hits(world.agent, "moraine dam")
     await world.agent.call("store_research", **{**NOTE, "title": "Floods again"})
-    sent: list[None] = []
-    send = type(world.database).read_org
-
-    async def counting(*args: Any) -> Any:  # noqa: ANN401 - passed on
-        sent.append(None)
-        return await send(*args)
-
-    monkeypatch.setattr(type(world.database), "read_org", counting)
+    sent = count_messages(monkeypatch)
     assert len(await search_hits(world.agent, "moraine dam")) == 2
     assert len(sent) == 2
 

@@ -115,6 +115,7 @@ def make_document(
         created_at=datetime(2030, 1, 1, tzinfo=UTC),
         length=1,
         document_id=str(number),
+        job_id=str(number),
     )
 
 

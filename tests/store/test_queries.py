@@ -8,13 +8,13 @@ from importlib import import_module
 from importlib.resources import files
 from itertools import count
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 import pytest
 
 from postgres_servers import ServerDatabase
-from waybook.store.driver.queries import Query, Rows, expand_parts, load
+from waybook.store.driver.queries import Query, Rows, column_names, expand_parts, load
 
 SOURCE = Path(str(files("waybook")))
 #: Files of queries that the database owner executes. Tests of each maintenance operation execute
@@ -87,7 +87,7 @@ def test_every_named_query_can_be_prepared_in_the_migrated_schema(
         for name in load(file).keys() - OPERATOR_QUERIES - PGVECTOR_QUERIES:
             connection.execute(f"prepare fits_{name} as {prepared(file, name)}".encode())
             row = row_class(file, name)
-            assert row is None or columns_of(connection, f"fits_{name}") == row._fields, name
+            assert row is None or columns_of(connection, f"fits_{name}") == column_names(row), name
 
 
 def row_class(file: str, name: str) -> Any:  # noqa: ANN401 - a named tuple
@@ -152,6 +152,22 @@ def test_query_values_resembling_placeholders_are_not_substituted() -> None:
     statement = query(a="%(b)s", b="100%")
     assert str(statement) == "select $1, $2, $1"
     assert statement.parameters == [b"%(b)s", b"100%"]
+
+
+class Inner(NamedTuple):
+    a: int
+    b: str
+
+
+class Outer(NamedTuple):
+    inner: Inner
+    c: int
+
+
+def test_row_class_whose_first_field_is_a_row_class_takes_all_columns() -> None:
+    query = Query("q", "select 1 as a, 'x' as b, 2 as c", Outer)
+    assert column_names(Outer) == ("a", "b", "c")
+    assert query.make_row((1, "x", 2)) == Outer(Inner(1, "x"), 2)
 
 
 def test_insert_query_has_a_separate_statement_for_each_number_of_rows() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
+from plan_invariants import is_derivable
 from waybook.core.changes import Change
 from waybook.core.decision_context import Actor, Channel, DecisionContext
 from waybook.json_values import Json
@@ -26,7 +27,6 @@ from waybook.plan.model import (
     StepType,
 )
 from waybook.plan.rows import new_step
-from waybook.plan.settle import is_derivable
 from waybook.plan.states import PlanStatus, StepStatus
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

@@ -11,7 +11,6 @@ from waybook.plan.model import Condition, Plan, Step, StepText
 from waybook.plan.next_step import StepReady
 from waybook.plan.progress import count_done
 from waybook.plan.rows import condition_row, review_row, step_row
-from waybook.plan.settle import is_derivable
 from waybook.plan.states import (
     CLOSED_PLAN,
     DONE_STEP,
@@ -19,6 +18,7 @@ from waybook.plan.states import (
     StepStatus,
     can_move_plan,
     can_move_step,
+    derive_plan_status,
 )
 from waybook.plan.submit import StepDone
 
@@ -48,6 +48,20 @@ def check_state(plan: Plan) -> None:
     orders_are_contiguous(plan)
     open_reviews_at_most_1(plan)
     who_works_has_a_clock(plan)
+
+
+def is_derivable(status: PlanStatus, statuses: list[StepStatus]) -> bool:
+    """Return whether a plan may have this status if its steps have these statuses."""
+    derived = derive_plan_status(statuses)
+    match status:
+        case PlanStatus.FAILED:
+            return True
+        case PlanStatus.PLANNING:
+            return all(step is StepStatus.PENDING for step in statuses)
+        case PlanStatus.STALLED:
+            return derived is PlanStatus.EXECUTING
+        case _:
+            return status is derived
 
 
 def the_status_is_derivable(plan: Plan) -> None:

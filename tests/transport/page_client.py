@@ -44,3 +44,17 @@ async def send(
 def visible_text(html: str) -> str:
     """Return the text of a page, without its markup."""
     return " ".join(re.sub(r"<[^>]+>", " ", html).split())
+
+
+async def page_costs(
+    browser: httpx2.AsyncClient, agent: AgentClient, path: str, messages: list[int]
+) -> list[int]:
+    """Return the number of database messages of a page with no plan, with one and with 21."""
+    costs = []
+    for number in (0, 1, 20):
+        for n in range(number):
+            await agent.plan(3, name=f"Plan {n}")
+        messages.clear()
+        await browser.get(path)
+        costs.append(len(messages))
+    return costs

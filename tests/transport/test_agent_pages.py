@@ -1,7 +1,6 @@
 """Dashboard pages of agents: the list, the work of each agent, and links from audit entries."""
 
 import re
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import httpx2
@@ -9,18 +8,12 @@ import pytest
 
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv
-from transport.page_reader import make_reader, visible_text
+from transport.page_reader import visible_text
 from waybook.app.queries.agents import AgentKey, list_agents, read_agent
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Channel
 
 USAGE = {"inputTokens": 900, "outputTokens": 100, "costUsd": 0.25, "model": "m"}
-
-
-@pytest.fixture
-async def reader(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_reader(world.agent) as client:
-        yield client
 
 
 def with_client(agent: AgentClient, client: str | None, user: str = "ann") -> AgentClient:

@@ -60,15 +60,16 @@ PERIOD: dict[str, str | int] = {
     "subject_id": LAST_ID,
     "seq": 1,
 }
-AGENT_ENTRIES = "audit_entry_default_org_id_actor"
+AGENT_ENTRIES = "audit_entry_default_org_id_actor_session_at_idx"
+AGENT_USAGE = "usage_agent"
 PAGE = agents.SQL["agents_page"](at="infinity", name="", session="", most=51, counted=100)
 BY_DAY, BY_AGENT, UNREPORTED = agents.cost_statements(None, 50)
 #: For each query, the indexes that it must use.
 QUERIES = {
-    "agents_page": (PAGE, ("agent_seen", AGENT_ENTRIES, "usage_agent")),
+    "agents_page": (PAGE, ("agent_seen", AGENT_ENTRIES, AGENT_USAGE)),
     "agent": (
         agents.SQL["agent"](**AGENT, counted=100),
-        ("agent_pkey", AGENT_ENTRIES, "usage_agent"),
+        ("agent_pkey", AGENT_ENTRIES, AGENT_USAGE),
     ),
     "agent_entries": (audit.SQL["agent_entries"](**AGENT, **PERIOD, most=51), (AGENT_ENTRIES,)),
     "agent_counts": (
@@ -120,6 +121,11 @@ def explain(world: OrgEnv, statement: Statement, *, options: str = "") -> str:
     return "\n".join(row[0] for row in rows)
 
 
+def index_conditions(plan: str, index: str) -> list[str]:
+    """Return the conditions that each scan of the index serves."""
+    return re.findall(rf" {index} on .*\n\s+Index Cond: (.*)", plan)
+
+
 async def test_queries_of_agents_and_cost_use_indexes_with_many_rows(crowded: OrgEnv) -> None:
     plans = {name: explain(crowded, statement) for name, (statement, _) in QUERIES.items()}
     missing = {
@@ -147,3 +153,14 @@ async def test_held_steps_reads_only_steps_of_started_plans(crowded: OrgEnv) -> 
     ctx = RequestContext(services=crowded.dispatcher.services, caller=crowded.agent.caller)
     (held,) = (await ctx.read(statement))[0]
     assert held.item_id == full_id(taken["stepId"])
+
+
+async def test_indexes_of_agents_serve_conditions_on_the_session(crowded: OrgEnv) -> None:
+    plans = {
+        (name, index): explain(crowded, statement)
+        for name, (statement, indexes) in QUERIES.items()
+        for index in {AGENT_ENTRIES, AGENT_USAGE}.intersection(indexes)
+    }
+    conditions = {key: index_conditions(plan, key[1]) for key, plan in plans.items()}
+    assert all(conditions.values()), conditions
+    assert all("session IS NULL" in each for found in conditions.values() for each in found), plans

@@ -1,23 +1,16 @@
 """Cost page: totals by day, plan or run, agent and model, and results without usage."""
 
 import re
-from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
 
 from full_ids import full_id
 from org_env import AgentClient, OrgEnv
-from transport.page_reader import make_reader, visible_text
+from transport.page_reader import visible_text
 from waybook.app.queries.costs import count_costs
 from waybook.app.request.request_context import RequestContext
 from waybook.store import agents
-
-
-@pytest.fixture
-async def reader(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_reader(world.agent) as client:
-        yield client
 
 
 def usage(cost: float, model: str) -> dict[str, object]:

@@ -1,25 +1,15 @@
 """HTTP errors: an HTML page for people and JSON for programs, both created without the database."""
 
-from collections.abc import AsyncIterator
-
 import httpx2
 import pytest
 from starlette.requests import Request
 
-from org_env import OrgEnv
-from transport.page_client import make_browser
 from waybook.app.request.caller import Caller
 from waybook.errors import Unavailable
 from waybook.transport.http.dashboard.page import PageContext
 
 #: Header that a browser sends when it loads a page.
 HTML = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
-
-
-@pytest.fixture
-async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_browser(world.agent) as client:
-        yield client
 
 
 async def failing(_: PageContext, __: Request) -> Caller:

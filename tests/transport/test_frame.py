@@ -1,18 +1,8 @@
 """Behavior that all dashboard pages share: partial updates, and error messages."""
 
-from collections.abc import AsyncIterator
-
 import httpx2
-import pytest
 
-from org_env import AgentClient, OrgEnv
-from transport.page_client import make_browser
-
-
-@pytest.fixture
-async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_browser(world.agent) as client:
-        yield client
+from org_env import AgentClient
 
 
 async def test_plan_list_with_part_parameter_returns_only_that_part_of_the_page(

@@ -1,7 +1,6 @@
 """Inbox page and its decisions, without a browser, as with JavaScript disabled."""
 
 import re
-from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
@@ -17,12 +16,6 @@ from waybook.transport.http.html.layout import MAX_LENGTH, to_rich_text
 HTML = {"accept": "text/html"}
 #: Header that htmx sends with its requests.
 PIECEWISE = {"hx-request": "true"}
-
-
-@pytest.fixture
-async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_browser(world.agent) as client:
-        yield client
 
 
 async def make_review(agent: AgentClient, steps: int = 1, **more: object) -> Body:

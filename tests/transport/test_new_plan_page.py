@@ -1,7 +1,6 @@
 """Page that creates a plan from a template or from scratch: preview, creation and refusals."""
 
 import re
-from collections.abc import AsyncIterator
 from html import unescape
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import httpx2
 import pytest
 
 from org_env import AgentClient, OrgEnv
-from transport.page_client import make_browser, send, visible_text
+from transport.page_client import send, visible_text
 from transport.page_reader import TOKEN, make_reader
 from waybook.importers.templates import builtin_templates, write_template
 from waybook.settings import LoadedSettings, Settings
@@ -21,12 +20,6 @@ PATH = "/plans/new"
 def world(alone: OrgEnv) -> OrgEnv:
     """Return a PostgreSQL 18 environment, as the page does not depend on the version."""
     return alone
-
-
-@pytest.fixture
-async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_browser(world.agent) as client:
-        yield client
 
 
 def plan_of(reply: httpx2.Response) -> dict[str, str]:

@@ -1,24 +1,18 @@
 """Front page: sections, reasons, actions, and the time of the reader's last visit."""
 
 import re
-from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
 
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
-from transport.page_client import make_browser, send, visible_text
+from sent_messages import count_messages
+from transport.page_client import page_costs, send, visible_text
 from waybook.store import audit
 from waybook.transport.http.html.forms import COOKIE
 
 HTML = {"accept": "text/html"}
-
-
-@pytest.fixture
-async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_browser(world.agent) as client:
-        yield client
 
 
 def section(text: str, name: str) -> str:
@@ -212,24 +206,7 @@ async def test_former_urls_of_the_plan_list_redirect_to_the_current_url(
 async def test_overview_page_sends_only_two_database_messages(
     browser: httpx2.AsyncClient, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent = 0
-    read = agent.dispatcher.services.database.read_org
-
-    async def counted(*args: object) -> object:
-        nonlocal sent
-        sent += 1
-        return await read(*args)  # type: ignore[arg-type]  # passed on as it came
-
-    monkeypatch.setattr(
-        type(agent.dispatcher.services.database), "read_org", lambda _, *a: counted(*a)
-    )
-    costs = []
-    for number in (0, 1, 20):
-        for n in range(number):
-            await agent.plan(3, name=f"Plan {n}")
-        sent = 0
-        await browser.get("/")
-        costs.append(sent)
+    costs = await page_costs(browser, agent, "/", count_messages(monkeypatch))
     assert costs == [2, 2, 2]
 
 

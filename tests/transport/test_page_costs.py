@@ -1,6 +1,6 @@
 """A page needs few database queries for any amount of data, and each query uses an index."""
 
-from collections.abc import AsyncIterator
+from collections.abc import Mapping
 
 import httpx2
 import psycopg
@@ -8,13 +8,12 @@ import pytest
 
 from full_ids import full_id
 from org_env import AgentClient, OrgEnv
+from sent_messages import count_messages
 from statements import prepared
-from transport.page_reader import make_reader
 from waybook.app.queries.runs.run_list import RunFilter, RunOrder, page_statement
 from waybook.background import render_all_orgs
 from waybook.store import audit, calls
-from waybook.store.driver.connection import DbConnection, Message, Results
-from waybook.store.driver.queries import LAST_ID, Statement
+from waybook.store.driver.queries import LAST_ID, Statement, Value
 from waybook.store.plans import details
 
 #: Run these tests on PostgreSQL 15 too, because query plans differ between server versions.
@@ -24,23 +23,8 @@ NEVER = "infinity"
 
 
 @pytest.fixture
-async def reader(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_reader(world.agent) as client:
-        yield client
-
-
-@pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list to which each later database message adds its number of SQL statements."""
-    counts: list[int] = []
-    send = DbConnection.send
-
-    async def counting(line: DbConnection, opening: Message, statements: Message) -> Results:
-        counts.append(len(statements))
-        return await send(line, opening, statements)
-
-    monkeypatch.setattr(DbConnection, "send", counting)
-    return counts
+    return count_messages(monkeypatch)
 
 
 async def make_little_more(agent: AgentClient) -> tuple[str, str]:
@@ -93,15 +77,24 @@ async def test_page_query_count_is_independent_of_data_volume(
         await make_little_more(agent)
     assert await costs() == little
     # The health page has additional queries for pending notifications and for quarantined passages.
-    # Pages with audit entries have one more query, for the names that the entries refer to, and
-    # lists have one more for the saved views.
-    listed = dict.fromkeys(("/audit", f"/audit?subject={plan_id}"), 4)
-    more = {"/health": 4, "/agents/ann": 3, "/runs": 3, **listed}
+    # Pages with audit entries have one more query, for the names that the entries refer to.
+    listed = dict.fromkeys(("/audit", f"/audit?subject={plan_id}"), 3)
+    more = {"/health": 4, "/agents/ann": 3, **listed}
     assert {page: len(counts) for page, counts in little.items()} == {
         page: more.get(page, 1 if "export" in page else 2) for page in pages
     }
 
 
+#: Parameters of the first page of the audit without filters.
+ALL_ENTRIES: Mapping[str, Value] = {
+    "since": "-infinity",
+    "at": NEVER,
+    "subject_id": LAST_ID,
+    "seq": 1,
+    **dict.fromkeys(("event", "actor", "channel", "session")),
+    "members": False,
+    "most": 51,
+}
 QUERIES = {
     "runs_page": (page_statement(RunFilter(order=RunOrder.START), 26), "run_pkey"),
     "runs_page_of": (
@@ -109,33 +102,11 @@ QUERIES = {
         "run_pkey",
     ),
     "audit_page": (
-        audit.SQL["page"](
-            since="-infinity",
-            at=NEVER,
-            subject_id=LAST_ID,
-            seq=1,
-            event=None,
-            actor=None,
-            channel=None,
-            session=None,
-            members=False,
-            most=51,
-        ),
+        audit.SQL["page"](**ALL_ENTRIES),
         "at_idx",
     ),
     "audit_page_of": (
-        audit.SQL["page_of"](
-            since="-infinity",
-            at=NEVER,
-            subject_id=LAST_ID,
-            seq=1,
-            event=None,
-            actor=None,
-            channel=None,
-            session=None,
-            members=False,
-            most=51,
-        ),
+        audit.SQL["page_of"](**ALL_ENTRIES),
         "audit_entry_default_pkey",
     ),
     "calls_by_tool": (

@@ -1,20 +1,11 @@
 """Branching conditions on the map of a plan."""
 
 import re
-from collections.abc import AsyncIterator
 
 import httpx2
-import pytest
 
 from full_ids import full_id
-from org_env import AgentClient, Body, OrgEnv, make_step
-from transport.page_reader import make_reader
-
-
-@pytest.fixture
-async def reader(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_reader(world.agent) as client:
-        yield client
+from org_env import AgentClient, Body, make_step
 
 
 async def make_branching_plan(agent: AgentClient) -> Body:

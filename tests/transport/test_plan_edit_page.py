@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import AsyncIterator
 from html import unescape
 
 import httpx2
@@ -10,7 +9,7 @@ import pytest
 
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
-from transport.page_client import make_browser, send, visible_text
+from transport.page_client import send, visible_text
 from transport.test_start_run_page import finish_runs
 from waybook.core.short_ids import short_id
 
@@ -21,12 +20,6 @@ CONDITION = '{"conditionExpression": "result == 1", "ifTrueAction": "continue"}'
 def world(alone: OrgEnv) -> OrgEnv:
     """Return a PostgreSQL 18 environment, as the page does not depend on the version."""
     return alone
-
-
-@pytest.fixture
-async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_browser(world.agent) as client:
-        yield client
 
 
 @pytest.fixture

@@ -1,22 +1,14 @@
 """Exports of a plan as files: complete, readable, and safe to open."""
 
-from collections.abc import AsyncIterator
 from xml.etree import ElementTree as ET
 
 import httpx2
 import pytest
 
 from org_env import AgentClient, Body, OrgEnv
-from transport.page_client import make_browser
 from waybook.core.replay import Row, change_from_json, replay
 
 WICKED = "# Not a heading of ours\n```\n<script>alert(1)</script>"
-
-
-@pytest.fixture
-async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_browser(world.agent) as client:
-        yield client
 
 
 def without_nulls(rows: dict[str, Row]) -> dict[str, Row]:

@@ -1,21 +1,14 @@
 """Time slider of a plan: it shows the plan as it was after each audit entry."""
 
 import re
-from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
 
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
-from transport.page_client import make_browser, visible_text
+from transport.page_client import visible_text
 from waybook.app.queries.plans import plan_history
-
-
-@pytest.fixture
-async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_browser(world.agent) as client:
-        yield client
 
 
 async def worked_plan(world: OrgEnv) -> Body:

@@ -2,24 +2,18 @@
 
 import html
 import re
-from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
 
 from full_ids import full_id
 from org_env import AgentClient, OrgEnv, make_step
-from transport.page_client import make_browser, visible_text
+from sent_messages import count_messages
+from transport.page_client import page_costs, visible_text
 
 ID = re.compile(r'href="/plans/([0-9a-f-]{36})"')
 OLDER = re.compile(r'rel="next" href="([^"]+)"')
 HTML = {"accept": "text/html"}
-
-
-@pytest.fixture
-async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_browser(world.agent) as client:
-        yield client
 
 
 def listed(reply: httpx2.Response) -> list[str]:
@@ -138,22 +132,5 @@ async def test_plan_list_returns_400_with_a_message_for_an_invalid_query(
 async def test_plan_list_query_count_is_independent_of_plan_count(
     browser: httpx2.AsyncClient, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent = 0
-    read = agent.dispatcher.services.database.read_org
-
-    async def counted(*args: object) -> object:
-        nonlocal sent
-        sent += 1
-        return await read(*args)  # type: ignore[arg-type]  # passed on as it came
-
-    monkeypatch.setattr(
-        type(agent.dispatcher.services.database), "read_org", lambda _, *a: counted(*a)
-    )
-    costs = []
-    for number in (0, 1, 20):
-        for n in range(number):
-            await agent.plan(3, name=f"Plan {n}")
-        sent = 0
-        await browser.get("/plans")
-        costs.append(sent)
-    assert costs == [3, 3, 3]
+    costs = await page_costs(browser, agent, "/plans", count_messages(monkeypatch))
+    assert costs == [2, 2, 2]

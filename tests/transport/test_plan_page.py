@@ -1,22 +1,14 @@
 """The page of a plan: its content, and its form."""
 
 import re
-from collections.abc import AsyncIterator
-from typing import Any
 
 import httpx2
 import pytest
 
 from full_ids import full_id
 from org_env import AgentClient, Body, OrgEnv, make_step
-from transport.page_client import make_browser, send, visible_text
-from waybook.store.driver.database import Database
-
-
-@pytest.fixture
-async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_browser(world.agent) as client:
-        yield client
+from sent_messages import count_messages
+from transport.page_client import send, visible_text
 
 
 async def shown(browser: httpx2.AsyncClient, plan: Body, more: str = "") -> str:
@@ -139,17 +131,10 @@ async def test_edit_page_of_a_closed_plan_shows_the_reason(
 async def test_plan_page_query_count_is_independent_of_plan_size(
     browser: httpx2.AsyncClient, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent: list[int] = []
-    read = Database.read_org
-
-    async def counted(self: Database, *args: Any) -> Any:  # noqa: ANN401 - passed on
-        sent.append(len(args))
-        return await read(self, *args)
-
     small, large = await agent.plan(1), await agent.plan(150)
     for _ in range(20):
         await agent.submit(await agent.take(large))
-    monkeypatch.setattr(Database, "read_org", counted)
+    sent = count_messages(monkeypatch)
     for plan in (small, large):
         for address in (
             f"/plans/{plan['planId']}",

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import re
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
@@ -31,12 +30,6 @@ from waybook.transport.http.dashboard.audit import (
     MAX_VALUE_LENGTH,
     entry_view,
 )
-
-
-@pytest.fixture
-async def reader(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_reader(world.agent) as client:
-        yield client
 
 
 async def make_finished_plan(agent: AgentClient, name: str = "Rivers") -> Body:

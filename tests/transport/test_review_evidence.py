@@ -1,7 +1,6 @@
 """A review card shows the result, the changes since the previous attempt, and links."""
 
 import re
-from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
@@ -18,12 +17,6 @@ from waybook.transport.http.dashboard.line_diff import (
     LineKind,
     compare_texts,
 )
-
-
-@pytest.fixture
-async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_browser(world.agent) as client:
-        yield client
 
 
 async def request_review(agent: AgentClient, plan: Body, result: object) -> Body:

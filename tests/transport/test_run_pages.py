@@ -1,22 +1,15 @@
 """Dashboard pages for runs and workflows."""
 
 import re
-from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
 
 from org_env import AgentClient, Body, OrgEnv
-from transport.page_reader import TOKEN, make_reader, visible_text
+from transport.page_reader import TOKEN, visible_text
 from waybook.app.queries.runs.run_list import RunFilter, RunOrder, list_runs
 from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
-
-
-@pytest.fixture
-async def reader(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_reader(world.agent) as client:
-        yield client
 
 
 async def make_worked_run(agent: AgentClient, name: str = "Rivers") -> Body:

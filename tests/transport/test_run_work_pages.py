@@ -1,7 +1,6 @@
 """Dashboard pages for the steps and jobs of a run."""
 
 import re
-from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
@@ -11,12 +10,6 @@ from org_env import AgentClient, Body, OrgEnv
 from run_documents import make_run_of_three_steps, render_all
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from transport.page_reader import TOKEN, make_reader, visible_text
-
-
-@pytest.fixture
-async def reader(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_reader(world.agent) as client:
-        yield client
 
 
 def step_path(run: Body, job: Body) -> str:

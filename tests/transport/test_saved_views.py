@@ -1,7 +1,5 @@
 """Saved views of lists: one user saves, sees and deletes them; invalid views are refused."""
 
-from collections.abc import AsyncIterator
-
 import httpx2
 import pytest
 
@@ -10,12 +8,6 @@ from org_env import OrgEnv
 from transport.page_client import make_browser, send, visible_text
 
 ATTACK = "<script>alert(1)</script>"
-
-
-@pytest.fixture
-async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_browser(world.agent) as client:
-        yield client
 
 
 async def save(browser: httpx2.AsyncClient, page: str, name: str, query: str) -> httpx2.Response:

@@ -1,7 +1,6 @@
 """Search page: hits of every kind, excerpts, size limits, and no hits of other orgs."""
 
 import re
-from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
@@ -9,17 +8,11 @@ import pytest
 from full_ids import full_id
 from org_env import OrgEnv, make_step
 from run_documents import render_all
-from transport.page_client import make_browser, visible_text
+from transport.page_client import visible_text
 from waybook.background import index_all_orgs
 
 SENTENCE = "The moraine dam of the upper lake failed twice before the spring flood."
 LONG_TEXT = "Nothing of interest happened here. " * 1_500
-
-
-@pytest.fixture
-async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_browser(world.agent) as client:
-        yield client
 
 
 async def search(browser: httpx2.AsyncClient, text: str, **more: str) -> str:

@@ -1,14 +1,13 @@
 """Page that starts a run: form, confirmation with jobs and forecast, and refusals."""
 
 import re
-from collections.abc import AsyncIterator
 from html import unescape
 
 import httpx2
 import pytest
 
 from org_env import AgentClient, OrgEnv
-from transport.page_client import make_browser, send, visible_text
+from transport.page_client import send, visible_text
 from waybook.app.request.definition_cache import builtin_dags
 from waybook.run.model import MAX_MODELS
 
@@ -20,12 +19,6 @@ FORM = {"name": "Rivers of Asia", "models": "opus\ngpt\n", "input:question": "Wh
 def world(alone: OrgEnv) -> OrgEnv:
     """Return a PostgreSQL 18 environment, as the page does not depend on the version."""
     return alone
-
-
-@pytest.fixture
-async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_browser(world.agent) as client:
-        yield client
 
 
 async def finish_runs(world: OrgEnv, count: int) -> None:

@@ -1,19 +1,11 @@
 """The page of a step: its content, and its forms."""
 
-from collections.abc import AsyncIterator
-
 import httpx2
 import pytest
 
 from full_ids import full_id, with_full_ids
 from org_env import AgentClient, Body, OrgEnv, make_step
-from transport.page_client import make_browser, send, visible_text
-
-
-@pytest.fixture
-async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_browser(world.agent) as client:
-        yield client
+from transport.page_client import send, visible_text
 
 
 def at(plan: Body, order: int) -> str:

@@ -1,7 +1,6 @@
 """Pages of workflows: of a large workflow, only a bounded part is drawn and listed."""
 
 import re
-from collections.abc import AsyncIterator
 from itertools import pairwise
 
 import httpx2
@@ -9,7 +8,7 @@ import pytest
 
 from org_env import AgentClient, Body, OrgEnv
 from sample_definitions import make_definition, make_recipe_step, make_stage
-from transport.page_reader import make_reader, visible_text
+from transport.page_reader import visible_text
 
 STAGES = 10
 STEPS_PER_STAGE = 500
@@ -20,12 +19,6 @@ MAX_NODES = 3_000
 def world(alone: OrgEnv) -> OrgEnv:
     """Return a PostgreSQL 18 environment, as drawings do not depend on the version."""
     return alone
-
-
-@pytest.fixture
-async def reader(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_reader(world.agent) as client:
-        yield client
 
 
 def make_long_stage(number: int) -> Body:

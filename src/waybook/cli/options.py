@@ -56,6 +56,22 @@ org_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
+def list_options(all_help: str) -> Callable[[Command], Command]:
+    """Return the decorator that adds the options of a list: `--all`, `--limit` and `--json`."""
+    every = click.option("--all", "closed_too", is_flag=True, help=all_help)
+    return lambda command: _with(command, (every, limit_option(100), json_option))
+
+
+def limit_option(usual: int) -> Callable[[Command], Command]:
+    """Return the decorator that adds the option `--limit` with this default."""
+    return click.option(
+        "--limit",
+        type=click.IntRange(1, 1000),
+        default=usual,
+        help=f"Maximum number to show (default: {usual}).",
+    )
+
+
 def scopes_option(usual: tuple[Scope, ...], description: str) -> Callable[[Command], Command]:
     """Add a repeatable `--scope` option with `usual` as its default value."""
     return click.option(

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from enum import Enum, auto
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 from uuid import uuid4
 
 from waybook.client.errors import HoldLost, NotSubmitted
@@ -32,6 +32,14 @@ class Caller(Protocol):
         """Call a tool, with retries, and return its reply."""
 
 
+class ClaimTerms(NamedTuple):
+    """Terms on which this client holds a step or job."""
+
+    session_id: str
+    on_error: OnError
+    heartbeat_seconds: float
+
+
 class State(Enum):
     """State of a claim; the claim can be submitted only while it is held."""
 
@@ -52,21 +60,13 @@ class Claim(ABC):
     #: Word for the kind of claim in error messages, such as "step" or "job".
     KIND: str
 
-    def __init__(
-        self,
-        caller: Caller,
-        reply: Mapping[str, Any],
-        *,
-        session_id: str,
-        on_error: OnError,
-        heartbeat_seconds: float,
-    ) -> None:
+    def __init__(self, caller: Caller, reply: Mapping[str, Any], terms: ClaimTerms) -> None:
         #: Complete reply of the call that claimed the step or job.
         self.reply = reply
         self._caller = caller
-        self._session_id = session_id
-        self._on_error: OnError = on_error
-        self._heartbeat = Heartbeat(self._beat, heartbeat_seconds, self._lose)
+        self._session_id = terms.session_id
+        self._on_error: OnError = terms.on_error
+        self._heartbeat = Heartbeat(self._beat, terms.heartbeat_seconds, self._lose)
         self._state = State.HELD
         self._loss: WaybookError | None = None
         #: True if the agent already got an error that reports the loss of the claim; the agent may

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, cast
 
-from waybook.client.claims import Claim, new_key
+from waybook.client.claims import Claim, ClaimTerms, new_key
 from waybook.client.connection import Connection
 from waybook.client.errors import NothingReady, error_in_result
 from waybook.client.http import HttpConnection
@@ -304,13 +304,7 @@ class Client:
         on_error: OnError,
         claims: _OpenClaims,
     ) -> ClaimT:
-        claim = kind(
-            self,
-            reply,
-            session_id=session,
-            on_error=on_error,
-            heartbeat_seconds=self._heartbeat_seconds,
-        )
+        claim = kind(self, reply, ClaimTerms(session, on_error, self._heartbeat_seconds))
         claims.held.append(claim)
         return claim
 

@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from waybook.client.claims import Caller, Claim, describe_error
+from waybook.client.claims import Caller, Claim, ClaimTerms, describe_error
 from waybook.client.replies import (
     FailedJob,
     JobDocument,
     JobInput,
     JsonValue,
-    OnError,
     SubmittedDocument,
     SubmittedJob,
     Usage,
@@ -24,20 +23,10 @@ class Job(Claim):
 
     KIND = "job"
 
-    def __init__(
-        self,
-        caller: Caller,
-        reply: Mapping[str, Any],
-        *,
-        session_id: str,
-        on_error: OnError,
-        heartbeat_seconds: float,
-    ) -> None:
+    def __init__(self, caller: Caller, reply: Mapping[str, Any], terms: ClaimTerms) -> None:
         """Create a job from a reply of `get_next_job` with status `job_ready`."""
-        seconds = min(heartbeat_seconds, reply["leaseSeconds"] / BEATS_PER_LEASE)
-        super().__init__(
-            caller, reply, session_id=session_id, on_error=on_error, heartbeat_seconds=seconds
-        )
+        seconds = min(terms.heartbeat_seconds, reply["leaseSeconds"] / BEATS_PER_LEASE)
+        super().__init__(caller, reply, terms._replace(heartbeat_seconds=seconds))
         self.run_id = str(reply["runId"])
         self.job_id = str(reply["jobId"])
         self.stage = str(reply["stageSlug"])

@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from waybook.client.claims import Caller, Claim, describe_error
+from waybook.client.claims import Caller, Claim, ClaimTerms, describe_error
 from waybook.client.errors import HoldLost
 from waybook.client.replies import (
     JsonValue,
-    OnError,
     RequestedReview,
     StepContext,
     SubmittedStep,
@@ -27,23 +26,9 @@ class Step(Claim):
 
     KIND = "step"
 
-    def __init__(
-        self,
-        caller: Caller,
-        reply: Mapping[str, Any],
-        *,
-        session_id: str,
-        on_error: OnError,
-        heartbeat_seconds: float,
-    ) -> None:
+    def __init__(self, caller: Caller, reply: Mapping[str, Any], terms: ClaimTerms) -> None:
         """Create a step from a reply of `get_next_step` with status `step_ready`."""
-        super().__init__(
-            caller,
-            reply,
-            session_id=session_id,
-            on_error=on_error,
-            heartbeat_seconds=heartbeat_seconds,
-        )
+        super().__init__(caller, reply, terms)
         self.plan_id = str(reply["planId"])
         self.step_id = str(reply["stepId"])
         self.order = int(reply["stepOrder"])

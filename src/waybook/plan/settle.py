@@ -44,12 +44,6 @@ def transition_path(status: PlanStatus, target: PlanStatus) -> tuple[PlanStatus,
     return (PlanStatus.EXECUTING, target)
 
 
-def is_derivable(status: PlanStatus, statuses: list[StepStatus]) -> bool:
-    """Return whether the plan's stored status is consistent with its steps' statuses."""
-    target = derive_plan_status(statuses)
-    return status in {target, PlanStatus.FAILED} or _says_more(status, target, statuses)
-
-
 def _says_more(status: PlanStatus, target: PlanStatus, statuses: list[StepStatus]) -> bool:
     if status is PlanStatus.PLANNING:
         return all(step is StepStatus.PENDING for step in statuses)

@@ -30,7 +30,7 @@ select a.name, a.session, to_json(a.clients) as clients, a.first_seen_at, a.last
                 or exists (select
                              from audit_entry e
                             where e.actor = a.name
-                              and coalesce(e.session, '') = ''
+                              and :session_of_entry = ''
                               and e.channel = 'mcp'
                               and e.at >= (select app_now() - interval '30 days')))
          order by a.last_seen_at desc, a.name desc, a.session desc
@@ -49,10 +49,10 @@ select a.name, a.session, to_json(a.clients) as clients, a.first_seen_at, a.last
           from agent g
          where g.name = %(name)s and g.session = %(session)s
          union all
-        (select e.actor, coalesce(e.session, ''), '{}'::text[], null, e.at
+        (select e.actor, :session_of_entry, '{}'::text[], null, e.at
            from audit_entry e
           where e.actor = %(name)s
-            and coalesce(e.session, '') = %(session)s
+            and :session_of_entry = %(session)s
             and not exists (select from agent g
                              where g.name = %(name)s and g.session = %(session)s)
           order by e.at desc
@@ -71,7 +71,7 @@ select count(*) filter (where e.event = 'step_started') as started,
   from (select e.event, e.details
           from audit_entry e
          where e.actor = %(name)s
-           and coalesce(e.session, '') = %(session)s::text
+           and :session_of_entry = %(session)s::text
            and e.channel = 'mcp'
            and e.at >= %(since)s::timestamptz
            and e.at < %(until)s::timestamptz
@@ -175,11 +175,11 @@ select :usage_sums, (u.at at time zone 'UTC')::date::text as day
 -- Return the org's usage per user and session, highest cost first, with the names of the clients
 -- and the number of agents in all.
 select s.*, coalesce(a.clients, '{}') as clients
-  from (select :usage_sums, u.by as name, coalesce(u.session, '') as session,
+  from (select :usage_sums, u.by as name, :session_of_usage as session,
                count(*) over () as total
           from usage u
          where u.at >= (select coalesce(%(since)s::timestamptz, app_now() - interval '30 days'))
-         group by u.by, coalesce(u.session, '')
+         group by u.by, :session_of_usage
          order by 3 desc, 1 desc, 2 desc, u.by, 6
          limit %(most)s) s
   left join agent a on a.name = s.name and a.session = s.session

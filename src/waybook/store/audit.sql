@@ -1,7 +1,7 @@
 -- name: entries
 -- Return a subject's audit entries after a sequence number, oldest first, with their details as the
 -- exact stored text.
-select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
+select :row_of_entry
   from audit_entry
  where subject_id = %(subject_id)s and seq > %(since)s::bigint
  order by seq
@@ -9,7 +9,7 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
 
 -- name: tail
 -- Return a subject's last audit entries, newest first.
-select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
+select :row_of_entry
   from audit_entry
  where subject_id = %(subject_id)s
  order by seq desc
@@ -17,14 +17,14 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
 
 -- name: entry
 -- Return one audit entry of a subject.
-select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
+select :row_of_entry
   from audit_entry
  where subject_id = %(subject_id)s and seq = %(seq)s;
 
 -- name: recent
 -- Return the latest audit entries of one subject or of the whole org, newest first. Entries about
 -- users and tokens are included only if `members` is true, for administrators.
-select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
+select :row_of_entry
   from audit_entry
  where (%(subject_id)s::uuid is null or subject_id = %(subject_id)s::uuid)
    and (%(since)s::timestamptz is null or at >= %(since)s::timestamptz)
@@ -68,7 +68,7 @@ select h.audit_seq as seq, h.audit_hash as hash,
 -- name: chain
 -- Return a range of an audit chain that no longer changes, oldest first, with the details as the
 -- exact stored text.
-select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
+select :row_of_entry
   from audit_entry
  where subject_id = %(subject_id)s and seq > %(since)s and seq <= %(until)s
  order by seq
@@ -92,105 +92,68 @@ select coalesce(max(seq), 0) as seq
 
 -- name: page
 -- Return a page of audit entries that match the filters, newest first, starting before a given
--- entry. Both time bounds are always set, so that the index on the time is used.
-select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
-  from audit_entry
- where at >= %(since)s::timestamptz
-   and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
-   and (%(event)s::text is null or event = %(event)s::text)
-   and (%(actor)s::text is null or actor = %(actor)s::text)
-   and (%(channel)s::text is null or channel = %(channel)s::text)
-   and (%(session)s::text is null or coalesce(session, '') = %(session)s::text)
-   and (%(members)s::boolean or subject <> 'org')
- order by at desc, subject_id desc, seq desc
- limit %(most)s;
+-- entry, by the index on the time.
+select :row_of_entry
+  from audit_entry e
+ where :entry_is_asked_for
+   and :next_entries;
 
 -- name: page_of_actor
 -- Return a page as `page` does, of the entries of one actor, by their index.
-select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
-  from audit_entry
- where at >= %(since)s::timestamptz
-   and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
-   and (%(event)s::text is null or event = %(event)s::text)
-   and actor = %(actor)s::text
-   and (%(channel)s::text is null or channel = %(channel)s::text)
-   and (%(session)s::text is null or coalesce(session, '') = %(session)s::text)
-   and (%(members)s::boolean or subject <> 'org')
- order by at desc, subject_id desc, seq desc
- limit %(most)s;
+select :row_of_entry
+  from audit_entry e
+ where actor = %(actor)s::text
+   and :entry_is_asked_for
+   and :next_entries;
 
 -- name: page_of_rare_event
 -- Return a page as `page` does, of the entries of one event that is not frequent, by their index.
-select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
-  from audit_entry
- where at >= %(since)s::timestamptz
-   and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
-   and event = %(event)s::text
+select :row_of_entry
+  from audit_entry e
+ where event = %(event)s::text
    and event not in ('step_started', 'step_completed')
-   and (%(actor)s::text is null or actor = %(actor)s::text)
-   and (%(channel)s::text is null or channel = %(channel)s::text)
-   and (%(session)s::text is null or coalesce(session, '') = %(session)s::text)
-   and (%(members)s::boolean or subject <> 'org')
- order by at desc, subject_id desc, seq desc
- limit %(most)s;
+   and :entry_is_asked_for
+   and :next_entries;
 
 -- name: page_of_other_channel
 -- Return a page as `page` does, of the entries of one channel other than MCP, by their index.
-select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
-  from audit_entry
- where at >= %(since)s::timestamptz
-   and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
-   and (%(event)s::text is null or event = %(event)s::text)
-   and (%(actor)s::text is null or actor = %(actor)s::text)
-   and channel = %(channel)s::text
+select :row_of_entry
+  from audit_entry e
+ where channel = %(channel)s::text
    and channel <> 'mcp'
-   and (%(session)s::text is null or coalesce(session, '') = %(session)s::text)
-   and (%(members)s::boolean or subject <> 'org')
- order by at desc, subject_id desc, seq desc
- limit %(most)s;
+   and :entry_is_asked_for
+   and :next_entries;
 
 -- name: page_of_agent
--- Return a page of audit entries of one user and session, newest first, like `page`.
-select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
-  from audit_entry
+-- Return a page as `page` does, of the entries of one user and session, by their index.
+select :row_of_entry
+  from audit_entry e
  where actor = %(actor)s::text
-   and coalesce(session, '') = %(session)s::text
-   and at >= %(since)s::timestamptz
-   and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
-   and (%(event)s::text is null or event = %(event)s::text)
-   and (%(channel)s::text is null or channel = %(channel)s::text)
-   and (%(members)s::boolean or subject <> 'org')
- order by at desc, subject_id desc, seq desc
- limit %(most)s;
+   and :session_of_entry = %(session)s::text
+   and :entry_is_asked_for
+   and :next_entries;
 
 -- name: agent_entries
 -- Return a page of the audit entries of an agent in a period, newest first. Changes that the user
 -- made on the pages or on the command line are not included.
-select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
-  from audit_entry
+select :row_of_entry
+  from audit_entry e
  where actor = %(name)s
-   and coalesce(session, '') = %(session)s::text
+   and :session_of_entry = %(session)s::text
    and channel = 'mcp'
-   and at >= %(since)s::timestamptz
-   and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
- order by at desc, subject_id desc, seq desc
- limit %(most)s;
+   and :next_entries;
 
 -- name: page_of
 -- Return a page of audit entries of one plan or run, newest first, by sequence number. `is true`
 -- keeps the planner from using the index on the time, which would scan the entries of the whole
 -- org.
-select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
-  from audit_entry
+select :row_of_entry
+  from audit_entry e
  where subject_id = %(subject_id)s
    and seq < %(seq)s::integer
    and (at >= %(since)s::timestamptz) is true
    and (at < %(at)s::timestamptz) is true
-   and (%(event)s::text is null or event = %(event)s::text)
-   and (%(actor)s::text is null or actor = %(actor)s::text)
-   and (%(channel)s::text is null or channel = %(channel)s::text)
-   and (%(session)s::text is null or coalesce(session, '') = %(session)s::text)
-   and (%(members)s::boolean or subject <> 'org')
+   and :entry_is_asked_for
  order by seq desc
  limit %(most)s;
 

@@ -32,7 +32,7 @@ class LinkGrant(NamedTuple):
     """User for whom a link decides, and the period in which it can be used."""
 
     for_user: str
-    #: Whether the user must have an account, as in server mode.
+    #: Whether the link is inserted only if the user has an active account, as in server mode.
     needs_account: bool
     now: datetime
     expires_at: datetime

@@ -1,5 +1,26 @@
 -- Fragments shared by several queries; a query refers to a fragment as `:name`.
 
+-- name: row_of_entry
+-- Columns of an audit entry, with its details as the exact stored text.
+subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash;
+
+-- name: entry_is_asked_for
+-- True if the audit entry matches the filters of a page; a filter that is null accepts every entry.
+-- Entries about users and tokens are included only if `members` is true, for administrators.
+(%(event)s::text is null or event = %(event)s::text)
+and (%(actor)s::text is null or actor = %(actor)s::text)
+and (%(channel)s::text is null or channel = %(channel)s::text)
+and (%(session)s::text is null or :session_of_entry = %(session)s::text)
+and (%(members)s::boolean or subject <> 'org');
+
+-- name: next_entries
+-- Condition, order and limit of a page of audit entries, newest first, that starts before a given
+-- entry. Both time bounds are always set, so that an index that ends with the time is used.
+at >= %(since)s::timestamptz
+and (at, subject_id, seq) < (%(at)s::timestamptz, %(subject_id)s::uuid, %(seq)s::integer)
+order by at desc, subject_id desc, seq desc
+limit %(most)s;
+
 -- name: row_of_job
 -- Columns of a job, in the order that `read_job` expects.
 j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
@@ -71,6 +92,18 @@ where r.id < %(before)s::uuid
   and (starts_with(r.id::text, lower(%(text)s::text))
        or strpos(lower(r.name), lower(%(text)s::text)) > 0);
 
+-- name: row_of_readable
+-- Columns of a rendered document without its text.
+h.id::text as resource_id, d.stage_slug as stage, d.step_key, d.document_key, d.model, d.lineage,
+d.reviewer, d.version, h.created_at, length(h.markdown), d.id::text as document_id, d.job_id::text;
+
+-- name: row_of_step
+-- Columns of a step of a plan, without its texts.
+s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
+s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session, s.fail_reason,
+array_to_string(s.depends_on, ' ') as depends_on, s.max_attempts, s.silent_holders,
+s.copied_from::text;
+
 -- name: steps_of_plan
 -- Number of a plan's steps in each status.
 (select json_object_agg(c.status, c.steps)
@@ -98,6 +131,10 @@ case when p.status = 'stalled'
              from plan_step s
             where s.plan_id = p.id and s.status = 'in_progress')
 end as inactive_since;
+
+-- name: row_of_output
+-- Columns of a version of an output, without its text.
+a.id::text, a.title, a.media_type, a.version, a.content_hash, a.created_at, a.created_by;
 
 -- name: last_look
 -- Time since which the overview lists finished work. `looked_at` is the time of the reader's last
@@ -242,6 +279,23 @@ and (%(tags)s::text is null
    join artifact_source l on l.artifact_id = a.id
   where a.plan_id = %(plan_id)s::uuid);
 
+-- name: passages_of_plan
+-- Passages of a plan that match the filters of a search, a limited number of the newest.
+(select p.subject_id, p.part
+   from passage p
+  where p.plan_id = %(plan_id)s::uuid
+    and :passage_fits
+  order by p.created_at desc
+  limit %(newest)s);
+
+-- name: passages_of_cited_sources
+-- Passages of the sources that a plan's artifacts cite, a limited number of those that match.
+(select p.subject_id, p.part
+   from :sources_of_plan l
+   join passage p on p.subject_id = l.source_id
+  where :passage_fits
+  limit %(newest)s);
+
 -- name: terms_asked
 -- Terms of a search as full-text queries, with their weights.
 asked as materialized (
@@ -296,6 +350,15 @@ select p.subject_id::text, p.part, p.title, p.body
                       and q.model = %(model)s and q.backend = %(backend)s
                       and q.quarantined_at > app_now() - interval '1 day');
 
+-- name: session_of_entry
+-- Session of an audit entry, or an empty text. `coalesce` would not do: PostgreSQL does not regard it
+-- as leakproof, so under row-level security no index serves a condition on it.
+case when e.session is null then '' else e.session end;
+
+-- name: session_of_usage
+-- Session that reported a usage, or an empty text; written like `session_of_entry`.
+case when u.session is null then '' else u.session end;
+
 -- name: work_of_agent
 -- Completed and failed steps and jobs of an agent in the last 30 days, among its latest audit
 -- entries.
@@ -305,7 +368,7 @@ select p.subject_id::text, p.part, p.title, p.body
    from (select e.event
            from audit_entry e
           where e.actor = a.name
-            and coalesce(e.session, '') = a.session
+            and :session_of_entry = a.session
             and e.channel = 'mcp'
             and e.at >= (select app_now() - interval '30 days')
           order by e.at desc
@@ -317,7 +380,7 @@ select p.subject_id::text, p.part, p.title, p.body
    from (select u.input_tokens, u.output_tokens, u.cost_micros
            from usage u
           where u.by = a.name
-            and coalesce(u.session, '') = a.session
+            and :session_of_usage = a.session
             and u.at >= (select app_now() - interval '30 days')
           order by u.at desc
           limit %(counted)s) u);
@@ -336,3 +399,37 @@ asked as materialized (
                  coalesce(w.terms || to_tsquery('simple', %(beginnings)s), w.terms) as name
             from (select websearch_to_tsquery('english', %(text)s) as terms) w) q
 );
+
+-- name: text_matches
+-- True if a row of `texts` matches a search and, without the full-text index, is among the newest.
+t.words @@ (select words from asked)
+and t.id >= coalesce((select n.id from texts n where not %(indexed)s::boolean
+                       order by n.id desc offset %(newest)s limit 1), %(first)s::uuid);
+
+-- name: best_texts
+-- Rows of `matching` with their ranks, best first.
+(select m.id, ts_rank(m.words, (select words from asked)) as rank
+   from matching m
+  order by rank desc, m.id desc
+  limit %(most)s);
+
+-- name: best_named_rows
+-- Rows whose id is searched, or that match in `named` or `texts`, with their ranks, best first.
+(select m.id, max(m.rank) as rank
+   from ((select n.id, 1 + ts_rank(n.words, (select name from asked)) as rank
+            from named n
+           where n.words @@ (select name from asked)
+             and n.id >= coalesce((select o.id from named o where not %(indexed)s::boolean
+                                    order by o.id desc offset %(newest)s limit 1),
+                                  %(first)s::uuid)
+           limit %(candidates)s)
+          union all
+         (select t.id, ts_rank(t.words, (select words from asked))
+            from texts t
+           where :text_matches
+           limit %(candidates)s)
+          union all
+         select %(id)s::uuid, 10 where %(id)s::uuid is not null) m
+  group by m.id
+  order by max(m.rank) desc, m.id desc
+  limit %(most)s);

@@ -215,7 +215,11 @@ create table audit_entry (
   constraint audit_entry_event_check CHECK ((event = ANY (ARRAY['step_started'::text, 'step_completed'::text, 'step_failed'::text, 'plan_modified'::text, 'user_reviewed'::text, 'session_resumed'::text, 'skill_started'::text, 'skill_completed'::text])))
 ) partition by range (at);
 CREATE INDEX audit_entry_actor ON ONLY public.audit_entry USING btree (org_id, actor, at);
-CREATE INDEX audit_entry_agent ON ONLY public.audit_entry USING btree (org_id, actor, COALESCE(session, ''::text), at);
+CREATE INDEX audit_entry_agent ON ONLY public.audit_entry USING btree (org_id, actor, (
+CASE
+    WHEN (session IS NULL) THEN ''::text
+    ELSE session
+END), at);
 CREATE INDEX audit_entry_channel ON ONLY public.audit_entry USING btree (org_id, channel, at) WHERE (channel <> 'mcp'::text);
 CREATE INDEX audit_entry_event ON ONLY public.audit_entry USING btree (org_id, event, at) WHERE (event <> ALL (ARRAY['step_started'::text, 'step_completed'::text]));
 CREATE INDEX audit_entry_time ON ONLY public.audit_entry USING btree (org_id, at);
@@ -1036,7 +1040,11 @@ create table usage (
   constraint usage_of_one CHECK (((plan_id IS NULL) OR (run_id IS NULL))),
   constraint usage_output_tokens_check CHECK ((output_tokens >= 0))
 );
-CREATE INDEX usage_agent ON public.usage USING btree (org_id, by, COALESCE(session, ''::text), at);
+CREATE INDEX usage_agent ON public.usage USING btree (org_id, by, (
+CASE
+    WHEN (session IS NULL) THEN ''::text
+    ELSE session
+END), at);
 CREATE INDEX usage_plan ON public.usage USING btree (org_id, plan_id) WHERE (plan_id IS NOT NULL);
 CREATE INDEX usage_run ON public.usage USING btree (org_id, run_id) WHERE (run_id IS NOT NULL);
 CREATE INDEX usage_time ON public.usage USING btree (org_id, at);

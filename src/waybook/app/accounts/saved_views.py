@@ -1,7 +1,9 @@
 """Saved views of a user: filters of a list, stored under a name."""
 
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
+from waybook.app.queries.inbox import PendingCounts, pending_count_statement
 from waybook.app.request.request_context import RequestContext
 from waybook.errors import InvalidInput
 from waybook.store import saved_views
@@ -15,10 +17,15 @@ MAX_NAME_LENGTH: Final = 60
 MAX_QUERY_LENGTH: Final = 1_000
 
 
-async def list_views(ctx: RequestContext, page: str) -> list[SavedView]:
-    """Return the caller's saved views of a page, ordered by view name."""
-    (rows,) = await ctx.read(saved_views.views_statement(ctx.caller.user, page, MAX_VIEWS))
-    return list(rows)
+async def pending_and_views(
+    ctx: RequestContext, page: str
+) -> tuple[PendingCounts, Sequence[SavedView]]:
+    """Return the number of items that wait for a person, and the caller's views of a page."""
+    (counts,), views = await ctx.read(
+        pending_count_statement(),
+        saved_views.views_statement(ctx.caller.user, page, MAX_VIEWS),
+    )
+    return counts, views
 
 
 async def save_view(ctx: RequestContext, page: str, name: str, query: str) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from waybook.app.request.caller import MAX_REPLY_BYTES
 from waybook.app.request.reply import format_time, non_empty
 from waybook.json_values import Body, Json
-from waybook.plan.model import Step
 from waybook.research.cutting import as_text
 from waybook.research.packet import Entry, EntryList, FetchCall, TextField
 from waybook.store.plans.contexts import (
@@ -126,18 +125,6 @@ class PacketReader:
             beyond=max(0, total - len(entries)),
             counts=counts,
         )
-
-
-def step_header(step: Step, **more: Json) -> Body:
-    """Return a step as a list entry, without long texts."""
-    return non_empty(
-        stepId=step.id,
-        stepOrder=step.order,
-        stepType=str(step.type),
-        title=step.title,
-        status=str(step.status),
-        **more,
-    )
 
 
 def results_by_step(rows: Iterable[ResultPrefixRow]) -> dict[str, tuple[float | None, TextPrefix]]:

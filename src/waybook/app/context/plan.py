@@ -3,10 +3,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from waybook.app.context.parts import PacketReader, results_by_step, step_header
+from waybook.app.context.parts import PacketReader, results_by_step
 from waybook.app.queries.audit import entry_details
 from waybook.app.request.outbox import review_url
-from waybook.app.request.reply import completion_view, format_time, non_empty, origin_view
+from waybook.app.request.reply import (
+    completion_view,
+    format_time,
+    non_empty,
+    origin_view,
+    step_header,
+)
 from waybook.json_values import Body, Json
 from waybook.plan.model import Plan, Review, Step
 from waybook.plan.progress import plan_progress

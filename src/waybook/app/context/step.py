@@ -4,8 +4,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from waybook.app.context.parts import PacketReader, results_by_step, step_header
-from waybook.app.request.reply import author_view, completion_view, format_time, non_empty
+from waybook.app.context.parts import PacketReader, results_by_step
+from waybook.app.request.reply import (
+    author_view,
+    completion_view,
+    format_time,
+    non_empty,
+    step_header,
+)
 from waybook.json_values import Body, Json
 from waybook.plan.model import Plan, Step
 from waybook.research.packet import Entry, EntryList, Part, SingleEntry

@@ -74,7 +74,7 @@ def _pages(seen: LockedRun, run_input: Json, rows: list[RenderRow]) -> list[Rend
 
 
 def _page(compiled_dag: CompiledDag, run: dict[str, Json], row: RenderRow) -> RenderedPage:
-    job, key, content = jobs.read_job(row), row.document_key, row.content
+    job, key, content = jobs.read_job(row.job), row.document_key, row.content
     stage, step = compiled_dag.stages[job.stage], compiled_dag.graphs[job.stage].steps[job.step_key]
     template = next((out.render for out in step.outputs if out.document_key == key), None)
     named: Json = {

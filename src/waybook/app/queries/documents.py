@@ -106,7 +106,7 @@ async def latest_outputs(
 ) -> OutputListPage:
     """Return the outputs of all plans, newest first."""
     (rows,) = await ctx.read(details.latest_statement(_place(behind), limit + 1))
-    outputs = details.read_outputs(rows)
+    outputs = details.read_outputs(row.output for row in rows)
     shown = [
         PlanOutput(output, row.plan_id, row.plan_name)
         for output, row in zip(outputs[:limit], rows[:limit], strict=True)
@@ -139,7 +139,7 @@ async def read_output(ctx: RequestContext, output_id: str) -> ReadableOutput:
     (rows,) = await ctx.read(details.output_statement(id_or_nil(output_id)))
     if not rows:
         raise not_found("output")
-    (output,) = details.read_outputs(rows)
+    (output,) = details.read_outputs(row.output for row in rows)
     return ReadableOutput(
         output_id=output.id,
         plan_id=rows[0].plan_id,

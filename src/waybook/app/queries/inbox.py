@@ -119,5 +119,10 @@ async def _awaiting(ctx: RequestContext, rows: Sequence[RunSummaryRow]) -> list[
 async def count_pending(ctx: RequestContext) -> PendingCounts:
     """Count the reviews and runs of the org that wait for a person."""
     counts: PendingCounts
-    ((counts,),) = await ctx.read(lists.SQL["waiting"](most=MAX_PENDING))
+    ((counts,),) = await ctx.read(pending_count_statement())
     return counts
+
+
+def pending_count_statement() -> Statement:
+    """Count the reviews and runs that wait for a person."""
+    return lists.SQL["waiting"](most=MAX_PENDING)

@@ -75,17 +75,21 @@ def origin_view(plan: Plan) -> Body | None:
     return {"planId": plan.copied_from, "auditSeq": plan.copied_seq}
 
 
-def step_view(step: Step, **more: Json) -> Body:
-    """Return a step as a list entry."""
+def step_header(step: Step, **more: Json) -> Body:
+    """Return a step as a list entry, without the steps that it depends on."""
     return non_empty(
         stepId=step.id,
         stepOrder=step.order,
         stepType=str(step.type),
         title=step.title,
         status=str(step.status),
-        dependsOn=[*step.depends_on] or None,
         **more,
     )
+
+
+def step_view(step: Step, **more: Json) -> Body:
+    """Return a step as a list entry."""
+    return step_header(step, dependsOn=[*step.depends_on] or None, **more)
 
 
 def completion_view(step: Step) -> Body:

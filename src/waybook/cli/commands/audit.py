@@ -26,7 +26,7 @@ from waybook.cli.commands.anchoring import (
     verification_json,
     verify_with_anchors,
 )
-from waybook.cli.options import database_options, json_option
+from waybook.cli.options import database_options, json_option, limit_option
 from waybook.cli.output import print_json
 from waybook.cli.runtime import AppSession, get_console, load_settings, open_app
 from waybook.cli.terminal.audit_text import as_of_table, entries_table
@@ -46,12 +46,7 @@ def group() -> None:
 @group.command("list")
 @click.argument("plan", required=False, metavar="[PLAN|RUN]")
 @click.option("--since", metavar="TIME", help="Start time, e.g. 2030-01-31T08:00.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 1000),
-    default=50,
-    help="Maximum number to show (default: 50).",
-)
+@limit_option(50)
 @json_option
 @database_options
 def list_command(

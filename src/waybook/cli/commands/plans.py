@@ -25,7 +25,7 @@ from waybook.app.queries.plans.plan_list import (
 )
 from waybook.app.request.outbox import review_url
 from waybook.cli.diagram_files import export_options, pop_requested_exports, write_exports
-from waybook.cli.options import database_options, json_option
+from waybook.cli.options import database_options, json_option, list_options
 from waybook.cli.output import print_json
 from waybook.cli.runtime import AppSession, get_console, load_settings, open_app, start_hint
 from waybook.cli.terminal.bars import PLAN_STYLES, segmented_bar
@@ -50,14 +50,7 @@ MIN_COLUMNS = 3
 
 
 @click.command()
-@click.option("--all", "closed_too", is_flag=True, help="Include completed and failed plans.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 1000),
-    default=100,
-    help="Maximum number to show (default: 100).",
-)
-@json_option
+@list_options("Include completed and failed plans.")
 @database_options
 def plans_command(*, closed_too: bool, limit: int, as_json: bool, **flags: object) -> None:
     """List the plans, newest activity first."""

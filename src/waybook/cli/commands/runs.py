@@ -18,7 +18,7 @@ from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.queries.runs.run_list import OPEN, RunFilter, RunSummary, list_runs, resolve_run
 from waybook.app.request.outbox import run_url
 from waybook.cli.diagram_files import export_options, pop_requested_exports, write_exports
-from waybook.cli.options import database_options, json_option
+from waybook.cli.options import database_options, json_option, list_options
 from waybook.cli.output import print_json
 from waybook.cli.runtime import AppSession, get_console, load_settings, open_app, start_hint
 from waybook.cli.terminal.bars import RUN_STYLES, segmented_bar
@@ -38,14 +38,7 @@ BAR_WIDTH = 15
 
 
 @click.command()
-@click.option("--all", "closed_too", is_flag=True, help="RunInclude completed runs.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 1000),
-    default=100,
-    help="Maximum number to show (default: 100).",
-)
-@json_option
+@list_options("Include completed and canceled runs.")
 @database_options
 def runs_command(*, closed_too: bool, limit: int, as_json: bool, **flags: object) -> None:
     """List the runs, newest activity first."""

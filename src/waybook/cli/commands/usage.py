@@ -10,7 +10,7 @@ from rich.text import Text
 
 from waybook.app.queries.usage import ModelUsage, OrgUsage, WorkUsage, count_usage
 from waybook.cli.commands.audit import read_time
-from waybook.cli.options import database_options, json_option
+from waybook.cli.options import database_options, json_option, limit_option
 from waybook.cli.output import print_json
 from waybook.cli.runtime import get_console, load_settings, open_app
 from waybook.cli.terminal.console import usage_line
@@ -26,12 +26,7 @@ FIGURES = 52
 
 @click.command()
 @click.option("--since", metavar="TIME", help="Start time, e.g. 2030-01-31 (default: 30 days ago).")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 1000),
-    default=20,
-    help="Maximum number to show (default: 20).",
-)
+@limit_option(20)
 @json_option
 @database_options
 def command(*, since: str | None, limit: int, as_json: bool, **flags: object) -> None:

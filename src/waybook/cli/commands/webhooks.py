@@ -14,7 +14,7 @@ from waybook.app.queries.plans.plan_list import resolve_plan
 from waybook.app.queries.runs.run_list import resolve_run
 from waybook.app.queries.usage import list_deliveries
 from waybook.app.request.request_context import RequestContext
-from waybook.cli.options import database_options, json_option
+from waybook.cli.options import database_options, json_option, limit_option
 from waybook.cli.output import print_json
 from waybook.cli.runtime import get_console, load_settings, open_app
 from waybook.core.events import NotificationKind
@@ -41,12 +41,7 @@ def group(context: click.Context) -> None:
 
 
 @group.command("list")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 1000),
-    default=20,
-    help="Maximum number to show (default: 20).",
-)
+@limit_option(20)
 @json_option
 @database_options
 def list_command(*, limit: int, as_json: bool, **flags: object) -> None:

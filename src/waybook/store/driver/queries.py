@@ -89,9 +89,33 @@ def first_column(rows: Iterable[Sequence[Any]]) -> list[Any]:
     return [row[0] for row in rows]
 
 
-#: Function that creates a row object from the column values of one row: `tuple`, or the `_make`
-#: method of a row class.
+#: Named tuple whose fields are the columns of a query. Its first field may be a row class itself,
+#: which takes the first columns.
+RowClass: TypeAlias = type[tuple[Any, ...]]
+#: Function that creates a row object from the column values of one row.
 RowMaker: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
+
+
+def column_names(row: RowClass) -> tuple[str, ...]:
+    """Return the names of the columns of a row class, with those of a nested row class."""
+    names: tuple[str, ...] = getattr(row, "_fields", ())
+    nested = _nested_row(row)
+    return names if nested is None else (*column_names(nested), *names[1:])
+
+
+def _nested_row(row: RowClass) -> RowClass | None:
+    first: object = next(iter(row.__annotations__.values()), None)
+    return first if isinstance(first, type) and hasattr(first, "_fields") else None
+
+
+def _row_maker(row: RowClass | None) -> RowMaker:
+    """Return the function that creates rows of a class, or plain tuples without a class."""
+    make: RowMaker = getattr(row, "_make", tuple)
+    nested = row and _nested_row(row)
+    if not nested:
+        return make
+    make_nested, width = _row_maker(nested), len(column_names(nested))
+    return lambda columns: make((make_nested(columns[:width]), *columns[width:]))
 
 
 class PreparedForm(NamedTuple):
@@ -121,13 +145,12 @@ def raw_statement(text: str) -> Statement:
 class Query:
     """Named SQL query with placeholders for parameters."""
 
-    def __init__(self, name: str, text: str, row: type[tuple[Any, ...]] | None = None) -> None:
+    def __init__(self, name: str, text: str, row: RowClass | None = None) -> None:
         """Create the query; a placeholder after the keyword `values` takes a list of rows."""
         self.name = name
-        #: Class of the rows that the query returns, with one field for each column. Without a
-        #: class, the query returns plain tuples.
+        #: Class of the rows that the query returns. Without a class, it returns plain tuples.
         self.row = row
-        self.make_row: RowMaker = getattr(row, "_make", tuple)
+        self.make_row = _row_maker(row)
         #: SQL text with named placeholders, for statements executed through psycopg.
         self.text = text
         #: Names of the placeholders in the SQL text, without duplicates, in the order in which the
@@ -188,10 +211,10 @@ def _rows_of(rows: int, width: int, numbers: Iterator[int]) -> str:
     return ", ".join(f"({', '.join(f'${next(numbers)}' for _ in row)})" for _ in range(rows))
 
 
-def load(name: str, **rows: type[tuple[Any, ...]]) -> Mapping[str, Query]:
+def load(name: str, **rows: RowClass) -> Mapping[str, Query]:
     """Return the named queries in the file `store/NAME.sql`, with shared fragments inserted.
 
-    `rows` maps query names to row classes: named tuples whose fields are the query's columns.
+    `rows` maps query names to row classes.
 
     Raises:
         KeyError: a row class belongs to no query.

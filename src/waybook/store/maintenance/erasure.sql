@@ -75,7 +75,7 @@ values (%(org_id)s, %(erasure)s, %(subject)s, %(subject_id)s, %(entries)s, %(sea
 select app_now();
 
 -- name: chain_entries
-select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
+select :row_of_entry
   from audit_entry
  where org_id = %(org_id)s and subject_id = %(id)s
  order by seq;

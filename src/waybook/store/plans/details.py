@@ -111,25 +111,13 @@ class OutputRow(NamedTuple):
 
 
 class OutputContentRow(NamedTuple):
-    id: str
-    title: str
-    media_type: str
-    version: int
-    content_hash: str
-    created_at: datetime
-    created_by: str
+    output: OutputRow
     plan_id: str
     content: str
 
 
 class LatestOutputRow(NamedTuple):
-    id: str
-    title: str
-    media_type: str
-    version: int
-    content_hash: str
-    created_at: datetime
-    created_by: str
+    output: OutputRow
     plan_id: str
     plan_name: str
 
@@ -236,7 +224,7 @@ def latest_statement(before: tuple[str, str], most: int) -> Statement:
     return SQL["latest_outputs"](at=before[0], id=before[1], most=most)
 
 
-def read_outputs(rows: Iterable[OutputRow | OutputContentRow | LatestOutputRow]) -> list[Output]:
+def read_outputs(rows: Iterable[OutputRow]) -> list[Output]:
     """Convert the selected rows to outputs."""
     return [
         Output(

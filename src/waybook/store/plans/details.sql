@@ -105,24 +105,22 @@ select a.id::text, a.content #>> '{}' as content
 
 -- name: outputs
 -- Return all versions of a plan's outputs, newest first, without their texts.
-select id::text, title, media_type, version, content_hash, created_at, created_by
-  from artifact
+select :row_of_output
+  from artifact a
  where plan_id = %(plan_id)s and kind = 'output'
  order by created_at desc, id desc
  limit %(most)s;
 
 -- name: output
 -- Return one output with its text.
-select id::text, title, media_type, version, content_hash, created_at, created_by, plan_id::text,
-       content #>> '{}' as content
-  from artifact
+select :row_of_output, a.plan_id::text, a.content #>> '{}' as content
+  from artifact a
  where id = %(id)s and kind = 'output';
 
 -- name: latest_outputs
 -- Return a page with the latest version of each output of all plans, newest first, starting before
 -- a given output.
-select a.id::text, a.title, a.media_type, a.version, a.content_hash, a.created_at, a.created_by,
-       a.plan_id::text, p.name as plan_name
+select :row_of_output, a.plan_id::text, p.name as plan_name
   from artifact a
   join plan p on p.id = a.plan_id
  where a.kind = 'output'

@@ -29,10 +29,7 @@ select 1 / count(*) as locked, max(same.now) as now
 -- name: load_steps
 -- Return the state of every step in plan order, but texts only for the requested steps. Where
 -- sources are required, also return the sources stored for these steps, up to 50 each.
-select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
-       s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
-       s.fail_reason, array_to_string(s.depends_on, ' ') as depends_on, s.max_attempts,
-       s.silent_holders, s.copied_from::text,
+select :row_of_step,
        case when s.id = any (%(wanted)s)
             then (select json_build_array(
                            b.instructions, b.result_schema, b.required_sources,
@@ -56,10 +53,7 @@ select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.st
 -- name: load_candidates
 -- Return the state of every step in plan order, with texts for the requested steps and for the
 -- steps that the caller could be assigned now or soon.
-select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
-       s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
-       s.fail_reason, array_to_string(s.depends_on, ' ') as depends_on, s.max_attempts,
-       s.silent_holders, s.copied_from::text,
+select :row_of_step,
        case when s.id = any (%(wanted)s)
                  or s.status = 'awaiting_input'
                  or s.status = 'in_progress'

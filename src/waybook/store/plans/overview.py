@@ -6,9 +6,6 @@ from typing import NamedTuple
 from waybook.store.driver.queries import Statement, load
 from waybook.store.plans.lists import PlanSummaryRow
 
-#: Number of columns of a plan in a list, with which the rows of open plans begin.
-SUMMARY_COLUMN_COUNT = len(PlanSummaryRow._fields)
-
 
 class PlanTotalsRow(NamedTuple):
     """Number of plans in each section of the overview page."""
@@ -31,49 +28,19 @@ StepColumns = tuple[str, int, str, str | None, str | None]
 class TroubledPlanRow(NamedTuple):
     """Plan that is stalled, has failed steps, or failed, as a row of the overview page."""
 
-    id: str
-    name: str
-    status: str
-    revision: int
-    question: str
-    created_at: datetime
-    created_by: str
-    updated_at: datetime
-    now: datetime
-    counts: dict[str, int] | None
-    current_step: tuple[int, str] | None
-    inactive_since: datetime | None
+    summary: PlanSummaryRow
     fail_reason: str | None
     failed_steps: list[StepColumns] | None
     stalled_step: StepColumns | None
     #: Actor of the plan's latest change, which may be the change that ended the plan.
     last_change: str | None
 
-    @property
-    def summary(self) -> PlanSummaryRow:
-        return PlanSummaryRow._make(self[:SUMMARY_COLUMN_COUNT])
-
 
 class RunningPlanRow(NamedTuple):
-    """Open plan without problems; the first columns are those of an entry in a list of plans."""
+    """Open plan without problems, as a row of the overview page."""
 
-    id: str
-    name: str
-    status: str
-    revision: int
-    question: str
-    created_at: datetime
-    created_by: str
-    updated_at: datetime
-    now: datetime
-    counts: dict[str, int] | None
-    current_step: tuple[int, str] | None
-    inactive_since: datetime | None
+    summary: PlanSummaryRow
     holders: list[str] | None
-
-    @property
-    def summary(self) -> PlanSummaryRow:
-        return PlanSummaryRow._make(self[:SUMMARY_COLUMN_COUNT])
 
 
 class FinishedPlanRow(NamedTuple):

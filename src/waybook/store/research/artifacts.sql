@@ -130,18 +130,9 @@ select n.subject_id::text, n.part, -n.distance as measure
 -- Return the passages of a plan, and of the sources its artifacts cite, that are nearest to a
 -- vector.
 with among as (
-  (select p.subject_id, p.part
-     from passage p
-    where p.plan_id = %(plan_id)s::uuid
-      and :passage_fits
-    order by p.created_at desc
-    limit %(newest)s)
+  :passages_of_plan
   union all
-  (select p.subject_id, p.part
-     from :sources_of_plan l
-     join passage p on p.subject_id = l.source_id
-    where :passage_fits
-    limit %(newest)s)
+  :passages_of_cited_sources
 )
 select v.subject_id::text, v.part, -(v.embedding <#> %(embedding)s::halfvec) as measure
   from among a

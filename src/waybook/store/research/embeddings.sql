@@ -65,18 +65,9 @@ select (select count(*) from fitting) as passages,
 -- name: among
 -- Return the embeddings of a plan and of the sources that its artifacts cite.
 with among as (
-  (select p.subject_id, p.part
-     from passage p
-    where p.plan_id = %(plan_id)s::uuid
-      and :passage_fits
-    order by p.created_at desc
-    limit %(newest)s)
+  :passages_of_plan
   union
-  (select p.subject_id, p.part
-     from :sources_of_plan l
-     join passage p on p.subject_id = l.source_id
-    where :passage_fits
-    limit %(newest)s)
+  :passages_of_cited_sources
 )
 select string_agg(:packed_embedding, '')
   from among a

@@ -172,7 +172,7 @@ def first_run_id(rows: Sequence[RunIdRow]) -> str | None:
     return rows[0].run_id if rows else None
 
 
-def read_job(row: JobRow | RenderRow) -> Job:
+def read_job(row: JobRow) -> Job:
     """Convert a database row to a job."""
     return Job(
         id=row.id,

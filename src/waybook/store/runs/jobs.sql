@@ -256,8 +256,7 @@ select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage
 -- Return the latest rendered version of each document of a run, with its details.
 select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
                     coalesce(d.reviewer, ''))
-       h.id::text as resource_id, d.stage_slug as stage, d.step_key, d.document_key, d.model,
-       d.lineage, d.reviewer, d.version, h.created_at, length(h.markdown), d.id::text as document_id
+       :row_of_readable
   from rendered_document h
   join document d on d.id = h.document_id
  where h.run_id = %(run_id)s

@@ -140,26 +140,7 @@ class JobRow(NamedTuple):
 class RenderRow(NamedTuple):
     """Rendering job, with its document."""
 
-    id: str
-    stage_slug: str
-    step_key: str
-    job_type: str
-    model: str
-    rank: int
-    unit: dict[str, Any] | None
-    status: str
-    attempt: int
-    tries: int
-    ready_at: datetime
-    held_by: str | None
-    held_session: str | None
-    started_at: datetime | None
-    completed_at: datetime | None
-    error: str | None
-    continues_id: str | None
-    part: int
-    document_id: str | None
-    counted: bool
+    job: JobRow
     document_key: str
     document_model: str
     lineage: str
@@ -296,6 +277,8 @@ class ReadableRow(NamedTuple):
     length: int
     #: Id of the document from which this document was rendered.
     document_id: str
+    #: Job that produced this version.
+    job_id: str
 
 
 class RenderedRow(NamedTuple):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from waybook.core.usage import Totals
 from waybook.store.driver.queries import AsJson, Statement, load
 from waybook.store.runs.load import in_utc
+from waybook.store.runs.rows import ReadableRow
 
 
 class RunJobRow(NamedTuple):
@@ -51,8 +52,6 @@ class JobEventRow(NamedTuple):
     action: str | None
     attempt: int | None
     error: str | None
-    #: Holder from whom the job was taken over, because the lease had expired.
-    taken_from: str | None
 
 
 class AttemptUsageRow(NamedTuple):
@@ -95,25 +94,6 @@ class JobTimesRow(NamedTuple):
     total: int
 
 
-class DocumentVersionRow(NamedTuple):
-    """Version of a rendered document, without its text."""
-
-    resource_id: str
-    stage: str
-    step_key: str
-    document_key: str
-    model: str
-    lineage: str
-    reviewer: str | None
-    version: int
-    created_at: datetime
-    #: Length of the rendered document's Markdown in characters.
-    length: int
-    document_id: str
-    #: Id of the job that produced this version of the document.
-    job_id: str
-
-
 class MarkdownRow(NamedTuple):
     """Beginning of a rendered document as Markdown, with the length of the whole document."""
 
@@ -129,8 +109,8 @@ SQL = load(
     model_usage=RunModelUsageRow,
     job_counts=JobCountRow,
     job_times=JobTimesRow,
-    document_versions=DocumentVersionRow,
-    step_documents=DocumentVersionRow,
+    document_versions=ReadableRow,
+    step_documents=ReadableRow,
     document_text=MarkdownRow,
 )
 

@@ -30,8 +30,7 @@ offset %(skipped)s;
 -- name: job_events
 -- Return the audit entries about one job of a run, oldest first.
 select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action' as action,
-       (e.details ->> 'attempt')::bigint as attempt, e.details ->> 'error' as error,
-       e.details ->> 'takenFrom' as taken_from
+       (e.details ->> 'attempt')::bigint as attempt, e.details ->> 'error' as error
   from audit_entry e
  where e.subject_id = %(run_id)s
    and e.details ->> 'jobId' = %(job_id)s::text
@@ -79,9 +78,7 @@ select j.id::text, j.stage_slug as stage, j.step_key, j.model, j.status, j.start
 -- name: document_versions
 -- Return the rendered documents of a run with the key or the lineage of one of them, in all
 -- versions, those with its key first.
-select h.id::text as resource_id, d.stage_slug as stage, d.step_key, d.document_key, d.model,
-       d.lineage, d.reviewer, d.version, h.created_at, length(h.markdown), d.id::text as document_id,
-       d.job_id::text
+select :row_of_readable
   from document k
   join document d on d.run_id = k.run_id
                  and (d.stage_slug = k.stage_slug and d.document_key = k.document_key
@@ -95,9 +92,7 @@ select h.id::text as resource_id, d.stage_slug as stage, d.step_key, d.document_
 
 -- name: step_documents
 -- Return the rendered documents of a step or of a job in all versions, newest first.
-select h.id::text as resource_id, d.stage_slug as stage, d.step_key, d.document_key, d.model,
-       d.lineage, d.reviewer, d.version, h.created_at, length(h.markdown), d.id::text as document_id,
-       d.job_id::text
+select :row_of_readable
   from document d
   join rendered_document h on h.document_id = d.id
  where d.run_id = %(run_id)s

@@ -9,9 +9,10 @@ from waybook.app.queries.runs.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.errors import NextCall, NotFound
 from waybook.store.runs import work
-from waybook.store.runs.work import DocumentVersionRow, MarkdownRow
+from waybook.store.runs.rows import ReadableRow
+from waybook.store.runs.work import MarkdownRow
 
-DocumentVersion: TypeAlias = DocumentVersionRow
+DocumentVersion: TypeAlias = ReadableRow
 
 #: Maximum number of documents that are offered for comparison with a document.
 MAX_COMPARABLE: Final = 300

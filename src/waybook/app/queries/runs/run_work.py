@@ -15,15 +15,11 @@ from waybook.dag.progress.report import StepReport
 from waybook.errors import NextCall, NotFound
 from waybook.store.driver.queries import Statement
 from waybook.store.runs import work
-from waybook.store.runs.work import (
-    DocumentVersionRow,
-    JobEventRow,
-    JobSelection,
-    RunJobRow,
-)
+from waybook.store.runs.rows import ReadableRow
+from waybook.store.runs.work import JobEventRow, JobSelection, RunJobRow
 
 RunJob: TypeAlias = RunJobRow
-DocumentVersion: TypeAlias = DocumentVersionRow
+DocumentVersion: TypeAlias = ReadableRow
 
 JOBS_PER_PAGE: Final = 50
 MAX_JOB_EVENTS: Final = 200

@@ -42,7 +42,6 @@ from waybook.transport.http.dashboard.record_links import (
     row_label,
     subject_link,
 )
-from waybook.transport.http.dashboard.saved_views import view_bar
 from waybook.transport.http.html.forms import current_url_with, query_param
 from waybook.transport.http.requests import SANDBOX_HEADERS
 
@@ -243,13 +242,12 @@ class AuditPage:
         except InvalidInput as refused:
             error = refused.message
         filters = {name: query_param(request, name) or "" for name in FILTERS}
-        return await self.page_context.render_page(
+        return await self.page_context.render_list(
             request,
             "audit",
             status_code=400 if error else 200,
             entries=[entry_view(entry, names) for entry in page.entries],
             fault=error,
-            views=await view_bar(self.page_context, request, "audit"),
             filters=filters,
             matches=[
                 (row, current_url_with(request, subject=row.id, behind=None)) for row in matches

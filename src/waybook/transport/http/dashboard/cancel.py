@@ -1,7 +1,7 @@
 """Pages that ask for the reason before a plan or run is canceled."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 
 from starlette.requests import Request
@@ -57,14 +57,12 @@ class CancelPage(ABC):
     async def _page(
         self, request: Request, *, reason: str = "", error: str | None = None, status: int = 200
     ) -> Response:
-        view = await self.view(
-            await self.page_context.request_context(request), request, reason, error
-        )
+        view = await self.view(await self.page_context.request_context(request), request)
         return await self.page_context.render_page(
             request,
             "cancel",
             status_code=status,
-            view=view,
+            view=replace(view, reason=reason, error=error),
             back=safe_return_path(request.query_params.get("back"), self.item_path(request)),
             item=self.item_path(request),
         )
@@ -78,10 +76,8 @@ class CancelPage(ABC):
         """Return the name and the arguments of the tool that cancels the plan or run."""
 
     @abstractmethod
-    async def view(
-        self, ctx: RequestContext, request: Request, reason: str, error: str | None
-    ) -> CancelView:
-        """Return the plan or run to show."""
+    async def view(self, ctx: RequestContext, request: Request) -> CancelView:
+        """Return the plan or run to show, without a reason and an error."""
 
 
 def _reason(form: SubmittedForm) -> str:
@@ -97,9 +93,7 @@ class CancelPlanPage(CancelPage):
         plan_id = request.path_params["plan_id"]
         return "modify_plan", modification_arguments(plan_id, form.fields, modification)
 
-    async def view(
-        self, ctx: RequestContext, request: Request, reason: str, error: str | None
-    ) -> CancelView:
+    async def view(self, ctx: RequestContext, request: Request) -> CancelView:
         """Return the plan to cancel.
 
         Raises:
@@ -113,8 +107,6 @@ class CancelPlanPage(CancelPage):
             status=plan.status,
             is_open=plan.is_open,
             revision=plan.revision,
-            reason=reason,
-            error=error,
         )
 
 
@@ -125,9 +117,7 @@ class CancelRunPage(CancelPage):
         """Return the call that cancels the run."""
         return "cancel_run", {"runId": request.path_params["run_id"], "reason": _reason(form)}
 
-    async def view(
-        self, ctx: RequestContext, request: Request, reason: str, error: str | None
-    ) -> CancelView:
+    async def view(self, ctx: RequestContext, request: Request) -> CancelView:
         """Return the run to cancel.
 
         Raises:
@@ -140,6 +130,4 @@ class CancelRunPage(CancelPage):
             name=run.name,
             status=run.state,
             is_open=run.state not in {RunState.COMPLETED, RunState.CANCELED},
-            reason=reason,
-            error=error,
         )

@@ -17,7 +17,6 @@ from waybook.core.short_ids import short_id
 from waybook.errors import InvalidInput
 from waybook.plan.states import CLOSED_PLAN, PlanStatus
 from waybook.transport.http.dashboard.page import PageContext
-from waybook.transport.http.dashboard.saved_views import view_bar
 from waybook.transport.mcp.prompts import RESUME_PLAN
 
 #: Values of the plan filter that match more than one state.
@@ -71,11 +70,10 @@ class PlansPage:
             query_from_request(request.query_params),
         )
         page = await plan_summaries(call, filter_of(query, call.caller.user))
-        return await self.page_context.render_page(
+        return await self.page_context.render_list(
             request,
             "plans",
             filters=query,
-            views=await view_bar(self.page_context, request, "plans"),
             results=page,
             choices=state_filters(query, page),
             older=query.address(before=page.last.id) if page.last else None,

@@ -31,7 +31,6 @@ from waybook.transport.http.dashboard.page import PageContext, error_message
 from waybook.transport.http.dashboard.runs.run_map import plan_map, run_map
 from waybook.transport.http.dashboard.runs.run_stage_view import stage_name
 from waybook.transport.http.dashboard.runs.run_view import CONFIRMATIONS, run_view
-from waybook.transport.http.dashboard.saved_views import view_bar
 from waybook.transport.http.html.forms import (
     current_url_with,
     query_param,
@@ -187,14 +186,13 @@ class RunsPage:
         )
         page = await list_runs(await self.page_context.request_context(request), filter_)
         last = page.runs[-1].id if page.more else None
-        return await self.page_context.render_page(
+        return await self.page_context.render_list(
             request,
             "runs",
             runs=page.runs,
             named=stage_name,
             states=STATES,
             filters=filter_,
-            views=await view_bar(self.page_context, request, "runs"),
             first=filter_.before is None,
             further=current_url_with(request, before=last) if last else None,
             newest=current_url_with(request, before=None),

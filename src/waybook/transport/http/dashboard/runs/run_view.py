@@ -22,8 +22,6 @@ CONFIRMATIONS: Final = {
 }
 #: Number of documents shown on one page of the document list.
 DOCUMENTS_PER_PAGE = 100
-#: Number of holders of jobs that the run page names.
-MAX_WORKERS_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

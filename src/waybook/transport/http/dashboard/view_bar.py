@@ -1,0 +1,64 @@
+"""Bar above a list with the saved views of the list."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, NamedTuple
+from urllib.parse import parse_qsl, urlencode
+
+from waybook.app.accounts.saved_views import MAX_NAME_LENGTH, SavedView
+
+#: Query parameters of each list that are a part of a view. Cursors are not.
+PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "plans": ("state", "q", "mine"),
+        "runs": ("state", "dag", "q"),
+        "audit": ("subject", "event", "actor", "session", "channel", "since", "until"),
+    }
+)
+#: Maximum number of parameters in a submitted query.
+MAX_PARAMETERS: Final = 30
+
+
+class ViewLink(NamedTuple):
+    """Link to a saved view."""
+
+    name: str
+    path: str
+    is_current: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewBar:
+    """Saved views of a list, and the filter that is set now."""
+
+    page: str
+    views: tuple[ViewLink, ...]
+    #: Query string of the current filter; empty if no filter is set.
+    query: str
+    max_length: int = MAX_NAME_LENGTH
+
+
+def view_bar(page: str, query: str, views: Iterable[SavedView]) -> ViewBar:
+    """Return the saved views of a list, and the filter in the query string."""
+    current = view_query(page, query)
+    return ViewBar(
+        page=page,
+        views=tuple(
+            ViewLink(view.name, f"/{page}?{view.query}", view.query == current) for view in views
+        ),
+        query=current,
+    )
+
+
+def view_query(page: str, query: str) -> str:
+    """Return the part of a query string that is a filter of the list, in a fixed order.
+
+    >>> view_query("plans", "q=a+b&before=1&state=failed&mine=")
+    'state=failed&q=a+b'
+    """
+    try:
+        fields = dict(parse_qsl(query, max_num_fields=MAX_PARAMETERS))
+    except ValueError:
+        return ""
+    return urlencode({name: fields[name] for name in PARAMETERS[page] if fields.get(name)})
