@@ -16,6 +16,7 @@ from typing import Any
 import httpx2
 
 from embedded_postgres.data_directories import make_data_directory
+from run_place import run_directory
 from transport.messages import make_request, modern_headers
 from waybook.client import Client
 
@@ -29,7 +30,7 @@ SECONDS = 300
 @contextmanager
 def served_app(*options: str) -> Iterator[tuple[str, int]]:
     """Run `waybook serve` on the embedded database; yield its address and process id."""
-    with make_data_directory() as place:
+    with make_data_directory(parent=run_directory()) as place:
         command = [sys.executable, "-m", "waybook", "serve", "--port", "0", *options]
         environment = {**os.environ, "WAYBOOK_DATA_DIR": str(place / "data"), "NO_COLOR": "1"}
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
