@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg
+from psycopg.pq import ExecStatus
 
 from waybook.store.driver.connection import DbConnection
 from waybook.store.driver.pool import ConnectionPool, Org
 from waybook.store.driver.wire import LOCK_TIMEOUT
 
+#: Statements after which a session has no state but its prepared statements.
+RESET = b"reset all; reset role; unlisten *; select pg_advisory_unlock_all()"
 #: Maximum number of idle connections to each database.
 MAX_IDLE = 4
 #: Idle connections, by the DSN of their database.
@@ -61,7 +64,10 @@ class ReusingPool(ConnectionPool):
         while self._idle is not None and self._free and len(self._idle) < MAX_IDLE:
             line = self._free.pop(0)
             line._stop_listening()
-            self._idle.append(line)
+            if line.connection.pgconn.exec_(RESET).status == ExecStatus.TUPLES_OK:
+                self._idle.append(line)
+            else:
+                line.close()
         super().close()
 
 
