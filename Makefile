@@ -16,7 +16,7 @@ help:
 	@echo "make fast    what to run while working, within a minute: lint, types, rules, one smoke test"
 	@echo "make test    the tests, except the model checks, load, and repetitions on PostgreSQL 15"
 	@echo "make model   the model checks: every reachable state of plans and runs; two minutes"
-	@echo "make test-load  2,197 jobs for 32 workers, 64 agents on a plan; a minute"
+	@echo "make test-load  2,197 jobs for 32 workers, 64 agents on a plan, 1,000 waiting calls; two minutes"
 	@echo "make model-db  10,000 sampled decisions of the model check of plans, on PostgreSQL"
 	@echo "make test-15  the tests that may differ there, on PostgreSQL 15; EVERY=1 for all with a database"
 	@echo "make test-rls  those with a database, the queries saying nothing of whose the rows are"

@@ -1,5 +1,6 @@
 """Test layers: the pytest marker of each test file, determined by its folder."""
 
+from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
@@ -61,6 +62,7 @@ WITHOUT_DATABASE = frozenset({"unit", "model"})
 SAME_ON_EVERY_SERVER = ("app", "transport")
 
 
+@cache
 def layer_of(path: Path) -> str:
     """Return the pytest marker of a test file.
 
@@ -74,6 +76,7 @@ def layer_of(path: Path) -> str:
     raise LookupError(f"no test layer for {within}; add its folder to tests/layers.py")
 
 
+@cache
 def is_repetition(path: Path) -> bool:
     """Return whether a file that passes on PostgreSQL 18 need not be run on PostgreSQL 15."""
     return path.relative_to(TESTS).parts[0] in SAME_ON_EVERY_SERVER

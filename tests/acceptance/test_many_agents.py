@@ -13,13 +13,14 @@ from mcp import Client
 from mcp_types import TextContent
 
 from embedded_postgres.data_directories import make_data_directory
+from run_place import run_directory
 from waybook.json_values import Json
 
 
 @contextmanager
 def served_app() -> Iterator[str]:
     """Run `waybook serve` on the embedded database, as a user would; yield its address."""
-    with make_data_directory() as place:
+    with make_data_directory(parent=run_directory()) as place:
         command = [sys.executable, "-m", "waybook", "serve", "--port", "0"]
         environment = {**os.environ, "WAYBOOK_DATA_DIR": str(place / "data"), "NO_COLOR": "1"}
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)

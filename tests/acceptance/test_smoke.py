@@ -11,6 +11,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from embedded_postgres.data_directories import make_data_directory
+from run_place import run_directory
 
 SECONDS = 120
 
@@ -18,7 +19,7 @@ SECONDS = 120
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
     """Yield an empty data directory, and stop its database server after the test."""
-    with make_data_directory() as place:
+    with make_data_directory(parent=run_directory()) as place:
         yield place / "data"
 
 

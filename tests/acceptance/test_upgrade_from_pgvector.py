@@ -14,6 +14,7 @@ from embedded_postgres.data_directories import (
     server_home,
 )
 from pgvector import usable_server
+from run_place import run_directory
 from waybook.accounts.model import LOCAL_ORG
 from waybook.bootstrap import start_application
 from waybook.core.decision_context import Channel
@@ -45,7 +46,7 @@ select org_id, subject_id, part, 'static-1', array_fill(0.05, array[288])::halfv
 @pytest.fixture
 def old_data_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Yield a data directory of the version with pgvector, with its server still running."""
-    with make_data_directory() as place:
+    with make_data_directory(parent=run_directory()) as place:
         data_dir = place / "data"
         with attach(data_dir) as attachment:
             with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:

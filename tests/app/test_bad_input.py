@@ -4,13 +4,14 @@ import json
 import logging
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 import psycopg
 import pytest
 
-from org_env import AgentClient, OrgEnv
+from org_env import AgentClient, OrgEnv, make_env
+from postgres_servers import Server, new_database
 from tool_arguments import arguments_of
 from tool_calls import valid_call
 from waybook.app.registry import TOOLS
@@ -87,14 +88,22 @@ BAD: dict[str, Any] = {
 
 
 @pytest.fixture
+async def alone(eighteen: Server) -> AsyncIterator[OrgEnv]:
+    """Yield a test environment in a separate database, so that a digest reads few rows."""
+    with new_database(eighteen) as place:
+        async with make_env(place) as made:
+            yield made
+
+
+@pytest.fixture
 def admin(alone: OrgEnv) -> Iterator[psycopg.Connection]:
     """Yield a database connection that sees the rows of all orgs."""
     with psycopg.connect(alone.place.admin_dsn, autocommit=True) as connection:
         yield connection
 
 
-def digest(admin: psycopg.Connection) -> list[tuple[str, str]]:
-    """Return a hash of the rows of each table, except the tool-call log."""
+def digest(admin: psycopg.Connection) -> list[tuple[str, int, str]]:
+    """Return the number and a hash of the rows of each table, except the tool-call log."""
     tables = admin.execute(
         """select relname from pg_class
             where relnamespace = 'public'::regnamespace and relkind = 'r'
@@ -102,10 +111,10 @@ def digest(admin: psycopg.Connection) -> list[tuple[str, str]]:
             order by relname"""
     ).fetchall()
     each = [_DIGEST.replace("TABLE", name) for (name,) in tables]
-    return admin.execute(" union all ".join(each).encode()).fetchall()
+    return sorted(admin.execute(" union all ".join(each).encode(), prepare=True).fetchall())
 
 
-_DIGEST = "select 'TABLE', md5(string_agg(t::text, '|' order by t::text)) from TABLE t"
+_DIGEST = "select 'TABLE', count(*), sum(hashtextextended(t::text, 0))::text from TABLE t"
 
 
 def check_refusal(answer: Answer, what: str) -> None:
@@ -124,20 +133,24 @@ async def test_invalid_argument_values_are_rejected_without_writes_or_warnings(
     alone: OrgEnv, admin: psycopg.Connection, tool: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in {**arguments_of(tool), "unheardOf": ""}:
-        refused = await refused_values(alone.agent, tool, name)
         good = await valid_call(alone.agent, tool, using=name)
         before = digest(admin)
-        for kind in refused:
-            answer = await alone.agent.ask(tool, {**good, name: BAD[kind]})
-            assert answer.is_error, f"{tool}: {name} = {kind}"
+        refused = await refused_values(alone.agent, tool, name, good)
+        if len(refused) < len(BAD):
+            good = await valid_call(alone.agent, tool, using=name)
+            before = digest(admin)
+            for kind in refused:
+                answer = await alone.agent.ask(tool, {**good, name: BAD[kind]})
+                assert answer.is_error, f"{tool}: {name} = {kind}"
         assert digest(admin) == before, name
     assert [r.message for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 
-async def refused_values(agent: AgentClient, tool: str, name: str) -> list[str]:
+async def refused_values(
+    agent: AgentClient, tool: str, name: str, good: Mapping[str, object]
+) -> list[str]:
     """Return the kinds of invalid values for an argument that the tool refuses."""
     refused = []
-    good = await valid_call(agent, tool, using=name)
     for kind, value in BAD.items():
         answer = await agent.ask(tool, {**good, name: value})
         if answer.is_error:

@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from typing import Any
 import httpx2
 
 from embedded_postgres.processes import eventually
+from preloaded_process import PreloadedProcess, open_preloaded
 
 EXIT_SECONDS = 30
 
@@ -23,12 +22,10 @@ EXIT_SECONDS = 30
 class StdioClient:
     """MCP client over stdin and stdout; every line of stdout must be a protocol message."""
 
-    process: subprocess.Popen[str]
+    process: PreloadedProcess
     log: Path
 
     def ask(self, method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         self.process.stdin.write(json.dumps(message) + "\n")
         self.process.stdin.flush()
@@ -58,7 +55,6 @@ class StdioClient:
 
     def end(self) -> None:
         """Close stdin, and wait until the process has ended."""
-        assert self.process.stdin is not None
         self.process.stdin.close()
         assert self.process.wait(timeout=EXIT_SECONDS) == 0, self.log.read_text()
         assert "Traceback" not in self.log.read_text()
@@ -81,7 +77,6 @@ def open_stdio(data_dir: Path, port: int, *words: str, **variables: str) -> Iter
 def open_serve(data_dir: Path, port: int) -> Iterator[str]:
     """Start `waybook serve` and yield the URL that it prints; stop it with SIGTERM."""
     with _open_process(data_dir, "serve", "--port", str(port)) as client:
-        assert client.process.stdout is not None
         line = client.process.stdout.readline()
         assert line.startswith("Waybook is serving"), client.log.read_text()
         yield line.split()[-1]
@@ -93,21 +88,9 @@ def open_serve(data_dir: Path, port: int) -> Iterator[str]:
 def _open_process(data_dir: Path, *words: str, **variables: str) -> Iterator[StdioClient]:
     where = {"WAYBOOK_DATA_DIR": str(data_dir), "WAYBOOK_CONFIG": str(data_dir / "no.toml")}
     log = data_dir.parent / f"{words[0]}-{os.urandom(4).hex()}.log"
-    with (
-        log.open("w") as stderr,
-        subprocess.Popen(
-            [sys.executable, "-m", "waybook", *words],
-            text=True,
-            env={**os.environ, "NO_COLOR": "1", **where, **variables},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-        ) as process,
-    ):
-        try:
-            yield StdioClient(process, log)
-        finally:
-            process.kill()
+    environment = {**os.environ, "NO_COLOR": "1", **where, **variables}
+    with open_preloaded(words, environment, log) as process:
+        yield StdioClient(process, log)
 
 
 def find_free_port() -> int:

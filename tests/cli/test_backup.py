@@ -8,6 +8,7 @@ import pytest
 
 from cli.terminal import Terminal
 from embedded_postgres.data_directories import make_data_directory
+from run_place import run_directory
 from waybook.cli.commands.anchoring import ANCHOR_NAME
 from waybook.embedded_postgres.supervisor import attach
 
@@ -15,7 +16,7 @@ from waybook.embedded_postgres.supervisor import attach
 @pytest.fixture(scope="module")
 def elsewhere() -> Iterator[Terminal]:
     """Return a second, empty data directory."""
-    with make_data_directory() as place, attach(place / "data") as attached:
+    with make_data_directory(parent=run_directory()) as place, attach(place / "data") as attached:
         yield Terminal(attached.data_dir)
 
 

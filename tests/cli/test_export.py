@@ -13,6 +13,7 @@ from cli.sample_runs import Worker
 from cli.terminal import Body, Terminal
 from embedded_postgres.data_directories import make_data_directory
 from full_ids import full_id
+from run_place import run_directory
 from waybook.app.operations.audit_verification import audited_subjects, verify_audit
 from waybook.app.operations.imports import import_export, read_export
 from waybook.app.queries.plans.plan_export import PlanRows, export_json, read_plan_rows
@@ -28,7 +29,7 @@ WITHOUT_ADMIN = ALL_SCOPES - {Scope.ADMIN}
 @pytest.fixture(scope="module")
 def elsewhere() -> Iterator[Terminal]:
     """Return a second, empty data directory."""
-    with make_data_directory() as place, attach(place / "data") as attached:
+    with make_data_directory(parent=run_directory()) as place, attach(place / "data") as attached:
         yield Terminal(attached.data_dir)
 
 

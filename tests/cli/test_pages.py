@@ -21,6 +21,7 @@ from cli.stdio_client import (
     wait_until_it_opens,
 )
 from cli.terminal import Terminal
+from embedded_postgres.processes import eventually
 from waybook.embedded_postgres.layout import ControlDirectory
 from waybook.embedded_postgres.supervisor import Attachment
 from waybook.page_address import PageRecord, find_page_server
@@ -88,7 +89,7 @@ def test_tool_reply_has_working_url_after_dashboard_process_was_killed(data_dir:
         # The second process is paused, because otherwise it would take over the port of the killed
         # process.
         os.kill(second.process.pid, signal.SIGSTOP)
-        os.waitpid(second.process.pid, os.WUNTRACED)
+        eventually(second.process.is_stopped, "the second process is stopped")
         os.kill(first.process.pid, signal.SIGKILL)
         first.process.wait()
         with closing(socket.create_server(("127.0.0.1", port))):

@@ -15,6 +15,7 @@ import pytest
 from embedded_postgres.data_directories import make_data_directory
 from fault_link import http_fault_link
 from org_env import AgentClient, Body, OrgEnv
+from run_place import run_directory
 from waybook.client import NO_RETRY, Client, Retry, Unreachable
 from waybook.client.replies import NewStep
 from waybook.errors import Unavailable
@@ -136,7 +137,7 @@ def serve(data_dir: Path, port: int = 0) -> Iterator[tuple["subprocess.Popen[str
 
 async def test_result_is_stored_once_when_server_is_killed_before_the_reply() -> None:
     with (
-        make_data_directory() as data_dir,
+        make_data_directory(parent=run_directory()) as data_dir,
         serve(data_dir) as (process, address),
         http_fault_link(address) as (link, through),
     ):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from embedded_postgres.data_directories import make_data_directory
+from run_place import run_directory
 from waybook.client import NO_RETRY, Client, Retry, StdioConnection
 from waybook.client.replies import NewStep
 from waybook.client.stdio import DEFAULT_COMMAND
@@ -24,7 +25,7 @@ WAIT_SECONDS = 120.0
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
-    with make_data_directory() as place:
+    with make_data_directory(parent=run_directory()) as place:
         yield place
 
 

@@ -7,18 +7,19 @@ import pytest
 
 from embedded_postgres.data_directories import make_data_directory
 from embedded_postgres.processes import eventually, keepers, open_client
+from run_place import run_directory
 
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
     """Yield a data directory that does not exist yet."""
-    with make_data_directory() as place:
+    with make_data_directory(parent=run_directory()) as place:
         yield place / "data"
 
 
 @pytest.fixture(scope="session")
 def used_place() -> Iterator[Path]:
-    with make_data_directory() as place:
+    with make_data_directory(parent=run_directory()) as place:
         data_dir = place / "data"
         with open_client(data_dir) as client:
             assert "app_dsn" in client.complete()

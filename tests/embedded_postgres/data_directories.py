@@ -14,9 +14,9 @@ from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
 
 
 @contextmanager
-def make_data_directory(mode: int = 0o755) -> Iterator[Path]:
+def make_data_directory(mode: int = 0o755, parent: Path | None = None) -> Iterator[Path]:
     """Yield a directory with this mode; remove it and its database server afterwards."""
-    place = Path(tempfile.mkdtemp(prefix="waybook-test-")).resolve()
+    place = Path(tempfile.mkdtemp(prefix="waybook-test-", dir=parent)).resolve()
     place.chmod(mode)
     try:
         yield place

@@ -6,13 +6,14 @@ import psycopg
 import pytest
 
 from embedded_postgres.data_directories import make_data_directory
+from run_place import run_directory
 from waybook.embedded_postgres.supervisor import Attachment, attach
 
 
 @pytest.fixture(scope="module")
 def attachment() -> Iterator[Attachment]:
     with (
-        make_data_directory() as place,
+        make_data_directory(parent=run_directory()) as place,
         attach(place / "it's a name", grace_seconds=0) as attachment,
     ):
         yield attachment

@@ -13,6 +13,7 @@ import pytest
 
 from embedded_postgres.data_directories import make_data_directory
 from project.repository import README, ROOT, code_blocks
+from run_place import run_directory
 
 HOW_TO = ROOT / "docs" / "how-to" / "write-an-agent-in-python.md"
 PATIENCE = 30.0  # maximum seconds for a server to be ready, and for an example to run
@@ -23,7 +24,7 @@ ADDRESS = re.compile(rb"http://127\.0\.0\.1:\d+")
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Start `waybook serve` on its own database and yield its address once it is ready."""
-    with make_data_directory() as place:
+    with make_data_directory(parent=run_directory()) as place:
         command = [
             sys.executable,
             "-m",

@@ -145,11 +145,10 @@ async def own_world(own_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
 
 
 @pytest.fixture
-async def alone(eighteen: Server) -> AsyncIterator[OrgEnv]:
-    """Yield a test environment on PostgreSQL 18 only."""
-    with new_database(eighteen) as place:
-        async with make_env(place) as made:
-            yield made
+async def alone(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
+    """Yield a test environment on PostgreSQL 18 only, in the database of the test file."""
+    async with make_env(module_place) as made:
+        yield made
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from uuid import UUID
 import psycopg
 
 from full_ids import full_id
+from idle_connections import ReusingPool, keep_connections
 from postgres_servers import ServerDatabase
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.operations.audit_verification import audited_subjects, verify_audit
@@ -25,7 +26,6 @@ from waybook.store.accounts import accounts
 from waybook.store.accounts.accounts import add_org
 from waybook.store.calls import CallLog
 from waybook.store.driver.database import Database
-from waybook.store.driver.pool import ConnectionPool
 from waybook.store.driver.queries import Query, new_id
 from waybook.store.driver.wire import LOCK_TIMEOUT
 from waybook.store.plans import load
@@ -219,8 +219,11 @@ OWNERS: dict[str, psycopg.Connection] = {}
 
 @contextmanager
 def open_owner(place: ServerDatabase) -> Iterator[ServerDatabase]:
-    """Keep a connection as the database owner open, for all test environments in this database."""
-    with psycopg.connect(place.owner_dsn, prepare_threshold=None) as connection:
+    """Keep connections to this database open, for all test environments in it."""
+    with (
+        psycopg.connect(place.owner_dsn, prepare_threshold=None) as connection,
+        keep_connections(place.app_dsn),
+    ):
         OWNERS[place.dbname] = connection
         try:
             yield place
@@ -279,7 +282,7 @@ async def open_test_database(
     place: ServerDatabase, *, pool_size: int = 8, lock_timeout: str = LOCK_TIMEOUT
 ) -> AsyncIterator[Database]:
     """Yield a database pool of the serving role, with the database clock fixed at noon."""
-    pool = ConnectionPool(place.app_dsn, size=pool_size, lock_timeout=lock_timeout)
+    pool = ReusingPool(place.app_dsn, size=pool_size, lock_timeout=lock_timeout)
     with closing(Database(pool, role=place.server.role)) as database:
         database.frozen_now = NOON
         yield database

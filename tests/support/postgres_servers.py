@@ -21,7 +21,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from embedded_postgres.processes import eventually
 from run_place import FIFTEEN, PLACE
 from waybook.embedded_postgres.cluster import BOOTSTRAP
-from waybook.embedded_postgres.supervisor import attach
+from waybook.embedded_postgres.supervisor import Attachment, attach
 from waybook.store.driver.queries import new_id
 from waybook.store.maintenance.migrate import APP_ROLE, migrate
 
@@ -93,7 +93,7 @@ def eighteen() -> Iterator[Server]:
             role=None,
         )
         with alone("18.lock"):
-            _ensure_cheap_passwords(server)
+            ensure_cheap_passwords(server)
             _ensure_template(server)
         yield server
 
@@ -177,7 +177,7 @@ def _ensure_builder(server: Server) -> None:
             admin.execute(f"create role {BUILDER} login createrole nosuperuser")
 
 
-def _ensure_cheap_passwords(server: Server) -> None:
+def ensure_cheap_passwords(server: Server | Attachment) -> None:
     """Store passwords with one hash iteration; the default of 4,096 doubles the connection time."""
     hashed_once = "select 1 from pg_authid where rolpassword like 'SCRAM-SHA-256$1:%'"
     with psycopg.connect(server.admin_dsn, autocommit=True) as admin:

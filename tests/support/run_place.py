@@ -1,5 +1,6 @@
 """Directory of one test run, which contains its database servers and a list of missing programs."""
 
+import errno
 import os
 import shutil
 import tempfile
@@ -15,15 +16,45 @@ NO_FIFTEEN = f"PostgreSQL 15 is not installed here ({FIFTEEN})"
 NO_PGBOUNCER = "pgbouncer is not installed here"
 NO_PGVECTOR = "no PostgreSQL here has a pgvector that runs on this processor"
 
+#: Beginning of the name of the directory of a test run.
+PREFIX = "waybook-run-"
+#: File system in memory, on Linux. A new database consists of 600 files: on a disk, their creation
+#: takes 20 to 250 ms of CPU time, in memory 15 ms.
+MEMORY = Path("/dev") / "shm"
+MIN_FREE_MEMORY_BYTES = 4 * 2**30
+
 
 def open_place() -> int:
     """Create the directory of this test run, and a pipe that stays open during the run."""
-    place = Path(tempfile.mkdtemp(prefix="waybook-run-")).resolve()
+    remove_abandoned_places()
+    place = Path(tempfile.mkdtemp(prefix=PREFIX, dir=find_memory())).resolve()
     place.chmod(0o755)
     os.environ[PLACE] = str(place)
     os.mkfifo(place / "alive")
     (place / "alive").chmod(0o644)
     return os.open(place / "alive", os.O_RDWR)
+
+
+def run_directory() -> Path:
+    """Return the directory of this test run, which is in memory if possible."""
+    return Path(os.environ[PLACE])
+
+
+def find_memory() -> Path | None:
+    """Return the file system in memory, or None if it does not exist or has too little space."""
+    if not os.access(MEMORY, os.W_OK):
+        return None
+    return MEMORY if shutil.disk_usage(MEMORY).free >= MIN_FREE_MEMORY_BYTES else None
+
+
+def remove_abandoned_places() -> None:
+    """Remove the directories in memory of test runs that were killed."""
+    for pipe in MEMORY.glob(f"{PREFIX}*/alive"):
+        try:
+            os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # No process has the pipe open.
+                shutil.rmtree(pipe.parent, ignore_errors=True)
 
 
 def close_place(alive: int) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -17,7 +17,8 @@ from database_rows import rows, without_row_level_security
 from foreign_ids import foreign_id_calls, in_both_forms
 from foreign_records import create_foreign_records
 from full_ids import with_full_ids
-from org_env import OrgEnv
+from org_env import OrgEnv, make_env
+from postgres_servers import Server, new_database
 from project.repository import SOURCE
 from rls_only_queries import stripping
 from transport.full_app import TOKEN, free_port, full_app, make_client, routes_of, sample_ids
@@ -126,8 +127,11 @@ class Visit:
 
 
 @pytest.fixture
-def world(face_world: OrgEnv) -> OrgEnv:
-    return face_world
+async def world(eighteen: Server) -> AsyncIterator[OrgEnv]:
+    """Yield a test environment in a separate database: a test disables row-level security."""
+    with new_database(eighteen) as place:
+        async with make_env(place) as made:
+            yield made
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from mcp_types import CallToolResult, TextContent, TextResourceContents
 
 from embedded_postgres.data_directories import make_data_directory
 from org_env import Body
+from run_place import run_directory
 from transport.messages import LEGACY
 from transport.test_garbage import NOT_JSON, STRANGE, keeps_silent
 from waybook.app.registry import TOOLS
@@ -44,7 +45,7 @@ PLAN = {
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def address() -> AsyncIterator[str]:
     """Yield the address of a server with the complete application."""
-    with make_data_directory() as place:
+    with make_data_directory(parent=run_directory()) as place:
         settings = Settings(data_dir=place / "data", sweep_seconds=1)
         async with start_application(settings) as system:
             gateway = build_gateway(system)

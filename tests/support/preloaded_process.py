@@ -1,0 +1,114 @@
+"""Waybook processes that start without importing the application again.
+
+A process that has imported the application forks them. The imports take 2 seconds of CPU time,
+almost all of the time that a short-lived Waybook process takes. Tests of how a process starts, and
+tests with clients that start the process themselves, use `python -m waybook`.
+"""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import IO
+
+from waybook.cli.app import main
+
+PRELOADED = ["waybook.cli.app", "waybook.cli.stdio.server", "waybook.cli.commands.serve"]
+
+
+@dataclass(frozen=True, slots=True)
+class PreloadedProcess:
+    """Running Waybook process, with the methods of `subprocess.Popen` that the tests use."""
+
+    process: ForkServerProcess
+    stdin: IO[str]
+    stdout: IO[str]
+
+    @property
+    def pid(self) -> int:
+        assert self.process.pid is not None
+        return self.process.pid
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code of the process, when it has ended.
+
+        Raises:
+            subprocess.TimeoutExpired: the process is still running after `timeout` seconds.
+        """
+        self.process.join(timeout)
+        if self.process.exitcode is None:
+            raise subprocess.TimeoutExpired(self.process.name, timeout or 0)
+        return self.process.exitcode
+
+    def is_stopped(self) -> bool:
+        """Return whether SIGSTOP has taken effect."""
+        state = subprocess.run(
+            ["ps", "-o", "state=", "-p", str(self.pid)], capture_output=True, text=True, check=True
+        )
+        return state.stdout.startswith("T")
+
+    def send_signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.process.kill()
+
+
+@contextmanager
+def open_preloaded(
+    words: Sequence[str], variables: Mapping[str, str], log: Path
+) -> Iterator[PreloadedProcess]:
+    """Start `waybook` with these words and environment variables; kill it at the end.
+
+    The process writes its standard error to the file `log`.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    typed, stdin = context.Pipe(duplex=False)
+    stdout, printed = context.Pipe(duplex=False)
+    process = context.Process(
+        target=run_command, args=(words, dict(variables), typed, printed, log), name=words[0]
+    )
+    process.start()
+    typed.close()
+    printed.close()
+    with (
+        os.fdopen(os.dup(stdin.fileno()), "w", encoding="utf-8") as to_process,
+        os.fdopen(os.dup(stdout.fileno()), encoding="utf-8") as from_process,
+    ):
+        stdin.close()
+        stdout.close()
+        try:
+            yield PreloadedProcess(process, to_process, from_process)
+        finally:
+            process.kill()
+            process.join()
+            process.close()
+
+
+def run_command(
+    words: Sequence[str],
+    variables: Mapping[str, str],
+    typed: Connection,
+    printed: Connection,
+    log: Path,
+) -> None:
+    """Run a command with these files as standard input, output and error, and exit."""
+    with typed, printed, log.open("wb") as errors:
+        os.dup2(typed.fileno(), 0)
+        os.dup2(printed.fileno(), 1)
+        os.dup2(errors.fileno(), 2)
+    sys.stdin = os.fdopen(0, "r", encoding="utf-8", closefd=False)
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False, buffering=1)
+    os.environ.clear()
+    os.environ.update(variables)
+    sys.argv = ["waybook", *words]
+    main()
