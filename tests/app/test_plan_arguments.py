@@ -91,7 +91,7 @@ def test_plan_arguments_of_any_new_plan_create_the_same_plan(new: NewPlan) -> No
     assert parsed(arguments_after(create(new, make_context(ANN)))) == (new.steps, new.conditions)
 
 
-def test_plan_arguments_of_repeated_step_keep_the_repetitions_that_are_left() -> None:
+def test_plan_arguments_of_repeated_step_keep_repetitions_left() -> None:
     repeat = NewCondition(
         expression="true", action=BranchAction.REPEAT, after_step_order=1, max_repeats=2
     )

@@ -127,7 +127,7 @@ async def test_user_edits_a_step_and_copies_the_plan(tab: Page, site: Site) -> N
     await tab.context.close()
 
 
-async def test_user_adds_a_condition_with_the_form_and_corrects_it(tab: Page, site: Site) -> None:
+async def test_user_adds_and_corrects_a_condition_with_the_form(tab: Page, site: Site) -> None:
     plan = await make_plan(site)
     await tab.goto(f"{site.address}/plans/{plan['planId']}/edit")
     await tab.get_by_role("link", name="Measure").click()

@@ -57,7 +57,7 @@ def test_number_survives_writing_and_reading(field: str, operator: str, number: 
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_any_fraction_keeps_its_value(number: float) -> None:
+def test_fraction_keeps_the_value_after_writing_and_reading(number: float) -> None:
     read = read_comparison(write_comparison(_equal(repr(number))))
     assert read is not None
     assert float(read.value) == number

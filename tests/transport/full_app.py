@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from foreign_records import make_review_link, make_snapshot_link
+from foreign_records import make_feedback_link, make_review_link, make_snapshot_link
 from org_env import AgentClient
 from run_calls import make_gathering
 from tool_calls import valid_call
@@ -100,6 +100,7 @@ async def sample_ids(agent: AgentClient) -> dict[str, str]:
     """Create records of this agent; return their ids by name of the URL parameter."""
     plan = await agent.plan()
     job = await make_gathering(agent)
+    of_stage = {"stage_secret": await make_feedback_link(agent)}
     await render_all_orgs(agent.dispatcher.services)
     shown = (await agent.progress(job))["stages"][0]["documents"][0]["resourceId"]
     written = await valid_call(agent, "store_research_output")
@@ -108,6 +109,6 @@ async def sample_ids(agent: AgentClient) -> dict[str, str]:
     worked = {"job_id": job["jobId"], "stage": job["stageSlug"], "step_key": job["stepKey"]}
     note = await agent.call("store_research", kind="note", title="Nile", content="It is long.")
     kept = {"output_id": stored["outputId"], "research_id": note["artifactId"]}
-    linked = {"secret": await make_review_link(agent), "decision": "approve"}
+    linked = {"secret": await make_review_link(agent), "decision": "approve", **of_stage}
     linked["snapshot"] = (await make_snapshot_link(agent))[1]
     return {**named, **worked, **linked, "resource_id": shown, **kept}

@@ -279,7 +279,7 @@ async def test_audit_page_shows_entry_of_a_deleted_step_without_step_name(
     assert "removed a step" in visible_text(page)
 
 
-async def test_agent_without_session_is_named_by_its_client(
+async def test_agent_without_session_is_named_by_client(
     world: OrgEnv, reader: httpx2.AsyncClient
 ) -> None:
     plan, coder = await world.agent.plan(2), with_client(world.agent, "claude-code", "eve")

@@ -123,7 +123,7 @@ async def _revoke_links(settings: Settings, subject: str | None) -> int:
 
 
 async def _plan_or_run_id(ctx: RequestContext, text: str) -> str:
-    """Return the id of the plan with this name or id or, if there is none, of the run."""
+    """Return the id of the plan that the text names or, without such a plan, of the run."""
     try:
         return (await resolve_plan(ctx, text)).id
     except NotFound:

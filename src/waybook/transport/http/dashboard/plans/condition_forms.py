@@ -83,7 +83,7 @@ class ConditionForm:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionForms:
     forms: Sequence[ConditionForm]
-    #: All conditions of the step as the tool takes them; empty if there are none.
+    #: JSON of all conditions of the step, as the tool takes them; empty without conditions.
     json: str
     operators: Mapping[str, str] = field(default_factory=lambda: OPERATORS)
     actions: Mapping[str, str] = field(default_factory=lambda: ACTIONS)
