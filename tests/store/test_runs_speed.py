@@ -13,6 +13,7 @@ from postgres_servers import Server, ServerDatabase, new_database
 from statements import prepared
 from waybook.accounts.model import LOCAL_ORG
 from waybook.core.holder import Holder
+from waybook.dag.expansion.inputs import DocumentSlot
 from waybook.store.accounts.accounts import add_org
 from waybook.store.driver.queries import Statement, new_id
 from waybook.store.runs import jobs, load
@@ -76,11 +77,12 @@ def full(server: Server) -> Iterator[ServerDatabase]:
 
 
 class Node(NamedTuple):
-    """Node of a query plan: its operation, table and index."""
+    """Node of a query plan: its operation, table and index, and the condition in the index."""
 
     kind: str
     table: str | None
     through: str | None
+    condition: str
 
 
 def plan(place: ServerDatabase, statement: Statement) -> list[Node]:
@@ -98,7 +100,12 @@ def plan(place: ServerDatabase, statement: Statement) -> list[Node]:
 
 
 def _nodes(node: Any) -> Iterator[Node]:  # noqa: ANN401 - a plan as PostgreSQL tells it
-    yield Node(node["Node Type"], node.get("Relation Name"), node.get("Index Name"))
+    yield Node(
+        node["Node Type"],
+        node.get("Relation Name"),
+        node.get("Index Name"),
+        node.get("Index Cond", ""),
+    )
     for inner in node.get("Plans", []):
         yield from _nodes(inner)
 
@@ -135,6 +142,7 @@ HOT = {
     "load_steps": ("stage_step_pkey", True),
     "run_brief": ("run_brief_pkey", True),
     "documents_of": ("document_place", False),
+    "documents_of_lineage": ("document_place", False),
     "content": ("document_pkey", True),
     "run_of_document": ("document_pkey", True),
     "definition": ("dag_definition_pkey", True),
@@ -156,7 +164,10 @@ def hot(run_id: str, job_id: str, document_id: str) -> dict[str, Statement]:
         "load_stages": stages,
         "load_steps": steps,
         "run_brief": load.brief_statement(run_id),
-        "documents_of": documents.documents_statement(run_id, ["d1"]),
+        "documents_of": documents.documents_statements(run_id, [DocumentSlot("s1", "d1")], 9)[0],
+        "documents_of_lineage": documents.documents_statements(
+            run_id, [DocumentSlot("s1", "d1", "l1")], 9
+        )[0],
         "content": documents.content_statement(run_id, document_id, 0, 100),
         "run_of_document": documents.run_of_document_statement(document_id),
         "definition": load.definition_statement("dag-7", 1),
@@ -173,6 +184,16 @@ def test_frequent_run_query_uses_the_intended_index(
     assert index in {node.through for node in nodes}, nodes
     if ordered:
         assert "Sort" not in {node.kind for node in nodes}, nodes
+
+
+def test_documents_of_a_lineage_are_selected_within_the_index(
+    full: ServerDatabase, named: tuple[str, str, str]
+) -> None:
+    """Documents of other lineages would be one heap page each, and grow with the run."""
+    nodes = plan(full, hot(*named)["documents_of_lineage"])
+    (scan,) = [node for node in nodes if node.through == "document_place"]
+    for column in ("run_id", "stage_slug", "document_key", "lineage"):
+        assert column in scan.condition, scan
 
 
 OTHERS = ["run_with_free_job", "parts", "document_job", "contents", "available", "run_rows"]

@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from waybook.core.holder import Holder
-from waybook.dag.expansion.inputs import Document
+from waybook.dag.expansion.inputs import Document, DocumentSlot
 from waybook.dag.expansion.lineage import ProducedDocument
 from waybook.dag.expansion.units import Unit
 from waybook.dag.model import JobStatus, JobType
+from waybook.json_values import Body, Json
 from waybook.run.copy import OriginalDocument
 from waybook.run.model import Job
 from waybook.run.next_job import OpenJobs
@@ -53,6 +54,7 @@ SQL = load(
     failures=FailedJobRow,
     parts=PartRow,
     documents_of=DocumentRow,
+    documents_of_lineage=DocumentRow,
     finished_jobs=JobRow,
     original_documents=OriginalDocumentRow,
     contents=DocumentTextRow,
@@ -241,17 +243,34 @@ def read_failures(rows: Sequence[FailedJobRow]) -> tuple[FailedJobRow, ...]:
 
 
 class DocumentInfo(NamedTuple):
-    """Document without its text, but with the text's length, author and time."""
+    """Document with the length, author and time of its text, and the text if it was read."""
 
     document: Document
     length: int
     by: str | None
     at: datetime
+    content: str | None = None
 
 
-def documents_statement(run_id: str, keys: Iterable[str]) -> Statement:
-    """Select the latest versions of the documents with these keys."""
-    return SQL["documents_of"](run_id=run_id, keys=AsJson([*keys]))
+def documents_statements(run_id: str, slots: Iterable[DocumentSlot], most: int) -> list[Statement]:
+    """Select the latest versions of the documents in these slots; models are not compared.
+
+    The texts are selected if they have at most `most` characters in total.
+    """
+    narrow, wide = list[Json](), list[Json]()
+    for slot in dict.fromkeys(slots):
+        place: Body = {"stage": slot.stage, "document_key": slot.document_key}
+        if slot.lineage is None:
+            wide.append(place)
+        else:
+            narrow.append({**place, "lineage": slot.lineage})
+    statements = []
+    if narrow:
+        slots_json = AsJson(narrow)
+        statements.append(SQL["documents_of_lineage"](run_id=run_id, slots=slots_json, most=most))
+    if wide:
+        statements.append(SQL["documents_of"](run_id=run_id, slots=AsJson(wide), most=most))
+    return statements
 
 
 def originals_statements(run_id: str) -> tuple[Statement, Statement]:
@@ -326,6 +345,7 @@ def read_documents(rows: Iterable[DocumentRow]) -> dict[str, DocumentInfo]:
             row.length,
             row.by,
             row.at,
+            row.content,
         )
         for row in rows
     }

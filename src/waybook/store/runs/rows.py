@@ -215,7 +215,7 @@ class PartRow(NamedTuple):
 
 
 class DocumentRow(NamedTuple):
-    """Latest version of a document, without its text."""
+    """Latest version of a document; its text only if the texts of all selected rows are short."""
 
     id: str
     stage: str
@@ -227,6 +227,7 @@ class DocumentRow(NamedTuple):
     length: int
     by: str | None
     at: datetime
+    content: str | None
 
 
 class OriginalDocumentRow(NamedTuple):
