@@ -16,7 +16,7 @@ from waybook.core.holder import Holder
 from waybook.dag.expansion.inputs import DocumentSlot
 from waybook.store.accounts.accounts import add_org
 from waybook.store.driver.queries import Statement, new_id
-from waybook.store.runs import jobs, load
+from waybook.store.runs import inputs, jobs, load
 from waybook.store.runs import jobs as documents
 from waybook.store.runs.jobs import JobRequest
 
@@ -169,8 +169,8 @@ def hot(run_id: str, job_id: str, document_id: str) -> dict[str, Statement]:
         "load_stages": stages,
         "load_steps": steps,
         "run_brief": load.brief_statement(run_id),
-        "documents_of": documents.documents_statements(run_id, [DocumentSlot("s1", "d1")], 9)[0],
-        "documents_of_lineage": documents.documents_statements(
+        "documents_of": inputs.documents_statements(run_id, [DocumentSlot("s1", "d1")], 9)[0],
+        "documents_of_lineage": inputs.documents_statements(
             run_id, [DocumentSlot("s1", "d1", "l1")], 9
         )[0],
         "content": documents.content_statement(run_id, document_id, 0, 100),

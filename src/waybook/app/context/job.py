@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from waybook.app.request.aggregates import LockedRun
+from waybook.app.request.locked_run import LockedRun
 from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, format_time, next_call, non_empty
 from waybook.dag.expansion.inputs import (
     FEEDBACK,
@@ -30,8 +30,8 @@ from waybook.json_values import Body, Json
 from waybook.research.cutting import escaped_size, fair_share, truncate
 from waybook.run.model import Job
 from waybook.store.driver.queries import Statement
-from waybook.store.runs import jobs, load
-from waybook.store.runs.jobs import DocumentInfo
+from waybook.store.runs import inputs, jobs, load
+from waybook.store.runs.inputs import DocumentInfo
 from waybook.store.runs.rows import DocumentSliceRow, RunBriefRow
 
 DEFAULT_PROMPT = """\
@@ -73,12 +73,11 @@ async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
     """Load the prompt, inputs and submitted parts of a job."""
     parts_before = [jobs.parts_statement(job.id)] if job.continues else []
     documents_before = _document_statements(locked, job)
-    brief, *rest = await locked.send(
-        load.brief_statement(locked.run.id), *documents_before, *parts_before
-    )
-    run_brief: RunBriefRow = brief[0]
+    brief_before = [] if locked.brief else [load.brief_statement(locked.run.id)]
+    rest = await locked.send(*documents_before, *parts_before, *brief_before)
+    run_brief: RunBriefRow = locked.brief or rest.pop()[0]
     count = len(documents_before)
-    documents = jobs.read_documents(chain.from_iterable(rest[:count]))
+    documents = inputs.read_documents(chain.from_iterable(rest[:count]))
     supplied = await _supplied(locked, job, documents, run_brief)
     step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
     prompt = render_prompt(
@@ -97,7 +96,7 @@ def _document_statements(locked: LockedRun, job: Job) -> list[Statement]:
         return []
     dag = locked.compiled_dag
     slots = input_slots(job.unit, job.stage, dag.graphs[job.stage], dag.produced_documents)
-    return jobs.documents_statements(locked.run.id, slots, MAX_COMPACT_REPLY_BYTES)
+    return inputs.documents_statements(locked.run.id, slots, MAX_COMPACT_REPLY_BYTES)
 
 
 async def _supplied(
@@ -111,8 +110,8 @@ async def _supplied(
     searched = input_slots(*unit_place, dag.produced_documents)
     unresolved = unresolved_slots(*unit_place, shelf, dag.produced_documents)
     if missing := [slot for slot in unresolved if slot not in searched]:
-        statements = jobs.documents_statements(locked.run.id, missing, MAX_COMPACT_REPLY_BYTES)
-        more = jobs.read_documents(chain.from_iterable(await locked.send(*statements)))
+        statements = inputs.documents_statements(locked.run.id, missing, MAX_COMPACT_REPLY_BYTES)
+        more = inputs.read_documents(chain.from_iterable(await locked.send(*statements)))
         kept = {key: info for key, info in documents.items() if key not in more}
         documents = {**kept, **more}
         shelf = index_documents(item.document for item in documents.values())

@@ -2,25 +2,22 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from datetime import UTC
+from typing import Any
 
 from waybook.core.holder import Holder
-from waybook.dag.expansion.inputs import Document, DocumentSlot
 from waybook.dag.expansion.lineage import ProducedDocument
 from waybook.dag.expansion.units import Unit
 from waybook.dag.model import JobStatus, JobType
-from waybook.json_values import Body, Json
 from waybook.run.copy import OriginalDocument
 from waybook.run.model import Job
 from waybook.run.next_job import OpenJobs
 from waybook.store.audit import StoredRow
-from waybook.store.driver.queries import AsJson, Ids, Statement, load
+from waybook.store.driver.queries import Ids, Statement, load
 from waybook.store.runs.load import in_utc
 from waybook.store.runs.rows import (
     AvailableRow,
     DocumentJobRow,
-    DocumentRow,
     DocumentSliceRow,
     DocumentTextRow,
     FailedJobRow,
@@ -53,8 +50,6 @@ SQL = load(
     workers=WorkerRow,
     failures=FailedJobRow,
     parts=PartRow,
-    documents_of=DocumentRow,
-    documents_of_lineage=DocumentRow,
     finished_jobs=JobRow,
     original_documents=OriginalDocumentRow,
     contents=DocumentTextRow,
@@ -242,37 +237,6 @@ def read_failures(rows: Sequence[FailedJobRow]) -> tuple[FailedJobRow, ...]:
     return tuple(row._replace(at=row.at.astimezone(UTC)) for row in rows)
 
 
-class DocumentInfo(NamedTuple):
-    """Document with the length, author and time of its text, and the text if it was read."""
-
-    document: Document
-    length: int
-    by: str | None
-    at: datetime
-    content: str | None = None
-
-
-def documents_statements(run_id: str, slots: Iterable[DocumentSlot], most: int) -> list[Statement]:
-    """Select the latest versions of the documents in these slots; models are not compared.
-
-    The texts are selected if they have at most `most` characters in total.
-    """
-    narrow, wide = list[Json](), list[Json]()
-    for slot in dict.fromkeys(slots):
-        place: Body = {"stage": slot.stage, "document_key": slot.document_key}
-        if slot.lineage is None:
-            wide.append(place)
-        else:
-            narrow.append({**place, "lineage": slot.lineage})
-    statements = []
-    if narrow:
-        slots_json = AsJson(narrow)
-        statements.append(SQL["documents_of_lineage"](run_id=run_id, slots=slots_json, most=most))
-    if wide:
-        statements.append(SQL["documents_of"](run_id=run_id, slots=AsJson(wide), most=most))
-    return statements
-
-
 def originals_statements(run_id: str) -> tuple[Statement, Statement]:
     """Select the data that a copy of a run needs: finished jobs, and documents without texts."""
     return SQL["finished_jobs"](run_id=run_id), SQL["original_documents"](run_id=run_id)
@@ -327,28 +291,6 @@ def readable_statement(run_id: str) -> Statement:
 def rendered_statement(resource_id: str) -> Statement:
     """Select one rendered document."""
     return SQL["rendered"](resource_id=resource_id)
-
-
-def read_documents(rows: Iterable[DocumentRow]) -> dict[str, DocumentInfo]:
-    """Convert the selected rows to documents, keyed by id."""
-    return {
-        row.id: DocumentInfo(
-            Document(
-                id=row.id,
-                stage=row.stage,
-                step_key=row.step_key,
-                document_key=row.document_key,
-                model=row.model,
-                lineage=row.lineage,
-                reviewer=row.reviewer,
-            ),
-            row.length,
-            row.by,
-            row.at,
-            row.content,
-        )
-        for row in rows
-    }
 
 
 def read_readable(rows: Iterable[ReadableRow]) -> list[ReadableRow]:
