@@ -167,3 +167,12 @@ async def test_run_cache_keeps_slots_in_use_and_those_used_last() -> None:
     runs.slot((org, "3"))
     assert runs.slot((org, "1")) is first
     assert runs.slot((org, "2")) is not second
+
+
+def test_run_cache_removes_slots_without_a_cached_run_first() -> None:
+    runs, org = RunCache(most=2), UUID(int=1)
+    first = runs.slot((org, "1"))
+    first.cached = make_slot().cached
+    for number in range(2, 6):
+        runs.slot((org, str(number)))
+    assert runs.slot((org, "1")) is first

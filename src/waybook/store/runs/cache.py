@@ -275,14 +275,16 @@ class RunCache:
         """Return the slot of a run; a new slot may replace the slot of another run."""
         slot = self._slots.get(which)
         if slot is None:
-            slot = self._slots[which] = RunSlot()
-            if len(self._slots) > self._most:
+            if len(self._slots) >= self._most:
                 self._evict()
+            slot = self._slots[which] = RunSlot()
         self._slots.move_to_end(which)
         return slot
 
     def _evict(self) -> None:
-        for which, slot in self._slots.items():
-            if not slot.is_in_use:
-                del self._slots[which]
-                return
+        """Remove a slot that no call uses: one without a cached run, or the one used first."""
+        idle = [which for which, slot in self._slots.items() if not slot.is_in_use]
+        empty = (which for which in idle if self._slots[which].cached is None)
+        which = next(empty, idle[0] if idle else None)
+        if which is not None:
+            del self._slots[which]

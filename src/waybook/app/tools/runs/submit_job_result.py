@@ -28,6 +28,7 @@ from waybook.app.request.reply import (
     stage_view,
 )
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
+from waybook.app.request.services import Services
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.app.tools.runs.get_next_job import following_request, take_following_job
 from waybook.errors import InvalidInput
@@ -83,7 +84,7 @@ async def submit_job_result(ctx: RequestContext, args: SubmitJobResult) -> ToolR
             parts=parts,
             version=version,
         )
-        body = _reply(decision, locked.compiled_dag, ctx.services.base_url)
+        body = _reply(decision, locked.compiled_dag, ctx.services)
         proposal = Proposal(decision, body, jobs=(job,))
         if not args.take_next or decision.refusal is not None:
             return proposal
@@ -111,7 +112,7 @@ async def _decide_on_cached(
     decision = submit_job(locked.run, dag, job, submission, locked.decision_context)
     if decision.refusal is not None:
         return None
-    body = _reply(decision, dag, locked.ctx.services.base_url)
+    body = _reply(decision, dag, locked.ctx.services)
     proposal: RunProposal = Proposal(decision, body, jobs=(job,))
     if following is None:
         return proposal
@@ -169,7 +170,7 @@ def _text(content: Json) -> str:
     return json.dumps(content, ensure_ascii=False, indent=1)
 
 
-def _reply(decision: RunDecision[JobDone], compiled_dag: CompiledDag, base_url: str) -> Body:
+def _reply(decision: RunDecision[JobDone], compiled_dag: CompiledDag, services: Services) -> Body:
     run, done = decision.run, decision.reply
     waits = awaits_feedback(run, compiled_dag, done.job.stage)
     following_job = done.continuation
@@ -180,7 +181,7 @@ def _reply(decision: RunDecision[JobDone], compiled_dag: CompiledDag, base_url: 
         continuation=job_view(following_job) if following_job else None,
         stage=stage_view(run, compiled_dag, done.job.stage),
         runComplete=run.completed_at is not None,
-        runUrl=run_url(run.id, base_url) if waits else None,
+        runUrl=run_url(run.id, services.base_url) if waits else None,
         next=next_after_job(run, compiled_dag, done.job.stage),
     )
     look = next_call("get_run_progress", "the documents of the run", runId=run.id, detail=True)
