@@ -7,6 +7,7 @@ thousand.
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,8 +16,10 @@ from decision_proofs import decision
 from org_env import AgentClient, Body, OrgEnv, make_env
 from postgres_servers import Server, new_database
 from sample_definitions import make_definition, make_recipe_step, make_stage
+from waybook.app.dispatcher import Dispatcher
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
+from waybook.store.runs.cache import RunCache
 
 TRIES = 10_000 if os.environ.get("WAYBOOK_WALK") == "wide" else 200
 #: Number of runs that the test prepares at a time, before it ends their last jobs.
@@ -39,20 +42,22 @@ def fan_in() -> Body:
 
 
 class Overlap:
-    """Barrier for two transactions: neither commits before both have requested the lock."""
+    """Barrier for two transactions: neither commits before both have requested the lock.
+
+    A call on a cached run locks the run with the message that commits.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.asked = 0
+        self.asked: list[Transaction] = []
         self.both = asyncio.Event()
         send, commit = Transaction.send, Transaction.commit
 
         async def sending(tx: Transaction, *statements: Any) -> Results:  # noqa: ANN401 - as the original
-            self.asked += 1
-            if self.asked == 2:
-                self.both.set()
+            self.ask(tx)
             return await send(tx, *statements)
 
         async def committing(tx: Transaction, *statements: Any) -> Results:  # noqa: ANN401 - as the original
+            self.ask(tx)
             async with asyncio.timeout(10):
                 await self.both.wait()
             return await commit(tx, *statements)
@@ -60,9 +65,21 @@ class Overlap:
         monkeypatch.setattr(Transaction, "send", sending)
         monkeypatch.setattr(Transaction, "commit", committing)
 
+    def ask(self, tx: Transaction) -> None:
+        if tx not in self.asked:
+            self.asked.append(tx)
+        if len(self.asked) == 2:
+            self.both.set()
+
     def start(self) -> None:
-        self.asked = 0
+        self.asked = []
         self.both.clear()
+
+
+def in_another_process(agent: AgentClient) -> AgentClient:
+    """Return the same agent with its own cache of runs; calls in one process take turns."""
+    services = replace(agent.dispatcher.services, run_cache=RunCache())
+    return AgentClient(Dispatcher(services, agent.dispatcher.calls), agent.caller)
 
 
 async def ready(agent: AgentClient) -> tuple[Body, Body]:
@@ -76,13 +93,15 @@ async def test_step_closes_once_when_last_two_jobs_end_concurrently(
     two_lines: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = two_lines.agent
+    agents = agent, in_another_process(agent)
     for _ in range(TRIES // AT_A_TIME):
         waiting = [await ready(agent) for _ in range(AT_A_TIME)]
         with monkeypatch.context() as patch:
             overlap = Overlap(patch)
             for pair in waiting:
                 overlap.start()
-                ended = await asyncio.gather(*[agent.submit_documents(job) for job in pair])
+                results = [a.submit_documents(job) for a, job in zip(agents, pair, strict=True)]
+                ended = await asyncio.gather(*results)
                 closed = sorted(done["stage"]["progress"]["completedSteps"] for done in ended)
                 assert closed == [0, 1]
     await all_as_it_should(two_lines, closed=TRIES)
@@ -107,6 +126,7 @@ async def test_step_with_failed_job_stays_open_until_job_is_retried(
 ) -> None:
     """The step closes after the failed job has been retried and completed."""
     agent = two_lines.agent
+    other = in_another_process(agent)
     for _ in range(20):
         good, bad = await ready(agent)
         held = {"jobId": bad["jobId"], "attempt": bad["attempt"]}
@@ -114,7 +134,7 @@ async def test_step_with_failed_job_stays_open_until_job_is_retried(
             Overlap(patch).start()
             await asyncio.gather(
                 agent.submit_documents(good),
-                agent.call("fail_job", **held, error="No.", retryable=False),
+                other.call("fail_job", **held, error="No.", retryable=False),
             )
         stage = (await agent.progress(good))["stages"][0]
         assert stage["steps"][0]["jobs"] == {"done": 1, "active": 0, "failed": 1}
@@ -128,11 +148,12 @@ async def test_two_concurrent_get_next_job_calls_return_different_jobs(
     two_lines: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = two_lines.agent
+    other = in_another_process(agent)
     for _ in range(20):
         run = await agent.run("fan-in")
         with monkeypatch.context() as patch:
             Overlap(patch).start()
-            taken = await asyncio.gather(agent.job(run), agent.job(run))
+            taken = await asyncio.gather(agent.job(run), other.job(run))
         assert {job["modelId"] for job in taken} == {"a", "b"}
         assert (await agent.call("get_next_job", runId=run["runId"]))["status"] == "nothing_ready"
         for job in taken:

@@ -31,6 +31,7 @@ from waybook.store.driver.wire import LOCK_TIMEOUT
 from waybook.store.plans import load
 from waybook.store.plans.cache import ParentCache, PlanCache
 from waybook.store.plans.load import read_stored_rows
+from waybook.store.runs.cache import RunCache
 from waybook.store.short_ids import ShortIdCache
 
 #: Reply, or part of a reply, as JSON that is accessed without type checks.
@@ -171,6 +172,7 @@ class AgentClient:
         services = replace(
             self.dispatcher.services,
             plan_cache=PlanCache(),
+            run_cache=RunCache(),
             step_parents=ParentCache(),
             short_ids=ShortIdCache(),
         )

@@ -27,6 +27,11 @@ j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.sta
 j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
 j.error, j.continues_id::text, j.part, j.document_id::text, j.counted;
 
+-- name: row_of_document
+-- Columns of a document without its text, in the order of `DocumentRow`.
+d.id::text, d.stage_slug as stage, d.step_key, d.document_key, d.model, d.lineage, d.reviewer,
+length(d.content), (select j.held_by from job j where j.id = d.job_id) as by, d.created_at as at;
+
 -- name: row_of_definition
 -- Columns of a version of a DAG definition.
 d.version, d.name, d.body, encode(d.body_hash, 'hex') as body_hash, d.created_at, d.created_by,

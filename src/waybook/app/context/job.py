@@ -8,13 +8,21 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import orjson
 
-from waybook.app.request.aggregates import LockedRun
-from waybook.app.request.reply import format_time, next_call, non_empty
-from waybook.dag.expansion.inputs import FEEDBACK, Document, index_documents, resolve_inputs
+from waybook.app.request.locked_run import LockedRun
+from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, format_time, next_call, non_empty
+from waybook.dag.expansion.inputs import (
+    FEEDBACK,
+    Document,
+    index_documents,
+    input_slots,
+    resolve_inputs,
+    unresolved_slots,
+)
 from waybook.dag.graph import output_keys
 from waybook.dag.model import Input
 from waybook.dag.templates.template import render_prompt
@@ -22,8 +30,8 @@ from waybook.json_values import Body, Json
 from waybook.research.cutting import escaped_size, fair_share, truncate
 from waybook.run.model import Job
 from waybook.store.driver.queries import Statement
-from waybook.store.runs import jobs, load
-from waybook.store.runs.jobs import DocumentInfo
+from waybook.store.runs import inputs, jobs, load
+from waybook.store.runs.inputs import DocumentInfo
 from waybook.store.runs.rows import DocumentSliceRow, RunBriefRow
 
 DEFAULT_PROMPT = """\
@@ -44,8 +52,7 @@ class JobInput:
     #: Length of the input's text in characters.
     length: int
     document: Document | None = None
-    #: Text of the input if the input comes from outside the run; empty if the input is a document
-    #: of the run.
+    #: Text of the input; empty if the input is a document of the run whose text was not read.
     text: str = ""
     #: User who wrote or submitted the input, and the time at which this happened.
     by: str | None = None
@@ -54,7 +61,7 @@ class JobInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobMaterials:
-    """Prompt, inputs and submitted parts of a job, without the texts of input documents."""
+    """Prompt, inputs and submitted parts of a job; of long input documents, not the texts."""
 
     prompt: str
     inputs: Sequence[JobInput]
@@ -65,11 +72,13 @@ class JobMaterials:
 async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
     """Load the prompt, inputs and submitted parts of a job."""
     parts_before = [jobs.parts_statement(job.id)] if job.continues else []
-    brief, document_rows, *parts = await locked.send(
-        load.brief_statement(locked.run.id), _documents(locked, job), *parts_before
-    )
-    run_brief: RunBriefRow = brief[0]
-    supplied = _supplied(locked, job, jobs.read_documents(document_rows), run_brief)
+    documents_before = _document_statements(locked, job)
+    brief_before = [] if locked.brief else [load.brief_statement(locked.run.id)]
+    rest = await locked.send(*documents_before, *parts_before, *brief_before)
+    run_brief: RunBriefRow = locked.brief or rest.pop()[0]
+    count = len(documents_before)
+    documents = inputs.read_documents(chain.from_iterable(rest[:count]))
+    supplied = await _supplied(locked, job, documents, run_brief)
     step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
     prompt = render_prompt(
         step.prompt or DEFAULT_PROMPT, _context(locked, job, supplied, run_brief.input)
@@ -77,32 +86,37 @@ async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
     return JobMaterials(
         prompt=prompt,
         inputs=supplied,
-        so_far="".join(row.content for part in parts for row in part),
+        so_far="".join(row.content for part in rest[count:] for row in part),
     )
 
 
-def _documents(locked: LockedRun, job: Job) -> Statement:
-    """Return the SQL statement that reads the documents that could be inputs of this job."""
-    graph = locked.compiled_dag.graphs[job.stage]
-    step = graph.steps[job.step_key]
-    keys = [item.document_key for item in step.inputs or ()]
-    before = [
-        key for item in graph.predecessors[step.key] for key in output_keys(graph.steps[item])
-    ]
-    return jobs.documents_statement(locked.run.id, keys or before)
+def _document_statements(locked: LockedRun, job: Job) -> list[Statement]:
+    """Return the SQL statements that read the documents that are probably inputs of this job."""
+    if job.unit is None:
+        return []
+    dag = locked.compiled_dag
+    slots = input_slots(job.unit, job.stage, dag.graphs[job.stage], dag.produced_documents)
+    return inputs.documents_statements(locked.run.id, slots, MAX_COMPACT_REPLY_BYTES)
 
 
-def _supplied(
-    locked: LockedRun, job: Job, documents: Mapping[str, DocumentInfo], brief: RunBriefRow
+async def _supplied(
+    locked: LockedRun, job: Job, documents: dict[str, DocumentInfo], brief: RunBriefRow
 ) -> list[JobInput]:
     if job.unit is None:
         return []
+    dag = locked.compiled_dag
+    unit_place = (job.unit, job.stage, dag.graphs[job.stage])
     shelf = index_documents(item.document for item in documents.values())
-    graph = locked.compiled_dag.graphs[job.stage]
+    searched = input_slots(*unit_place, dag.produced_documents)
+    unresolved = unresolved_slots(*unit_place, shelf, dag.produced_documents)
+    if missing := [slot for slot in unresolved if slot not in searched]:
+        statements = inputs.documents_statements(locked.run.id, missing, MAX_COMPACT_REPLY_BYTES)
+        more = inputs.read_documents(chain.from_iterable(await locked.send(*statements)))
+        kept = {key: info for key, info in documents.items() if key not in more}
+        documents = {**kept, **more}
+        shelf = index_documents(item.document for item in documents.values())
     supplied: list[JobInput] = []
-    for item in resolve_inputs(
-        job.unit, job.stage, graph, shelf, locked.compiled_dag.produced_documents
-    ):
+    for item in resolve_inputs(*unit_place, shelf, dag.produced_documents):
         if item.external:
             supplied += _from_outside(locked, item.input, brief)
         supplied += [_document(documents[document.id]) for document in item.documents]
@@ -116,6 +130,7 @@ def _document(info: DocumentInfo) -> JobInput:
         stage=document.stage,
         length=info.length,
         document=document,
+        text=info.content or "",
         by=info.by,
         at=info.at,
     )
@@ -301,20 +316,25 @@ async def _with_contents(
     """Return a job's inputs with their texts; if the total is too long, cut the longest texts."""
     left = max(MIN_SHARE_BYTES, room - sum(_frame(job_input, job) for job_input in shown))
     share = fair_share([job_input.length for job_input in shown], left)
-    ids = [job_input.document.id for job_input in shown if job_input.document]
+    ids = [
+        job_input.document.id
+        for job_input in shown
+        if job_input.document and len(job_input.text) < job_input.length
+    ]
     contents: dict[str, str] = {}
     if ids:
         (rows,) = await locked.send(jobs.contents_statement(ids, share))
         contents = {row.id: row.content for row in rows}
     filled = [
-        replace(
-            job_input,
-            text=contents[job_input.document.id] if job_input.document else job_input.text[:share],
-        )
+        replace(job_input, text=contents.get(_document_id(job_input), job_input.text[:share]))
         for job_input in shown
     ]
     share = fair_share([escaped_size(job_input.text) for job_input in filled], left)
     return [_view(job_input, job, truncate(job_input.text, share)) for job_input in filled]
+
+
+def _document_id(job_input: JobInput) -> str:
+    return job_input.document.id if job_input.document else ""
 
 
 def _view(job_input: JobInput, job: Job, text: str) -> Body:

@@ -8,7 +8,7 @@ killed, the next pass renders them.
 import asyncio
 import logging
 
-from waybook.app.request.aggregates import LockedRun
+from waybook.app.request.locked_run import LockedRun
 from waybook.app.request.request_context import RequestContext
 from waybook.dag.templates.rendering import parse_content, render
 from waybook.errors import WaybookError

@@ -1,4 +1,4 @@
-"""Plans, runs and orgs that are locked in the database while a call changes them."""
+"""Plans and orgs that are locked in the database while a call changes them."""
 
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
@@ -6,17 +6,14 @@ from typing import NamedTuple, TypeAlias
 from waybook.accounts.manage import record_org
 from waybook.accounts.model import Org
 from waybook.app.request.caller import require_scope
-from waybook.app.request.locking import Locked, Proposal, Written, load_definition, run_not_found
-from waybook.app.request.outbox import plan_notification_statements, run_notification_statements
+from waybook.app.request.locking import Locked, Proposal, Written
+from waybook.app.request.outbox import plan_notification_statements
 from waybook.app.request.request_context import RequestContext, id_or_nil, require_plan
 from waybook.core.changes import Entry
 from waybook.core.decision_context import Scope
-from waybook.core.events import PLAN, RUN, ChangeEvent
+from waybook.core.events import PLAN, ChangeEvent
 from waybook.plan.draft import Decision
 from waybook.plan.model import Plan, StepId
-from waybook.run.draft import RunDecision
-from waybook.run.model import CompiledDag, Run
-from waybook.store import calls
 from waybook.store.accounts import accounts
 from waybook.store.accounts import writer as org_writer
 from waybook.store.calls import Key, StoredAnswer
@@ -25,12 +22,8 @@ from waybook.store.driver.database import Transaction
 from waybook.store.driver.queries import Statement, is_id
 from waybook.store.plans import load, writer
 from waybook.store.plans.load import LoadedPlan, PlanRequest
-from waybook.store.runs import load as runs
-from waybook.store.runs import writer as run_writer
-from waybook.store.runs.load import LOAD_STATEMENT_COUNT
 
 PlanProposal: TypeAlias = Proposal[Decision[object]]
-RunProposal: TypeAlias = Proposal[RunDecision[object]]
 
 
 class LockedPlan(Locked[Decision[object]]):
@@ -150,71 +143,6 @@ class LockedPlan(Locked[Decision[object]]):
             statements,
             plan_notification_statements(ctx.services, ctx.caller, before, plan, write_context),
             ChangeEvent(PLAN, plan.id, head.seq, moved) if head is not self.head else None,
-            remember,
-            decision.refusal,
-        )
-
-
-class LockedRun(Locked[RunDecision[object]]):
-    run: Run
-    compiled_dag: CompiledDag
-
-    def __init__(
-        self, ctx: RequestContext, run_id: str, *more: Statement, is_locked: bool = True
-    ) -> None:
-        """Choose the run to load; `is_locked` is False if the call does not change the run."""
-        super().__init__(ctx, *more)
-        self._run_id = id_or_nil(run_id)
-        self._load = runs.lock_statements if is_locked else runs.snapshot_statements
-
-    def statements(self, key: Key | None) -> Message:
-        lookup_statements = [calls.lookup_statement(key)] if key else []
-        return [*self._load(self._run_id), *self.more, *lookup_statements]
-
-    async def read(self, results: Results, tx: Transaction) -> None:
-        loaded = runs.read_run(results)
-        if loaded is None:
-            raise run_not_found()
-        dag = await load_definition(self.ctx, loaded.dag_slug, loaded.dag_version, tx)
-        self.run, self.compiled_dag, self.now, self.head = loaded.run, dag, loaded.now, loaded.head
-        end = LOAD_STATEMENT_COUNT + len(self.more)
-        self.tx, self.results = tx, results[LOAD_STATEMENT_COUNT:end]
-
-    async def lock(self) -> None:
-        """Lock the run, which was loaded without a lock, and load its current state."""
-        self.more = ()
-        self._load = runs.lock_statements
-        await self.read(await self.send(*self.statements(None)), self.tx)
-
-    async def write_and_reload(self, proposal: RunProposal, *more: Statement) -> None:
-        """Write the first of a call's two decisions without a commit, and load the run again.
-
-        The second decision ends the call, and both are committed together. The results of
-        the statements `more` are in `results`.
-        """
-        written = self.written(proposal)
-        await self.send(*written.statements, *written.notifications)
-        self._written_before.append(written)
-        self.more = more
-        await self.read(await self.send(*self.statements(None)), self.tx)
-
-    def written(self, proposal: RunProposal) -> Written:
-        ctx, before, decision = self.ctx, self.run, proposal.decision
-        run, dag, services = decision.run, self.compiled_dag, ctx.services
-        jobs, write_context = {job.id: job for job in proposal.jobs}, self.write_context
-        version = self.head.seq + len(decision.entries)
-        moved = run.stages != before.stages or run.canceled_at != before.canceled_at
-
-        def remember() -> None:
-            for job in decision.jobs.values():
-                services.job_parents.put(ctx.caller.org_id, job.id, run.id)
-                if job.unit is None and job.completed_at is None:
-                    services.render_requested.set()
-
-        return Written(
-            run_writer.statements(before, jobs, decision, write_context),
-            run_notification_statements(services, ctx.caller, before, run, dag, write_context),
-            ChangeEvent(RUN, run.id, version, moved) if decision.entries else None,
             remember,
             decision.refusal,
         )

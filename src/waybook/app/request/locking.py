@@ -139,7 +139,7 @@ class Locked(ABC, Generic[DecisionT]):
         Raises:
             NotFound: the plan, run or org does not exist, or belongs to another org.
         """
-        del use_cache  # `use_cache` is ignored here, because only plans are cached.
+        del use_cache  # `use_cache` is ignored here, because orgs are not cached.
         self._written_before.clear()
         self._scope = self.ctx.transaction()
         tx = await self._scope.__aenter__()
@@ -232,7 +232,7 @@ class Locked(ABC, Generic[DecisionT]):
         await self.tx.commit(*statements)
 
     def mark_stale(self) -> None:
-        """Mark the cached copy as out of date; runs and orgs are never cached."""
+        """Mark the cached copy as out of date; orgs are never cached."""
 
 
 async def update(locked: Locked[DecisionT], decide: Decide[DecisionT]) -> ToolReply:

@@ -36,6 +36,7 @@ from waybook.store.plans.cache import ParentCache, PlanCache
 from waybook.store.research import search
 from waybook.store.research.artifacts import Backend, Embeddings, PassageDraft
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
+from waybook.store.runs.cache import RunCache
 from waybook.store.short_ids import ShortIdCache
 
 
@@ -161,6 +162,7 @@ class Services:
     find_base_url: Callable[[], str] = default_base_url
     step_parents: ParentCache = field(default_factory=ParentCache)
     plan_cache: PlanCache = field(default_factory=PlanCache)
+    run_cache: RunCache = field(default_factory=RunCache)
     #: Cache that maps each job to its run, as `step_parents` maps each step to its plan.
     job_parents: ParentCache = field(default_factory=ParentCache)
     definition_cache: DefinitionCache = field(default_factory=DefinitionCache)

@@ -91,13 +91,52 @@ def resolve_inputs(
 
     A step that declares no inputs gets the outputs of its predecessors.
     """
+    return tuple(
+        resolved
+        for resolved in _resolve_all(unit, stage_slug, graph, shelf, made)
+        if resolved.external or resolved.documents or resolved.is_missing
+    )
+
+
+def input_slots(
+    unit: Unit, stage_slug: str, graph: Graph, made: ProducedDocuments
+) -> list[DocumentSlot]:
+    """Return the slots that are looked up first for the inputs of this work unit.
+
+    If an input has documents in its slot, no other documents are needed to resolve it.
+    """
+    step = graph.steps[unit.step_key]
+    slots = []
+    for number, wanted in enumerate(_inputs(step, graph)):
+        primary = number == 0 or step.inputs is None
+        lineage = unit.source.lineage if primary and unit.source is not None else unit.lineage
+        slots.append(replace(_slot(wanted, stage_slug), lineage=lineage))
+    return [slot for slot in slots if (slot.stage, slot.document_key) in made]
+
+
+def unresolved_slots(
+    unit: Unit, stage_slug: str, graph: Graph, shelf: DocumentIndex, made: ProducedDocuments
+) -> list[DocumentSlot]:
+    """Return a slot of any lineage for each input of this work unit without documents."""
+    return [
+        _slot(resolved.input, stage_slug)
+        for resolved in _resolve_all(unit, stage_slug, graph, shelf, made)
+        if not resolved.external and not resolved.documents
+    ]
+
+
+def _slot(wanted: Input, stage_slug: str) -> DocumentSlot:
+    return DocumentSlot(stage_slug if wanted.stage is None else wanted.stage, wanted.document_key)
+
+
+def _resolve_all(
+    unit: Unit, stage_slug: str, graph: Graph, shelf: DocumentIndex, made: ProducedDocuments
+) -> list[ResolvedInput]:
     step = graph.steps[unit.step_key]
     before = _before(step.key, graph)
     inputs: list[ResolvedInput] = []
     for number, wanted in enumerate(_inputs(step, graph)):
-        place = DocumentSlot(
-            stage_slug if wanted.stage is None else wanted.stage, wanted.document_key
-        )
+        place = _slot(wanted, stage_slug)
         primary = number == 0 or step.inputs is None
         if (place.stage, place.document_key) not in made:
             inputs.append(ResolvedInput(input=wanted, external=True))
@@ -110,11 +149,7 @@ def resolve_inputs(
             there = before if place.stage == stage_slug else None
             matches = next(filter(None, (_standing(spot, shelf, there) for spot in near)), ())
             inputs.append(ResolvedInput(input=wanted, documents=matches))
-    return tuple(
-        resolved
-        for resolved in inputs
-        if resolved.external or resolved.documents or resolved.is_missing
-    )
+    return inputs
 
 
 def _before(key: str, graph: Graph) -> set[str]:

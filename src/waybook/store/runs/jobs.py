@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from datetime import UTC
+from typing import Any
 
 from waybook.core.holder import Holder
-from waybook.dag.expansion.inputs import Document
 from waybook.dag.expansion.lineage import ProducedDocument
 from waybook.dag.expansion.units import Unit
 from waybook.dag.model import JobStatus, JobType
@@ -14,12 +13,11 @@ from waybook.run.copy import OriginalDocument
 from waybook.run.model import Job
 from waybook.run.next_job import OpenJobs
 from waybook.store.audit import StoredRow
-from waybook.store.driver.queries import AsJson, Ids, Statement, load
+from waybook.store.driver.queries import Ids, Statement, load
 from waybook.store.runs.load import in_utc
 from waybook.store.runs.rows import (
     AvailableRow,
     DocumentJobRow,
-    DocumentRow,
     DocumentSliceRow,
     DocumentTextRow,
     FailedJobRow,
@@ -52,7 +50,6 @@ SQL = load(
     workers=WorkerRow,
     failures=FailedJobRow,
     parts=PartRow,
-    documents_of=DocumentRow,
     finished_jobs=JobRow,
     original_documents=OriginalDocumentRow,
     contents=DocumentTextRow,
@@ -240,20 +237,6 @@ def read_failures(rows: Sequence[FailedJobRow]) -> tuple[FailedJobRow, ...]:
     return tuple(row._replace(at=row.at.astimezone(UTC)) for row in rows)
 
 
-class DocumentInfo(NamedTuple):
-    """Document without its text, with the length of the text, its author and its time."""
-
-    document: Document
-    length: int
-    by: str | None
-    at: datetime
-
-
-def documents_statement(run_id: str, keys: Iterable[str]) -> Statement:
-    """Select the latest versions of the documents with these keys."""
-    return SQL["documents_of"](run_id=run_id, keys=AsJson([*keys]))
-
-
 def originals_statements(run_id: str) -> tuple[Statement, Statement]:
     """Select the data that a copy of a run needs: finished jobs, and documents without texts."""
     return SQL["finished_jobs"](run_id=run_id), SQL["original_documents"](run_id=run_id)
@@ -308,27 +291,6 @@ def readable_statement(run_id: str) -> Statement:
 def rendered_statement(resource_id: str) -> Statement:
     """Select one rendered document."""
     return SQL["rendered"](resource_id=resource_id)
-
-
-def read_documents(rows: Iterable[DocumentRow]) -> dict[str, DocumentInfo]:
-    """Convert the selected rows to documents, keyed by id."""
-    return {
-        row.id: DocumentInfo(
-            Document(
-                id=row.id,
-                stage=row.stage,
-                step_key=row.step_key,
-                document_key=row.document_key,
-                model=row.model,
-                lineage=row.lineage,
-                reviewer=row.reviewer,
-            ),
-            row.length,
-            row.by,
-            row.at,
-        )
-        for row in rows
-    }
 
 
 def read_readable(rows: Iterable[ReadableRow]) -> list[ReadableRow]:

@@ -178,19 +178,6 @@ select j.id::text as job_id, j.stage_slug as stage, j.step_key, j.job_type, j.mo
  order by j.rank, j.id
  limit %(most)s;
 
--- name: documents_of
--- Return the latest version of each document with one of these keys.
-select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
-                    coalesce(d.reviewer, ''))
-       d.id::text, d.stage_slug as stage, d.step_key, d.document_key, d.model, d.lineage,
-       d.reviewer, length(d.content), (select j.held_by from job j where j.id = d.job_id) as by,
-       d.created_at as at
-  from document d
- where d.run_id = %(run_id)s
-   and d.document_key in (select json_array_elements_text(%(keys)s::json))
- order by d.stage_slug, d.document_key, d.step_key, d.model, d.lineage, coalesce(d.reviewer, ''),
-          d.version desc;
-
 -- name: finished_jobs
 -- Return one finished job for each unit of work of a run: the last one that handed in documents.
 select distinct on (j.stage_slug, j.step_key, (j.unit ->> 'number')::integer) :row_of_job

@@ -196,7 +196,7 @@ class PartRow(NamedTuple):
 
 
 class DocumentRow(NamedTuple):
-    """Latest version of a document, without its text."""
+    """Latest version of a document; its text only if the texts of all selected rows are short."""
 
     id: str
     stage: str
@@ -208,6 +208,7 @@ class DocumentRow(NamedTuple):
     length: int
     by: str | None
     at: datetime
+    content: str | None
 
 
 class OriginalDocumentRow(NamedTuple):

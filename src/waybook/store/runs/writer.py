@@ -2,15 +2,31 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import NamedTuple
 
 from waybook.core.changes import Entity
 from waybook.json_values import Json
 from waybook.run.draft import RunDecision
 from waybook.run.model import Job, NewDocument, Run, StageRun, StepRun, origins_json, unit_json
-from waybook.store.audit import Patch, Patches, WriteContext, audit_statements, sealed_entries
+from waybook.store.audit import (
+    ChainHead,
+    Patch,
+    Patches,
+    WriteContext,
+    audit_statements,
+    sealed_entries,
+)
 from waybook.store.driver.queries import AsJson, Rows, Statement, Value, load
 
-SQL = load("runs/writer")
+
+class UpdatedRow(NamedTuple):
+    """Result of an update of a cached run, with the time of the database."""
+
+    updated: int
+    now: datetime
+
+
+SQL = load("runs/writer", update_unchanged_run=UpdatedRow)
 
 #: Maximum number of rows that one SQL statement writes.
 MAX_ROWS = 1_000
@@ -21,18 +37,23 @@ def statements(
     loaded: dict[str, Job],
     decision: RunDecision[object],
     write_context: WriteContext,
-) -> list[Statement]:
-    """Return the SQL statements that write a decision, in an order that foreign keys allow.
+    *,
+    is_cached: bool = False,
+) -> tuple[list[Statement], ChainHead]:
+    """Return the SQL statements that write a decision, and the new head of the audit chain.
 
-    The write fails if one of the jobs in `loaded` has changed since it was read.
+    The order of the statements satisfies the foreign keys. The write fails if one of the jobs in
+    `loaded` has changed since it was read. If the run comes from the cache, the first statement
+    checks that the run is unchanged.
     """
     if not decision.entries:
-        return [touch(job_id, write_context.now) for job_id in decision.touched]
+        touched = [touch(job_id, write_context.now) for job_id in decision.touched]
+        return touched, write_context.head
     patches = Patches(change for entry in decision.entries for change in entry.changes)
     sealed = sealed_entries(decision.entries, ("run", decision.run.id), write_context)
     head: dict[str, Value] = {"audit_seq": sealed[-1].seq, "audit_hash": sealed[-1].hash}
-    return [
-        *_run(before, decision.run, patches, head, write_context),
+    written = [
+        *_run(before, decision.run, patches, head, write_context, is_cached=is_cached),
         *_stages(decision.run, patches),
         *_steps(decision.run, patches),
         *_jobs(decision, loaded, patches, write_context),
@@ -41,6 +62,7 @@ def statements(
         *_usage(decision.run, patches),
         *audit_statements(sealed),
     ]
+    return written, ChainHead(sealed[-1].seq, sealed[-1].hash, write_context.now)
 
 
 def touch(job_id: str, now: datetime) -> Statement:
@@ -69,6 +91,8 @@ def _run(
     patches: Patches,
     head: dict[str, Value],
     write_context: WriteContext,
+    *,
+    is_cached: bool,
 ) -> Iterator[Statement]:
     for patch in patches.inserts(Entity.RUN):
         row = patch.values
@@ -90,17 +114,21 @@ def _run(
             created_by=str(row["created_by"]),
         )
     if before is not None:
-        yield SQL["update_run"](
-            id=run.id,
-            completed_at=run.completed_at,
-            canceled_at=run.canceled_at,
-            canceled_by=run.canceled_by,
-            cancel_reason=run.cancel_reason,
-            usage=AsJson(_read_usage_update(patches)),
-            old_seq=write_context.head.seq,
-            now=write_context.now,
+        values: dict[str, Value] = {
+            "id": run.id,
+            "completed_at": run.completed_at,
+            "canceled_at": run.canceled_at,
+            "canceled_by": run.canceled_by,
+            "cancel_reason": run.cancel_reason,
+            "usage": AsJson(_read_usage_update(patches)),
+            "old_seq": write_context.head.seq,
+            "now": write_context.now,
             **head,
-        )
+        }
+        if is_cached:
+            yield SQL["update_unchanged_run"](**values, old_hash=write_context.head.hash)
+        else:
+            yield SQL["update_run"](**values)
 
 
 def _read_usage_update(patches: Patches) -> Json:

@@ -27,6 +27,27 @@ update run
        updated_at = %(now)s
  where id = %(id)s;
 
+-- name: update_unchanged_run
+-- Lock and update a run if it has not changed since it was cached and the database time is as
+-- expected. Otherwise the division by zero fails, and with it all later statements of the message.
+with updated as (
+  update run
+     set completed_at = %(completed_at)s,
+         canceled_at = %(canceled_at)s,
+         canceled_by = %(canceled_by)s,
+         cancel_reason = %(cancel_reason)s,
+         usage = coalesce(%(usage)s, usage),
+         audit_seq = %(audit_seq)s,
+         audit_hash = %(audit_hash)s,
+         updated_at = %(now)s
+   where id = %(id)s
+     and audit_seq = %(old_seq)s
+     and audit_hash = %(old_hash)s
+     and app_now() >= %(now)s::timestamptz - interval '5 ms'
+     and app_now() <= %(now)s::timestamptz + interval '1 s'
+  returning 1)
+select 1 / count(*) as updated, app_now() as now from updated;
+
 -- name: insert_stage
 insert into stage_run (run_id, stage_slug, models, prior, started_at, completed_at, feedback,
                        feedback_at, feedback_by)

@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
-from waybook.app.request.aggregates import LockedRun, RunProposal
 from waybook.app.request.arguments import Attempt, Id, MutatingArguments, Text
+from waybook.app.request.locked_run import LockedRun, RunProposal
 from waybook.app.request.locking import Proposal, job_not_found, run_of_job, update
 from waybook.app.request.reply import format_time, job_view, next_job_call, non_empty
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil

@@ -16,8 +16,8 @@ from waybook.app.context.job import (
     load_job_materials,
     required_documents,
 )
-from waybook.app.request.aggregates import LockedRun
 from waybook.app.request.arguments import Attempt, Id, ReadArguments, StageSlugField
+from waybook.app.request.locked_run import LockedRun
 from waybook.app.request.locking import job_not_found, run_of_job
 from waybook.app.request.reply import format_time, next_call, non_empty
 from waybook.app.request.request_context import RequestContext, id_or_nil

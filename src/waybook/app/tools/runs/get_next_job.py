@@ -3,16 +3,14 @@
 from functools import partial
 from typing import Final, assert_never
 
-import orjson
 from pydantic import Field
 
-from waybook.app.context.job import build_job_packet
-from waybook.app.request.aggregates import LockedRun, RunProposal
+from waybook.app.context.job_claim import claim_prepared_job, prepare_claim, ready_reply
 from waybook.app.request.arguments import Id, LenientJson, MutatingArguments, RunIdField
+from waybook.app.request.locked_run import LockedRun, RunProposal
 from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.outbox import run_url
 from waybook.app.request.reply import (
-    MAX_COMPACT_REPLY_BYTES,
     cancellation_view,
     fit_reply,
     format_time,
@@ -87,8 +85,8 @@ async def _try_answer(ctx: RequestContext, args: GetNextJob, attempt: Attempt) -
         )
         if run_id is None:
             break
-        locked = LockedRun(ctx, run_id, *claim_statements(run_id, wanted))
-        reply = await update(locked, partial(claim_job, locked, wanted, attempt))
+        locked = LockedRun(ctx, run_id, *claim_statements(run_id, wanted), cached=True)
+        reply = await update(locked, partial(_claim, locked, wanted, attempt))
         if reply is not JOB_GIVEN_UP:
             return reply
     return await _nothing_anywhere(ctx, args, wanted, attempt)
@@ -126,6 +124,11 @@ def claim_statements(run_id: str, wanted: JobRequest) -> tuple[Statement, Statem
     return jobs.held_statement(run_id, wanted), jobs.claimable_statement(run_id, wanted)
 
 
+def following_request(ctx: RequestContext, model: str | None) -> JobRequest:
+    """Return the request for the caller's next job, for the same model."""
+    return _job_request(ctx, model, None, ctx.actor().holder)
+
+
 async def take_following_job(
     locked: LockedRun, proposal: RunProposal, model: str | None
 ) -> RunProposal:
@@ -134,7 +137,7 @@ async def take_following_job(
     Both decisions are committed together; the next job is for the same model.
     """
     ctx = locked.ctx
-    wanted = _job_request(ctx, model, None, ctx.actor().holder)
+    wanted = following_request(ctx, model)
     attempt = Attempt(is_last=True)
     statements = claim_statements(locked.run.id, wanted)
     for _ in range(MAX_CLAIM_ATTEMPTS):
@@ -144,6 +147,15 @@ async def take_following_job(
             return proposal
     body = _nothing(NothingReady(()), locked.run)
     return Proposal(RunDecision(NothingReady(()), locked.run), body)
+
+
+async def _claim(locked: LockedRun, wanted: JobRequest, attempt: Attempt) -> RunProposal | None:
+    if not locked.is_cached:
+        return await claim_job(locked, wanted, attempt)
+    prepared = await prepare_claim(locked, wanted)
+    if prepared is None or not await locked.begin_turn():
+        return None
+    return claim_prepared_job(locked, wanted, prepared)
 
 
 async def claim_job(locked: LockedRun, wanted: JobRequest, attempt: Attempt) -> RunProposal:
@@ -193,7 +205,7 @@ async def _reply(locked: LockedRun, reply: NextJob) -> Body:
     run_id = locked.run.id
     match reply:
         case JobReady():
-            return await _ready(locked, reply)
+            return await ready_reply(locked, reply)
         case NothingReady():
             return _nothing(reply, locked.run)
         case AwaitingFeedback(stages):
@@ -220,31 +232,6 @@ async def _reply(locked: LockedRun, reply: NextJob) -> Body:
             raise AssertionError("a job that was given up is not handed out again")
         case _:
             assert_never(reply)
-
-
-async def _ready(locked: LockedRun, ready: JobReady) -> Body:
-    job = ready.job
-    step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
-    args: Body = {"jobId": job.id, "attempt": job.attempt, "takeNext": True}
-    head = non_empty(
-        status="job_ready",
-        runId=locked.run.id,
-        runName=locked.run.name,
-        stageSlug=job.stage,
-        stepKey=job.step_key,
-        stepName=step.name,
-        jobId=job.id,
-        jobType=str(job.job_type),
-        modelId=job.model,
-        attempt=job.attempt,
-        leaseSeconds=round(locked.ctx.services.lease.total_seconds()),
-        resumed=ready.resumed or None,
-        next=next_call("submit_job_result", "when the job is done", **args),
-    )
-    return {
-        **head,
-        **await build_job_packet(locked, job, MAX_COMPACT_REPLY_BYTES - len(orjson.dumps(head))),
-    }
 
 
 def _nothing(nothing: NothingReady, run: Run) -> Body:

@@ -2,7 +2,6 @@
 
 from pydantic import Field
 
-from waybook.app.request.aggregates import LockedRun, RunProposal
 from waybook.app.request.arguments import (
     Id,
     LenientJson,
@@ -10,6 +9,7 @@ from waybook.app.request.arguments import (
     RunIdField,
     StageSlugField,
 )
+from waybook.app.request.locked_run import LockedRun, RunProposal
 from waybook.app.request.locking import Proposal, update
 from waybook.app.request.reply import fit_reply, next_call, next_job_call, stage_view, started_view
 from waybook.app.request.request_context import RequestContext, ToolReply

@@ -4,7 +4,7 @@ import json
 
 from pydantic import Field
 
-from waybook.app.request.aggregates import LockedRun, RunProposal
+from waybook.app.context.job_claim import claim_prepared_job, prepare_claim
 from waybook.app.request.arguments import (
     AnyJson,
     Attempt,
@@ -14,6 +14,7 @@ from waybook.app.request.arguments import (
     Nested,
     check_result_size,
 )
+from waybook.app.request.locked_run import LockedRun, RunProposal
 from waybook.app.request.locking import Proposal, job_not_found, run_of_job, update
 from waybook.app.request.outbox import run_url
 from waybook.app.request.plan_arguments import UsageArgument, to_usage
@@ -27,8 +28,9 @@ from waybook.app.request.reply import (
     stage_view,
 )
 from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
+from waybook.app.request.services import Services
 from waybook.app.request.tool import RUNS, Tool, output_schema
-from waybook.app.tools.runs.get_next_job import take_following_job
+from waybook.app.tools.runs.get_next_job import following_request, take_following_job
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
 from waybook.run.draft import RunDecision
@@ -64,9 +66,11 @@ async def submit_job_result(ctx: RequestContext, args: SubmitJobResult) -> ToolR
     """Complete the job; close the steps that it completes, open those that become ready."""
     submission = _submission(args)
     run_id, job_id = await run_of_job(ctx, args.job_id), id_or_nil(args.job_id).lower()
-    locked = LockedRun(ctx, run_id, jobs.job_statement(job_id))
+    locked = LockedRun(ctx, run_id, jobs.job_statement(job_id), cached=True)
 
-    async def decide() -> RunProposal:
+    async def decide() -> RunProposal | None:
+        if locked.is_cached:
+            return await _decide_on_cached(locked, job_id, submission, take_next=args.take_next)
         job = jobs.first_job(locked.results[0])
         if job is None:
             raise job_not_found()
@@ -80,7 +84,7 @@ async def submit_job_result(ctx: RequestContext, args: SubmitJobResult) -> ToolR
             parts=parts,
             version=version,
         )
-        body = _reply(decision, locked.compiled_dag, ctx.services.base_url)
+        body = _reply(decision, locked.compiled_dag, ctx.services)
         proposal = Proposal(decision, body, jobs=(job,))
         if not args.take_next or decision.refusal is not None:
             return proposal
@@ -88,6 +92,33 @@ async def submit_job_result(ctx: RequestContext, args: SubmitJobResult) -> ToolR
         return following._replace(body=_with_next(body, following.body))
 
     return await update(locked, decide)
+
+
+async def _decide_on_cached(
+    locked: LockedRun, job_id: str, submission: Submission, *, take_next: bool
+) -> RunProposal | None:
+    """Decide on the cached run; return None if the decision needs the locked run."""
+    job, following = locked.held_job(job_id), None
+    if job is None or job.continues is not None or job.document is not None:
+        return None
+    wanted = following_request(locked.ctx, job.model)
+    if take_next:
+        following = await prepare_claim(locked, wanted, besides=job_id)
+        if following is None or following.job.stage != job.stage:
+            return None
+    if not await locked.begin_turn() or locked.held_job(job_id) != job:
+        return None
+    dag = locked.compiled_dag
+    decision = submit_job(locked.run, dag, job, submission, locked.decision_context)
+    if decision.refusal is not None:
+        return None
+    body = _reply(decision, dag, locked.ctx.services)
+    proposal: RunProposal = Proposal(decision, body, jobs=(job,))
+    if following is None:
+        return proposal
+    locked.defer(proposal)
+    claimed = claim_prepared_job(locked, wanted, following)
+    return claimed._replace(body=_with_next(body, claimed.body)) if claimed else None
 
 
 def _with_next(submitted: Body, following: Body) -> Body:
@@ -139,7 +170,7 @@ def _text(content: Json) -> str:
     return json.dumps(content, ensure_ascii=False, indent=1)
 
 
-def _reply(decision: RunDecision[JobDone], compiled_dag: CompiledDag, base_url: str) -> Body:
+def _reply(decision: RunDecision[JobDone], compiled_dag: CompiledDag, services: Services) -> Body:
     run, done = decision.run, decision.reply
     waits = awaits_feedback(run, compiled_dag, done.job.stage)
     following_job = done.continuation
@@ -150,7 +181,7 @@ def _reply(decision: RunDecision[JobDone], compiled_dag: CompiledDag, base_url: 
         continuation=job_view(following_job) if following_job else None,
         stage=stage_view(run, compiled_dag, done.job.stage),
         runComplete=run.completed_at is not None,
-        runUrl=run_url(run.id, base_url) if waits else None,
+        runUrl=run_url(run.id, services.base_url) if waits else None,
         next=next_after_job(run, compiled_dag, done.job.stage),
     )
     look = next_call("get_run_progress", "the documents of the run", runId=run.id, detail=True)

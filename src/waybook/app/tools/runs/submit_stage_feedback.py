@@ -5,7 +5,6 @@ from typing import Literal
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from waybook.app.request.aggregates import LockedRun, RunProposal
 from waybook.app.request.arguments import (
     Id,
     LenientJson,
@@ -14,6 +13,7 @@ from waybook.app.request.arguments import (
     StageSlugField,
     Text,
 )
+from waybook.app.request.locked_run import LockedRun, RunProposal
 from waybook.app.request.locking import Proposal, update
 from waybook.app.request.reply import fit_reply, next_call, next_job_call, started_view
 from waybook.app.request.request_context import RequestContext, ToolReply

@@ -1,0 +1,275 @@
+"""Cost of a job cycle (claim and submit) of runs, compared with a step cycle of plans.
+
+Both run through the dispatcher in this process, on the same embedded server. The jobs belong to a
+wide stage of a run: every job reads the document of a PLAN job and writes one document. Each
+measurement uses new runs. CPU time is the sum of user and system time, of this process and of the
+processes of the server. A limit that is not kept is printed as "not reached".
+
+    python benchmarks/job_cycle.py [--cycles 640] [--rounds 3]
+"""
+
+import argparse
+import asyncio
+import os
+import resource
+import time
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+from unittest.mock import patch
+
+import uvloop
+
+from waybook.bootstrap import Application, freeze_gc, start_application
+from waybook.cli.demo.environment import temporary_database
+from waybook.core.decision_context import Channel
+from waybook.settings_reading import read_settings
+from waybook.store.driver.connection import DbConnection, Message, Results
+
+WORKERS = 16
+STEPS = 10
+#: Number of models of a run; the wide stage has one job for each triple of models.
+MODELS = 9
+#: Maximum CPU time of a job cycle, as a multiple of the CPU time of a step cycle.
+MAX_CPU_RATIO = 1.3
+#: Minimum rate of 16 workers on one run, as a fraction of the rate of 16 workers on 16 runs.
+MIN_SHARED_RATIO = 0.7
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+RESULT = "Three sources agree; one is older than the rest. " * 4
+INSTRUCTIONS = "Read the three newest sources and note where they disagree. " * 4
+DEFINITION: dict[str, object] = {
+    "slug": "wide",
+    "name": "Wide",
+    "stages": [
+        {
+            "slug": "begin",
+            "recipe": {
+                "steps": [
+                    {
+                        "stepKey": "outline",
+                        "jobType": "PLAN",
+                        "granularityStrategy": "per_model",
+                        "inputsRequired": [],
+                        "outputs": [{"documentKey": "outline"}],
+                    }
+                ],
+                "edges": [],
+            },
+        },
+        {
+            "slug": "work",
+            "recipe": {
+                "steps": [
+                    {
+                        "stepKey": "wide",
+                        "jobType": "EXECUTE",
+                        "granularityStrategy": "pairwise_by_origin",
+                        "inputsRequired": [{"stage": "begin", "documentKey": "outline"}],
+                        "outputs": [{"documentKey": "wide"}],
+                        "prompt": INSTRUCTIONS,
+                    }
+                ],
+                "edges": [],
+            },
+        },
+    ],
+}
+
+
+class Counts(NamedTuple):
+    """Used resources: CPU seconds, and numbers of messages and statements."""
+
+    python: float
+    postgres: float
+    messages: int
+    statements: int
+
+
+class Cost(NamedTuple):
+    """Rate, and resources per cycle: CPU microseconds, messages and statements."""
+
+    rate: float
+    python: float
+    postgres: float
+    messages: float
+    statements: float
+
+    @property
+    def cpu(self) -> float:
+        return self.python + self.postgres
+
+
+class Meter:
+    """Counter of the resources that this process and the database server use."""
+
+    def __init__(self, data_dir: Path) -> None:
+        """Find the server of this data directory."""
+        (pid_file,) = data_dir.rglob("postmaster.pid")
+        self._postmaster = int(pid_file.read_text().splitlines()[0])
+        self._messages = self._statements = 0
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Count the messages to the database and their statements."""
+        original = DbConnection.send
+
+        async def send(line: DbConnection, opening: Message, statements: Message) -> Results:
+            self._messages += 1
+            self._statements += len(opening) + len(statements)
+            return await original(line, opening, statements)
+
+        with patch.object(DbConnection, "send", send):
+            yield
+
+    def read(self) -> Counts:
+        """Return what was used so far."""
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        python = usage.ru_utime + usage.ru_stime
+        return Counts(python, self._server_seconds(), self._messages, self._statements)
+
+    def _server_seconds(self) -> float:
+        ticks = 0
+        for process in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = process.read_text().rsplit(")", 1)[1].split()
+            except OSError:  # The process has ended.
+                continue
+            number, parent = int(process.parent.name), int(fields[1])
+            if number == self._postmaster:
+                ticks += sum(map(int, fields[11:15]))  # with the children that have ended
+            elif parent == self._postmaster:
+                ticks += sum(map(int, fields[11:13]))
+        return ticks / TICKS_PER_SECOND
+
+
+async def call(system: Application, tool: str, **arguments: object) -> dict[str, object]:
+    """Call a tool that must succeed."""
+    answer = await system.dispatcher.dispatch(system.caller(Channel.MCP), tool, arguments)
+    assert not answer.is_error, answer.body
+    return answer.body
+
+
+async def measure(meter: Meter, workers: Sequence[Awaitable[None]], cycles: int) -> Cost:
+    """Run the workers and return the cost of a cycle."""
+    before, start = meter.read(), time.perf_counter()
+    await asyncio.gather(*workers)
+    seconds, after = time.perf_counter() - start, meter.read()
+    python, postgres, messages, statements = (
+        (new - old) / cycles for new, old in zip(after, before, strict=True)
+    )
+    return Cost(cycles / seconds, python * 1e6, postgres * 1e6, messages, statements)
+
+
+# Steps of plans
+
+
+async def create_plans(system: Application, count: int) -> list[object]:
+    """Create plans of ten steps and return their ids."""
+    steps = [{"stepType": "search", "instructions": INSTRUCTIONS}] * STEPS
+    named = {"name": "b", "researchQuestion": "How fast?", "steps": steps}
+    return [(await call(system, "create_research_plan", **named))["planId"] for _ in range(count)]
+
+
+async def work_on_plans(system: Application, session: str, plans: Sequence[object]) -> None:
+    """Claim and submit every step of these plans."""
+    for number, plan in enumerate(plans):
+        for step in range(STEPS):
+            common = {"sessionId": session, "idempotencyKey": f"{session}-{number}-{step}"}
+            ready = await call(system, "get_next_step", planId=plan, **common)
+            held = {"stepId": ready["stepId"], "attempt": ready["attempt"]}
+            await call(system, "submit_step_result", **held, resultSummary=RESULT, **common)
+
+
+async def steps_round(system: Application, meter: Meter, turn: int, cycles: int) -> Cost:
+    """Return the cost of a step cycle, with one worker."""
+    plans = await create_plans(system, max(1, cycles // STEPS))
+    return await measure(meter, [work_on_plans(system, f"p{turn}", plans)], len(plans) * STEPS)
+
+
+# Jobs of runs
+
+
+async def start_run(system: Application) -> object:
+    """Start a run, complete its first stage, and return the id of the run."""
+    models = [f"model-{number}" for number in range(MODELS)]
+    named = {"dagSlug": "wide", "name": "b", "input": "How fast?", "models": models}
+    run = (await call(system, "start_run", **named))["runId"]
+    await work_on_run(system, "begin", run, MODELS)
+    await call(system, "submit_stage_feedback", runId=run, stageSlug="begin", feedback="Continue.")
+    return run
+
+
+async def work_on_run(system: Application, session: str, run: object, count: int) -> None:
+    """Claim and submit this many jobs of a run."""
+    for number in range(count):
+        common = {"sessionId": session, "idempotencyKey": f"{run}-{session}-{number}"}
+        ready = await call(system, "get_next_job", runId=run, **common)
+        assert ready["status"] == "job_ready", ready
+        held = {"jobId": ready["jobId"], "attempt": ready["attempt"]}
+        await call(system, "submit_job_result", **held, content=RESULT, **common)
+
+
+async def jobs_round(
+    system: Application, meter: Meter, workers: int, runs: int, cycles: int
+) -> Cost:
+    """Return the cost of a job cycle, with the workers spread evenly over new runs."""
+    started = [await start_run(system) for _ in range(runs)]
+    each = cycles // workers
+    at_work = [work_on_run(system, f"w{n}", started[n % runs], each) for n in range(workers)]
+    return await measure(meter, at_work, each * workers)
+
+
+async def main(cycles: int, rounds: int) -> None:
+    """Measure all four alternately; the first round is a warm-up."""
+    results: dict[str, list[Cost]] = {}
+    with temporary_database() as folder:
+        settings = read_settings({"data_dir": folder, "pool_size": WORKERS}, {}).settings
+        async with start_application(settings, sweeping=False) as system:
+            meter = Meter(folder)
+            await call(system, "add_dag", definition=DEFINITION)
+            freeze_gc()
+            with meter.counting():
+                for turn in range(rounds + 1):
+                    measured = {
+                        "step, 1 worker": await steps_round(system, meter, turn, cycles),
+                        "job, 1 worker": await jobs_round(system, meter, 1, 1, cycles),
+                        "job, 16 workers, 1 run": await jobs_round(
+                            system, meter, WORKERS, 1, cycles
+                        ),
+                        "job, 16 workers, 16 runs": await jobs_round(
+                            system, meter, WORKERS, WORKERS, cycles
+                        ),
+                    }
+                    for name, cost in measured.items():
+                        results.setdefault(name, []).append(cost)
+    report({name: _median(costs[1:]) for name, costs in results.items()})
+
+
+def _median(costs: Sequence[Cost]) -> Cost:
+    return Cost(*(median(values) for values in zip(*costs, strict=True)))
+
+
+def report(costs: dict[str, Cost]) -> None:
+    """Print the medians, and whether the limits are kept."""
+    columns = f"{'cycles/s':>10}{'Python µs':>11}{'PostgreSQL µs':>15}{'sum µs':>9}"
+    print(f"{'cycle':26}{columns}{'messages':>10}{'statements':>12}")
+    for name, (speed, python, postgres, messages, statements) in costs.items():
+        cpu = f"{python:11.0f}{postgres:15.0f}{python + postgres:9.0f}"
+        print(f"{name:26}{speed:10.0f}{cpu}{messages:10.1f}{statements:12.1f}")
+    step, alone, shared, apart = costs.values()
+    cpu_ratio, shared_ratio = alone.cpu / step.cpu, shared.rate / apart.rate
+    print(f"{'CPU, job : step':26}{cpu_ratio:10.2f}   limit at most {MAX_CPU_RATIO}", end="")
+    print("" if cpu_ratio <= MAX_CPU_RATIO else ": not reached")
+    print(f"{'rate, 1 run : 16 runs':26}{shared_ratio:10.2f}   limit at least ", end="")
+    print(f"{MIN_SHARED_RATIO}{'' if shared_ratio >= MIN_SHARED_RATIO else ': not reached'}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cycles", type=int, default=640)
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    uvloop.run(main(arguments.cycles, arguments.rounds))

@@ -1,0 +1,81 @@
+"""Reply that hands out a job, and claims of free jobs of a cached run."""
+
+from typing import NamedTuple
+
+import orjson
+
+from waybook.app.context.job import build_job_packet
+from waybook.app.request.locked_run import LockedRun, RunProposal
+from waybook.app.request.locking import Proposal
+from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, next_call, non_empty
+from waybook.json_values import Body
+from waybook.run.draft import RunDecision
+from waybook.run.model import Job
+from waybook.run.next_job import JobReady, NextJob, next_job
+from waybook.store.runs.jobs import JobRequest
+
+
+async def ready_reply(locked: LockedRun, ready: JobReady) -> Body:
+    """Return the reply that hands a job to its holder, with the inputs of the job."""
+    job = ready.job
+    step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
+    args: Body = {"jobId": job.id, "attempt": job.attempt, "takeNext": True}
+    head = non_empty(
+        status="job_ready",
+        runId=locked.run.id,
+        runName=locked.run.name,
+        stageSlug=job.stage,
+        stepKey=job.step_key,
+        stepName=step.name,
+        jobId=job.id,
+        jobType=str(job.job_type),
+        modelId=job.model,
+        attempt=job.attempt,
+        leaseSeconds=round(locked.ctx.services.lease.total_seconds()),
+        resumed=ready.resumed or None,
+        next=next_call("submit_job_result", "when the job is done", **args),
+    )
+    return {
+        **head,
+        **await build_job_packet(locked, job, MAX_COMPACT_REPLY_BYTES - len(orjson.dumps(head))),
+    }
+
+
+class PreparedClaim(NamedTuple):
+    """Free job of a cached run that is reserved for a call, and the reply with its inputs."""
+
+    job: Job
+    body: Body
+
+
+async def prepare_claim(
+    locked: LockedRun, wanted: JobRequest, *, besides: str | None = None
+) -> PreparedClaim | None:
+    """Reserve a free job of the cached run and read its inputs, without a turn or a lock.
+
+    Return None if the call needs the locked run: there is no such job, the caller already holds
+    a job other than `besides`, or the job needs more data than the cache has.
+    """
+    job = await locked.reserve(wanted, besides=besides)
+    if job is None:
+        return None
+    reply = _decide_claim(locked, job).reply
+    return (
+        PreparedClaim(job, await ready_reply(locked, reply))
+        if isinstance(reply, JobReady)
+        else None
+    )
+
+
+def claim_prepared_job(
+    locked: LockedRun, wanted: JobRequest, prepared: PreparedClaim
+) -> RunProposal | None:
+    """Claim a reserved job in the call's turn; return None if it can no longer be claimed."""
+    if not locked.can_claim(prepared.job, wanted):
+        return None
+    return Proposal(_decide_claim(locked, prepared.job), prepared.body, jobs=(prepared.job,))
+
+
+def _decide_claim(locked: LockedRun, job: Job) -> RunDecision[NextJob]:
+    dag, context = locked.compiled_dag, locked.decision_context
+    return next_job(locked.run, dag, context, held=None, candidate=job, open_jobs=())

@@ -1,0 +1,242 @@
+"""Run that a call changes: locked in the database, or cached and locked only when it is written.
+
+Calls on one run take turns in this process. A call on the cached run first reserves a job and reads
+the inputs of the job, without a turn and without a lock; then it takes its turn, decides, and sends
+one message that checks the run, writes and commits. See `store/runs/cache.py`.
+"""
+
+from contextlib import suppress
+from typing import TypeAlias
+
+from waybook.app.request.locking import Locked, Proposal, Written, load_definition, run_not_found
+from waybook.app.request.outbox import run_notification_statements
+from waybook.app.request.request_context import RequestContext, id_or_nil
+from waybook.core.events import RUN, ChangeEvent
+from waybook.errors import Busy
+from waybook.run.draft import RunDecision
+from waybook.run.model import CompiledDag, Job, Run
+from waybook.store import calls
+from waybook.store.audit import ChainHead
+from waybook.store.calls import Key, StoredAnswer
+from waybook.store.driver.connection import Message, Results
+from waybook.store.driver.database import Transaction
+from waybook.store.driver.queries import Statement
+from waybook.store.runs import cache, writer
+from waybook.store.runs import load as runs
+from waybook.store.runs.cache import CachedRun
+from waybook.store.runs.jobs import JobRequest
+from waybook.store.runs.load import LOAD_STATEMENT_COUNT
+from waybook.store.runs.rows import RunBriefRow
+
+RunProposal: TypeAlias = Proposal[RunDecision[object]]
+
+#: Maximum time for which a call that has a database connection waits for its turn. A call with a
+#: turn may be waiting for that connection.
+MAX_TURN_WAIT_SECONDS = 0.2
+
+
+class LockedRun(Locked[RunDecision[object]]):
+    run: Run
+    compiled_dag: CompiledDag
+    #: Columns of a cached run that never change; None if the run is not cached.
+    brief: RunBriefRow | None = None
+
+    def __init__(
+        self,
+        ctx: RequestContext,
+        run_id: str,
+        *more: Statement,
+        is_locked: bool = True,
+        cached: bool = False,
+    ) -> None:
+        """Choose the run to load; `is_locked` is False if the call does not change the run.
+
+        `cached` allows a decision on the cached run.
+        """
+        super().__init__(ctx, *more)
+        self._run_id = id_or_nil(run_id)
+        self._load = runs.lock_statements if is_locked else runs.snapshot_statements
+        self._takes_turns = is_locked
+        self._cached = cached
+        self._slot = ctx.services.run_cache.slot((ctx.caller.org_id, self._run_id.lower()))
+        self._has_turn = False
+        self._reserved: list[str] = []
+        #: Cached run on which the call decides, after the earlier decision of the same call.
+        self._state: CachedRun | None = None
+        #: Statements of an earlier decision of the same call on a cached run, which are sent with
+        #: those of the last decision.
+        self._deferred: list[Statement] = []
+
+    # Locked run
+
+    def statements(self, key: Key | None) -> Message:
+        lookup_statements = [calls.lookup_statement(key)] if key else []
+        return [*self._load(self._run_id), *self.more, *lookup_statements]
+
+    async def read(self, results: Results, tx: Transaction) -> None:
+        loaded = runs.read_run(results)
+        if loaded is None:
+            raise run_not_found()
+        dag = await load_definition(self.ctx, loaded.dag_slug, loaded.dag_version, tx)
+        self.run, self.compiled_dag, self.now, self.head = loaded.run, dag, loaded.now, loaded.head
+        end = LOAD_STATEMENT_COUNT + len(self.more)
+        self.tx, self.results = tx, results[LOAD_STATEMENT_COUNT:end]
+
+    async def enter(
+        self, key: Key | None = None, *, use_cache: bool = False
+    ) -> StoredAnswer | None:
+        self._written_before.clear()
+        self._deferred.clear()
+        self.is_cached = use_cache and self._cached and self._slot.may_use_cache()
+        if self.is_cached:
+            return None
+        self.brief = None
+        if self._takes_turns:
+            await self._take_turn()
+        return await super().enter(key)
+
+    async def leave(self) -> None:
+        try:
+            await super().leave()
+        finally:
+            self._slot.release(self._reserved)
+            self._reserved.clear()
+            if self._has_turn:
+                self._has_turn = False
+                self._slot.end_turn()
+
+    async def lock(self) -> None:
+        """Lock the run, which was loaded without a lock, and load its current state."""
+        self.more = ()
+        self._load = runs.lock_statements
+        # Without a turn, the lock in the database suffices; a turn only avoids conflicts.
+        with suppress(Busy):
+            await self._take_turn(MAX_TURN_WAIT_SECONDS)
+        await self.read(await self.send(*self.statements(None)), self.tx)
+
+    async def write_and_reload(self, proposal: RunProposal, *more: Statement) -> None:
+        """Write the first of a call's two decisions without a commit, and load the run again.
+
+        The second decision ends the call, and both are committed together. The results of
+        the statements `more` are in `results`.
+        """
+        written = self.written(proposal)
+        await self.send(*written.statements, *written.notifications)
+        self._written_before.append(written)
+        self.more = more
+        await self.read(await self.send(*self.statements(None)), self.tx)
+
+    async def _take_turn(self, seconds: float = cache.TURN_TIMEOUT_SECONDS) -> None:
+        if not self._has_turn:
+            await self._slot.take_turn(seconds)
+            self._has_turn = True
+
+    # Cached run
+
+    async def reserve(self, wanted: JobRequest, *, besides: str | None = None) -> Job | None:
+        """Reserve a free job of the cached run; None if the call needs the locked run.
+
+        `besides` is the job that the caller is about to submit. Free jobs are read from the
+        database if the cache has none.
+        """
+        database = self.ctx.services.database
+        if self._slot.needs_load(wanted, database.now()):
+            await self._take_turn()
+            try:
+                if self._slot.needs_load(wanted, database.now()):
+                    await self._load_cache(wanted)
+            finally:
+                self._has_turn = False
+                self._slot.end_turn()
+        job = self._slot.reserve(wanted, besides=besides)
+        if job is not None:
+            self._reserved.append(job.id)
+        is_plain = job is not None and job.continues is None and job.document is None
+        return job if is_plain and await self.recall() else None
+
+    async def _load_cache(self, wanted: JobRequest) -> None:
+        results = await self.ctx.read(*cache.load_statements(self._run_id, wanted))
+        if results[0]:
+            self.ctx.services.database.clock.set(results[0][0].now)
+        self._slot.put(cache.read_cached(results, wanted))
+
+    async def recall(self) -> bool:
+        """Use the current state of the cached run; return False if the run is not cached."""
+        cached, now = self._slot.cached, self.ctx.services.database.now()
+        if cached is None or now is None:
+            return False
+        dag = await load_definition(self.ctx, cached.dag_slug, cached.dag_version)
+        self.run, self.compiled_dag, self.brief = cached.run, dag, cached.brief
+        self.head, self.now = cached.head, cached.head.after(now)
+        self._state = cached
+        return True
+
+    async def begin_turn(self) -> bool:
+        """Wait for this call's turn, then use the current state of the cached run."""
+        await self._take_turn()
+        return await self.recall()
+
+    def can_claim(self, job: Job, wanted: JobRequest) -> bool:
+        """Return whether the caller can still claim a job that it reserved."""
+        state = self._state
+        return state is not None and not state.holds_job(wanted) and state.is_free(job, wanted)
+
+    def held_job(self, job_id: str) -> Job | None:
+        """Return a job in progress of the cached run; None if the cache does not contain it."""
+        cached = self._slot.cached
+        return cached.held.get(job_id) if cached else None
+
+    def defer(self, proposal: RunProposal) -> None:
+        """Use the state after the first of a call's two decisions, and write it with the second."""
+        written, head = self._write(proposal)
+        self._written_before.append(written)
+        self._deferred += [*written.statements, *written.notifications]
+        self._state = self._state.advance(proposal.decision, head) if self._state else None
+        self.run, self.head = proposal.decision.run, head
+
+    async def send(self, *statements: Statement | str) -> Results:
+        """Execute SQL statements under the lock; for a cached run, read without a lock."""
+        if self.is_cached:
+            return await self.ctx.read(*statements) if statements else []
+        return await super().send(*statements)
+
+    async def send_last(self, statements: list[Statement]) -> None:
+        if not self.is_cached:
+            await super().send_last(statements)
+            return
+        async with self.ctx.transaction() as tx:
+            (checked,), *_ = await tx.commit(*self._deferred, *statements)
+        self.ctx.services.database.clock.set(checked.now)
+
+    def mark_stale(self) -> None:
+        self._slot.mark_contended()
+
+    # Writing
+
+    def written(self, proposal: RunProposal) -> Written:
+        return self._write(proposal)[0]
+
+    def _write(self, proposal: RunProposal) -> tuple[Written, ChainHead]:
+        ctx, before, decision = self.ctx, self.run, proposal.decision
+        run, dag, services = decision.run, self.compiled_dag, ctx.services
+        jobs, write_context = {job.id: job for job in proposal.jobs}, self.write_context
+        moved = run.stages != before.stages or run.canceled_at != before.canceled_at
+        statements, head = writer.statements(
+            before, jobs, decision, write_context, is_cached=self.is_cached and not self._deferred
+        )
+
+        def remember() -> None:
+            self._slot.advance(write_context.head, decision, head)
+            for job in decision.jobs.values():
+                services.job_parents.put(ctx.caller.org_id, job.id, run.id)
+                if job.unit is None and job.completed_at is None:
+                    services.render_requested.set()
+
+        written = Written(
+            statements,
+            run_notification_statements(services, ctx.caller, before, run, dag, write_context),
+            ChangeEvent(RUN, run.id, head.seq, moved) if decision.entries else None,
+            remember,
+            decision.refusal,
+        )
+        return written, head

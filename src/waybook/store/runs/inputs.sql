@@ -1,0 +1,35 @@
+-- name: documents_of
+-- Return the latest version of each document with one of these stages and keys. Texts are returned
+-- only if their total length is small. `offset 0` makes PostgreSQL look up each place by key: a join
+-- might be planned as a scan of all documents of the run.
+select n.*, case when sum(n.length) over () <= %(most)s
+                 then (select d.content from document d where d.id = n.id::uuid) end as content
+  from (select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
+                            coalesce(d.reviewer, '')) :row_of_document
+          from json_to_recordset(%(slots)s::json) as w (stage text, document_key text)
+         cross join lateral (select d.*
+                               from document d
+                              where d.run_id = %(run_id)s
+                                and d.stage_slug = w.stage
+                                and d.document_key = w.document_key
+                             offset 0) d
+         order by d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
+                  coalesce(d.reviewer, ''), d.version desc) n;
+
+-- name: documents_of_lineage
+-- Return the latest version of each document with one of these stages, keys and lineages. The
+-- lineage is compared in the index, so that documents of other lineages are not read.
+select n.*, case when sum(n.length) over () <= %(most)s
+                 then (select d.content from document d where d.id = n.id::uuid) end as content
+  from (select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
+                            coalesce(d.reviewer, '')) :row_of_document
+          from json_to_recordset(%(slots)s::json) as w (stage text, document_key text, lineage text)
+         cross join lateral (select d.*
+                               from document d
+                              where d.run_id = %(run_id)s
+                                and d.stage_slug = w.stage
+                                and d.document_key = w.document_key
+                                and d.lineage = w.lineage
+                             offset 0) d
+         order by d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
+                  coalesce(d.reviewer, ''), d.version desc) n;

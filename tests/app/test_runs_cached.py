@@ -1,0 +1,132 @@
+"""Jobs that are claimed and submitted on a cached run, by one process and by several."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import pytest
+
+from org_env import AgentClient, Body, OrgEnv
+from sample_definitions import make_definition, make_recipe_step, make_stage
+from waybook.store.driver.connection import DbConnection, Message, Results
+from waybook.store.runs.cache import LOCKS_AFTER_CONFLICT
+
+MODELS = [f"m{number}" for number in range(12)]
+
+
+@pytest.fixture
+async def run(agent: AgentClient) -> Body:
+    """Return a run with two jobs for each model, after the first claim, which fills the cache."""
+    stage = make_stage("one", make_recipe_step("one"), make_recipe_step("two"))
+    definition = make_definition("wide", stage)
+    await agent.call("add_dag", definition=definition)
+    run = await agent.run("wide", MODELS)
+    await agent.submit_documents(await agent.job(run))
+    return run
+
+
+@contextmanager
+def statements_sent() -> Iterator[list[str]]:
+    """Yield the list of the SQL statements that are sent meanwhile."""
+    sent, original = list[str](), DbConnection.send
+
+    async def send(line: DbConnection, opening: Message, statements: Message) -> Results:
+        sent.extend(map(str, statements))
+        return await original(line, opening, statements)
+
+    with patch.object(DbConnection, "send", send):
+        yield sent
+
+
+def locks_run(sent: list[str]) -> bool:
+    return any("for update of r" in text for text in sent)
+
+
+async def check_chain(world: OrgEnv, agent: AgentClient, run: Body) -> None:
+    """Check that the audit of a run has no gap."""
+    entries = await world.entries(agent.org_id, run["runId"])
+    assert [entry.seq for entry in entries] == [*range(1, len(entries) + 1)]
+
+
+async def test_claim_and_result_on_cached_run_lock_it_only_when_written(
+    world: OrgEnv, agent: AgentClient, run: Body
+) -> None:
+    with statements_sent() as sent:
+        job = await agent.job(run)
+        await agent.submit_documents(job)
+    assert not locks_run(sent)
+    await check_chain(world, agent, run)
+
+
+async def test_take_next_on_cached_run_submits_and_claims_in_one_transaction(
+    world: OrgEnv, agent: AgentClient, run: Body
+) -> None:
+    job = await agent.job(run, modelId="m3", sessionId="s")
+    with statements_sent() as sent:
+        reply = await agent.submit_documents(job, takeNext=True, sessionId="s")
+    assert not locks_run(sent)
+    assert (reply["status"], reply["modelId"], reply["stepKey"]) == ("job_ready", "m3", "two")
+    assert reply["submitted"]["documentIds"]
+    with statements_sent() as sent:
+        last = await agent.submit_documents(reply, takeNext=True, sessionId="s")
+    assert last["status"] == "nothing_ready"
+    assert locks_run(sent)
+    await check_chain(world, agent, run)
+
+
+async def test_change_by_another_process_is_noticed(
+    world: OrgEnv, agent: AgentClient, run: Body
+) -> None:
+    other = agent.elsewhere()
+    taken = [await worker.job(run) for _ in range(3) for worker in (agent, other)]
+    assert len({job["jobId"] for job in taken}) == 6
+    for number, job in enumerate(taken):
+        await (agent, other)[number % 2].submit_documents(job)
+    await agent.call("cancel_run", runId=run["runId"], reason="Enough.")
+    reply = await other.call("get_next_job", runId=run["runId"])
+    assert reply["status"] == "run_canceled"
+    await check_chain(world, agent, run)
+
+
+async def test_cache_is_used_again_some_calls_after_a_conflict(
+    agent: AgentClient, run: Body
+) -> None:
+    await agent.elsewhere().job(run)
+    with statements_sent() as sent:
+        for _ in range(LOCKS_AFTER_CONFLICT):
+            await agent.job(run)
+    assert locks_run(sent)
+    with statements_sent() as sent:
+        await agent.job(run)
+        await agent.job(run)
+    assert not locks_run(sent[-8:])
+
+
+async def test_concurrent_claims_of_one_session_return_the_same_job(
+    agent: AgentClient, run: Body
+) -> None:
+    claims = [agent.job(run, sessionId="s") for _ in range(4)]
+    assert len({job["jobId"] for job in await asyncio.gather(*claims)}) == 1
+
+
+async def test_repeated_claim_of_another_job_on_cached_run_counts_once(
+    agent: AgentClient, run: Body
+) -> None:
+    named = {"another": True, "sessionId": "s", "idempotencyKey": "k"}
+    claims = [agent.job(run, **named) for _ in range(3)]
+    assert len({job["jobId"] for job in await asyncio.gather(*claims)}) == 1
+    assert (await agent.job(run, **named))["attempt"] == 1
+
+
+async def test_concurrent_workers_claim_different_jobs_of_a_cached_run(
+    world: OrgEnv, agent: AgentClient, run: Body
+) -> None:
+    async def work(name: str) -> list[str]:
+        job = await agent.job(run, sessionId=name)
+        more = await agent.submit_documents(job, sessionId=name)
+        return [job["jobId"], *more["documentIds"]]
+
+    done = await asyncio.gather(*(work(f"worker-{number}") for number in range(11)))
+    assert len({item for items in done for item in items}) == 22
+    await check_chain(world, agent, run)

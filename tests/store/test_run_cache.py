@@ -1,0 +1,178 @@
+"""Cache of runs: free jobs, jobs in progress, and turns."""
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from waybook.core.holder import Holder
+from waybook.dag.expansion.lineage import ProducedDocument
+from waybook.dag.expansion.units import Unit
+from waybook.dag.model import JobStatus, JobType
+from waybook.errors import Busy
+from waybook.run.draft import RunDecision
+from waybook.run.model import Job, Run
+from waybook.store.audit import ChainHead
+from waybook.store.runs import cache
+from waybook.store.runs.cache import CachedRun, FreeJobs, RunCache, RunSlot
+from waybook.store.runs.jobs import JobRequest
+from waybook.store.runs.rows import RunBriefRow
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LATER = NOW + cache.MAX_FREE_JOBS_AGE + timedelta(seconds=1)
+ME = Holder("ann", "main")
+WANTED = JobRequest(model=None, job_type=None, lease_seconds=900, holder=ME)
+RUN = Run(id="r", name="Run", seq=1, completed_at=None, stages={}, steps={})
+BEFORE, AFTER = ChainHead(1, b"1", NOW), ChainHead(2, b"2", NOW)
+
+
+def make_job(job_id: str, status: JobStatus = JobStatus.PENDING) -> Job:
+    made = (ProducedDocument("m", "l", None),)
+    return Job(
+        id=job_id,
+        stage="s",
+        step_key="k",
+        job_type=JobType.EXECUTE,
+        model="m",
+        rank=1,
+        unit=Unit(step_key="k", number=1, model="m", makes=made),
+        status=status,
+        ready_at=NOW,
+    )
+
+
+def make_slot(*free: Job, held: tuple[Job, ...] = (), is_complete: bool = False) -> RunSlot:
+    """Return a slot with a cached run that has these free jobs and jobs in progress."""
+    slot = RunSlot()
+    slot.cached = CachedRun(
+        run=RUN,
+        dag_slug="d",
+        dag_version=1,
+        head=BEFORE,
+        brief=RunBriefRow("x", NOW, "ann"),
+        held={job.id: job for job in held},
+        free={(None, None): FreeJobs(free, is_complete, NOW)},
+    )
+    return slot
+
+
+def claim(job: Job, holder: Holder = ME) -> Job:
+    user, session = holder
+    status = JobStatus.PROCESSING
+    return replace(job, status=status, attempt=1, held_by=user, held_session=session)
+
+
+def decide(*jobs: Job, run: Run = RUN) -> RunDecision[object]:
+    return RunDecision(None, run, jobs={job.id: job for job in jobs})
+
+
+def test_reserved_job_is_not_reserved_again_until_its_release() -> None:
+    slot = make_slot(make_job("1"), make_job("2"))
+    first, second = slot.reserve(WANTED), slot.reserve(WANTED)
+    assert first
+    assert second
+    assert (first.id, second.id, slot.reserve(WANTED)) == ("1", "2", None)
+    slot.release([first.id])
+    assert slot.reserve(WANTED) == first
+
+
+def test_caller_that_holds_a_job_reserves_no_other_job() -> None:
+    mine = claim(make_job("1"))
+    slot = make_slot(make_job("2"), held=(mine,))
+    assert slot.reserve(WANTED) is None
+    assert slot.reserve(replace(WANTED, holder=None))
+    assert make_slot(make_job("2"), held=(mine,)).reserve(WANTED, besides="1")
+    other = replace(WANTED, holder=Holder("ann", "other"))
+    assert make_slot(make_job("2"), held=(mine,)).reserve(other)
+
+
+def test_claimed_job_is_no_longer_free_and_is_in_progress() -> None:
+    job = make_job("1")
+    slot = make_slot(job, make_job("2"))
+    slot.advance(BEFORE, decide(claim(job)), AFTER)
+    assert slot.cached is not None
+    assert (slot.cached.head, [*slot.cached.held]) == (AFTER, ["1"])
+    assert not slot.cached.is_free(job, WANTED)
+    assert slot.cached.is_free(make_job("2"), WANTED)
+
+
+def test_new_claimable_job_makes_the_cache_forget_the_order_of_free_jobs() -> None:
+    slot = make_slot(make_job("2"))
+    slot.advance(BEFORE, decide(make_job("1")), AFTER)
+    assert slot.needs_load(WANTED, NOW)
+    assert slot.reserve(WANTED) is None
+
+
+def test_decision_that_does_not_follow_the_cached_run_removes_it() -> None:
+    slot = make_slot(make_job("1"))
+    slot.advance(ChainHead(2, b"2", NOW), decide(), ChainHead(3, b"3", NOW))
+    assert slot.cached is None
+
+
+@pytest.mark.parametrize("ended", [replace(RUN, completed_at=NOW), replace(RUN, canceled_at=NOW)])
+def test_ended_run_is_removed_from_the_cache(ended: Run) -> None:
+    slot = make_slot(make_job("1"))
+    slot.advance(BEFORE, decide(run=ended), AFTER)
+    assert slot.cached is None
+
+
+def test_free_jobs_are_loaded_if_used_up_or_old() -> None:
+    slot = make_slot(make_job("1"))
+    assert not slot.needs_load(WANTED, NOW)
+    assert slot.needs_load(WANTED, LATER)
+    assert slot.needs_load(replace(WANTED, model="m"), NOW)
+    slot.reserve(WANTED)
+    assert slot.needs_load(WANTED, NOW)
+    assert not make_slot(is_complete=True).needs_load(WANTED, NOW)
+    assert RunSlot().needs_load(WANTED, NOW)
+
+
+def test_contended_run_is_locked_during_the_next_calls() -> None:
+    slot = make_slot(make_job("1"))
+    slot.mark_contended()
+    assert slot.cached is None
+    uses = [slot.may_use_cache() for _ in range(cache.LOCKS_AFTER_CONFLICT + 1)]
+    assert uses == [*[False] * cache.LOCKS_AFTER_CONFLICT, True]
+
+
+async def test_calls_take_turns_in_the_order_of_arrival() -> None:
+    slot, order = RunSlot(), list[int]()
+
+    async def work(number: int) -> None:
+        await slot.take_turn()
+        order.append(number)
+        await asyncio.sleep(0)
+        slot.end_turn()
+
+    await asyncio.gather(*(work(number) for number in range(5)))
+    assert order == [*range(5)]
+
+
+async def test_turn_that_does_not_come_in_time_is_refused_as_busy() -> None:
+    slot = RunSlot()
+    await slot.take_turn()
+    with pytest.raises(Busy):
+        await slot.take_turn(seconds=0.001)
+    slot.end_turn()
+    await slot.take_turn(seconds=0.001)
+
+
+async def test_run_cache_keeps_slots_in_use_and_those_used_last() -> None:
+    runs, org = RunCache(most=2), UUID(int=1)
+    first = runs.slot((org, "1"))
+    await first.take_turn()
+    second = runs.slot((org, "2"))
+    runs.slot((org, "3"))
+    assert runs.slot((org, "1")) is first
+    assert runs.slot((org, "2")) is not second
+
+
+def test_run_cache_removes_slots_without_a_cached_run_first() -> None:
+    runs, org = RunCache(most=2), UUID(int=1)
+    first = runs.slot((org, "1"))
+    first.cached = make_slot().cached
+    for number in range(2, 6):
+        runs.slot((org, str(number)))
+    assert runs.slot((org, "1")) is first
