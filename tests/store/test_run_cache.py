@@ -13,7 +13,7 @@ from waybook.dag.expansion.units import Unit
 from waybook.dag.model import JobStatus, JobType
 from waybook.errors import Busy
 from waybook.run.draft import RunDecision
-from waybook.run.model import Job, Run
+from waybook.run.model import Job, Run, StepRun
 from waybook.store.audit import ChainHead
 from waybook.store.runs import cache
 from waybook.store.runs.cache import CachedRun, FreeJobs, RunCache, RunSlot
@@ -111,8 +111,14 @@ def test_decision_that_does_not_follow_the_cached_run_removes_it() -> None:
     assert slot.cached is None
 
 
-@pytest.mark.parametrize("ended", [replace(RUN, completed_at=NOW), replace(RUN, canceled_at=NOW)])
-def test_ended_run_is_removed_from_the_cache(ended: Run) -> None:
+STEP = StepRun(stage="s", key="k", total=1, opened_at=NOW)
+LARGE = replace(RUN, steps={str(number): STEP for number in range(cache.MAX_STEPS + 1)})
+
+
+@pytest.mark.parametrize(
+    "ended", [replace(RUN, completed_at=NOW), replace(RUN, canceled_at=NOW), LARGE]
+)
+def test_run_that_ended_or_became_too_large_is_removed_from_the_cache(ended: Run) -> None:
     slot = make_slot(make_job("1"))
     slot.advance(BEFORE, decide(run=ended), AFTER)
     assert slot.cached is None

@@ -38,6 +38,8 @@ MAX_RUNS = 256
 #: Maximum number of jobs in progress of a cached run. They are listed completely, so that the cache
 #: knows whether a caller holds a job.
 MAX_HELD_JOBS = 256
+#: Maximum number of opened steps of a cached run, which limits the memory of the cache.
+MAX_STEPS = 1_000
 #: Number of free jobs that are read together.
 FREE_JOB_COUNT = 32
 #: Maximum age of the free jobs. Later, jobs that come first may have become claimable by time
@@ -94,18 +96,22 @@ class CachedRun:
         return free is not None and job in free.jobs
 
     def advance(self, decision: RunDecision[object], head: ChainHead) -> "CachedRun | None":
-        """Return the run after a decision; None if the run has ended."""
+        """Return the run after a decision; None if it has ended or has become too large."""
         run = decision.run
-        if run.completed_at is not None or run.canceled_at is not None:
-            return None
         changed = {job.id: job for job in decision.jobs.values() if job.unit is not None}
         held = {job_id: job for job_id, job in self.held.items() if job_id not in changed}
         held |= {job.id: job for job in changed.values() if job.status is JobStatus.PROCESSING}
-        if len(held) > MAX_HELD_JOBS:
+        if not _can_be_cached(run, len(held)):
             return None
         is_same_order = not any(job.status in _WAITS_FOR_CLAIM for job in changed.values())
         free = {key: _without(jobs, changed) for key, jobs in self.free.items()}
         return replace(self, run=run, head=head, held=held, free=free if is_same_order else {})
+
+
+def _can_be_cached(run: Run, held_count: int) -> bool:
+    """Return whether a run is open and small enough for the cache."""
+    is_open = run.completed_at is None and run.canceled_at is None
+    return is_open and len(run.steps) <= MAX_STEPS and held_count <= MAX_HELD_JOBS
 
 
 def _matches(job: Job, wanted: JobRequest) -> bool:
@@ -151,11 +157,9 @@ def read_cached(results: Results, wanted: JobRequest) -> CachedRun | None:
     """Convert the selected rows to a run for the cache; None if the run is not to be cached."""
     loaded = load.read_run(results)
     brief, held, free = results[LOAD_STATEMENT_COUNT:]
-    if loaded is None or len(held) > MAX_HELD_JOBS:
+    if loaded is None or not _can_be_cached(loaded.run, len(held)):
         return None
     run, row = loaded.run, brief[0]
-    if run.completed_at is not None or run.canceled_at is not None:
-        return None
     if isinstance(row.input, str) and len(row.input) > MAX_INPUT_LENGTH:
         return None
     found = [jobs.read_job(job) for job in free]
