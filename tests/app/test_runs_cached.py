@@ -49,7 +49,7 @@ async def check_chain(world: OrgEnv, agent: AgentClient, run: Body) -> None:
     assert [entry.seq for entry in entries] == [*range(1, len(entries) + 1)]
 
 
-async def test_claim_and_result_on_cached_run_lock_it_only_when_written(
+async def test_claim_and_result_lock_a_cached_run_only_when_written(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     with statements_sent() as sent:

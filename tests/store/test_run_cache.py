@@ -68,7 +68,7 @@ def decide(*jobs: Job, run: Run = RUN) -> RunDecision[object]:
     return RunDecision(None, run, jobs={job.id: job for job in jobs})
 
 
-def test_reserved_job_is_not_reserved_again_until_its_release() -> None:
+def test_reserved_job_is_not_reserved_again_until_released() -> None:
     slot = make_slot(make_job("1"), make_job("2"))
     first, second = slot.reserve(WANTED), slot.reserve(WANTED)
     assert first
@@ -105,7 +105,7 @@ def test_new_claimable_job_makes_the_cache_forget_the_order_of_free_jobs() -> No
     assert slot.reserve(WANTED) is None
 
 
-def test_decision_that_does_not_follow_the_cached_run_removes_it() -> None:
+def test_decision_not_following_the_cached_run_empties_the_slot() -> None:
     slot = make_slot(make_job("1"))
     slot.advance(ChainHead(2, b"2", NOW), decide(), ChainHead(3, b"3", NOW))
     assert slot.cached is None
