@@ -1,6 +1,6 @@
 """MCP server: the tool table, resources and prompts for every protocol revision."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Set
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Final
@@ -92,16 +92,21 @@ def build_server(
         on_completion=Completions(gateway).complete,
         on_subscriptions_listen=ListenStreams(gateway).listen,
     )
-    server.extensions[APPS_EXTENSION] = {"mimeTypes": [MIME_TYPE]}
     if skills is not None:
         skills.serve(server)
-    if REVIEW in schemas:
-        ReviewTasks(gateway).serve(server)
     if one_line:
         standing.serve(server)
-    server.middleware.append(hide_internal_errors)
-    server.answer_directly(gateway, schemas.keys() - {REVIEW})
+    _serve_extensions(server, gateway, schemas.keys())
     return server
+
+
+def _serve_extensions(server: ToolServer, gateway: ToolGateway, tools: Set[str]) -> None:
+    """Add apps, tasks of reviews, the hiding of internal errors, and direct calls of tools."""
+    server.extensions[APPS_EXTENSION] = {"mimeTypes": [MIME_TYPE]}
+    if REVIEW in tools:
+        ReviewTasks(gateway).serve(server)
+    server.middleware.append(hide_internal_errors)
+    server.answer_directly(gateway, tools - {REVIEW})
 
 
 @asynccontextmanager
