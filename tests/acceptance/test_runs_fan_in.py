@@ -48,7 +48,7 @@ class Overlap:
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.asked: list[Transaction] = []
+        self.locking: list[Transaction] = []
         self.both = asyncio.Event()
         send, commit = Transaction.send, Transaction.commit
 
@@ -66,13 +66,13 @@ class Overlap:
         monkeypatch.setattr(Transaction, "commit", committing)
 
     def ask(self, tx: Transaction) -> None:
-        if tx not in self.asked:
-            self.asked.append(tx)
-        if len(self.asked) == 2:
+        if tx not in self.locking:
+            self.locking.append(tx)
+        if len(self.locking) == 2:
             self.both.set()
 
     def start(self) -> None:
-        self.asked = []
+        self.locking = []
         self.both.clear()
 
 

@@ -13,7 +13,8 @@ import psycopg
 import pytest
 
 from acceptance.crashing_process import PATIENCE, crashing_process, read_marker
-from org_env import AgentClient, Body, OrgEnv, open_test_database
+from org_env import AgentClient, Body, OrgEnv, make_env, open_test_database
+from postgres_servers import Server, new_database
 from run_documents import available, make_run_of_three_steps, pages, render_all
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.services import Services
@@ -307,17 +308,25 @@ def open_renderer(world: OrgEnv, moment: str) -> Iterator[subprocess.Popen[str]]
         yield process
 
 
+@pytest.fixture
+async def separate(eighteen: Server) -> AsyncIterator[OrgEnv]:
+    """Yield a test environment in a separate database: a renderer visits every org."""
+    with new_database(eighteen) as place:
+        async with make_env(place) as made:
+            yield made
+
+
 @pytest.mark.parametrize("moment", ["rendering", "written", "committed"])
 async def test_documents_of_killed_renderer_are_rendered_by_another_process(
-    alone: OrgEnv, moment: str
+    separate: OrgEnv, moment: str
 ) -> None:
-    agent = alone.agent
+    agent = separate.agent
     run = await to_render(agent)
-    with open_renderer(alone, moment) as process:
+    with open_renderer(separate, moment) as process:
         assert await read_marker(process) == moment
         assert len(await available(agent, run)) == (3 if moment == "committed" else 0)
     await eventually_rendered(agent, run)
-    made = [row[:3] for row in await pages(alone, agent)]
+    made = [row[:3] for row in await pages(separate, agent)]
     assert sorted(made) == [("text", "a", 1), ("text", "b", 1), ("whole", "a", 1)]
     report: Any = await agent.progress(run)
     assert check(report) == []

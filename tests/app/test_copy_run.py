@@ -71,7 +71,7 @@ async def test_run_copy_renders_copied_documents_and_can_be_completed(
     assert (await agent.work_off(made))["status"] == "run_complete"
 
 
-async def test_rows_of_a_copied_run_equal_the_replay_of_its_audit(
+async def test_rows_of_a_copied_run_equal_the_replay_of_the_audit(
     world: OrgEnv, agent: AgentClient, original: Body
 ) -> None:
     made = await copy(agent, original, "two")

@@ -164,9 +164,9 @@ def complete_stage(terminal: Terminal, name: str) -> None:
 
 @pytest.mark.usefixtures("receiver")
 def test_revoke_links_command_revokes_the_links_of_one_run_or_of_all(terminal: Terminal) -> None:
-    for name in ("Rivers", "Lakes"):
+    for name in ("River run", "Lake run"):
         complete_stage(terminal, name)
     revoked = "The links of 1 message are revoked; nothing is decided.\n"
-    assert terminal.say("webhooks", "revoke-links", "Rivers") == revoked
-    assert terminal.json_output("webhooks", "revoke-links", "Rivers") == {"revoked": 0}
+    assert terminal.say("webhooks", "revoke-links", "River run") == revoked
+    assert terminal.json_output("webhooks", "revoke-links", "River run") == {"revoked": 0}
     assert terminal.say("webhooks", "revoke-links") == revoked

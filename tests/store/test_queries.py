@@ -164,7 +164,7 @@ class Outer(NamedTuple):
     c: int
 
 
-def test_row_class_whose_first_field_is_a_row_class_takes_all_columns() -> None:
+def test_row_class_that_begins_with_another_row_class_takes_all_columns() -> None:
     query = Query("q", "select 1 as a, 'x' as b, 2 as c", Outer)
     assert column_names(Outer) == ("a", "b", "c")
     assert query.make_row((1, "x", 2)) == Outer(Inner(1, "x"), 2)

@@ -172,7 +172,7 @@ async def test_feedback_link_decides_no_review_and_opens_no_other_page(world: Or
             assert (await linked.get(path)).status_code in {303, 401}, path
 
 
-async def test_feedback_link_of_user_who_may_not_review_is_refused(world: OrgEnv) -> None:
+async def test_feedback_link_of_user_without_the_review_scope_is_refused(world: OrgEnv) -> None:
     async with linked_stage(world, may=(Scope.PLAN_READ,)) as linked:
         assert (await linked.post(feedback="Go on.")).status_code == 403
         ctx = RequestContext(services=world.dispatcher.services, caller=world.agent.caller)

@@ -122,7 +122,11 @@ async def paths(face_world: OrgEnv) -> list[str]:
     route_paths = {route.path for route in routes_of(full_app(face_world.agent))}
     # Include streaming routes, because they have the same request guards. The response of an
     # accepted stream never ends.
-    filled = [re.sub(r"\{(\w+):\w+\}", r"{\1}", path).format(**named) for path in route_paths]
+    formats = [re.sub(r"\{(\w+):\w+\}", r"{\1}", path) for path in route_paths]
+    filled = [
+        path.replace("{secret}/feedback", "{stage_secret}/feedback").format(**named)
+        for path in formats
+    ]
     return sorted([*filled, "/nowhere"])
 
 

@@ -112,8 +112,8 @@ async def _supplied(
     if missing := [slot for slot in unresolved if slot not in searched]:
         statements = inputs.documents_statements(locked.run.id, missing, MAX_COMPACT_REPLY_BYTES)
         more = inputs.read_documents(chain.from_iterable(await locked.send(*statements)))
-        kept = {key: info for key, info in documents.items() if key not in more}
-        documents = {**kept, **more}
+        unchanged = {key: info for key, info in documents.items() if key not in more}
+        documents = {**unchanged, **more}
         shelf = index_documents(item.document for item in documents.values())
     supplied: list[JobInput] = []
     for item in resolve_inputs(*unit_place, shelf, dag.produced_documents):

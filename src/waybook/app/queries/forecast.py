@@ -148,18 +148,19 @@ def start_preview(
     history: Sequence[FinishedRunRow],
     *,
     first: str | None = None,
-    kept: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    copied_models: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> StartPreview:
     """Return the jobs of a run before it is started, and its forecast.
 
-    A copy starts at the stage `first` and keeps other stages; `kept` has the models of these.
+    A copy of a run starts at the stage `first`; `copied_models` has the models of the stages that
+    the copy takes over.
     """
     structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
-    counts = structure_counts(structure, {**kept, first or compiled_dag.order[0]: models})
+    counts = structure_counts(structure, {**copied_models, first or compiled_dag.order[0]: models})
     stages = tuple(
         StageJobs(slug=slug, jobs=counts[slug].total if slug in counts else None)
         for slug in compiled_dag.order
-        if slug not in kept
+        if slug not in copied_models
     )
     known = [stage.jobs for stage in stages if stage.jobs is not None]
     total = sum(known) if len(known) == len(stages) else None

@@ -162,7 +162,7 @@ def read_cached(results: Results, wanted: JobRequest) -> CachedRun | None:
     run, row = loaded.run, brief[0]
     if isinstance(row.input, str) and len(row.input) > MAX_INPUT_LENGTH:
         return None
-    found = [jobs.read_job(job) for job in free]
+    claimable = [jobs.read_job(job) for job in free]
     return CachedRun(
         run=run,
         dag_slug=loaded.dag_slug,
@@ -170,13 +170,13 @@ def read_cached(results: Results, wanted: JobRequest) -> CachedRun | None:
         head=loaded.head,
         brief=row,
         held={job.id: job for job in map(jobs.read_job, held)},
-        free={_filter_of(wanted): _free_jobs(found, loaded.now)},
+        free={_filter_of(wanted): _free_jobs(claimable, loaded.now)},
     )
 
 
-def _free_jobs(found: Sequence[Job], now: datetime) -> FreeJobs:
+def _free_jobs(claimable: Sequence[Job], now: datetime) -> FreeJobs:
     """Return the jobs before the first one in progress, whose lease a heartbeat may renew."""
-    unclaimed = tuple(takewhile(lambda job: job.status in _WAITS_FOR_CLAIM, found))
+    unclaimed = tuple(takewhile(lambda job: job.status in _WAITS_FOR_CLAIM, claimable))
     return FreeJobs(unclaimed, len(unclaimed) < FREE_JOB_COUNT, now)
 
 

@@ -1,6 +1,7 @@
 """MCP server: the tool table, resources and prompts for every protocol revision."""
 
-from collections.abc import AsyncIterator, Mapping, Set
+from collections.abc import AsyncIterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Final
@@ -100,7 +101,7 @@ def build_server(
     return server
 
 
-def _serve_extensions(server: ToolServer, gateway: ToolGateway, tools: Set[str]) -> None:
+def _serve_extensions(server: ToolServer, gateway: ToolGateway, tools: AbstractSet[str]) -> None:
     """Add apps, tasks of reviews, the hiding of internal errors, and direct calls of tools."""
     server.extensions[APPS_EXTENSION] = {"mimeTypes": [MIME_TYPE]}
     if REVIEW in tools:

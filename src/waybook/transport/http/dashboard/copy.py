@@ -230,9 +230,13 @@ def _plan_preview(detail: PlanDetail, first: int) -> CopyPreview:
 def _run_preview(detail: RunDetail, first: str, models: Sequence[str]) -> CopyPreview:
     """Return the jobs of a copy from a stage on, with their forecast."""
     stages = detail.run.stages
-    kept = {slug: stages[slug].models for slug in earlier_stages(detail.compiled_dag, first)}
+    earlier = earlier_stages(detail.compiled_dag, first)
     preview = start_preview(
-        detail.compiled_dag, models, detail.finished_runs, first=first, kept=kept
+        detail.compiled_dag,
+        models,
+        detail.finished_runs,
+        first=first,
+        copied_models={slug: stages[slug].models for slug in earlier},
     )
     jobs, runs = preview.total, preview.runs
     if jobs is None:
