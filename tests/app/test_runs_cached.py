@@ -17,6 +17,10 @@ MODELS = [f"m{number}" for number in range(12)]
 
 @pytest.fixture
 async def run(agent: AgentClient) -> Body:
+    return await make_cached_run(agent)
+
+
+async def make_cached_run(agent: AgentClient) -> Body:
     """Return a run with two jobs for each model, after the first claim, which fills the cache."""
     stage = make_stage("one", make_recipe_step("one"), make_recipe_step("two"))
     definition = make_definition("wide", stage)
@@ -130,3 +134,16 @@ async def test_concurrent_workers_claim_different_jobs_of_a_cached_run(
     done = await asyncio.gather(*(work(f"worker-{number}") for number in range(11)))
     assert len({item for items in done for item in items}) == 22
     await check_chain(world, agent, run)
+
+
+async def test_audit_of_a_decision_on_a_cached_run_contains_times_in_utc(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    """The test servers have another time zone than UTC; the fixed clock of tests would hide it."""
+    world.dispatcher.services.database.frozen_now = None
+    run = await make_cached_run(agent)
+    with statements_sent() as sent:
+        await agent.submit_documents(await agent.job(run))
+    assert not locks_run(sent)
+    entries = await world.entries(agent.org_id, run["runId"])
+    assert [entry.seq for entry in entries if "+05:30" in entry.details] == []

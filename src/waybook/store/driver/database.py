@@ -26,11 +26,11 @@ class Clock:
         self._last_reading: tuple[datetime, float] | None = None
 
     def set(self, now: datetime) -> None:
-        """Store the time that the database has just reported."""
-        self._last_reading = now, time.monotonic()
+        """Store the time that the database has just reported, in any time zone."""
+        self._last_reading = now.astimezone(UTC), time.monotonic()
 
     def now(self) -> datetime | None:
-        """Return the estimated database time, or None if no time has been reported yet."""
+        """Return the estimated database time in UTC; None if no time has been reported yet."""
         if self._last_reading is None:
             return None
         then, heard = self._last_reading
