@@ -32,9 +32,9 @@ CONNECTIONS = 8
 STEPS = 10
 #: Limits and goals: the ratio of the library's CPU time per cycle to Waybook's, and the share that
 #: a token adds to Waybook's.
-MIN_RATIO = 0.55
+MIN_RATIO = 0.65
 GOAL = 0.9
-MAX_TOKEN_SHARE = 0.4
+MAX_TOKEN_SHARE = 0.35
 TOKEN_GOAL = 0.1
 LIBRARY = Path(__file__).with_name("mcp_library_server.py")
 ORG = "measured"
