@@ -52,6 +52,30 @@ and (j.status in ('pending', 'retrying', 'waiting') and j.ready_at <= app_now()
      or j.status = 'processing'
         and greatest(j.seen_at, j.started_at) < app_now() - %(lease)s * interval '1 second');
 
+-- name: jobs_to_claim
+-- Claimable jobs of a run, in the order in which they are claimed.
+job j
+ where j.run_id = %(run_id)s
+   and :job_is_claimable
+ order by j.rank, j.id;
+
+-- name: jobs_to_claim_for_model
+-- Claimable jobs of a run that are assigned to one model, in the order in which they are claimed.
+job j
+ where j.run_id = %(run_id)s
+   and j.model = %(model)s
+   and :job_is_claimable
+ order by j.rank, j.id;
+
+-- name: jobs_in_progress
+-- Jobs of a run that workers hold, longest running first.
+job j
+ where j.run_id = %(run_id)s
+   and j.completed_at is null
+   and j.job_type <> 'RENDER'
+   and j.status = 'processing'
+ order by j.started_at, j.id;
+
 -- name: stages_of_run
 -- Stages of a run in the order they were started, each with its number of closed and failed steps
 -- and with its models.

@@ -5,7 +5,7 @@ ranks passages by vector similarity, either in the database with pgvector or in 
 `app.request.portable_search`. `research.fusion` merges the two ranked lists.
 
 The best query plan depends on the search terms, the filters and the org's number of passages, so
-PostgreSQL plans each of these queries anew for its parameters, unlike all other queries.
+PostgreSQL plans these queries again for each set of parameters; all other queries have one plan.
 """
 
 from collections.abc import Iterable, Sequence

@@ -25,21 +25,14 @@ select :row_of_job
 -- Lock and return the first claimable job of a run. A claimed job becomes claimable again when its
 -- holder has sent no heartbeat for longer than the lease.
 select :row_of_job
-  from job j
- where j.run_id = %(run_id)s
-   and :job_is_claimable
- order by j.rank, j.id
+  from :jobs_to_claim
  limit 1
    for update of j skip locked;
 
 -- name: claimable_job_for_model
 -- Lock and return the first claimable job of a run that is assigned to this model.
 select :row_of_job
-  from job j
- where j.run_id = %(run_id)s
-   and j.model = %(model)s
-   and :job_is_claimable
- order by j.rank, j.id
+  from :jobs_to_claim_for_model
  limit 1
    for update of j skip locked;
 
@@ -118,12 +111,7 @@ select j.stage_slug, j.step_key, j.status, j.model, count(*) as jobs,
 -- Return the workers of a run and the jobs they hold, longest running first.
 select coalesce(j.held_session, j.held_by) as name, j.stage_slug as stage, j.step_key, j.model,
        j.attempt, j.started_at as since, j.id::text as job_id
-  from job j
- where j.run_id = %(run_id)s
-   and j.completed_at is null
-   and j.job_type <> 'RENDER'
-   and j.status = 'processing'
- order by j.started_at, j.id
+  from :jobs_in_progress
  limit %(most)s;
 
 -- name: failed_jobs
