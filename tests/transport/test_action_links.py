@@ -3,14 +3,13 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 import httpx2
 
-from auth_env import authenticated_app, make_token
 from fake_endpoint import fake_endpoint
 from full_ids import full_id
 from org_env import Body, OrgEnv
+from transport.linked_pages import HTML, LINKS, linked_message
 from transport.page_client import send
 from waybook.app.accounts.links import revoke_action_links
 from waybook.app.accounts.members import change_org, disable_user
@@ -18,11 +17,7 @@ from waybook.app.dispatcher import Dispatcher
 from waybook.app.queries.inbox import read_review
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import ReviewPolicy, Scope
-from waybook.notifications.action_links import ActionLinks
-from webhook_env import KEY, TAKEN, WebhookEnv, make_review, make_webhook_env, verified
-
-HTML = {"accept": "text/html"}
-LINKS = ActionLinks(key=KEY, reviewer="rita", lifetime=timedelta(days=7), needs_account=True)
+from webhook_env import TAKEN, WebhookEnv, make_review, make_webhook_env, verified
 
 
 @dataclass
@@ -53,20 +48,8 @@ class LinkedReview:
 async def linked_review(
     world: OrgEnv, *, may: tuple[Scope, ...] = (Scope.REVIEW,)
 ) -> AsyncIterator[LinkedReview]:
-    await make_token(world.agent, "rita", may=may, scopes=(Scope.PLAN_READ,))
-    async with (
-        fake_endpoint(TAKEN) as other,
-        make_webhook_env(world, f"{other.url}/hook") as env,
-    ):
-        env.services = replace(env.services, action_links=LINKS)
-        env.agent.dispatcher = Dispatcher(env.services, world.dispatcher.calls)
-        review = await make_review(env.agent)
-        await env.deliver()
-        payload = verified(other.requests[-1])
-        app = authenticated_app(world)
-        transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            yield LinkedReview(env, review, payload["data"], client)
+    async with linked_message(world, may, make_review) as sent:
+        yield LinkedReview(sent.env, sent.cause, sent.payload["data"], sent.client)
 
 
 async def test_get_of_review_link_shows_evidence_and_decides_nothing(world: OrgEnv) -> None:

@@ -6,20 +6,17 @@ from dataclasses import dataclass, replace
 
 import httpx2
 
-from auth_env import authenticated_app, make_token
-from fake_endpoint import fake_endpoint
 from full_ids import full_id
-from org_env import Body, OrgEnv
+from org_env import AgentClient, Body, OrgEnv
+from transport.linked_pages import HTML, linked_message
 from transport.page_client import send
-from transport.test_action_links import HTML, LINKS
 from waybook.app.accounts.links import revoke_action_links
 from waybook.app.accounts.members import change_org, disable_user
-from waybook.app.dispatcher import Dispatcher
 from waybook.app.queries.runs.run import RunInclude, read_run_detail
 from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
 from waybook.core.decision_context import ReviewPolicy, Scope
-from webhook_env import TAKEN, WebhookEnv, make_webhook_env, verified
+from webhook_env import WebhookEnv
 
 
 @dataclass
@@ -57,22 +54,16 @@ class LinkedStage:
 async def linked_stage(
     world: OrgEnv, *, may: tuple[Scope, ...] = (Scope.REVIEW,)
 ) -> AsyncIterator[LinkedStage]:
-    await make_token(world.agent, "rita", may=may, scopes=(Scope.PLAN_READ,))
-    async with (
-        fake_endpoint(TAKEN) as other,
-        make_webhook_env(world, f"{other.url}/hook") as env,
-    ):
-        env.services = replace(env.services, action_links=LINKS)
-        env.agent.dispatcher = Dispatcher(env.services, world.dispatcher.calls)
-        run = await env.agent.run(models="a")
-        await env.agent.work_off(run)
-        await env.deliver()
-        payload = verified(other.requests[-1])
-        assert payload["type"] == "run.awaiting_feedback"
-        app = authenticated_app(world)
-        transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            yield LinkedStage(env, run, payload["data"], client)
+    async with linked_message(world, may, complete_stage) as sent:
+        assert sent.payload["type"] == "run.awaiting_feedback"
+        yield LinkedStage(sent.env, sent.cause, sent.payload["data"], sent.client)
+
+
+async def complete_stage(agent: AgentClient) -> Body:
+    """Complete the first stage of a run, which then waits for feedback; return the run."""
+    run = await agent.run(models="a")
+    await agent.work_off(run)
+    return run
 
 
 async def test_feedback_link_page_shows_stage_and_changes_nothing_on_get(world: OrgEnv) -> None:
