@@ -51,11 +51,11 @@ from waybook.store.driver.startup import WaitReport, wait_until_reachable
 from waybook.store.maintenance.migrate import (
     APP_ROLE,
     VectorTable,
-    check_serving_role,
     list_pending,
     migrate,
 )
 from waybook.store.maintenance.owner_role import examine_owner
+from waybook.store.maintenance.serving_checks import check_schema, check_serving_role
 
 log = logging.getLogger(__name__)
 
@@ -143,9 +143,10 @@ async def start_application(
     async with database_server(settings) as postgres:
         if waiting is not None:
             limit = settings.database_wait_seconds
-            for dsn in dict.fromkeys((postgres.owner_dsn, postgres.app_dsn)):
+            owners = (postgres.owner_dsn,) if settings.migrates_at_start else ()
+            for dsn in dict.fromkeys((*owners, postgres.app_dsn)):
                 await wait_until_reachable(dsn, limit, waiting)
-        await asyncio.to_thread(migrate, postgres.owner_dsn, postgres.vectors)
+        await asyncio.to_thread(_prepare_schema, postgres, settings)
         if sweeping and postgres.role is not None:
             await _warn_of_owner(postgres)
         webhook = webhook_from_settings(settings)
@@ -184,6 +185,14 @@ async def start_application(
                     if token
                     else None,
                 )
+
+
+def _prepare_schema(postgres: DatabaseServer, settings: Settings) -> None:
+    """Apply pending migrations, or check that there are none."""
+    if settings.migrates_at_start:
+        migrate(postgres.owner_dsn, postgres.vectors)
+    elif postgres.role is not None:
+        check_schema(postgres.app_dsn, postgres.role)
 
 
 async def _library(

@@ -20,6 +20,9 @@ class Settings:
     #: URL with which the owner of the database connects to run migrations, needed if the server
     #: uses a different database user.
     owner_url: str | None = None
+    #: When a starting process applies migrations: `embedded` for the embedded server only, `always`
+    #: for a database URL too.
+    migrate: str = "embedded"
     data_dir: Path = Path()
     #: Authentication mode. With `none`, callers need no credentials, and the server accepts
     #: connections only from this machine; with `required`, every caller needs credentials.
@@ -133,6 +136,11 @@ class Settings:
     oidc_new_users: str = "allow"
     #: Maximum scopes of a user who was created at first sign-in.
     oidc_new_user_scopes: str = "plan:read plan:write run:write review"
+
+    @property
+    def migrates_at_start(self) -> bool:
+        """Whether a starting process applies pending migrations."""
+        return self.database_url is None or self.migrate == "always"
 
     @property
     def base_url(self) -> str:

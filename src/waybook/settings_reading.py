@@ -111,6 +111,11 @@ def _typed(name: str, value: object, default: object, kind: object) -> object:
     return value if kind in (int, int | None) else str(value)
 
 
+def _check_switch(name: str, value: str, allowed: tuple[str, str]) -> None:
+    if value not in allowed:
+        raise Misconfigured(f"{name} is {value!r}: use {' or '.join(allowed)}")
+
+
 def _check(settings: Settings) -> None:
     _check_auth(settings)
     if settings.log_level.upper() not in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}:
@@ -121,8 +126,8 @@ def _check(settings: Settings) -> None:
         raise Misconfigured(
             f"there is no tool profile {settings.tools!r}: use plan, research, runs or all"
         )
-    if settings.pages not in {"on", "off"}:
-        raise Misconfigured(f"pages is {settings.pages!r}: use on or off")
+    _check_switch("migrate", settings.migrate, ("embedded", "always"))
+    _check_switch("pages", settings.pages, ("on", "off"))
     _check_embedder(settings)
     _check_webhook(settings)
     _check_listening(settings)
