@@ -139,7 +139,7 @@ class Settings:
 
     @property
     def migrates_at_start(self) -> bool:
-        """Whether a starting process applies pending migrations."""
+        """Return whether a starting process applies pending migrations."""
         return self.database_url is None or self.migrate == "always"
 
     @property

@@ -36,7 +36,7 @@ async def test_server_does_not_migrate_the_database_of_a_url(empty: ServerDataba
     assert row == (None,)
 
 
-async def test_server_migrates_the_database_of_a_url_if_told(empty: ServerDatabase) -> None:
+async def test_server_with_migrate_always_migrates_the_database_of_a_url(empty: ServerDatabase) -> None:
     await start(empty, migrate="always")
     assert migrate(empty.owner_dsn) == []
 
@@ -73,7 +73,7 @@ def test_edited_migration_is_refused() -> None:
     known=st.integers(1, 8),
     requirements=st.lists(st.integers(1, 12), min_size=1, max_size=12),
 )
-def test_schema_is_usable_if_nothing_is_missing_and_nothing_newer_is_required(
+def test_schema_without_gaps_or_newer_requirements_is_usable(
     known: int, requirements: list[int]
 ) -> None:
     bundled = [Migration(number, "m", str(number)) for number in range(1, known + 1)]
