@@ -33,6 +33,9 @@ class Settings:
     port: int = 8750
     #: Time in seconds for which the server keeps an idle HTTP connection open for the next request.
     keep_alive_seconds: int = 75
+    #: Time in seconds for which a stopping server still serves, while it reports on /readyz that it
+    #: is not ready, so that a load balancer sends new requests to other servers.
+    drain_seconds: int = 0
     #: Whether `waybook mcp` serves the dashboard while no other process serves it: on or off.
     pages: str = "on"
     stall_seconds: int = 1800

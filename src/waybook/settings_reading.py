@@ -27,6 +27,8 @@ RETENTION_SETTINGS = (
 #: Maximum time in seconds for which an idle HTTP connection may stay open; each open connection
 #: uses a file descriptor.
 MAX_KEEP_ALIVE_SECONDS = 3600
+#: Maximum time in seconds for which a stopping server goes on serving.
+MAX_DRAIN_SECONDS = 300
 #: Maximum number of days for which a link in a review message can be used.
 MAX_LINK_DAYS = 90
 #: Maximum time in hours after which a review is overdue: ten years.
@@ -156,6 +158,10 @@ def _check_listening(settings: Settings) -> None:
     seconds = settings.keep_alive_seconds
     if not 1 <= seconds <= MAX_KEEP_ALIVE_SECONDS:
         raise Misconfigured(f"keep_alive_seconds is {seconds}: use 1 to {MAX_KEEP_ALIVE_SECONDS}")
+    if not 0 <= settings.drain_seconds <= MAX_DRAIN_SECONDS:
+        raise Misconfigured(
+            f"drain_seconds is {settings.drain_seconds}: use 0 to {MAX_DRAIN_SECONDS}"
+        )
 
 
 def _check_auth(settings: Settings) -> None:

@@ -36,7 +36,9 @@ async def test_server_does_not_migrate_the_database_of_a_url(empty: ServerDataba
     assert row == (None,)
 
 
-async def test_server_with_migrate_always_migrates_the_database_of_a_url(empty: ServerDatabase) -> None:
+async def test_server_with_migrate_always_migrates_the_database_of_a_url(
+    empty: ServerDatabase,
+) -> None:
     await start(empty, migrate="always")
     assert migrate(empty.owner_dsn) == []
 

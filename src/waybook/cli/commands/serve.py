@@ -36,7 +36,7 @@ from waybook.transport.http.metrics import collect_metrics
 from waybook.transport.http.rate_limits import RequestThrottle
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.requests import ReadApi
-from waybook.transport.http.server import listen, run, serve
+from waybook.transport.http.server import Drain, listen, run, serve
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 
@@ -80,11 +80,13 @@ async def _serve(loaded: LoadedSettings, listening: socket.socket, claim: PageCl
         open_issuer(settings) as issuer,
         start_application(settings, waiting=report_wait, find_base_url=own_url) as services,
     ):
-        app = build_http_app(services, loaded, issuer)
+        drain = Drain(settings.drain_seconds)
+        app = build_http_app(services, loaded, issuer, drain)
         freeze_gc()
         announce = partial(_announce, settings)
         keep_alive = settings.keep_alive_seconds
-        await serve(app, listening, services.dispatcher.bus.close, announce, keep_alive=keep_alive)
+        leaving = services.dispatcher.bus.close
+        await serve(app, listening, leaving, announce, keep_alive=keep_alive, drain=drain)
     click.echo("Stopped; everything acknowledged is in the database.")
 
 
@@ -122,10 +124,18 @@ def report_wait(obstacle: str, waited: float, limit: float) -> None:
 
 
 def build_http_app(
-    services: Application, loaded: LoadedSettings, issuer: IssuerClient | None = None
+    services: Application,
+    loaded: LoadedSettings,
+    issuer: IssuerClient | None = None,
+    drain: Drain | None = None,
 ) -> ASGIApp:
     """Return the HTTP application; settings and the issuer determine the authentication."""
     settings, asks = loaded.settings, loaded.settings.requires_auth
+    is_reachable = build_gateway(services).is_ready
+
+    async def is_ready() -> bool:
+        return not (drain and drain.is_active) and await is_reachable()
+
     gateway = build_gateway(services, asks=asks)
     door = SignInPage(
         services=services.dispatcher.services,
@@ -141,7 +151,7 @@ def build_http_app(
     return build_app(
         server,
         hosts=allowed_hosts(settings),
-        ready=build_gateway(services).is_ready,
+        ready=is_ready,
         stuck=services.dispatcher.services.database.pool.is_stuck,
         metrics=partial(collect_metrics, services.dispatcher),
         reading=ReadApi(build_gateway(services, Channel.REST, asks=asks)),
