@@ -116,12 +116,12 @@ async def test_server_ignores_forwarded_headers() -> None:
 
 
 def test_draining_server_serves_and_closes_connections_until_a_second_signal() -> None:
-    drain = Drain(seconds=3_600)
-
-    async def state(_: Request) -> PlainTextResponse:
-        return PlainTextResponse("draining" if drain.is_active else "serving")
-
     async def main() -> list[tuple[str, str | None]]:
+        drain = Drain(seconds=3_600)
+
+        async def state(_: Request) -> PlainTextResponse:
+            return PlainTextResponse("draining" if drain.begun.is_set() else "serving")
+
         listening = listen("127.0.0.1", 0)
         app = Starlette(routes=[Route("/", state)])
         served = asyncio.create_task(serve(app, listening, drain=drain))
@@ -131,9 +131,7 @@ def test_draining_server_serves_and_closes_connections_until_a_second_signal() -
                 reply = await client.get(address(listening))
                 seen.append((reply.text, reply.headers.get("connection")))
                 os.kill(os.getpid(), signal.SIGTERM)
-                # The signal handler runs in a later turn of the event loop.
-                while not drain.is_active:
-                    await asyncio.sleep(0)
+                await drain.begun.wait()
         await served
         return seen
 

@@ -134,7 +134,7 @@ def build_http_app(
     is_reachable = build_gateway(services).is_ready
 
     async def is_ready() -> bool:
-        return not (drain and drain.is_active) and await is_reachable()
+        return not (drain and drain.begun.is_set()) and await is_reachable()
 
     gateway = build_gateway(services, asks=asks)
     door = SignInPage(

@@ -12,7 +12,7 @@ import sys
 from asyncio import TimerHandle, Transport
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 import uvicorn
@@ -220,8 +220,8 @@ class Drain:
 
     #: Length of the time in seconds; 0 to stop at once.
     seconds: float = 0.0
-    #: Whether the server is draining.
-    is_active: bool = False
+    #: Event that is set when the server begins to drain.
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 def no_hook() -> None:
@@ -299,7 +299,7 @@ async def serve(
             await stop.wait()
             if drain is not None and drain.seconds:
                 stop.clear()
-                drain.is_active = True
+                drain.begun.set()
                 server.close_connections_after_responses()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), drain.seconds)
