@@ -17,7 +17,7 @@ from waybook.app.accounts.authentication import authenticate_token
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.operations.diagnostics import CheckResult, CheckState, about_owner
 from waybook.app.request.caller import Caller
-from waybook.app.request.rate_limit import TokenBuckets
+from waybook.app.request.rate_limit import SharedTimes, TokenBuckets
 from waybook.app.request.search_settings import check_search, open_library
 from waybook.app.request.services import SearchBackend, Services
 from waybook.app.skills.loader import read_skills
@@ -27,6 +27,7 @@ from waybook.background import (
     event_listen_loop,
     event_publish_loop,
     index_loop,
+    leadership_loop,
     log_calls_for_ever,
     render_loop,
     retention_loop,
@@ -133,12 +134,14 @@ async def start_application(
     sweeping: bool = True,
     waiting: WaitReport | None = None,
     find_base_url: Callable[[], str] | None = None,
+    rate_limit_times: SharedTimes | None = None,
 ) -> AsyncIterator[Application]:
     """Start the whole application; at the end of the block, stop it in reverse order.
 
     If `waiting` is set, wait for a database that is still starting, and report the progress to
     `waiting`. `find_base_url` returns the base URL of links; by default, links lead to the
-    process that serves the dashboard for this data directory.
+    process that serves the dashboard for this data directory. `rate_limit_times` is the state of
+    the rate limits, if several processes share it.
     """
     async with database_server(settings) as postgres:
         if waiting is not None:
@@ -171,7 +174,7 @@ async def start_application(
                 webhook_sender=sender,
                 action_links=action_links_from_settings(settings, webhook),
                 review_reminder=timedelta(hours=settings.review_reminder_hours) or None,
-                rate_limit=_rate_limit(settings),
+                rate_limit=_rate_limit(settings, rate_limit_times),
             )
             calls = CallLog(database)
             owner_dsn = postgres.owner_dsn if sweeping and settings.sweep_seconds else None
@@ -203,9 +206,9 @@ async def _library(
     return library
 
 
-def _rate_limit(settings: Settings) -> TokenBuckets | None:
+def _rate_limit(settings: Settings, times: SharedTimes | None) -> TokenBuckets | None:
     return (
-        TokenBuckets(settings.effective_calls_per_second, settings.burst)
+        TokenBuckets(settings.effective_calls_per_second, settings.burst, times)
         if settings.effective_calls_per_second
         else None
     )
@@ -288,6 +291,7 @@ async def _working(
     ]
     if owner_dsn is not None:
         sweep_seconds = settings.sweep_seconds
+        tasks.append(asyncio.create_task(leadership_loop(services)))
         tasks.append(asyncio.create_task(stall_sweep_loop(services, sweep_seconds)))
         tasks.append(asyncio.create_task(render_loop(services, sweep_seconds)))
         tasks.append(asyncio.create_task(index_loop(services, sweep_seconds)))

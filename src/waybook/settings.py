@@ -31,6 +31,8 @@ class Settings:
     token: str | None = field(default=None, repr=False)
     host: str = "127.0.0.1"
     port: int = 8750
+    #: Number of server processes, which share the listening socket; for the use of all cores.
+    workers: int = 1
     #: Time in seconds for which the server keeps an idle HTTP connection open for the next request.
     keep_alive_seconds: int = 75
     #: Time in seconds for which a stopping server still serves, while it reports on /readyz that it

@@ -27,6 +27,8 @@ RETENTION_SETTINGS = (
 #: Maximum time in seconds for which an idle HTTP connection may stay open; each open connection
 #: uses a file descriptor.
 MAX_KEEP_ALIVE_SECONDS = 3600
+#: Maximum number of worker processes of a server.
+MAX_WORKERS = 64
 #: Maximum time in seconds for which a stopping server goes on serving.
 MAX_DRAIN_SECONDS = 300
 #: Maximum number of days for which a link in a review message can be used.
@@ -158,6 +160,8 @@ def _check_listening(settings: Settings) -> None:
     seconds = settings.keep_alive_seconds
     if not 1 <= seconds <= MAX_KEEP_ALIVE_SECONDS:
         raise Misconfigured(f"keep_alive_seconds is {seconds}: use 1 to {MAX_KEEP_ALIVE_SECONDS}")
+    if not 1 <= settings.workers <= MAX_WORKERS:
+        raise Misconfigured(f"workers is {settings.workers}: use 1 to {MAX_WORKERS}")
     if not 0 <= settings.drain_seconds <= MAX_DRAIN_SECONDS:
         raise Misconfigured(
             f"drain_seconds is {settings.drain_seconds}: use 0 to {MAX_DRAIN_SECONDS}"
