@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: naive-agents audit docs examples fuzz sbom help env demo generate pictures fast model model-db test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean plugins wheel start-test clients clients-ci lock-clients test-load
+.PHONY: naive-agents audit docs examples fuzz sbom help env demo generate pictures fast model model-db test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean plugins wheel start-test clients clients-ci lock-clients test-load deploy-check fleet
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -36,6 +36,7 @@ help:
 	@echo "make faults  kill, cut and fill everything under load, and check what is left; 5 minutes"
 	@echo "make faults-long  the same with hundreds of faults and 100,000 calls; 70 minutes at most"
 	@echo "make faults-planted  ten bugs planted, one at a time: the fault harness must catch each"
+	@echo "make fleet   rolling restarts and a migration behind HAProxy and pgbouncer; two minutes"
 	@echo "make faults-recovery  how soon the servers serve again after each kind of fault"
 	@echo "make soak    an hour of load: memory, descriptors and connections must stay flat"
 	@echo "make bench   the benchmarks, each beside its limit or its peer"
@@ -43,6 +44,7 @@ help:
 	@echo "make wheel   the wheel and sdist in dist/, built twice: equal sources give equal files"
 	@echo "make plugins  real clients keep to their plan through compactions and a kill; ten minutes"
 	@echo "make start-test  every command of the quickstart page, from the wheel, in an empty home"
+	@echo "make deploy-check  image, compose file, Helm chart and systemd unit with their linters"
 	@echo "make env     .venv with the locked dependencies and .venv/bin/waybook"
 
 env: $(STAMP)
@@ -62,6 +64,7 @@ lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements/audit.in -o requirements/audit.lock --no-header
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes pyproject.toml requirements/fuzz.in -o requirements/fuzz.lock --no-header
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes pyproject.toml requirements/examples.in -o requirements/examples.lock --no-header
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements/deploy.in -o requirements/deploy.lock --no-header
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group docs -o requirements/docs.lock --no-header
 	$(MAKE) sbom
 
@@ -158,6 +161,17 @@ $(AUDIT): requirements/audit.lock | $(STAMP)
 audit: $(AUDIT)
 	@.venv-audit/bin/python tools/audit/check.py
 
+# The linters of the files in deploy/ have an environment of their own.
+DEPLOY := .venv-deploy/.installed
+
+$(DEPLOY): requirements/deploy.lock | $(STAMP)
+	@test -x .venv-deploy/bin/python || $(PYTHON) -m venv .venv-deploy || uv venv --quiet --python $(PYTHON) .venv-deploy
+	@VIRTUAL_ENV=.venv-deploy $(UV) pip sync --quiet --require-hashes requirements/deploy.lock
+	@touch $@
+
+deploy-check: $(DEPLOY) wheel
+	@.venv-deploy/bin/python tools/deploy/check.py
+
 # Software bill of materials of the runtime dependencies.
 sbom: $(AUDIT)
 	@.venv-audit/bin/python tools/audit/sbom.py
@@ -229,6 +243,13 @@ faults-long: env
 
 faults-planted: env
 	@$(FAULTS) planted $(if $(ONLY),--only "$(ONLY)")
+
+# SERVERS and WORKERS choose the size; OLD names the src folder of another version to start with.
+SERVERS := 3
+WORKERS := 1
+OLD :=
+fleet: env
+	@PYTHONPATH=tests:tests/support $(BIN)/python -m fleet.run --servers $(SERVERS) --workers $(WORKERS) $(if $(OLD),--old $(OLD))
 
 faults-recovery: env
 	@$(FAULTS) recovery

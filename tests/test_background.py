@@ -91,6 +91,7 @@ LOOPS: dict[str, tuple[str, Loop]] = {
     "render": ("render_all_orgs", lambda house: background.render_loop(house, 0)),
     "index": ("index_all_orgs", lambda house: background.index_loop(house, 0)),
     "deliver": ("deliver_all_orgs", lambda house: background.delivery_loop(house, 0)),
+    "lead": ("hold_leadership", background.leadership_loop),
     "retain": ("retain", lambda house: background.retention_loop(house, "", Settings())),
     "send": ("pg_notify.send_pending", background.event_publish_loop),
     "listen": ("pg_notify.listen", background.event_listen_loop),
@@ -106,6 +107,7 @@ async def test_every_background_loop_continues_after_an_unexpected_error(
     turns = Turns(psycopg.InternalError("cache lookup failed"), RuntimeError("odd"))
     services.bus.is_wanted.set()
     services.bus.has_outgoing.set()
+    services.leadership.is_leader = True
     monkeypatch.setattr(background, "WARMUP_DELAY_SECONDS", 0)
     monkeypatch.setattr(background, "MIN_BACKOFF_SECONDS", 0)
     monkeypatch.setattr(f"waybook.background.{target}", turns)

@@ -1,13 +1,14 @@
 """Background loops: stalls, reminders, rendering, indexing, retention, webhooks, and events.
 
-Any number of processes may run these loops concurrently.
+Any number of processes may run these loops concurrently. The leader of the database does the
+periodic work for all orgs; every process also does the work that its own calls caused, at once.
 """
 
 import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from uuid import UUID
 
 from waybook.app.operations.delivery import deliver_notifications
@@ -24,6 +25,7 @@ from waybook.errors import WaybookError
 from waybook.settings import Settings
 from waybook.store.calls import CallLog
 from waybook.store.driver import pg_notify
+from waybook.store.driver.leadership import ATTEMPT_SECONDS, hold_leadership
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +40,8 @@ EVENT_BATCH_DELAY_SECONDS = 0.05
 TOKEN_USE_FLUSH_SECONDS = 1.0
 #: Time in seconds between two passes that delete data whose retention period has ended.
 RETENTION_INTERVAL_SECONDS = 3_600.0
+#: Time in seconds after which a process checks again whether it has become the leader.
+LEADER_CHECK_SECONDS = 10.0
 #: Delay in seconds after the first failure of a background loop, and the maximum delay. Each
 #: further failure in a row doubles the delay, up to the maximum.
 MIN_BACKOFF_SECONDS = 0.5
@@ -95,8 +99,9 @@ async def stall_sweep_loop(services: Services, every_seconds: float) -> None:
 
     async def turn() -> None:
         await asyncio.sleep(every_seconds)
-        await sweep_all_orgs(services)
-        await remind_all_orgs(services)
+        if services.leadership.take_turn("sweep"):
+            await sweep_all_orgs(services)
+            await remind_all_orgs(services)
 
     await repeat(services, "the stall sweep", turn)
 
@@ -120,8 +125,21 @@ async def _in_every_org(
     Raises:
         Exception: the first failure, after all orgs were processed.
     """
+    return await _in_orgs(services, await services.database.list_org_ids(), work)
+
+
+async def _in_orgs(
+    services: Services,
+    orgs: Iterable[UUID],
+    work: Callable[[RequestContext], Awaitable[int]],
+) -> int:
+    """Run a function for these orgs, even if it fails for one; return the sum of the results.
+
+    Raises:
+        Exception: the first failure, after all orgs were processed.
+    """
     done, failure = 0, None
-    for org_id in await services.database.list_org_ids():
+    for org_id in orgs:
         try:
             done += await work(_call(services, org_id))
         except Exception as error:  # noqa: BLE001 - raised below
@@ -146,23 +164,24 @@ async def render_loop(services: Services, every_seconds: float) -> None:
     """Render pending documents when signaled and periodically, until canceled."""
 
     async def turn() -> None:
-        await _wait_and_clear(services.render_requested, every_seconds)
-        while await render_all_orgs(services):
+        orgs = await services.render_requested.wait(every_seconds)
+        while await render_orgs(services, orgs):
             pass
+        if services.leadership.take_turn("render"):
+            while await render_all_orgs(services):
+                pass
 
     await repeat(services, "rendering", turn)
-
-
-async def _wait_and_clear(event: asyncio.Event, at_most_seconds: float) -> None:
-    """Wait for the event or until the timeout, then clear the event."""
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), at_most_seconds)
-    event.clear()
 
 
 async def render_all_orgs(services: Services) -> int:
     """Render pending documents in every org; return how many were rendered."""
     return await _in_every_org(services, render_documents)
+
+
+async def render_orgs(services: Services, orgs: Iterable[UUID]) -> int:
+    """Render pending documents in these orgs; return how many were rendered."""
+    return await _in_orgs(services, orgs, render_documents)
 
 
 async def index_loop(services: Services, every_seconds: float) -> None:
@@ -174,8 +193,9 @@ async def index_loop(services: Services, every_seconds: float) -> None:
         return True
 
     async def turn() -> None:
-        while await index_all_orgs(services):
-            pass
+        if services.leadership.take_turn("index"):
+            while await index_all_orgs(services):
+                pass
         await asyncio.sleep(every_seconds)
 
     await repeat(services, "indexing", warm)
@@ -191,9 +211,12 @@ async def retention_loop(services: Services, owner_dsn: str, settings: Settings)
     """Delete expired records and create upcoming partitions periodically, until canceled."""
 
     async def turn() -> None:
-        await retain(owner_dsn, settings)
-        services.loops.note_success("retention")
-        await asyncio.sleep(RETENTION_INTERVAL_SECONDS)
+        if services.leadership.is_leader:
+            await retain(owner_dsn, settings)
+            services.loops.note_success("retention")
+            await asyncio.sleep(RETENTION_INTERVAL_SECONDS)
+        else:
+            await asyncio.sleep(LEADER_CHECK_SECONDS)
 
     await repeat(services, "retention", turn)
 
@@ -202,9 +225,12 @@ async def delivery_loop(services: Services, every_seconds: float) -> None:
     """Deliver pending notifications when signaled and periodically, until canceled."""
 
     async def turn() -> None:
-        await _wait_and_clear(services.delivery_requested, every_seconds)
-        while await deliver_all_orgs(services):
+        orgs = await services.delivery_requested.wait(every_seconds)
+        while await deliver_in_orgs(services, orgs):
             pass
+        if services.leadership.take_turn("deliver"):
+            while await deliver_all_orgs(services):
+                pass
 
     await repeat(services, "delivering webhooks", turn)
 
@@ -212,6 +238,21 @@ async def delivery_loop(services: Services, every_seconds: float) -> None:
 async def deliver_all_orgs(services: Services) -> int:
     """Deliver a batch of due notifications in every org; return the number of attempts."""
     return await _in_every_org(services, deliver_notifications)
+
+
+async def deliver_in_orgs(services: Services, orgs: Iterable[UUID]) -> int:
+    """Deliver a batch of due notifications in these orgs; return the number of attempts."""
+    return await _in_orgs(services, orgs, deliver_notifications)
+
+
+async def leadership_loop(services: Services) -> None:
+    """Become the leader of the database as soon as no other process is, until canceled."""
+
+    async def turn() -> None:
+        await hold_leadership(services.database, services.leadership)
+        await asyncio.sleep(ATTEMPT_SECONDS)
+
+    await repeat(services, "leading the background work", turn)
 
 
 async def event_publish_loop(services: Services) -> None:

@@ -17,7 +17,7 @@ from waybook.app.accounts.authentication import authenticate_token
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.operations.diagnostics import CheckResult, CheckState, about_owner
 from waybook.app.request.caller import Caller
-from waybook.app.request.rate_limit import TokenBuckets
+from waybook.app.request.rate_limit import SharedTimes, TokenBuckets
 from waybook.app.request.search_settings import check_search, open_library
 from waybook.app.request.services import SearchBackend, Services
 from waybook.app.skills.loader import read_skills
@@ -27,6 +27,7 @@ from waybook.background import (
     event_listen_loop,
     event_publish_loop,
     index_loop,
+    leadership_loop,
     log_calls_for_ever,
     render_loop,
     retention_loop,
@@ -51,11 +52,11 @@ from waybook.store.driver.startup import WaitReport, wait_until_reachable
 from waybook.store.maintenance.migrate import (
     APP_ROLE,
     VectorTable,
-    check_serving_role,
     list_pending,
     migrate,
 )
 from waybook.store.maintenance.owner_role import examine_owner
+from waybook.store.maintenance.serving_checks import check_schema, check_serving_role
 
 log = logging.getLogger(__name__)
 
@@ -133,19 +134,22 @@ async def start_application(
     sweeping: bool = True,
     waiting: WaitReport | None = None,
     find_base_url: Callable[[], str] | None = None,
+    rate_limit_times: SharedTimes | None = None,
 ) -> AsyncIterator[Application]:
     """Start the whole application; at the end of the block, stop it in reverse order.
 
     If `waiting` is set, wait for a database that is still starting, and report the progress to
     `waiting`. `find_base_url` returns the base URL of links; by default, links lead to the
-    process that serves the dashboard for this data directory.
+    process that serves the dashboard for this data directory. `rate_limit_times` is the state of
+    the rate limits, if several processes share it.
     """
     async with database_server(settings) as postgres:
         if waiting is not None:
             limit = settings.database_wait_seconds
-            for dsn in dict.fromkeys((postgres.owner_dsn, postgres.app_dsn)):
+            owners = (postgres.owner_dsn,) if settings.migrates_at_start else ()
+            for dsn in dict.fromkeys((*owners, postgres.app_dsn)):
                 await wait_until_reachable(dsn, limit, waiting)
-        await asyncio.to_thread(migrate, postgres.owner_dsn, postgres.vectors)
+        await asyncio.to_thread(_prepare_schema, postgres, settings)
         if sweeping and postgres.role is not None:
             await _warn_of_owner(postgres)
         webhook = webhook_from_settings(settings)
@@ -170,7 +174,7 @@ async def start_application(
                 webhook_sender=sender,
                 action_links=action_links_from_settings(settings, webhook),
                 review_reminder=timedelta(hours=settings.review_reminder_hours) or None,
-                rate_limit=_rate_limit(settings),
+                rate_limit=_rate_limit(settings, rate_limit_times),
             )
             calls = CallLog(database)
             owner_dsn = postgres.owner_dsn if sweeping and settings.sweep_seconds else None
@@ -186,6 +190,14 @@ async def start_application(
                 )
 
 
+def _prepare_schema(postgres: DatabaseServer, settings: Settings) -> None:
+    """Apply pending migrations, or check that there are none."""
+    if settings.migrates_at_start:
+        migrate(postgres.owner_dsn, postgres.vectors)
+    elif postgres.role is not None:
+        check_schema(postgres.app_dsn, postgres.role)
+
+
 async def _library(
     database: Database, settings: Settings, embedder: EmbeddingModel | None
 ) -> SearchBackend:
@@ -194,9 +206,9 @@ async def _library(
     return library
 
 
-def _rate_limit(settings: Settings) -> TokenBuckets | None:
+def _rate_limit(settings: Settings, times: SharedTimes | None) -> TokenBuckets | None:
     return (
-        TokenBuckets(settings.effective_calls_per_second, settings.burst)
+        TokenBuckets(settings.effective_calls_per_second, settings.burst, times)
         if settings.effective_calls_per_second
         else None
     )
@@ -279,6 +291,7 @@ async def _working(
     ]
     if owner_dsn is not None:
         sweep_seconds = settings.sweep_seconds
+        tasks.append(asyncio.create_task(leadership_loop(services)))
         tasks.append(asyncio.create_task(stall_sweep_loop(services, sweep_seconds)))
         tasks.append(asyncio.create_task(render_loop(services, sweep_seconds)))
         tasks.append(asyncio.create_task(index_loop(services, sweep_seconds)))

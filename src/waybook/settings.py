@@ -20,6 +20,9 @@ class Settings:
     #: URL with which the owner of the database connects to run migrations, needed if the server
     #: uses a different database user.
     owner_url: str | None = None
+    #: When a starting process applies migrations: `embedded` for the embedded server only, `always`
+    #: for a database URL too.
+    migrate: str = "embedded"
     data_dir: Path = Path()
     #: Authentication mode. With `none`, callers need no credentials, and the server accepts
     #: connections only from this machine; with `required`, every caller needs credentials.
@@ -28,8 +31,13 @@ class Settings:
     token: str | None = field(default=None, repr=False)
     host: str = "127.0.0.1"
     port: int = 8750
+    #: Number of server processes, which share the listening socket; for the use of all cores.
+    workers: int = 1
     #: Time in seconds for which the server keeps an idle HTTP connection open for the next request.
     keep_alive_seconds: int = 75
+    #: Time in seconds for which a stopping server still serves, while it reports on /readyz that it
+    #: is not ready, so that a load balancer sends new requests to other servers.
+    drain_seconds: int = 0
     #: Whether `waybook mcp` serves the dashboard while no other process serves it: on or off.
     pages: str = "on"
     stall_seconds: int = 1800
@@ -133,6 +141,11 @@ class Settings:
     oidc_new_users: str = "allow"
     #: Maximum scopes of a user who was created at first sign-in.
     oidc_new_user_scopes: str = "plan:read plan:write run:write review"
+
+    @property
+    def migrates_at_start(self) -> bool:
+        """Return whether a starting process applies pending migrations."""
+        return self.database_url is None or self.migrate == "always"
 
     @property
     def base_url(self) -> str:

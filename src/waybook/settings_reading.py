@@ -27,6 +27,10 @@ RETENTION_SETTINGS = (
 #: Maximum time in seconds for which an idle HTTP connection may stay open; each open connection
 #: uses a file descriptor.
 MAX_KEEP_ALIVE_SECONDS = 3600
+#: Maximum number of worker processes of a server.
+MAX_WORKERS = 64
+#: Maximum time in seconds for which a stopping server goes on serving.
+MAX_DRAIN_SECONDS = 300
 #: Maximum number of days for which a link in a review message can be used.
 MAX_LINK_DAYS = 90
 #: Maximum time in hours after which a review is overdue: ten years.
@@ -111,6 +115,11 @@ def _typed(name: str, value: object, default: object, kind: object) -> object:
     return value if kind in (int, int | None) else str(value)
 
 
+def _check_switch(name: str, value: str, allowed: tuple[str, str]) -> None:
+    if value not in allowed:
+        raise Misconfigured(f"{name} is {value!r}: use {' or '.join(allowed)}")
+
+
 def _check(settings: Settings) -> None:
     _check_auth(settings)
     if settings.log_level.upper() not in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}:
@@ -121,8 +130,8 @@ def _check(settings: Settings) -> None:
         raise Misconfigured(
             f"there is no tool profile {settings.tools!r}: use plan, research, runs or all"
         )
-    if settings.pages not in {"on", "off"}:
-        raise Misconfigured(f"pages is {settings.pages!r}: use on or off")
+    _check_switch("migrate", settings.migrate, ("embedded", "always"))
+    _check_switch("pages", settings.pages, ("on", "off"))
     _check_embedder(settings)
     _check_webhook(settings)
     _check_listening(settings)
@@ -151,6 +160,12 @@ def _check_listening(settings: Settings) -> None:
     seconds = settings.keep_alive_seconds
     if not 1 <= seconds <= MAX_KEEP_ALIVE_SECONDS:
         raise Misconfigured(f"keep_alive_seconds is {seconds}: use 1 to {MAX_KEEP_ALIVE_SECONDS}")
+    if not 1 <= settings.workers <= MAX_WORKERS:
+        raise Misconfigured(f"workers is {settings.workers}: use 1 to {MAX_WORKERS}")
+    if not 0 <= settings.drain_seconds <= MAX_DRAIN_SECONDS:
+        raise Misconfigured(
+            f"drain_seconds is {settings.drain_seconds}: use 0 to {MAX_DRAIN_SECONDS}"
+        )
 
 
 def _check_auth(settings: Settings) -> None:

@@ -71,7 +71,7 @@ def definition() -> Body:
 @asynccontextmanager
 async def inside(cluster: Cluster) -> AsyncIterator[Application]:
     """Open the application as an operator, bypassing every proxy."""
-    flags = {"database_url": cluster.owner_url, "data_dir": cluster.home}
+    flags = {"database_url": cluster.owner_url, "data_dir": cluster.home, "migrate": "always"}
     settings = read_settings(flags, {}, Path("/nonexistent")).settings
     async with start_application(settings, sweeping=False) as here:
         yield here

@@ -145,3 +145,9 @@ def test_error_for_a_missing_serving_role_shows_the_sql_to_create_the_role(
 
 def test_schema_file_matches_the_migrated_schema(shared_place: ServerDatabase) -> None:
     assert SCHEMA.read_text("utf-8") == dump(shared_place.owner_dsn), "run `make generate`"
+
+
+def test_recent_migrations_state_the_oldest_compatible_migration() -> None:
+    for migration in bundled_migrations()[23:]:
+        assert migrations.OLDEST_COMPATIBLE.search(migration.text), migration.title
+        assert migration.oldest_compatible <= migration.number

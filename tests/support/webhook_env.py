@@ -1,6 +1,5 @@
 """Test environments with webhooks: a local receiver, and an application that sends to it."""
 
-import asyncio
 import base64
 import hashlib
 import hmac
@@ -15,6 +14,7 @@ from waybook.app.dispatcher import Dispatcher
 from waybook.app.operations.delivery import deliver_notifications
 from waybook.app.queries.usage import list_deliveries
 from waybook.app.request.caller import Caller
+from waybook.app.request.org_signal import OrgSignal
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
 from waybook.core.decision_context import Channel
@@ -98,7 +98,7 @@ async def make_webhook_env(  # noqa: PLR0913 - each has its own test
         database=database or world.database,
         notification_events=events,
         webhook_sender=sender,
-        delivery_requested=asyncio.Event(),
+        delivery_requested=OrgSignal(),
     )
     who = agent or world.agent
     try:

@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from waybook.errors import Misconfigured
-from waybook.transport.http.server import address, listen, run, serve, serve_in_background
+from waybook.transport.http.server import Drain, address, listen, run, serve, serve_in_background
 
 
 def test_listening_on_a_port_in_use_raises_misconfigured() -> None:
@@ -113,3 +113,26 @@ async def test_server_ignores_forwarded_headers() -> None:
         httpx2.AsyncClient(trust_env=False) as client,
     ):
         assert (await client.get(where, headers=headers)).text == "http 127.0.0.1"
+
+
+def test_draining_server_serves_and_closes_connections_until_a_second_signal() -> None:
+    async def main() -> list[tuple[str, str | None]]:
+        drain = Drain(seconds=3_600)
+
+        async def state(_: Request) -> PlainTextResponse:
+            return PlainTextResponse("draining" if drain.begun.is_set() else "serving")
+
+        listening = listen("127.0.0.1", 0)
+        app = Starlette(routes=[Route("/", state)])
+        served = asyncio.create_task(serve(app, listening, drain=drain))
+        seen = []
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            for _ in range(2):
+                reply = await client.get(address(listening))
+                seen.append((reply.text, reply.headers.get("connection")))
+                os.kill(os.getpid(), signal.SIGTERM)
+                await drain.begun.wait()
+        await served
+        return seen
+
+    assert run(main()) == [("serving", None), ("draining", "close")]

@@ -39,6 +39,12 @@ SERVING = (
         type=click.Choice(["plan", "research", "runs", "all"]),
         help="Tool profile (default: plan).",
     ),
+    click.option(
+        "--migrate",
+        flag_value="always",
+        default=None,
+        help="Apply pending migrations to the database of the URL first.",
+    ),
 )
 LISTENING = (
     click.option("--host", metavar="HOST", help="The address to listen on (127.0.0.1)."),

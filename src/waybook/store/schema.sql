@@ -861,8 +861,10 @@ create table schema_migration (
   name text not null,
   digest text not null,
   ran_at timestamp with time zone not null default now(),
+  oldest_compatible integer,
   constraint schema_migration_pkey PRIMARY KEY (number)
 );
+grant select on schema_migration to waybook_app;
 
 create table skill_execution (
   org_id uuid not null default app_org(),

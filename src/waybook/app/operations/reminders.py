@@ -47,5 +47,5 @@ async def _store_reminder(ctx: RequestContext, overdue: OverdueReview) -> bool:
         )
         link = link_statements(ctx.services, notice, reminder_id, context)
         rows, *_ = await locked.tx.commit(statement, *link)
-    ctx.services.delivery_requested.set()
+    ctx.services.delivery_requested.add(ctx.caller.org_id)
     return bool(rows)

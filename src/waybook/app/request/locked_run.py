@@ -230,7 +230,7 @@ class LockedRun(Locked[RunDecision[object]]):
             for job in decision.jobs.values():
                 services.job_parents.put(ctx.caller.org_id, job.id, run.id)
                 if job.unit is None and job.completed_at is None:
-                    services.render_requested.set()
+                    services.render_requested.add(ctx.caller.org_id)
 
         written = Written(
             statements,

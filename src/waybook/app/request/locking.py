@@ -212,7 +212,7 @@ class Locked(ABC, Generic[DecisionT]):
     def _after_commit(self, written: Written) -> None:
         services = self.ctx.services
         if written.notifications:
-            services.delivery_requested.set()
+            services.delivery_requested.add(self.ctx.caller.org_id)
         if written.remember is not None:
             written.remember()
         if written.event is not None:

@@ -6,6 +6,7 @@ allows. A bucket whose time has passed is equal to a new one, and is deleted. Ti
 nanoseconds, to avoid rounding.
 """
 
+import mmap
 from collections.abc import Hashable
 from math import ceil
 from typing import Final
@@ -13,18 +14,79 @@ from typing import Final
 from waybook.errors import RateLimited
 
 NANOSECONDS: Final = 1_000_000_000
+#: Maximum number of keys that are remembered as refused; beyond it, they are all forgotten.
+MAX_REFUSED: Final = 10_000
+
+
+class LocalTimes:
+    """Times of the buckets of one process: for each key, when its admitted calls would end.
+
+    The keys are ordered by the time of their last call, latest last.
+    """
+
+    def __init__(self) -> None:
+        self._until: dict[Hashable, int] = {}
+
+    def get(self, who: Hashable, now: int) -> int:
+        """Return the time of a bucket; `now` if there is none."""
+        return self._until.get(who, now)
+
+    def put(self, who: Hashable, until: int, now: int) -> None:
+        """Set the time of a bucket, and delete the oldest buckets whose time has passed."""
+        self._until.pop(who, None)
+        while self._until and self._until[first := next(iter(self._until))] <= now:
+            del self._until[first]
+        self._until[who] = until
+
+    def count(self) -> int:
+        """Return the number of buckets."""
+        return len(self._until)
+
+
+class SharedTimes:
+    """Times of buckets in memory that this process shares with the processes that it forks.
+
+    A key is mapped to one of many slots by its hash; two keys in one slot share a limit. If two
+    processes set a slot at the same instant, one call is not counted.
+    """
+
+    SLOTS: Final = 65_536
+
+    def __init__(self) -> None:
+        """Create slots without times; call this before the fork."""
+        self._memory = memoryview(mmap.mmap(-1, self.SLOTS * 8)).cast("q")
+
+    def get(self, who: Hashable, now: int) -> int:
+        """Return the time of a bucket; `now` if its time has passed.
+
+        >>> times = SharedTimes()
+        >>> times.put((1, True), 50, now=20)
+        >>> times.get((1, True), now=20), times.get((1, True), now=60), times.count()
+        (50, 60, 1)
+        """
+        return max(self._memory[hash(who) % self.SLOTS], now)
+
+    def put(self, who: Hashable, until: int, now: int) -> None:  # noqa: ARG002 - slots are not deleted
+        """Set the time of a bucket."""
+        self._memory[hash(who) % self.SLOTS] = until
+
+    def count(self) -> int:
+        """Return the number of slots that were used."""
+        return sum(1 for until in self._memory if until)
 
 
 class TokenBuckets:
-    def __init__(self, per_second: int, burst: int) -> None:
+    def __init__(
+        self, per_second: int, burst: int, times: LocalTimes | SharedTimes | None = None
+    ) -> None:
         """Create a limiter: `per_second` calls a second on average, `burst` calls at once."""
         self.per_second = per_second
         self.burst = burst
         self._pace = -(-NANOSECONDS // per_second)
         self._ahead_at_most = (burst - 1) * self._pace
         #: For each rate limit key, the time at which its admitted calls would end if they were
-        #: evenly spaced. The keys are ordered by the time of their last call, latest last.
-        self._until: dict[Hashable, int] = {}
+        #: evenly spaced.
+        self._times = times or LocalTimes()
         #: Rate limit keys that were refused and have not been admitted since.
         self._refused: set[Hashable] = set()
 
@@ -35,7 +97,7 @@ class TokenBuckets:
         >>> limit.retry_after("us", now=10 * NANOSECONDS)
         0.0
         """
-        ahead = self._until.get(who, now) - now
+        ahead = self._times.get(who, now) - now
         return max(0, ahead - self._ahead_at_most) / NANOSECONDS
 
     def try_acquire(self, who: Hashable, now: int) -> float:
@@ -52,10 +114,9 @@ class TokenBuckets:
         """
         wait = self.retry_after(who, now)
         if not wait:
-            until = max(now, self._until.pop(who, now))
+            until = max(now, self._times.get(who, now))
             self._refused.discard(who)
-            self._forget(now)
-            self._until[who] = until + self._pace
+            self._times.put(who, until + self._pace, now)
         return wait
 
     def charge(self, who: Hashable, now: int, calls: int) -> None:
@@ -67,12 +128,14 @@ class TokenBuckets:
         0.5
         """
         if calls:
-            until = max(now, self._until.pop(who, now))
-            self._until[who] = until + calls * self._pace
+            until = max(now, self._times.get(who, now))
+            self._times.put(who, until + calls * self._pace, now)
 
     def is_first_refusal(self, who: Hashable) -> bool:
         """Record a refused call; return True unless this key's previous call was refused too."""
         first = who not in self._refused
+        if len(self._refused) >= MAX_REFUSED:
+            self._refused.clear()
         self._refused.add(who)
         return first
 
@@ -90,13 +153,4 @@ class TokenBuckets:
 
     def tracked_count(self) -> int:
         """Return the number of buckets."""
-        return len(self._until)
-
-    def _forget(self, now: int) -> None:
-        """Delete the oldest buckets whose time has passed, to limit the number of buckets."""
-        while self._until:
-            first = next(iter(self._until))
-            if self._until[first] > now:
-                return
-            del self._until[first]
-            self._refused.discard(first)
+        return self._times.count()

@@ -15,6 +15,7 @@ from waybook.app.request.cpu_queue import CpuQueue
 from waybook.app.request.definition_cache import DefinitionCache
 from waybook.app.request.layout_worker import LayoutWorker
 from waybook.app.request.loop_health import LoopHealth
+from waybook.app.request.org_signal import OrgSignal
 from waybook.app.request.portable_search import PortableSearch
 from waybook.app.request.rate_limit import TokenBuckets
 from waybook.app.request.stall_counts import StallCounts
@@ -31,6 +32,7 @@ from waybook.store.accounts.writer import LastUsed
 from waybook.store.driver.bus import Bus
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Database
+from waybook.store.driver.leadership import Leadership
 from waybook.store.driver.queries import Statement
 from waybook.store.plans.cache import ParentCache, PlanCache
 from waybook.store.research import search
@@ -183,10 +185,12 @@ class Services:
     action_links: ActionLinks | None = None
     #: Time after which an undecided review is overdue; None if reviews have no deadline.
     review_reminder: timedelta | None = timedelta(hours=24)
-    #: Event that wakes up the delivery loop; it is set when there are notifications to deliver.
-    delivery_requested: asyncio.Event = field(default_factory=asyncio.Event)
-    #: Event that wakes up the rendering loop; it is set when there are documents to render.
-    render_requested: asyncio.Event = field(default_factory=asyncio.Event)
+    #: Orgs with notifications that this process stored and that are not delivered yet.
+    delivery_requested: OrgSignal = field(default_factory=OrgSignal)
+    #: Orgs with documents that a call in this process made ready to be rendered.
+    render_requested: OrgSignal = field(default_factory=OrgSignal)
+    #: Whether this process does the periodic background work for all orgs.
+    leadership: Leadership = field(default_factory=Leadership)
     #: Language model that the server calls, and the time limit in seconds for such a call. If the
     #: server has no model, agents use their own models.
     model: Model | None = None

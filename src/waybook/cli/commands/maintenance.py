@@ -30,8 +30,8 @@ from waybook.settings import Settings
 def migrate_command(*, check: bool, as_json: bool, **flags: object) -> None:
     """Apply pending database migrations.
 
-    Every command that uses the database does this by itself; run it alone where serving and
-    migrating are done by different users.
+    Run it as the owner of the database, before servers of the new version start. With the embedded
+    server this is not necessary: every command applies pending migrations there.
     """
     settings = load_settings(flags)
     names = asyncio.run(_pending(settings) if check else run_migrations(settings))

@@ -3,10 +3,13 @@
 import asyncio
 import contextlib
 import logging
+import os
+import signal
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -17,10 +20,14 @@ from starlette.types import ASGIApp
 from waybook.app.accounts.authentication import authenticate_bearer
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Caller
+from waybook.app.request.rate_limit import SharedTimes
 from waybook.bootstrap import Application, freeze_gc, start_application
 from waybook.cli.logs import configure_server_logging
 from waybook.cli.options import listening_options, serving_options, settings_from
+from waybook.cli.terminal.errors import CommandError
+from waybook.cli.workers import Supervisor, SupervisorLink
 from waybook.core.decision_context import Channel
+from waybook.errors import WaybookError
 from waybook.integrations.factory import open_issuer
 from waybook.integrations.oidc_login import IssuerClient
 from waybook.page_address import PageClaim, server_claim
@@ -36,7 +43,7 @@ from waybook.transport.http.metrics import collect_metrics
 from waybook.transport.http.rate_limits import RequestThrottle
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.requests import ReadApi
-from waybook.transport.http.server import listen, run, serve
+from waybook.transport.http.server import Drain, listen, run, serve
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 
@@ -48,6 +55,7 @@ RECORD_INTERVAL_SECONDS: Final = 1.0
 
 @click.command()
 @listening_options
+@click.option("--workers", type=int, metavar="N", help="Number of server processes (1).")
 @serving_options
 def command(**flags: object) -> None:
     """Start the HTTP server (MCP, dashboard, API).
@@ -66,26 +74,64 @@ def command(**flags: object) -> None:
         # The token is removed, because it identifies the caller of a command, and the server acts
         # for callers with their own tokens.
         known = replace(settings, port=listening.getsockname()[1], token=None)
-        run(_serve(replace(loaded, settings=known), listening, claim))
+        server = HttpServer(replace(loaded, settings=known), listening, claim)
+        if settings.workers == 1:
+            run(_serve(server))
+            return
+        shared = replace(server, rate_limit_times=SharedTimes())
+        sys.exit(Supervisor(settings.workers, partial(_serve_as_worker, shared)).run())
 
 
-async def _serve(loaded: LoadedSettings, listening: socket.socket, claim: PageClaim | None) -> None:
-    settings = loaded.settings
+@dataclass(frozen=True, slots=True)
+class HttpServer:
+    """What `waybook serve` prepares before an event loop runs."""
+
+    loaded: LoadedSettings
+    listening: socket.socket
+    claim: PageClaim | None = None
+    #: State of the rate limits that all workers share; None if there is one process.
+    rate_limit_times: SharedTimes | None = None
+
+
+def _serve_as_worker(server: HttpServer, link: SupervisorLink) -> int:
+    """Serve in a worker process; print an error as the command line does, and return the status."""
+    only_first = server if link.index == 0 else replace(server, claim=None)
+    try:
+        run(_serve(only_first, link))
+    except WaybookError as error:
+        CommandError(error).show()
+        return 1
+    except Exception:
+        log.exception("worker %d ends", link.index)
+        return 1
+    return 0
+
+
+async def _serve(server: HttpServer, link: SupervisorLink | None = None) -> None:
+    loaded, listening, settings = server.loaded, server.listening, server.loaded.settings
 
     def own_url() -> str:
         return settings.base_url
 
     async with (
-        _recording(claim, settings),
+        _recording(server.claim, settings),
         open_issuer(settings) as issuer,
-        start_application(settings, waiting=report_wait, find_base_url=own_url) as services,
+        start_application(
+            settings,
+            waiting=report_wait,
+            find_base_url=own_url,
+            rate_limit_times=server.rate_limit_times,
+        ) as services,
     ):
-        app = build_http_app(services, loaded, issuer)
+        drain = Drain(settings.drain_seconds)
+        app = build_http_app(services, loaded, issuer, drain)
         freeze_gc()
-        announce = partial(_announce, settings)
+        announce = partial(_announce, settings, link)
         keep_alive = settings.keep_alive_seconds
-        await serve(app, listening, services.dispatcher.bus.close, announce, keep_alive=keep_alive)
-    click.echo("Stopped; everything acknowledged is in the database.")
+        leaving = services.dispatcher.bus.close
+        await serve(app, listening, leaving, announce, keep_alive=keep_alive, drain=drain)
+    if link is None or link.index == 0:
+        click.echo("Stopped; everything acknowledged is in the database.")
 
 
 def _try_record(claim: PageClaim, settings: Settings) -> bool:
@@ -122,10 +168,18 @@ def report_wait(obstacle: str, waited: float, limit: float) -> None:
 
 
 def build_http_app(
-    services: Application, loaded: LoadedSettings, issuer: IssuerClient | None = None
+    services: Application,
+    loaded: LoadedSettings,
+    issuer: IssuerClient | None = None,
+    drain: Drain | None = None,
 ) -> ASGIApp:
     """Return the HTTP application; settings and the issuer determine the authentication."""
     settings, asks = loaded.settings, loaded.settings.requires_auth
+    is_reachable = build_gateway(services).is_ready
+
+    async def is_ready() -> bool:
+        return not (drain and drain.begun.is_set()) and await is_reachable()
+
     gateway = build_gateway(services, asks=asks)
     door = SignInPage(
         services=services.dispatcher.services,
@@ -141,7 +195,7 @@ def build_http_app(
     return build_app(
         server,
         hosts=allowed_hosts(settings),
-        ready=build_gateway(services).is_ready,
+        ready=is_ready,
         stuck=services.dispatcher.services.database.pool.is_stuck,
         metrics=partial(collect_metrics, services.dispatcher),
         reading=ReadApi(build_gateway(services, Channel.REST, asks=asks)),
@@ -201,7 +255,13 @@ def build_gateway(
     )
 
 
-def _announce(settings: Settings) -> None:
+def _announce(settings: Settings, link: SupervisorLink | None) -> None:
+    if link is not None:
+        link.report_serving()
+        stop = partial(os.kill, os.getpid(), signal.SIGTERM)
+        asyncio.get_running_loop().add_reader(link.lifeline, stop)
+        if link.index:
+            return
     url = settings.base_url
     database = (
         "the server at your URL" if settings.database_url else f"embedded, {settings.data_dir}"
@@ -214,4 +274,6 @@ def _announce(settings: Settings) -> None:
         click.echo(f"  answers to {names}; API token required (waybook token add)")
     click.echo(f"  tools      {settings.tools}")
     click.echo(f"  database   {database}")
+    if link is not None:
+        click.echo(f"  workers    {settings.workers}")
     click.echo("  stop       Ctrl-C")

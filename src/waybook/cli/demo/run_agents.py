@@ -13,7 +13,7 @@ from typing import Any
 
 from waybook.app.queries.runs.run_list import resolve_run
 from waybook.app.request.short_ids import full_id_of
-from waybook.background import render_all_orgs
+from waybook.background import render_orgs
 from waybook.cli.demo import script
 from waybook.cli.demo.environment import ENGINE
 from waybook.cli.demo.plan_agents import agent
@@ -128,8 +128,7 @@ async def render_documents(scene: DemoContext) -> None:
     await scene.clock.sleep(0.6)
     while not scene.run_complete or services.render_requested.is_set():
         if services.render_requested.is_set():
-            services.render_requested.clear()
-            await render_all_orgs(services)
+            await render_orgs(services, services.render_requested.take())
         await scene.clock.sleep(1)
 
 

@@ -1,13 +1,19 @@
-"""Schema migrations, checks of the server's database role, and diagnostic SQL statements.
+"""Schema migrations, and diagnostic SQL statements.
 
 Migrations are numbered `.sql` files, forward only, each run in its own transaction. An advisory
 lock lets one process migrate while the others wait. A file edited after it ran, or a database newer
 than this program, is rejected. Migrations run as the owner, never as the serving role.
 
+While a fleet is upgraded, servers of the previous version use the migrated schema. A migration that
+they can use states the oldest migration that a program must know, in a line such as
+`-- Oldest compatible migration: 0023`. Without such a line, only programs that know the migration
+can use the schema.
+
 The table of vectors is not part of a migration: it is created as soon as an external server has
 pgvector. On the embedded server the table is dropped, because earlier versions created it there.
 """
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +25,6 @@ from importlib.resources import files
 from typing import NamedTuple
 
 import psycopg
-from psycopg import sql
 from psycopg.sql import Identifier
 
 from waybook.errors import Busy, Misconfigured, Unavailable
@@ -45,6 +50,8 @@ SQL = load("maintenance/migrate", server=ServerRow)
 #: Maximum number of attempts to get the locks of a migration, and the pause between two attempts.
 MAX_LOCK_ATTEMPTS = 30
 LOCK_PAUSE_SECONDS = 2.0
+#: Line of a migration that states which programs can use the migrated schema.
+OLDEST_COMPATIBLE = re.compile(r"^-- Oldest compatible migration: (\d{4})$", re.MULTILINE)
 #: Oldest PostgreSQL version with which Waybook is tested.
 MIN_SERVER_VERSION = 150_000
 APP_ROLE = "waybook_app"
@@ -77,6 +84,18 @@ class Migration:
     @property
     def digest(self) -> str:
         return sha256(self.text.encode()).hexdigest()
+
+    @property
+    def oldest_compatible(self) -> int:
+        """Return the last migration that a program must know to use the migrated schema.
+
+        >>> Migration(7, "notes", "create table note ()").oldest_compatible
+        7
+        >>> Migration(7, "notes", "-- Oldest compatible migration: 0006").oldest_compatible
+        6
+        """
+        stated = OLDEST_COMPATIBLE.search(self.text)
+        return int(stated[1]) if stated else self.number
 
 
 def bundled_migrations() -> list[Migration]:
@@ -226,7 +245,12 @@ def _drop_vectors(connection: psycopg.Connection) -> None:
 
 
 def _record(connection: psycopg.Connection, migration: Migration) -> None:
-    done = {"number": migration.number, "name": migration.name, "digest": migration.digest}
+    done = {
+        "number": migration.number,
+        "name": migration.name,
+        "digest": migration.digest,
+        "oldest_compatible": migration.oldest_compatible,
+    }
     connection.execute(_text("record"), done)
 
 
@@ -309,33 +333,6 @@ def _join_maintenance_role(connection: psycopg.Connection) -> None:
 def _holds(connection: psycopg.Connection, question: str) -> bool:
     row = connection.execute(_text(question)).fetchone()
     return bool(row and row[0])
-
-
-def check_serving_role(dsn: str, role: str) -> None:
-    """Switch to the server's database role as a test, so that startup reports a failure.
-
-    Raises:
-        Misconfigured: the user is not a member of the role, or no policy applies to the role.
-        Unavailable: the database cannot be reached as this user.
-    """
-    with owner_connection(dsn) as connection:
-        try:
-            with connection.transaction(force_rollback=True):
-                connection.execute(sql.SQL("set local role {}").format(sql.Identifier(role)))
-                exempt = connection.execute(SQL["is_exempt"].text.encode()).fetchone()
-        except psycopg.errors.InsufficientPrivilege:
-            user = connection.execute(SQL["name_of_user"].text.encode()).fetchone()
-            named = str(user and user[0])
-            raise Misconfigured(
-                f"the user {named} of the database URL is not a member of {role}, the role that "
-                f"serves; as an administrator run: grant {role} to {named}"
-            ) from None
-        if exempt and exempt[0]:
-            raise Misconfigured(
-                f"the role {role}, which serves, bypasses row-level security, so orgs would see "
-                f"each other's rows; as an administrator run: alter role {role} nosuperuser "
-                "nobypassrls"
-            )
 
 
 async def attempt(tx: Transaction, *statements: Statement | str) -> Results:

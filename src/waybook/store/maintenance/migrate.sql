@@ -15,13 +15,17 @@ create table if not exists schema_migration (
   digest  text        not null,
   ran_at  timestamptz not null default now()
 );
+-- The last migration that a program must know to use the schema after this migration.
+alter table schema_migration add column if not exists oldest_compatible integer;
+update schema_migration set oldest_compatible = number where oldest_compatible is null;
+grant select on schema_migration to waybook_app;
 
 -- name: done
 select number, digest from schema_migration order by number;
 
 -- name: record
-insert into schema_migration (number, name, digest)
-values (%(number)s, %(name)s, %(digest)s);
+insert into schema_migration (number, name, digest, oldest_compatible)
+values (%(number)s, %(name)s, %(digest)s, %(oldest_compatible)s);
 
 -- name: role_exists
 select exists (select from pg_roles where rolname = 'waybook_app');
@@ -125,14 +129,6 @@ begin
   end loop;
 end
 $$;
-
--- name: name_of_user
--- Return the session user as a quoted SQL identifier.
-select quote_ident(session_user);
-
--- name: is_exempt
--- Return whether the current role is exempt from row-level security.
-select rolsuper or rolbypassrls from pg_roles where rolname = current_user;
 
 -- name: server
 -- Return the server's version and time, the database size, and the current role with the attributes

@@ -111,14 +111,19 @@ class Operations:
         return json_response({"status": "alive"})
 
     async def readyz(self, _: Request) -> Response:
-        """Answer 200 if the database responds within `READY_WITHIN` seconds, else 503."""
+        """Answer 200 if the database responds within `READY_WITHIN` seconds, else 503.
+
+        A server that is stopping also answers 503.
+        """
         try:
             async with asyncio.timeout(READY_WITHIN):
                 ready = await self.ready()
         except (TimeoutError, WaybookError):
             ready = False
         if not ready:
-            return error_response(503, "UNAVAILABLE", "The database does not answer.")
+            return error_response(
+                503, "UNAVAILABLE", "The server is stopping, or the database does not answer."
+            )
         return json_response({"status": "ready"})
 
     async def figures(self, _: Request) -> Response:

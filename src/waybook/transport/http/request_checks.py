@@ -56,6 +56,8 @@ class AllowedHosts:
 
 
 BODY_LIMIT: Final = MESSAGE_LIMIT
+#: Paths that are served for every host name, because they reveal nothing.
+HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz"})
 
 #: Maximum time in seconds for receiving the body of a request.
 BODY_SECONDS: Final = 60.0
@@ -108,7 +110,8 @@ def check_host_and_origin(hosts: AllowedHosts, app: ASGIApp) -> ASGIApp:
     """Refuse requests for another host name (421) or from another site's page (403)."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        # Load balancers check the health of a server by its address, some without a host name.
+        if scope["type"] != "http" or scope["path"] in HEALTH_PATHS:
             await app(scope, receive, send)
             return
         named = header_values(scope, b"host")

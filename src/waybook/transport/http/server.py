@@ -11,7 +11,8 @@ import socket
 import sys
 from asyncio import TimerHandle, Transport
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 import uvicorn
@@ -155,6 +156,8 @@ SHUTDOWN_TIMEOUT_SECONDS: Final = (
     2  # Seconds for which requests in progress may continue after the signal to stop.
 )
 
+CLOSE_CONNECTION: Final = (b"connection", b"close")
+
 T = TypeVar("T")
 
 
@@ -200,6 +203,26 @@ class SignalFreeServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    def close_connections_after_responses(self) -> None:
+        """Add a header to every further response that closes its connection."""
+        # uvicorn copies the headers of the configuration to the state once in a second.
+        self.config.encoded_headers.append(CLOSE_CONNECTION)
+        self.server_state.default_headers.append(CLOSE_CONNECTION)
+
+
+@dataclass(slots=True)
+class Drain:
+    """Draining: the time in which a stopping server reports that it is not ready, and still serves.
+
+    Load balancers need this time to notice that the server is stopping. Meanwhile each response
+    closes its connection, so that the client opens the next one to another server.
+    """
+
+    #: Length of the time in seconds; 0 to stop at once.
+    seconds: float = 0.0
+    #: Event that is set when the server begins to drain.
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+
 
 def no_hook() -> None:
     """Do nothing; this is the default for the functions `leaving` and `announce`."""
@@ -218,6 +241,18 @@ async def serve_in_background(
     The function `leaving` is called first on exit, to end responses such as event streams, which
     would otherwise never end. An idle connection is closed after `keep_alive` seconds.
     """
+    async with _running_server(app, listening, leaving, keep_alive):
+        yield address(listening)
+
+
+@asynccontextmanager
+async def _running_server(
+    app: ASGIApp,
+    listening: socket.socket,
+    leaving: Callable[[], None],
+    keep_alive: int,
+) -> AsyncIterator[SignalFreeServer]:
+    """Serve within the block and yield the server; on exit, finish the open requests."""
     config = uvicorn.Config(
         app,
         http=BoundedHeadProtocol,
@@ -233,7 +268,7 @@ async def serve_in_background(
     server = SignalFreeServer(config)
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:
-        yield address(listening)
+        yield server
     finally:
         leaving()
         server.should_exit = True
@@ -247,19 +282,27 @@ async def serve(
     announce: Callable[[], None] = no_hook,
     *,
     keep_alive: int = DEFAULT_KEEP_ALIVE_SECONDS,
+    drain: Drain | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM, then shut down gracefully.
+    """Serve until SIGINT or SIGTERM, then drain, and shut down gracefully.
 
     The function `announce` is called after the signal handlers are installed, because a supervisor
-    may send a signal as soon as it reads that the server is serving.
+    may send a signal as soon as it reads that the server is serving. A second signal ends the
+    draining at once.
     """
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     try:
         announce()
-        async with serve_in_background(app, listening, leaving, keep_alive=keep_alive):
+        async with _running_server(app, listening, leaving, keep_alive) as server:
             await stop.wait()
+            if drain is not None and drain.seconds:
+                stop.clear()
+                drain.begun.set()
+                server.close_connections_after_responses()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), drain.seconds)
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)

@@ -131,7 +131,7 @@ def _proposal(
 
     def remember() -> None:
         if any(job.unit is None for job in decision.jobs.values()):
-            ctx.services.render_requested.set()
+            ctx.services.render_requested.add(ctx.caller.org_id)
 
     written = Written(
         [*made, *writer.statements(None, {}, decision, write_context)[0]],

@@ -1,0 +1,160 @@
+"""Supervisor of worker processes that serve on one listening socket: `waybook serve --workers N`.
+
+The supervisor forks the workers before it starts an event loop or a thread; they inherit the
+listening socket, so a connection is accepted by whichever worker is free, and no connection is lost
+when a worker is replaced. The supervisor starts a new worker when one dies, and passes on the
+signals that stop the server. It ends with the status of a worker that failed before it served. If
+the supervisor dies, its workers stop.
+"""
+
+import gc
+import logging
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Final
+
+log = logging.getLogger(__name__)
+
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+#: Minimum and maximum delay in seconds before a worker that died is started again. Each further
+#: death of a worker that did not serve for `STEADY_SECONDS` doubles the delay.
+MIN_DELAY_SECONDS: Final = 0.1
+MAX_DELAY_SECONDS: Final = 10.0
+STEADY_SECONDS: Final = 10.0
+#: Time in seconds between two checks of the workers; a death of a worker ends the wait.
+CHECK_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorLink:
+    """What a worker knows of its supervisor."""
+
+    #: Number of the worker, from 0.
+    index: int
+    #: End of a pipe to which the worker writes when it serves.
+    reports: int
+    #: End of a pipe from which nothing is read until the supervisor has ended for any reason.
+    lifeline: int
+
+    def report_serving(self) -> None:
+        """Tell the supervisor that this worker serves."""
+        os.write(self.reports, b"1")
+
+
+#: Function that serves in a worker and returns the exit status.
+Serve = Callable[[SupervisorLink], int]
+
+
+@dataclass(slots=True)
+class Worker:
+    """A worker process, and the end of the pipe on which it reports that it serves."""
+
+    pid: int
+    pipe: int
+    started: float
+    is_serving: bool = False
+
+
+@dataclass(slots=True)
+class Supervisor:
+    """Parent of the worker processes; `serve` runs in each of them."""
+
+    count: int
+    serve: Serve
+    workers: dict[int, Worker] = field(default_factory=dict)
+    #: Time before which a worker is not started again, and number of early deaths in a row.
+    restarts: dict[int, float] = field(default_factory=dict)
+    early_deaths: int = 0
+    status: int = 0
+    is_stopping: bool = False
+    lifeline: tuple[int, int] = field(default_factory=os.pipe)
+
+    def run(self) -> int:
+        """Start the workers, and keep them running until a signal; return the exit status."""
+        previous = {number: signal.signal(number, self._stop) for number in STOP_SIGNALS}
+        try:
+            self.restarts = dict.fromkeys(range(self.count), 0.0)
+            gc.freeze()  # The workers share the memory of the objects that exist now.
+            while self.workers or not self.is_stopping:
+                self._start_due()
+                self._wait()
+                self._reap()
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+        return self.status
+
+    def _stop(self, number: int, _: FrameType | None) -> None:
+        self.is_stopping = True
+        self._send(number)
+
+    def _send(self, number: int) -> None:
+        for worker in self.workers.values():
+            os.kill(worker.pid, number)
+
+    def _start_due(self) -> None:
+        now = time.monotonic()
+        for index in [index for index, due in self.restarts.items() if due <= now]:
+            if not self.is_stopping:
+                self.workers[index] = self._fork(index)
+                del self.restarts[index]
+
+    def _fork(self, index: int) -> Worker:
+        reading, writing = os.pipe()
+        # Signals wait while a worker is not in the table yet, so that none misses its signal.
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        pid = os.fork()
+        if pid:
+            os.close(writing)
+            self.workers[index] = Worker(pid, reading, time.monotonic())
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+            return self.workers[index]
+        status = 1
+        try:
+            for number in STOP_SIGNALS:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+            os.close(reading)
+            os.close(self.lifeline[1])
+            status = self.serve(SupervisorLink(index, writing, self.lifeline[0]))
+        finally:
+            # A worker must not return into the code of the supervisor.
+            os._exit(status)
+
+    def _wait(self) -> None:
+        """Wait until a worker reports that it serves or ends, or until the next check."""
+        pipes = [worker.pipe for worker in self.workers.values()]
+        for pipe in select.select(pipes, (), (), CHECK_SECONDS)[0]:
+            if os.read(pipe, 1):
+                self._worker_of(pipe).is_serving = True
+
+    def _worker_of(self, pipe: int) -> Worker:
+        return next(worker for worker in self.workers.values() if worker.pipe == pipe)
+
+    def _reap(self) -> None:
+        for index, worker in list(self.workers.items()):
+            ended, status = os.waitpid(worker.pid, os.WNOHANG)
+            if ended:
+                del self.workers[index]
+                os.close(worker.pipe)
+                self._after(index, worker, os.waitstatus_to_exitcode(status))
+
+    def _after(self, index: int, worker: Worker, code: int) -> None:
+        if self.is_stopping:
+            return
+        now = time.monotonic()
+        if not worker.is_serving and code > 0:
+            # The settings or the database do not permit to serve: another attempt would fail too.
+            self.status, self.is_stopping = code, True
+            self._send(signal.SIGTERM)
+            return
+        log.warning("worker %d ended with status %d and is started again", index, code)
+        steady = now - worker.started >= STEADY_SECONDS
+        self.early_deaths = 0 if steady else self.early_deaths + 1
+        delay = MIN_DELAY_SECONDS * 2 ** min(max(self.early_deaths - 1, 0), 16)
+        self.restarts[index] = now if steady else now + min(delay, MAX_DELAY_SECONDS)

@@ -1,0 +1,95 @@
+"""Leadership: one process of a database does the periodic background work for all orgs.
+
+The leader holds an advisory lock in a transaction that it keeps open on a connection of its own.
+The lock is bound to the transaction rather than to the session, so that it also works through a
+pooler, and PostgreSQL releases it when the connection ends. An open transaction that has written
+nothing and runs no statement does not hold back vacuum.
+
+Leadership saves work, and nothing relies on it: background work is safe to do in several processes
+at once. A process that is not the leader does it too, but rarely, in case that the leader hangs.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from waybook.errors import Unavailable
+from waybook.store.driver.addresses import bounded_dsn
+from waybook.store.driver.database import Database
+from waybook.store.driver.queries import load
+
+SQL = load("driver/leadership")
+
+#: Time in seconds between two attempts to become the leader, and between two probes of the leader's
+#: connection, and the maximum time in seconds for an answer of the database.
+ATTEMPT_SECONDS = 10.0
+PROBE_SECONDS = 10.0
+ANSWER_SECONDS = 5.0
+#: Time in seconds after which a process that is not the leader does the background work once.
+FALLBACK_SECONDS = 900.0
+
+
+class Leadership:
+    """Whether this process is the leader, and when it last did each kind of background work."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Create the state of a process that is not the leader."""
+        self.is_leader = False
+        self._clock = clock
+        self._started = clock()
+        self._done: dict[str, float] = {}
+
+    def take_turn(self, work: str) -> bool:
+        """Return whether this process does this work now for all orgs, and remember that it does.
+
+        >>> now = [0.0]
+        >>> leadership = Leadership(lambda: now[0])
+        >>> leadership.take_turn("sweep")
+        False
+        >>> now[0] = FALLBACK_SECONDS
+        >>> leadership.take_turn("sweep"), leadership.take_turn("sweep")
+        (True, False)
+        >>> leadership.is_leader = True
+        >>> leadership.take_turn("sweep")
+        True
+        """
+        now = self._clock()
+        due = self._done.get(work, self._started) + FALLBACK_SECONDS
+        if not self.is_leader and now < due:
+            return False
+        self._done[work] = now
+        return True
+
+
+async def hold_leadership(database: Database, leadership: Leadership) -> None:
+    """Become the leader if no other process is, and stay it until the connection breaks.
+
+    Return if another process is the leader.
+
+    Raises:
+        Unavailable: the connection broke, and with it the leadership ended.
+    """
+    try:
+        async with await AsyncConnection.connect(
+            bounded_dsn(database.dsn), prepare_threshold=None
+        ) as connection:
+            if not await _ask(connection, "try_lead"):
+                return
+            leadership.is_leader = True
+            while True:
+                await asyncio.sleep(PROBE_SECONDS)
+                await _ask(connection, "probe")
+    except (psycopg.Error, TimeoutError) as error:
+        raise Unavailable("the connection that holds the leadership broke") from error
+    finally:
+        leadership.is_leader = False
+
+
+async def _ask(connection: AsyncConnection[TupleRow], question: str) -> bool:
+    async with asyncio.timeout(ANSWER_SECONDS):
+        row = await (await connection.execute(SQL[question].text.encode())).fetchone()
+    return bool(row and row[0])

@@ -1,0 +1,108 @@
+"""Checks of the database that a serving process makes at startup, with its own database role."""
+
+from typing import NamedTuple
+
+import psycopg
+from psycopg import sql
+
+from waybook.errors import Misconfigured
+from waybook.store.driver.queries import load
+from waybook.store.maintenance.migrate import Migration, bundled_migrations, owner_connection
+
+
+class AppliedMigration(NamedTuple):
+    """A migration that was applied to the database, perhaps by a newer program."""
+
+    number: int
+    digest: str
+    oldest_compatible: int
+
+
+SQL = load("maintenance/serving_checks", applied=AppliedMigration)
+
+
+def check_serving_role(dsn: str, role: str) -> None:
+    """Switch to the server's database role as a test, so that startup reports a failure.
+
+    Raises:
+        Misconfigured: the user is not a member of the role, or no policy applies to the role.
+        Unavailable: the database cannot be reached as this user.
+    """
+    with owner_connection(dsn) as connection:
+        try:
+            with connection.transaction(force_rollback=True):
+                connection.execute(sql.SQL("set local role {}").format(sql.Identifier(role)))
+                exempt = connection.execute(SQL["is_exempt"].text.encode()).fetchone()
+        except psycopg.errors.InsufficientPrivilege:
+            user = connection.execute(SQL["name_of_user"].text.encode()).fetchone()
+            named = str(user and user[0])
+            raise Misconfigured(
+                f"the user {named} of the database URL is not a member of {role}, the role that "
+                f"serves; as an administrator run: grant {role} to {named}"
+            ) from None
+        if exempt and exempt[0]:
+            raise Misconfigured(
+                f"the role {role}, which serves, bypasses row-level security, so orgs would see "
+                f"each other's rows; as an administrator run: alter role {role} nosuperuser "
+                "nobypassrls"
+            )
+
+
+def check_schema(dsn: str, role: str) -> None:
+    """Check that this program can use the schema of the database, without changing it.
+
+    The schema may be newer than this program, if its migrations state that this program can use it.
+
+    Raises:
+        Misconfigured: migrations are missing, the schema is too new, a file was edited, or the user
+            is not a member of the role.
+        Unavailable: the database cannot be reached as this user.
+    """
+    with owner_connection(dsn) as connection:
+        # The first migration creates the role, so a missing table is reported first.
+        if not _holds(connection, "is_migrated"):
+            judge_schema([], bundled_migrations())
+    check_serving_role(dsn, role)
+    with owner_connection(dsn) as connection, connection.transaction(force_rollback=True):
+        connection.execute(sql.SQL("set local role {}").format(sql.Identifier(role)))
+        # The privilege to read the applied migrations is granted by a migration.
+        readable = _holds(connection, "can_read_migrations")
+        judge_schema(_read_applied(connection) if readable else [], bundled_migrations())
+
+
+def judge_schema(applied: list[AppliedMigration], bundled: list[Migration]) -> None:
+    """Raise an error if a program with these migrations cannot use a schema with these.
+
+    Raises:
+        Misconfigured: as for `check_schema`.
+    """
+    known = {migration.number: migration for migration in bundled}
+    done = {migration.number for migration in applied}
+    pending = [migration.title for number, migration in sorted(known.items()) if number not in done]
+    if pending:
+        raise Misconfigured(
+            f"the database lacks {len(pending)} migrations, the first of which is {pending[0]}; "
+            "run waybook migrate as the owner of the database, or start with --migrate"
+        )
+    newest, required = max(known), max(migration.oldest_compatible for migration in applied)
+    if required > newest:
+        raise Misconfigured(
+            "the database was migrated by a newer Waybook, whose schema needs a program that "
+            f"knows migration {required}; this program knows up to {newest}: upgrade this program"
+        )
+    for migration in applied:
+        if migration.number in known and known[migration.number].digest != migration.digest:
+            raise Misconfigured(
+                f"migration {known[migration.number].title} was edited after it ran here; restore "
+                "the file, and make a new migration instead"
+            )
+
+
+def _read_applied(connection: psycopg.Connection) -> list[AppliedMigration]:
+    rows = connection.execute(SQL["applied"].text.encode()).fetchall()
+    return [AppliedMigration(*row) for row in rows]
+
+
+def _holds(connection: psycopg.Connection, question: str) -> bool:
+    row = connection.execute(SQL[question].text.encode()).fetchone()
+    return bool(row and row[0])

@@ -1,0 +1,16 @@
+-- name: is_migrated
+select to_regclass('public.schema_migration') is not null;
+
+-- name: can_read_migrations
+select has_table_privilege('public.schema_migration', 'select');
+
+-- name: applied
+select number, digest, oldest_compatible from schema_migration order by number;
+
+-- name: name_of_user
+-- Return the session user as a quoted SQL identifier.
+select quote_ident(session_user);
+
+-- name: is_exempt
+-- Return whether the current role is exempt from row-level security.
+select rolsuper or rolbypassrls from pg_roles where rolname = current_user;

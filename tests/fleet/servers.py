@@ -1,0 +1,238 @@
+"""Fleet under test: PostgreSQL, pgbouncer, several servers, and HAProxy in front of them."""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from faults.cluster import DEBIAN_BINARIES, PGBOUNCER, SOURCE, free_ports, query, until
+from faults.disk import initialize, unprivileged_user
+from faults.processes import Command, Supervised
+from waybook.embedded_postgres.cluster import find_binaries
+from waybook.embedded_postgres.data_directory import server_account
+
+HOST: Final = "127.0.0.1"
+OWNER, SERVING, DBNAME = "builder", "server", "waybook"
+HAPROXY: Final = shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/usr/sbin")
+#: Time in seconds for which a stopping server drains; HAProxy checks the servers twice a second.
+DRAIN_SECONDS: Final = 2
+SWEEP_SECONDS: Final = 1
+STALL_SECONDS: Final = 3
+
+BALANCER: Final = """
+global
+  maxconn 2000
+defaults
+  mode http
+  timeout connect 2s
+  timeout client 90s
+  timeout server 90s
+  timeout http-keep-alive 60s
+  retries 3
+  option redispatch
+frontend agents
+  bind {host}:{port}
+  default_backend servers
+backend servers
+  balance roundrobin
+  option httpchk GET /readyz
+  default-server check inter 500ms fall 1 rise 1
+{servers}
+"""
+POOLER: Final = """
+[databases]
+{dbname} = host={host} port={postgres} user={user} dbname={dbname}
+[pgbouncer]
+listen_addr = {host}
+listen_port = {port}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 12
+max_client_conn = 200
+"""
+
+
+@dataclass(slots=True)
+class Fleet:
+    """All processes of a fleet; every second server connects through pgbouncer."""
+
+    home: Path
+    ports: dict[str, int]
+    names: list[str]
+    workers: int = 1
+    #: Folder of the Waybook package that each server runs.
+    sources: dict[str, Path] = field(default_factory=dict)
+    binaries: Path = DEBIAN_BINARIES
+    postgres: Supervised = field(init=False)
+    pooler: Supervised = field(init=False)
+    balancer: Supervised = field(init=False)
+    servers: dict[str, Supervised] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not DEBIAN_BINARIES.exists():
+            self.binaries = find_binaries(server_account()).directory / "bin"
+        self.postgres = Supervised("postgres", self._postgres_command)
+        self.pooler = Supervised("pgbouncer", self._pooler_command)
+        self.balancer = Supervised("haproxy", self._balancer_command)
+
+    def dsn(self, user: str, through: str = "postgres") -> str:
+        """Return the connection string of a database user, directly or through pgbouncer."""
+        return f"postgresql://{user}@{HOST}:{self.ports[through]}/{DBNAME}"
+
+    async def sql(self, text: str) -> list[tuple[Any, ...]]:
+        """Run an SQL statement as the superuser."""
+        return await asyncio.to_thread(query, self.dsn("postgres"), text)
+
+    def start_server(self, name: str, source: Path) -> None:
+        """Start a server with the Waybook package in this folder."""
+        self.sources[name] = source
+        self.servers[name] = Supervised(name, partial(self._server_command, name))
+        self.servers[name].start()
+
+    async def await_ready(self, name: str) -> None:
+        """Wait until a server reports that it is ready."""
+        try:
+            await until(partial(is_ready, self.ports[name]), f"{name} is ready")
+        except TimeoutError as error:
+            log = await asyncio.to_thread((self.home / f"{name}.log").read_text)
+            raise TimeoutError(f"{error}\n{log[-2000:]}") from None
+
+    async def replace_server(self, name: str, source: Path) -> float:
+        """Stop a server as an init system does, start it again; return the seconds of the stop."""
+        seconds = await self.servers[name].stop(signal.SIGTERM)
+        self.start_server(name, source)
+        await self.await_ready(name)
+        return seconds
+
+    async def migrate(self, source: Path) -> str:
+        """Run `waybook migrate` of the package in this folder, as the owner of the database."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "waybook", "migrate"),
+            env={
+                "PATH": os.environ.get("PATH", ""),
+                "HOME": str(self.home),
+                "PYTHONPATH": str(source),
+                "WAYBOOK_DATABASE_URL": self.dsn(OWNER),
+            },
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        output = (await process.communicate())[0].decode()
+        assert process.returncode == 0, output
+        return output
+
+    def _postgres_command(self) -> Command:
+        words = [str(self.binaries / "postgres"), "-D", str(self.home / "disk" / "cluster")]
+        return Command(words=words, log=self.home / "postgres.log", user=unprivileged_user())
+
+    def _pooler_command(self) -> Command:
+        assert PGBOUNCER is not None, "pgbouncer is not installed"
+        words = [PGBOUNCER, str(self.home / "pgbouncer.ini")]
+        return Command(words=words, log=self.home / "pgbouncer.log", user=unprivileged_user())
+
+    def _balancer_command(self) -> Command:
+        assert HAPROXY is not None, "haproxy is not installed"
+        words = [HAPROXY, "-db", "-f", str(self.home / "haproxy.cfg")]
+        return Command(words=words, log=self.home / "haproxy.log")
+
+    def _server_command(self, name: str) -> Command:
+        words = [sys.executable, "-m", "waybook", "serve", "--auth", "required"]
+        words += ["--port", str(self.ports[name]), "--workers", str(self.workers)]
+        through = "pgbouncer" if self.names.index(name) % 2 else "postgres"
+        environment = {
+            "PATH": os.environ.get("PATH", ""),
+            "HOME": str(self.home),
+            "PYTHONPATH": str(self.sources[name]),
+            "WAYBOOK_DATABASE_URL": self.dsn(SERVING, through),
+            "WAYBOOK_CALLS_PER_SECOND": "0",
+            "WAYBOOK_DRAIN_SECONDS": str(DRAIN_SECONDS),
+            "WAYBOOK_SWEEP_SECONDS": str(SWEEP_SECONDS),
+            "WAYBOOK_STALL_SECONDS": str(STALL_SECONDS),
+            "WAYBOOK_ALLOWED_HOSTS": f"{HOST}:{self.ports['balancer']}",
+        }
+        return Command(words=words, log=self.home / f"{name}.log", environment=environment)
+
+
+async def is_ready(port: int) -> bool:
+    """Return whether a server answers 200 on /readyz, to a request like that of HAProxy."""
+    try:
+        reader, writer = await asyncio.open_connection(HOST, port)
+        writer.write(b"GET /readyz HTTP/1.0\r\n\r\n")
+        status = await asyncio.wait_for(reader.readline(), 5)
+        writer.close()
+    except (OSError, TimeoutError):
+        return False
+    return b" 200 " in status
+
+
+@asynccontextmanager
+async def running_fleet(count: int, workers: int) -> AsyncIterator[Fleet]:
+    """Start everything but the servers; at the end, stop all processes and delete their files."""
+    home = _new_home()
+    names = [f"server-{number}" for number in range(count)]
+    ports = free_ports(["postgres", "pgbouncer", "balancer", *names])
+    fleet = Fleet(home, ports, names, workers)
+    try:
+        disk = home / "disk"
+        disk.mkdir()
+        if (user := unprivileged_user()) is not None:
+            shutil.chown(disk, user)
+        initialize(disk, fleet.binaries, ports["postgres"])
+        _configure(fleet)
+        await _start_database(fleet)
+        fleet.pooler.start()
+        fleet.balancer.start()
+        yield fleet
+    finally:
+        for server in fleet.servers.values():
+            await server.stop(signal.SIGKILL)
+        await fleet.balancer.stop(signal.SIGKILL)
+        await fleet.pooler.stop(signal.SIGKILL)
+        await fleet.postgres.stop(signal.SIGQUIT)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _new_home() -> Path:
+    home = Path(tempfile.mkdtemp(prefix="waybook-fleet-"))
+    home.chmod(0o755)
+    return home
+
+
+def _configure(fleet: Fleet) -> None:
+    ports = fleet.ports
+    lines = [f"  server {name} {HOST}:{ports[name]}" for name in fleet.names]
+    text = BALANCER.format(host=HOST, port=ports["balancer"], servers="\n".join(lines))
+    (fleet.home / "haproxy.cfg").write_text(text)
+    named = {"host": HOST, "port": ports["pgbouncer"], "postgres": ports["postgres"]}
+    (fleet.home / "pgbouncer.ini").write_text(POOLER.format(dbname=DBNAME, user=SERVING, **named))
+
+
+async def _start_database(fleet: Fleet) -> None:
+    fleet.postgres.start()
+    maintenance = fleet.dsn("postgres").replace(f"/{DBNAME}", "/postgres")
+
+    async def answers() -> bool:
+        try:
+            await asyncio.to_thread(query, maintenance, "select 1")
+        except Exception:  # noqa: BLE001 - any failure means that it does not answer yet
+            return False
+        return True
+
+    await until(answers, "PostgreSQL accepts connections")
+    for statement in (
+        f"create role {OWNER} login createrole",
+        f"create database {DBNAME} owner {OWNER}",
+        f"create role {SERVING} login",
+    ):
+        await asyncio.to_thread(query, maintenance, statement)
+    await fleet.migrate(SOURCE)
+    await asyncio.to_thread(query, maintenance, f"grant waybook_app to {SERVING}")

@@ -1,0 +1,80 @@
+"""Leadership: one process of a database leads; another one takes over when its connection ends."""
+
+import asyncio
+
+import psycopg
+import pytest
+
+from postgres_servers import ServerDatabase
+from waybook.errors import Unavailable
+from waybook.store.driver import leadership as module
+from waybook.store.driver.database import Database
+from waybook.store.driver.leadership import Leadership, hold_leadership
+from waybook.store.driver.pool import ConnectionPool
+
+
+class Leading:
+    """A task that holds the leadership."""
+
+    def __init__(self, place: ServerDatabase) -> None:
+        self.leadership = Leadership()
+        database = Database(ConnectionPool(place.app_dsn))
+        self.task = asyncio.create_task(hold_leadership(database, self.leadership))
+
+    async def begin(self) -> None:
+        """Wait until this task leads."""
+        async with asyncio.timeout(30):
+            while not self.leadership.is_leader:  # noqa: ASYNC110 - the state is a plain attribute
+                await asyncio.sleep(0.01)
+
+    async def end(self) -> None:
+        """Cancel the task, which closes its connection."""
+        self.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await self.task
+
+
+async def test_second_process_does_not_lead_until_the_first_one_ends(
+    own_place: ServerDatabase,
+) -> None:
+    first = Leading(own_place)
+    await first.begin()
+    second = Leading(own_place)
+    await second.task
+    assert not second.leadership.is_leader
+    await first.end()
+    assert not first.leadership.is_leader
+    third = Leading(own_place)
+    await third.begin()
+    await third.end()
+
+
+async def test_leadership_ends_with_its_database_connection(
+    own_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PROBE_SECONDS", 0.01)
+    leader = Leading(own_place)
+    await leader.begin()
+    with psycopg.connect(own_place.admin_dsn, autocommit=True) as admin:
+        admin.execute(
+            """select pg_terminate_backend(pid) from pg_locks
+                where locktype = 'advisory'
+                  and database = (select oid from pg_database where datname = current_database())"""
+        )
+    with pytest.raises(Unavailable, match="leadership broke"):
+        await leader.task
+    assert not leader.leadership.is_leader
+
+
+async def test_open_transaction_of_the_leader_does_not_hold_back_vacuum(
+    own_place: ServerDatabase,
+) -> None:
+    leader = Leading(own_place)
+    await leader.begin()
+    with psycopg.connect(own_place.admin_dsn, autocommit=True) as admin:
+        rows = admin.execute(
+            """select a.backend_xid, a.backend_xmin from pg_stat_activity a
+                where a.datname = current_database() and a.state = 'idle in transaction'"""
+        ).fetchall()
+    assert rows == [(None, None)]
+    await leader.end()

@@ -1,0 +1,206 @@
+"""Check the files in deploy/ with the tools that can be had: `make deploy-check`.
+
+The script runs in an environment with linters of its own. No container runtime is needed: the
+commands of the image run in an empty directory instead, as an unprivileged user if possible. If a
+tool (Go, ShellCheck, systemd) is not installed on this machine, its check is left out and reported;
+with CI=true, that is an error.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import kubernetes_validate
+import yaml
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+DEPLOY = ROOT / "deploy"
+CHART = DEPLOY / "helm" / "waybook"
+LINTERS = Path(sys.executable).parent
+#: Oldest and newest version of Kubernetes whose schemas the manifests are checked with.
+KUBERNETES_VERSIONS = ("1.25", "1.37")
+#: Values with which the chart is rendered: the defaults, and everything that is optional.
+VALUES: tuple[Mapping[str, object], ...] = (
+    {},
+    {
+        "replicas": 1,
+        "settings": {"WAYBOOK_TOOLS": "all"},
+        "settingsSecret": "more",
+        "ingress": {"enabled": True, "className": "nginx", "tlsSecret": "tls"},
+        "networkPolicy": {"egressTo": [{"ipBlock": {"cidr": "192.0.2.0/24"}}]},
+    },
+    {"retention": {"enabled": False}, "networkPolicy": {"enabled": False}},
+)
+#: Names of values that would be secrets; the chart takes the names of existing secrets instead.
+SECRET_NAME = re.compile(r"(password|token|secret|key|dsn)$", re.IGNORECASE)
+#: Id of the user in the image.
+IMAGE_USER = 10001
+
+
+class MissingTool(Exception):
+    """Error: a tool is not installed on this machine."""
+
+
+def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
+    """Run a command and return its output; fail with the output if the command fails."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command[0]}:\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def find_tool(name: str) -> str:
+    """Return the path of a tool.
+
+    Raises:
+        MissingTool: the tool is not installed.
+    """
+    path = shutil.which(name)
+    if path is None:
+        raise MissingTool(name)
+    return path
+
+
+def check_image() -> None:
+    """Check the Dockerfile with its linter."""
+    run(LINTERS / "hadolint", DEPLOY / "Dockerfile")
+
+
+def check_scripts() -> None:
+    """Check the shell scripts with their linter."""
+    run(find_tool("shellcheck"), DEPLOY / "install.sh", DEPLOY / "postgres-roles.sh")
+
+
+def check_yaml() -> None:
+    """Check the syntax of YAML files that are no templates, and the services of compose.yaml."""
+    rules = "{extends: default, rules: {line-length: {max: 100}, document-start: disable}}"
+    files = [DEPLOY / "compose.yaml", CHART / "values.yaml", CHART / "Chart.yaml"]
+    run(LINTERS / "yamllint", "--strict", "--config-data", rules, *files)
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]
+    for name in ("migrate", "waybook"):
+        assert services[name]["read_only"] is True, name
+        assert services[name]["cap_drop"] == ["ALL"], name
+
+
+def check_chart() -> None:
+    """Render the chart with several values, and check each manifest with Kubernetes' schemas."""
+    assert not list(secret_values(yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))))
+    for values in VALUES:
+        manifests = render(values)
+        assert {manifest["kind"] for manifest in manifests} >= {"Deployment", "Service", "Job"}
+        for manifest in manifests:
+            for version in KUBERNETES_VERSIONS:
+                kubernetes_validate.validate(manifest, version, strict=True)
+            for container in containers(manifest):
+                security = container["securityContext"]
+                assert security["readOnlyRootFilesystem"] is True, manifest["kind"]
+                assert security["allowPrivilegeEscalation"] is False, manifest["kind"]
+
+
+def secret_values(values: Mapping[str, object], path: str = "") -> Iterator[str]:
+    """Yield the names of values that contain a secret rather than the name of one."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from secret_values(value, f"{path}{name}.")
+        elif SECRET_NAME.search(name) and not name.endswith("Secret"):
+            yield path + name
+
+
+def containers(manifest: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    """Yield the containers in a manifest, at any depth."""
+    for name, value in manifest.items():
+        if name == "containers" and isinstance(value, list):
+            yield from value
+        elif isinstance(value, dict):
+            yield from containers(value)
+
+
+def render(values: Mapping[str, object]) -> list[dict[str, object]]:
+    """Return the manifests of the chart with these values."""
+    with tempfile.TemporaryDirectory() as folder:
+        given = Path(folder, "values.yaml")
+        given.write_text(yaml.safe_dump(dict(values)), "utf-8")
+        # Debian installs the libraries of Go into this folder.
+        packages = {"GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOCACHE": folder}
+        go = find_tool("go")
+        text = run(go, "run", HERE / "render.go", CHART, "team", given, **packages)
+    return [manifest for manifest in yaml.safe_load_all(text) if manifest]
+
+
+def check_unit() -> None:
+    """Check the systemd unit, with a command that exists in place of Waybook's."""
+    analyze = find_tool("systemd-analyze")
+    text = (DEPLOY / "systemd" / "waybook.service").read_text("utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        unit = Path(folder, "waybook.service")
+        unit.write_text(text.replace("/opt/waybook/bin/waybook", "/bin/true"), "utf-8")
+        run(analyze, "verify", unit)
+        run(analyze, "security", "--offline=yes", "--threshold=25", unit)
+
+
+def check_install() -> None:
+    """Run the commands of the image in an empty directory: install the wheel, and start Waybook."""
+    wheels = sorted((ROOT / "dist").glob("*.whl"))
+    assert wheels, "run `make wheel` first"
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        place.chmod(0o755)
+        build, target, data = place / "build", place / "waybook", place / "data"
+        build.mkdir()
+        for file in (DEPLOY / "install.sh", ROOT / "requirements" / "run.lock", wheels[-1]):
+            shutil.copy(file, build)
+        run("sh", "install.sh", target, cwd=build, EMBEDDED="0")
+        data.mkdir()
+        as_user: list[str] = []
+        if os.geteuid() == 0:
+            os.chown(data, IMAGE_USER, IMAGE_USER)
+            as_user = [find_tool("setpriv"), f"--reuid={IMAGE_USER}", f"--regid={IMAGE_USER}"]
+            as_user += ["--clear-groups"]
+        command = [*as_user, str(target / "bin" / "waybook")]
+        environment = {"HOME": str(data), "PYTHONDONTWRITEBYTECODE": "1"}
+        run(*command, "--version", cwd=data, **environment)
+        run(*command, "serve", "--help", cwd=data, **environment)
+
+
+CHECKS: tuple[Callable[[], None], ...] = (
+    check_image,
+    check_scripts,
+    check_yaml,
+    check_chart,
+    check_unit,
+    check_install,
+)
+
+
+def main() -> int:
+    """Run every check, print the results, and return the exit status."""
+    failed = 0
+    for check in CHECKS:
+        title = (check.__doc__ or "").splitlines()[0].rstrip(".")
+        try:
+            check()
+        except MissingTool as error:
+            sys.stdout.write(f"left out  {title}: {error} is not installed\n")
+            failed += os.environ.get("CI") == "true"
+        except (AssertionError, kubernetes_validate.ValidationError) as error:
+            sys.stdout.write(f"failed    {title}\n{error}\n")
+            failed += 1
+        else:
+            sys.stdout.write(f"ok        {title}\n")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
