@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import psycopg
 import uvloop
-from step_cycle import STEPS, WORKERS, create_plans, work_through
 
+from step_cycle import STEPS, WORKERS, create_plans, work_through
 from waybook.bootstrap import start_application
 from waybook.cli.demo.environment import temporary_database
 from waybook.embedded_postgres.supervisor import attach

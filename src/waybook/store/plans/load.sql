@@ -85,7 +85,8 @@ select :row_of_step,
 -- is a repeated one.
 select exists (select from plan_session k where k.plan_id = %(plan_id)s and k.session = %(session)s)
          as is_known_session,
-       (select json_build_array(encode(a.arguments_hash, 'hex'), a.is_error, a.answer)
+       (select json_build_array(encode(a.arguments_hash, 'hex'), a.is_error, a.answer,
+                                encode(a.packed, 'hex'))
           from idempotency_answer a
          where a.tool = %(tool)s and a.key = %(key)s) as answer;
 
