@@ -54,7 +54,7 @@ def pack(answer: Json) -> bytes | None:
     return bytes((CURRENT,)) + packer.compress(text) + packer.flush()
 
 
-def unpack(packed: bytes) -> Json:
+def unpack(packed: bytes) -> dict[str, Json]:
     """Return the answer that was packed.
 
     Raises:
@@ -66,7 +66,7 @@ def unpack(packed: bytes) -> Json:
     text = unpacker.decompress(packed[1:], MAX_PACKED_BYTES + 1)
     if len(text) > MAX_PACKED_BYTES or not unpacker.eof:
         raise ValueError("a stored answer is damaged")
-    answer: Json = orjson.loads(text)
+    answer: dict[str, Json] = orjson.loads(text)
     return answer
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import orjson
 
-from waybook.core.changes import WHOLE_ROW, Change, Entity, Event
+from waybook.core.changes import WHOLE_ROW, Change, Entity, Event, group_changes
 from waybook.core.decision_context import Channel
 from waybook.core.pseudonyms import (
     Pseudonymization,
@@ -251,8 +251,8 @@ def _farewell(
     recorded_changes = (
         change for entry in entries for change in changes_of(orjson.loads(entry.details))
     )
-    changes: list[Json] = [
-        Change(Entity(entity), row_id, WHOLE_ROW, row, None).as_json()
+    changes = [
+        Change(Entity(entity), row_id, WHOLE_ROW, row, None)
         for entity, rows in replay(recorded_changes).items()
         for row_id, row in rows.items()
         if row_id in who.gone
@@ -269,7 +269,7 @@ def _farewell(
             actor=who.by,
             channel=Channel.CLI,
             session=None,
-            details=as_json_text({**details, "changes": changes}),
+            details=as_json_text({**details, "changes": group_changes(changes)}),
         )
     ]
 
