@@ -95,7 +95,7 @@ def test_audited_rows_of_a_plan_omit_last_seen_time_of_steps() -> None:
     assert "last_seen_at" not in rows_of(plan)["step"][step_id(1)]
 
 
-def test_grouped_changes_are_read_in_their_order_with_repeated_fields() -> None:
+def test_grouped_changes_are_read_in_order_with_repeated_fields() -> None:
     changes = [
         Change(Entity.STEP, "1", "status", "pending", "in_progress"),
         Change(Entity.STEP, "1", "held_by", None, "ann"),

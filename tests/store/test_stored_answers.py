@@ -55,7 +55,7 @@ def test_published_dictionaries_of_packed_answers_are_unchanged() -> None:
         {"z": [None, True, 0.1, -1, [{}]], "a": "x" * 1_500},
     ],
 )
-def test_packed_answer_is_unpacked_unchanged_with_its_key_order(answer: dict[str, Json]) -> None:
+def test_packed_answer_is_unpacked_unchanged_with_same_key_order(answer: dict[str, Json]) -> None:
     packed = pack(answer)
     assert packed is not None
     assert orjson.dumps(unpack(packed)) == orjson.dumps(answer)

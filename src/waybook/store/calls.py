@@ -89,8 +89,9 @@ class StoredAnswerRow(NamedTuple):
 
     arguments_hash: str
     is_error: bool
-    #: The answer as JSON or, in hexadecimal, as `packed_answers` packs it; the other one is None.
+    #: Answer as JSON; None if the answer is packed.
     answer: dict[str, Json] | None
+    #: Packed answer in hexadecimal; None if the answer is stored as JSON.
     packed: str | None
 
 

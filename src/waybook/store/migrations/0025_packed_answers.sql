@@ -1,6 +1,6 @@
--- Compressed answers. A stored answer is either JSON, as before, or packed by the server; the rows
--- that are there keep their JSON. The constraint is not checked for them, so that the migration does
--- not read the table.
+-- Compressed answers. A stored answer is either JSON, as before, or packed by the server; existing
+-- rows keep their JSON. The constraint is not checked for them, so that the migration does not read
+-- the table.
 
 alter table idempotency_answer
   alter column answer drop not null,
