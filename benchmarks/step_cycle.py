@@ -6,15 +6,21 @@ functions (the "peer") give the same guarantees, which `step_cycle_peer.sql` lis
 SQL function is a single message through the same driver. Waybook also applies all of its other
 rules.
 
-    python benchmarks/step_cycle.py [--cycles 3200] [--rounds 3]
+With `--cold`, Waybook is compared with itself: on plans that the process has in memory (warm), on
+plans that it has to load for every call (cold), and on plans that two processes work on in turn, so
+that each finds its copy changed by the other (stale). CPU time is that of Python and PostgreSQL.
+
+    python benchmarks/step_cycle.py [--cycles 3200] [--rounds 3] [--cold]
 """
 
 import argparse
 import asyncio
 import resource
 import time
+from collections import defaultdict
 from collections.abc import Awaitable
 from pathlib import Path
+from statistics import median
 from typing import TypeAlias
 
 import uvloop
@@ -22,6 +28,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
+from job_cycle import Meter
 from waybook.accounts.model import LOCAL_ORG
 from waybook.bootstrap import Application, database_server, freeze_gc, start_application
 from waybook.cli.demo.environment import temporary_database
@@ -35,6 +42,9 @@ STEPS = 10
 #: Minimum ratio of Waybook's steps per second to those of the queue in plain SQL with which it is
 #: compared.
 MIN_RATIO = 0.4
+#: Maximum CPU time of a cycle on a plan that has to be loaded, as a multiple of the CPU time of a
+#: cycle on a plan in memory.
+MAX_COLD_RATIO = 1.2
 CONNECTION_OPTIONS = {"autocommit": True}
 
 PEER = Path(__file__).with_name("step_cycle_peer.sql")
@@ -59,16 +69,31 @@ async def call(system: Application, tool: str, arguments: dict[str, object]) -> 
     return answer.body
 
 
-async def work_through(system: Application, session: str, plans: list[object]) -> None:
-    """Claim and submit every step of these plans, through the dispatcher."""
+async def work_through(
+    system: Application,
+    session: str,
+    plans: list[object],
+    other: Application | None = None,
+    *,
+    cold: bool = False,
+) -> None:
+    """Claim and submit every step of these plans, through the dispatcher.
+
+    The results are submitted to the `other` application, if there is one. With `cold`, no call
+    finds its plan in memory.
+    """
     for number, plan in enumerate(plans):
         for step in range(STEPS):
             key = f"{session}-{number}-{step}"
             common: dict[str, object] = {"sessionId": session, "idempotencyKey": key}
+            if cold:
+                system.dispatcher.services.plan_cache.clear()
             ready = await call(system, "get_next_step", {"planId": plan, **common})
             held = {"stepId": ready["stepId"], "attempt": ready["attempt"]}
             result = {"resultSummary": RESULT, "confidence": 0.8}
-            await call(system, "submit_step_result", {**held, **result, **common})
+            if cold:
+                system.dispatcher.services.plan_cache.clear()
+            await call(other or system, "submit_step_result", {**held, **result, **common})
 
 
 async def waybook_round(system: Application, turn: int, each: int) -> tuple[float, float]:
@@ -157,6 +182,59 @@ async def main(cycles: int, rounds: int) -> None:
     report(own[1:], peers[1:])
 
 
+# Cold plans
+
+
+async def cost_round(
+    meter: Meter, system: Application, session: str, each: int, other: Application | None = None
+) -> tuple[float, float, float, float]:
+    """Run one round; return CPU microseconds of both, messages and statements per cycle."""
+    plans = [await create_plans(system, each) for _ in range(WORKERS)]
+    cold = session.startswith("cold")
+    before = meter.read()
+    await asyncio.gather(
+        *[work_through(system, f"{session}-{n}", p, other, cold=cold) for n, p in enumerate(plans)]
+    )
+    used, cycles = meter.read(), WORKERS * each * STEPS
+    python, postgres, messages, statements = (
+        (after - earlier) / cycles for earlier, after in zip(before, used, strict=True)
+    )
+    return python * 1e6, postgres * 1e6, messages, statements
+
+
+async def compare_cold(cycles: int, rounds: int) -> None:
+    """Measure warm, cold and stale plans in turn; the first round is a warm-up."""
+    each, costs = max(1, cycles // (WORKERS * STEPS)), defaultdict(list)
+    with temporary_database() as folder:
+        settings = read_settings({"data_dir": folder, "pool_size": WORKERS}, {}).settings
+        async with (
+            start_application(settings, sweeping=False) as system,
+            start_application(settings, sweeping=False) as other,
+        ):
+            meter = Meter(folder)
+            freeze_gc()
+            with meter.counting():
+                for turn in range(rounds + 1):
+                    for name in ("warm", "cold", "stale"):
+                        second = other if name == "stale" else None
+                        cost = await cost_round(meter, system, f"{name}-{turn}", each, second)
+                        costs[name].append(cost)
+    report_cold({name: [*map(median, zip(*of[1:], strict=True))] for name, of in costs.items()})
+
+
+def report_cold(costs: dict[str, list[float]]) -> None:
+    """Print the medians; raise AssertionError if a cold plan costs more than the limit."""
+    print(
+        f"{'step cycle':12}{'Python µs':>12}{'PostgreSQL µs':>15}{'messages':>10}{'statements':>12}"
+    )
+    for name, (python, postgres, messages, statements) in costs.items():
+        ratio = (python + postgres) / sum(costs["warm"][:2])
+        print(f"{name:12}{python:12.0f}{postgres:15.0f}{messages:10.1f}{statements:12.1f}", end="")
+        print("" if name == "warm" else f"   {ratio:.2f} of warm, limit {MAX_COLD_RATIO}")
+    worst = max(sum(costs[name][:2]) for name in ("cold", "stale")) / sum(costs["warm"][:2])
+    assert worst <= MAX_COLD_RATIO, f"{worst:.2f} of warm; the limit is {MAX_COLD_RATIO}"
+
+
 def report(own: list[tuple[float, float]], peers: list[tuple[float, float]]) -> None:
     """Print the median of the rounds; raise AssertionError if the ratio is below the limit."""
     waybook, peer = sorted(own)[len(own) // 2], sorted(peers)[len(peers) // 2]
@@ -172,5 +250,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--cycles", type=int, default=3200)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cold", action="store_true")
     arguments = parser.parse_args()
-    uvloop.run(main(arguments.cycles, arguments.rounds))
+    measure = compare_cold if arguments.cold else main
+    uvloop.run(measure(arguments.cycles, arguments.rounds))

@@ -7,6 +7,7 @@ import pytest
 
 from decision_proofs import decision
 from org_env import AgentClient, Body, OrgEnv, make_step
+from waybook.store.audit import changes_of
 
 
 async def modify(agent: AgentClient, plan: Body, *modifications: Body, **more: object) -> Body:
@@ -91,8 +92,8 @@ async def test_modify_plan_writes_an_audit_entry_for_each_modification(
     ]
     assert {details["rationale"] for details in payloads[1:]} == {"Because."}
     rewritten = next(d for d in payloads if d["action"] == "update_step_instructions")
-    (change,) = [c for c in rewritten["changes"] if c["field"] == "instructions"]
-    assert (change["from"], change["to"]) == ("Look up 3.", "Better.")
+    (change,) = [c for c in changes_of(rewritten) if c.field == "instructions"]
+    assert (change.old, change.new) == ("Look up 3.", "Better.")
     assert [e.event for e in entries].count("step_failed") == 2
     assert payloads[1]["scope"] == {"before": 4, "added": 1, "after": 5}
 

@@ -13,6 +13,7 @@ from waybook.app.request.services import SearchBackend
 from waybook.background import index_all_orgs
 from waybook.integrations.embeddings import EmbeddingsClient
 from waybook.research.embedding import builtin_embedder
+from waybook.store.audit import changes_of
 
 #: Run these tests on PostgreSQL 15 too, because that server searches without the full-text index,
 #: which only the embedded server uses.
@@ -195,7 +196,7 @@ async def test_research_stored_without_plan_has_an_audit_entry(world: OrgEnv) ->
     (entry,) = await world.entries(world.agent.org_id, stored["artifactId"])
     details = json.loads(entry.details)
     assert (entry.subject, entry.event) == ("artifact", "plan_modified")
-    assert [change["entity"] for change in details["changes"]] == [
+    assert [change.entity for change in changes_of(details)] == [
         "artifact",
         "source",
         "artifact_source",

@@ -11,8 +11,15 @@ from plan_builders import (
     step_id,
 )
 from plan_invariants import known_rows, rows_of
-from waybook.core.changes import Change, Entity
-from waybook.core.replay import ReplayError, Rows, change_from_json, differences, replay
+from waybook.core.changes import Change, Entity, group_changes
+from waybook.core.replay import (
+    ReplayError,
+    Rows,
+    change_from_json,
+    changes_from_json,
+    differences,
+    replay,
+)
 from waybook.json_values import Json
 from waybook.plan.create import create
 from waybook.plan.modify import RemoveStep, modify
@@ -74,6 +81,7 @@ def test_comparison_of_replayed_and_stored_rows_lists_every_difference() -> None
 
 def test_change_is_unchanged_after_conversion_to_json_and_back() -> None:
     assert change_from_json(MADE.as_json()) == MADE
+    assert list(changes_from_json(MADE.as_json())) == [MADE]
 
 
 @pytest.mark.parametrize("raw", [{}, {"entity": "cat", "id": "", "field": "", "from": 1, "to": 2}])
@@ -85,3 +93,27 @@ def test_invalid_json_of_a_change_raises_replay_error(raw: dict[str, Json]) -> N
 def test_audited_rows_of_a_plan_omit_last_seen_time_of_steps() -> None:
     plan = make_plan(make_step())
     assert "last_seen_at" not in rows_of(plan)["step"][step_id(1)]
+
+
+def test_grouped_changes_are_read_in_order_with_repeated_fields() -> None:
+    changes = [
+        Change(Entity.STEP, "1", "status", "pending", "in_progress"),
+        Change(Entity.STEP, "1", "held_by", None, "ann"),
+        Change(Entity.STEP, "1", "status", "in_progress", "completed"),
+        Change(Entity.PLAN, "1", "*", {"name": "x"}, None),
+        Change(Entity.PLAN, "2", "*", None, {"name": None}),
+        Change(Entity.STEP, "1", "title", "x", None),
+        Change(Entity.STEP, "1", "report", None, None),
+    ]
+    groups = group_changes(changes)
+    assert len(groups) == 5
+    assert [change for group in groups for change in changes_from_json(group)] == changes
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [None, "x", [], ["step", "1"], ["river", "1", {}], ["step", 1, {}], ["step", "1", {"a": []}]],
+)
+def test_value_that_is_not_a_group_of_changes_raises_an_error(raw: Json) -> None:
+    with pytest.raises(ReplayError):
+        list(changes_from_json(raw))

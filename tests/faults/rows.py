@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from faults.cluster import Cluster
 from faults.history import Body
+from waybook.store.audit import changes_of
 
 #: Parts of an audit entry that the checkers read: the kinds of rows, the fields of these rows, and
 #: the fields of the details.
@@ -150,7 +151,7 @@ def slim(details: Body) -> Body:
     """Return the entry's details without the fields that no checker reads, to save memory."""
     changes = [
         {**change, "from": None, "to": _slim_row(change["to"])}
-        for change in details.get("changes", ())
+        for change in (change.as_json() for change in changes_of(details))
         if change["entity"] in WORK and change["field"] in READ_FIELDS
     ]
     return {**{name: details[name] for name in READ_DETAILS if name in details}, "changes": changes}

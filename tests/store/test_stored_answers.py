@@ -1,10 +1,14 @@
 """Stored answers for repeated calls: returned only for the same request."""
 
+from hashlib import sha256
+
+import orjson
 import pytest
 
 from waybook.errors import IdempotencyConflict
 from waybook.json_values import Json
 from waybook.store.calls import Key, StoredAnswer, hash_arguments, read_answer
+from waybook.store.packed_answers import DICTIONARIES, MAX_PACKED_BYTES, pack, unpack
 
 ARGUMENTS: Json = {"plan_id": "p", "name": "Rivers"}
 QUESTION: Json = {"user": "ann", "arguments": ARGUMENTS}
@@ -13,7 +17,7 @@ KEY = Key("submit", "k1", hash_arguments(SHORT), lambda: (QUESTION, ARGUMENTS))
 
 
 def test_repeated_request_gets_the_stored_answer() -> None:
-    assert read_answer((KEY.arguments_hash.hex(), False, {}), KEY) == StoredAnswer(
+    assert read_answer((KEY.arguments_hash.hex(), False, {}, None), KEY) == StoredAnswer(
         {}, is_error=False
     )
 
@@ -21,7 +25,7 @@ def test_repeated_request_gets_the_stored_answer() -> None:
 @pytest.mark.parametrize("earlier", [ARGUMENTS, QUESTION])
 def test_answer_stored_by_an_earlier_waybook_version_is_returned(earlier: Json) -> None:
     """An earlier version hashed other values, and a call may be retried after the upgrade."""
-    assert read_answer((hash_arguments(earlier).hex(), True, {}), KEY) == StoredAnswer(
+    assert read_answer((hash_arguments(earlier).hex(), True, {}, None), KEY) == StoredAnswer(
         {}, is_error=True
     )
 
@@ -32,4 +36,43 @@ def test_answer_stored_by_an_earlier_waybook_version_is_returned(earlier: Json) 
 )
 def test_different_request_with_same_idempotency_key_raises_a_conflict(question: Json) -> None:
     with pytest.raises(IdempotencyConflict):
-        read_answer((hash_arguments(question).hex(), False, {}), KEY)
+        read_answer((hash_arguments(question).hex(), False, {}, None), KEY)
+
+
+#: Digests of the published dictionaries. Stored answers cannot be read with other dictionaries.
+DIGESTS = ["e7cd6a5d71fde723"]
+
+
+def test_published_dictionaries_of_packed_answers_are_unchanged() -> None:
+    assert [sha256(words).hexdigest()[:16] for words in DICTIONARIES] == DIGESTS
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"status": "step_ready", "stepOrder": 3, "next": {"args": {}, "tool": "é\x00\u2028"}},
+        {"z": [None, True, 0.1, -1, [{}]], "a": "x" * 1_500},
+    ],
+)
+def test_packed_answer_is_unpacked_unchanged_with_same_key_order(answer: dict[str, Json]) -> None:
+    packed = pack(answer)
+    assert packed is not None
+    assert orjson.dumps(unpack(packed)) == orjson.dumps(answer)
+
+
+def test_answer_longer_than_the_limit_is_not_packed() -> None:
+    assert pack({"text": "x" * MAX_PACKED_BYTES}) is None
+
+
+def test_repeated_request_gets_the_packed_answer() -> None:
+    packed = pack({"status": "step_ready"})
+    assert packed is not None
+    stored = read_answer((KEY.arguments_hash.hex(), False, None, packed.hex()), KEY)
+    assert stored == StoredAnswer({"status": "step_ready"}, is_error=False)
+
+
+@pytest.mark.parametrize("damaged", [b"", b"\xff", b"\x00\x01", (pack({"a": "b"}) or b"")[:-1]])
+def test_unpack_of_damaged_answer_raises_an_error(damaged: bytes) -> None:
+    with pytest.raises(ValueError, match="stored answer"):
+        unpack(damaged)

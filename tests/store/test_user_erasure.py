@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from database_dump import dump
+from database_dump import dump, unpacked_answers
 from erasure_checks import LEFT, add_user, erased, rows_of, verdicts, verified
 from foreign_records import all_foreign_records
 from full_ids import full_id
@@ -69,7 +69,7 @@ async def test_erasing_a_user_removes_the_name_and_leaves_other_orgs_unchanged(
     assert erasure.who is not None
     assert PSEUDONYM.fullmatch(erasure.who)
     quoted = json.dumps(name, ensure_ascii=False)[1:-1]
-    left = str(rows_of(place, agent.org_id))
+    left = str(rows_of(place, agent.org_id)) + str(unpacked_answers(place, agent.org_id))
     assert name not in left
     assert quoted not in left.replace('""', '"').replace("\\\\", "\\")
     assert name.rsplit(maxsplit=1)[-1] not in left

@@ -6,7 +6,7 @@ stored rows. The field `*` means the whole row: a change from null creates it, a
 removes it. Long texts are stored once, in their rows; the audit refers to them by hash.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
@@ -70,7 +70,7 @@ class Change(NamedTuple):
     new: Json
 
     def as_json(self) -> dict[str, Json]:
-        """Return the change in the form in which audit entries store it."""
+        """Return the change in the form in which replies and exports contain it."""
         return {
             "entity": self.entity,
             "id": self.id,
@@ -78,6 +78,30 @@ class Change(NamedTuple):
             "from": self.old,
             "to": self.new,
         }
+
+
+def group_changes(changes: Iterable[Change]) -> list[Json]:
+    """Return changes in the form in which audit entries store them, grouped by row, in order.
+
+    A group consists of the entity, the id, and the changed fields. A field has the old and the
+    new value, or only the new value if the old value is null.
+
+    >>> group_changes(
+    ...     [
+    ...         Change(Entity.STEP, "1", "status", "pending", "failed"),
+    ...         Change(Entity.STEP, "1", "held_by", None, "ann"),
+    ...     ]
+    ... )
+    [['step', '1', {'status': ['pending', 'failed'], 'held_by': ['ann']}]]
+    """
+    groups: list[Json] = []
+    row, fields = None, dict[str, Json]()
+    for entity, row_id, field, old, new in changes:
+        if row != (entity, row_id) or field in fields:
+            row, fields = (entity, row_id), {}
+            groups.append([str(entity), row_id, fields])
+        fields[field] = [new] if old is None else [old, new]
+    return groups
 
 
 class Entry(NamedTuple):

@@ -5,7 +5,7 @@ authorship is personal data. Content belongs to the org, so free text that menti
 changed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from waybook.core.changes import WHOLE_ROW
@@ -88,18 +88,39 @@ def pseudonymize_details(details: Mapping[str, Json], to: Pseudonymization) -> d
 
 
 def _renamed_change(change: Json, to: Pseudonymization) -> Json:
+    """Return a group of changes, or a change as earlier versions stored it, with the name replaced.
+
+    >>> _renamed_change(["step", "1", {"held_by": [None, "ann"]}], Pseudonymization("ann", "x"))
+    ['step', '1', {'held_by': [None, 'x']}]
+    """
+    if isinstance(change, list):
+        return _with_values(change, lambda field, value: _renamed_value(field, value, to))
     if not isinstance(change, dict):
         return change
     field = str(change.get("field"))
+    ends = {end: _renamed_value(field, change.get(end), to) for end in ("from", "to")}
+    return {**change, **ends}
+
+
+def _with_values(group: list[Json], convert: Callable[[str, Json], Json]) -> Json:
+    """Return a group of changes with each old and new value converted."""
+    match group:
+        case [entity, row_id, dict() as fields]:
+            converted: dict[str, Json] = {
+                field: [convert(field, value) for value in values]
+                if isinstance(values, list)
+                else values
+                for field, values in fields.items()
+            }
+            return [entity, row_id, converted]
+        case _:
+            return group
+
+
+def _renamed_value(field: str, value: Json, to: Pseudonymization) -> Json:
     if field == WHOLE_ROW:
-        return {**change, "from": _row(change.get("from"), to), "to": _row(change.get("to"), to)}
-    if is_person_field(field):
-        return {
-            **change,
-            "from": to.replace(change.get("from")),
-            "to": to.replace(change.get("to")),
-        }
-    return change
+        return _row(value, to)
+    return to.replace(value) if is_person_field(field) else value
 
 
 def _row(row: Json, to: Pseudonymization) -> Json:
@@ -124,18 +145,23 @@ def remove_member_details(
 
 
 def _without_member(change: Json, gone: frozenset[str], to: Pseudonymization) -> Json:
+    if isinstance(change, list):
+        is_gone = len(change) > 1 and change[1] in gone
+        return _with_values(change, lambda _, value: _blank(value, to)) if is_gone else change
     if not isinstance(change, dict) or change.get("id") not in gone:
         return change
+    return {word: _blank(value, to) for word, value in change.items()}
+
+
+def _blank(value: Json, to: Pseudonymization) -> Json:
+    """Return a row without the identifying fields of a user; return any other value unchanged."""
+    if not isinstance(value, dict):
+        return value
     blank: dict[str, Json] = {
         **dict.fromkeys(("name", "label"), to.pseudonym),
         **dict.fromkeys(("email", "issuer", "subject")),
     }
-    return {
-        word: {name: blank.get(name, field_value) for name, field_value in value.items()}
-        if isinstance(value, dict)
-        else value
-        for word, value in change.items()
-    }
+    return {name: blank.get(name, field_value) for name, field_value in value.items()}
 
 
 def pseudonymize_answer(answer: Json, to: Pseudonymization, *, ours: bool = False) -> Json:

@@ -3,13 +3,15 @@
 Rows are plain mappings: entity → id → field → value. This module does not interpret the fields.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from waybook.core.changes import WHOLE_ROW, Change, Entity
 from waybook.json_values import Json
 
 Row = dict[str, Json]
 Rows = dict[str, dict[str, Row]]
+
+ENTITIES = frozenset(map(str, Entity))
 
 
 class ReplayError(ValueError):
@@ -71,6 +73,34 @@ def _row_differences(name: str, replayed: Row | None, stored: Row | None) -> lis
         for field in sorted({*replayed, *stored})
         if replayed.get(field) != stored.get(field)
     ]
+
+
+def changes_from_json(raw: Json) -> Iterator[Change]:
+    """Yield the row changes of one element of an audit entry's changes.
+
+    The element is a group of changes of one row, or one change, as earlier versions stored it.
+
+    Raises:
+        ReplayError: the value does not have the form of a change or of a group.
+    """
+    match raw:
+        case dict():
+            yield change_from_json(raw)
+        case [str(entity), str(row_id), dict(fields)] if entity in ENTITIES:
+            for field, values in fields.items():
+                yield Change(Entity(entity), row_id, field, *_old_and_new(values))
+        case _:
+            raise ReplayError(f"not a change: {raw!r}")
+
+
+def _old_and_new(values: Json) -> tuple[Json, Json]:
+    match values:
+        case [new]:
+            return None, new
+        case [old, new]:
+            return old, new
+        case _:
+            raise ReplayError(f"not the values of a change: {values!r}")
 
 
 def change_from_json(raw: Mapping[str, Json]) -> Change:

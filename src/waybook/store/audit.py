@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import NamedTuple
 
-from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry
+from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, group_changes
 from waybook.core.decision_context import Actor
-from waybook.core.replay import Row, change_from_json
+from waybook.core.replay import Row, changes_from_json
 from waybook.json_values import Json, rfc3339
 from waybook.store.driver.queries import Rows, Statement, as_json_text, load
 
@@ -142,9 +142,7 @@ def chain(
             actor=actor.user,
             channel=actor.channel,
             session=actor.session,
-            details=as_json_text(
-                {**new.details, "changes": [change.as_json() for change in new.changes]}
-            ),
+            details=as_json_text({**new.details, "changes": group_changes(new.changes)}),
         )
         previous = seal(entry, previous)
         yield SealedEntry(*entry[:-1], hash=previous)
@@ -169,8 +167,7 @@ def changes_of(details: Json) -> Iterator[Change]:
     if isinstance(details, dict):
         changes = details.get("changes")
         for change in changes if isinstance(changes, list) else []:
-            if isinstance(change, dict):
-                yield change_from_json(change)
+            yield from changes_from_json(change)
 
 
 def read_entries(rows: Iterable[SealedEntry]) -> list[SealedEntry]:

@@ -25,6 +25,7 @@ from waybook.json_values import Json
 from waybook.store import agents
 from waybook.store.driver.database import Database
 from waybook.store.driver.queries import BATCH_SIZE, Rows, Statement, Value, load, new_id
+from waybook.store.packed_answers import unpack
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +89,10 @@ class StoredAnswerRow(NamedTuple):
 
     arguments_hash: str
     is_error: bool
-    answer: dict[str, Json]
+    #: Answer as JSON; None if the answer is packed.
+    answer: dict[str, Json] | None
+    #: Packed answer in hexadecimal; None if the answer is stored as JSON.
+    packed: str | None
 
 
 class OrgUsageRow(NamedTuple):
@@ -266,7 +270,7 @@ def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
     Raises:
         IdempotencyConflict: the key was used for a call with other arguments.
     """
-    arguments_hash, is_error, body = row
+    arguments_hash, is_error, body, packed = row
     stored = bytes.fromhex(arguments_hash)
     if stored != key.arguments_hash and stored not in map(hash_arguments, key.earlier()):
         raise IdempotencyConflict(
@@ -275,7 +279,7 @@ def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
             idempotencyKey=key.key,
             tool=key.tool,
         )
-    return StoredAnswer(body, is_error)
+    return StoredAnswer(body if packed is None else unpack(bytes.fromhex(packed)), is_error)
 
 
 def org_statements(since: datetime | None, most: int) -> tuple[Statement, Statement, Statement]:

@@ -36,7 +36,8 @@ select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code 
  limit %(most)s;
 
 -- name: stored_answer
-select encode(arguments_hash, 'hex') as arguments_hash, is_error, answer
+select encode(arguments_hash, 'hex') as arguments_hash, is_error, answer,
+       encode(packed, 'hex') as packed
   from idempotency_answer
  where tool = %(tool)s and key = %(key)s;
 

@@ -346,9 +346,11 @@ create table idempotency_answer (
   key text not null,
   arguments_hash bytea not null,
   is_error boolean not null,
-  answer json not null,
+  answer json,
   created_at timestamp with time zone not null,
-  constraint idempotency_answer_pkey PRIMARY KEY (org_id, tool, key)
+  packed bytea,
+  constraint idempotency_answer_pkey PRIMARY KEY (org_id, tool, key),
+  constraint idempotency_answer_form CHECK (((answer IS NULL) <> (packed IS NULL))) NOT VALID
 );
 alter table idempotency_answer enable row level security;
 alter table idempotency_answer force row level security;

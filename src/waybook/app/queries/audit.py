@@ -19,7 +19,7 @@ from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json, rfc3339
 from waybook.store import audit
 from waybook.store.audit import SealedEntry
-from waybook.store.driver.queries import LAST_ID, Query, Statement, is_id
+from waybook.store.driver.queries import LAST_ID, Query, Statement, as_json_text, is_id
 
 PAGE_SIZE = 500
 #: Events so frequent that the latest audit entries always contain some of them; a query for any
@@ -63,6 +63,12 @@ def entry_details(entry: SealedEntry) -> dict[str, Json]:
     """Return the details of an audit entry, such as its reason, without its row changes."""
     details = _parse_details(entry)
     return {k: v for k, v in details.items() if k != "changes"} if isinstance(details, dict) else {}
+
+
+def entry_text(entry: SealedEntry) -> str:
+    """Return the details of an audit entry with its row changes, as JSON text for exports."""
+    changes: list[Json] = [change.as_json() for change in changes_in([entry])]
+    return as_json_text({**entry_details(entry), "changes": changes})
 
 
 def _parse_details(entry: SealedEntry) -> Json:

@@ -161,8 +161,12 @@ SHUTDOWN_TIMEOUT_SECONDS = 15.0
 
 
 @contextmanager
-def temporary_database() -> Iterator[Path]:
-    """Yield a data directory; after the block, stop PostgreSQL and remove the directory."""
+def temporary_database(*, durable: bool = True) -> Iterator[Path]:
+    """Yield a data directory; after the block, stop PostgreSQL and remove the directory.
+
+    With `durable=False`, the server does not flush its writes to disk, and writes no full-page
+    images to its write-ahead log.
+    """
     above = Path(tempfile.mkdtemp(prefix="waybook-demo-"))
     # If root runs the demo, PostgreSQL runs as another user, who needs access to this directory.
     above.chmod(0o711)
@@ -172,7 +176,7 @@ def temporary_database() -> Iterator[Path]:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     try:
-        with attach(data_dir, grace_seconds=0):
+        with attach(data_dir, durable=durable, grace_seconds=0):
             yield data_dir
     finally:
         _wait_for_the_end(data_dir)

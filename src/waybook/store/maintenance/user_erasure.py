@@ -8,7 +8,7 @@ from uuid import UUID
 
 import orjson
 
-from waybook.core.changes import WHOLE_ROW, Change, Entity, Event
+from waybook.core.changes import WHOLE_ROW, Change, Entity, Event, group_changes
 from waybook.core.decision_context import Channel
 from waybook.core.pseudonyms import (
     Pseudonymization,
@@ -36,6 +36,7 @@ from waybook.store.maintenance.erasure import (
     transaction_time,
 )
 from waybook.store.maintenance.owner import OwnerTransaction, Tombstone, owner_transaction
+from waybook.store.packed_answers import pack, unpack
 
 
 class NamedChain(NamedTuple):
@@ -59,6 +60,14 @@ class AnswerRow(NamedTuple):
     text: str
 
 
+class PackedAnswerRow(NamedTuple):
+    """Compressed answer to a call, and the key of its row."""
+
+    tool: str
+    key: str
+    packed: bytes
+
+
 SQL = load(
     "maintenance/user_erasure",
     naming_columns=ColumnRow,
@@ -66,8 +75,11 @@ SQL = load(
     user_tables=ColumnRow,
     chains_with_name=NamedChain,
     answers_with_name=AnswerRow,
+    packed_answers=PackedAnswerRow,
 )
 
+#: Number of compressed answers that are read at once.
+PACKED_BATCH_SIZE = 1_000
 #: Texts that may precede a user's name in a stored value: no text, the beginning of the rejection
 #: reason of a plan, or a channel.
 NAME_PREFIXES = ("", rejection_reason(""), *(f"{door}:" for door in Channel))
@@ -239,8 +251,8 @@ def _farewell(
     recorded_changes = (
         change for entry in entries for change in changes_of(orjson.loads(entry.details))
     )
-    changes: list[Json] = [
-        Change(Entity(entity), row_id, WHOLE_ROW, row, None).as_json()
+    changes = [
+        Change(Entity(entity), row_id, WHOLE_ROW, row, None)
         for entity, rows in replay(recorded_changes).items()
         for row_id, row in rows.items()
         if row_id in who.gone
@@ -257,7 +269,7 @@ def _farewell(
             actor=who.by,
             channel=Channel.CLI,
             session=None,
-            details=as_json_text({**details, "changes": changes}),
+            details=as_json_text({**details, "changes": group_changes(changes)}),
         )
     ]
 
@@ -286,7 +298,29 @@ def _renamed_answers(owner: OwnerTransaction, to: Pseudonymization) -> Counter[s
                 counts[table] += owner.change(
                     SQL["rename_answer"], table, column, value=value, place=row.place
                 )
+    counts["idempotency_answer"] += _renamed_packed_answers(owner, to)
     return counts
+
+
+def _renamed_packed_answers(owner: OwnerTransaction, to: Pseudonymization) -> int:
+    """Replace the name in compressed answers, which no SQL condition can search."""
+    changed, after = 0, PackedAnswerRow("", "", b"")
+    while rows := owner.fetch(
+        SQL["packed_answers"], tool=after.tool, key=after.key, most=PACKED_BATCH_SIZE
+    ):
+        for after in rows:
+            answer = unpack(after.packed)
+            renamed = pseudonymize_answer(answer, to)
+            if renamed != answer:
+                packed = pack(renamed)
+                changed += owner.change(
+                    SQL["rename_packed_answer"],
+                    tool=after.tool,
+                    key=after.key,
+                    packed=packed,
+                    answer=as_json_text(renamed) if packed is None else None,
+                )
+    return changed
 
 
 def _in_json(name: str) -> str:

@@ -70,6 +70,20 @@ update {table} set {column} = %(value)s
  where org_id = %(org_id)s and ctid = %(place)s::tid
 returning org_id;
 
+-- name: packed_answers
+-- Return the compressed answers of an org after a key, in the order of the keys.
+select tool, key, packed
+  from idempotency_answer
+ where org_id = %(org_id)s and packed is not null and (tool, key) > (%(tool)s, %(key)s)
+ order by tool, key
+ limit %(most)s
+   for update;
+
+-- name: rename_packed_answer
+update idempotency_answer set packed = %(packed)s, answer = %(answer)s
+ where org_id = %(org_id)s and tool = %(tool)s and key = %(key)s
+returning org_id;
+
 -- name: user_tables
 -- Return the tables with rows that belong to a user, including the user table, and the column that
 -- has the user's id.

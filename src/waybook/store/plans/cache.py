@@ -80,6 +80,10 @@ class PlanCache:
         """Remove a plan that may have changed from the cache."""
         self._plans.pop(which, None)
 
+    def clear(self) -> None:
+        """Remove all plans from the cache."""
+        self._plans.clear()
+
     def mark_contended(self, which: PlanKey) -> None:
         """Remove a plan that another process changed, and do not cache it during the next calls."""
         self.invalidate(which)

@@ -14,11 +14,9 @@ select e.at, e.actor, e.session, m.moves
          order by a.seq desc
          limit %(most)s) e
  cross join lateral (
-         select json_agg(json_build_array(c.value ->> 'id', c.value ->> 'to')) as moves
-           from json_array_elements(e.details -> 'changes') c
-          where c.value ->> 'entity' = 'step' and c.value ->> 'field' = 'status'
-            and (%(ids)s::uuid[] is null
-                 or c.value ->> 'id' = any (%(ids)s::uuid[]::text[]))) m
+         select json_agg(json_build_array(c.id, c.status)) as moves
+           from :status_changes_of_entry c
+          where %(ids)s::uuid[] is null or c.id = any (%(ids)s::uuid[]::text[])) m
  where m.moves is not null
  order by e.seq;
 
@@ -26,8 +24,10 @@ select e.at, e.actor, e.session, m.moves
 -- Return the number of steps that were added to a plan after work on it had begun.
 select coalesce(sum((select count(*)
                        from json_array_elements(e.details -> 'changes') c
-                      where c.value ->> 'entity' = 'step' and c.value ->> 'field' = '*'
-                        and c.value ->> 'from' is null)), 0)::integer
+                      where c.value ->> 0 = 'step' and c.value -> 2 -> '*' -> 0 is not null
+                            and c.value -> 2 -> '*' -> 1 is null
+                         or c.value ->> 'entity' = 'step' and c.value ->> 'field' = '*'
+                            and c.value ->> 'from' is null)), 0)::integer
   from audit_entry e
  where e.subject_id = %(plan_id)s
    and strpos(e.details::text, 'add_steps') > 0

@@ -99,7 +99,6 @@ SQL = load(
     load_steps=StepRow,
     load_candidates=StepRow,
     load_call=CallRow,
-    load_conditions=ConditionRow,
     load_texts=StepTextRow,
     left_behind=LeftBehindRow,
     load_review=ReviewRow,
@@ -139,7 +138,6 @@ def _rest(wanted: PlanRequest, key: Key | None) -> list[Statement]:
             key=key.key if key else None,
         ),
     ]
-    rest.append(SQL["load_conditions"](plan_id=plan_id))
     if wanted.review:
         rest.append(review_statement(plan_id))
     return rest
@@ -193,9 +191,10 @@ def results_cut_statement(plan_id: str | None, most: int) -> Statement:
 
 def read_plan(results: Results, wanted: PlanRequest) -> LoadedPlan | None:
     """Convert the selected rows to a plan; return None if it does not exist."""
-    plans, steps, (call,), conditions, *reviews = results
+    plans, steps, (call,), *reviews = results
     if not plans:
         return None
+    conditions: list[list[Any]] = call.conditions or []
     row: PlanRow
     (row,) = plans
     session = wanted.holder.session
@@ -210,7 +209,7 @@ def read_plan(results: Results, wanted: PlanRequest) -> LoadedPlan | None:
         seq=row.audit_seq,
         steps=tuple([_step(step[:-1]) for step in steps]),
         texts={StepId(step.id): _text(step.text) for step in steps if step.text is not None},
-        conditions=tuple([read_condition(condition) for condition in conditions]),
+        conditions=tuple([read_condition(ConditionRow(*fields)) for fields in conditions]),
         review=read_review(reviews[0]) if wanted.review else None,
         sessions=frozenset((session,)) if call.is_known_session and session else NO_SESSIONS,
         usage=totals_from_json(row.usage),

@@ -81,21 +81,21 @@ select :row_of_step,
  order by s.step_order;
 
 -- name: load_call
--- Return whether the plan has seen the caller's session before, and the stored answer, if the call
--- is a repeated one.
+-- Return whether the plan has seen the caller's session before, the stored answer, if the call is a
+-- repeated one, and the plan's conditions, or null if it has none. Conditions already evaluated are
+-- needed to copy them with their steps.
 select exists (select from plan_session k where k.plan_id = %(plan_id)s and k.session = %(session)s)
          as is_known_session,
-       (select json_build_array(encode(a.arguments_hash, 'hex'), a.is_error, a.answer)
+       (select json_build_array(encode(a.arguments_hash, 'hex'), a.is_error, a.answer,
+                                encode(a.packed, 'hex'))
           from idempotency_answer a
-         where a.tool = %(tool)s and a.key = %(key)s) as answer;
-
--- name: load_conditions
--- Return the plan's conditions. Those already evaluated are needed to copy them with their steps.
-select c.id::text, c.step_id::text, c.position, c.expression, c.action, c.target_step_id::text,
-       c.steps, c.reason, c.outcome, c.from_step_id::text, c.max_repeats, c.repeats
-  from branching_condition c
- where c.plan_id = %(plan_id)s
- order by c.position;
+         where a.tool = %(tool)s and a.key = %(key)s) as answer,
+       (select json_agg(json_build_array(
+                          c.id, c.step_id, c.position, c.expression, c.action, c.target_step_id,
+                          c.steps, c.reason, c.outcome, c.from_step_id, c.max_repeats, c.repeats)
+                        order by c.position)
+          from branching_condition c
+         where c.plan_id = %(plan_id)s) as conditions;
 
 -- name: load_texts
 -- Return the texts of these steps of the plan, in the form that `load_candidates` returns.

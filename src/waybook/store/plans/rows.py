@@ -60,8 +60,10 @@ class StallCountRow(NamedTuple):
 class CallRow(NamedTuple):
     is_known_session: bool
     #: Stored answer to an earlier call with the same idempotency key, as a list of the hash of the
-    #: arguments, the error flag and the body.
+    #: arguments, the error flag, and the body as JSON or packed.
     answer: list[Any] | None
+    #: Conditions of the plan, each as a list of the fields of `ConditionRow`; None if it has none.
+    conditions: list[list[Any]] | None
 
 
 class ConditionRow(NamedTuple):

@@ -23,6 +23,7 @@ from waybook.store.audit import (
     sealed_entries,
 )
 from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, load
+from waybook.store.packed_answers import pack
 from waybook.store.plans.parameters import fill, scalar, scalars
 
 SQL = load("plans/writer")
@@ -105,12 +106,14 @@ def store_answer(
     *, tool: str, key: str, arguments_hash: bytes, is_error: bool, answer: Json, now: datetime
 ) -> Statement:
     """Store the answer to a call under the call's idempotency key."""
+    packed = pack(answer)
     return SQL["insert_answer"](
         tool=tool,
         key=key,
         arguments_hash=arguments_hash,
         is_error=is_error,
-        answer=AsJson(answer),
+        answer=AsJson(answer) if packed is None else None,
+        packed=packed,
         now=now,
     )
 

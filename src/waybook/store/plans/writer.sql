@@ -156,5 +156,5 @@ with written as (
 select 1 / count(*) from written;
 
 -- name: insert_answer
-insert into idempotency_answer (tool, key, arguments_hash, is_error, answer, created_at)
-values (%(tool)s, %(key)s, %(arguments_hash)s, %(is_error)s, %(answer)s, %(now)s);
+insert into idempotency_answer (tool, key, arguments_hash, is_error, answer, packed, created_at)
+values (%(tool)s, %(key)s, %(arguments_hash)s, %(is_error)s, %(answer)s, %(packed)s, %(now)s);

@@ -24,6 +24,7 @@ from waybook.app.queries.audit import (
     browse_audit,
     changes_in,
     entry_details,
+    entry_text,
     event_label,
 )
 from waybook.app.queries.audit import entry_view as audit_entry_view
@@ -99,7 +100,7 @@ def csv_lines(entries: list[AuditEntry]) -> str:
             entry.actor,
             entry.channel,
             entry.session or "",
-            entry.details,
+            entry_text(entry),
         )
         for entry in entries
     )
