@@ -15,6 +15,7 @@ from waybook.errors import Unavailable
 from waybook.store.driver import group_commit
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
+from waybook.store.driver.group_commit import MAX_CALLS
 from waybook.store.driver.queries import Statement
 
 AGENTS = 16
@@ -39,22 +40,22 @@ async def warm_plans(agent: AgentClient, count: int = AGENTS) -> list[Body]:
     return [await agent.plan(3) for _ in range(count)]
 
 
-async def test_sixteen_calls_on_cached_plans_are_committed_in_one_message(
+async def test_sixteen_calls_on_cached_plans_are_committed_in_few_messages(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plans = await warm_plans(agent)
     messages = count_messages(monkeypatch)
     taken = await grouped(agent, *[agent.take(p, sessionId=f"s{n}") for n, p in enumerate(plans)])
-    assert [one["stepOrder"] for one in taken] == [1] * AGENTS
-    assert len(messages) == BLOCKING_MESSAGES + 1
+    assert [step["stepOrder"] for step in taken] == [1] * AGENTS
+    assert len(messages) == BLOCKING_MESSAGES + AGENTS // MAX_CALLS
     messages.clear()
     await grouped(agent, *[agent.submit(t, sessionId=f"s{n}") for n, t in enumerate(taken)])
-    assert len(messages) == BLOCKING_MESSAGES + 1
+    assert len(messages) == BLOCKING_MESSAGES + AGENTS // MAX_CALLS
     for plan in plans:
         assert (await agent.take(plan))["stepOrder"] == 2
 
 
-async def test_jobs_of_cached_runs_are_committed_in_one_message(
+async def test_jobs_of_cached_runs_are_committed_in_a_single_message(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = make_stage("one", make_recipe_step("one"), make_recipe_step("two"))
@@ -74,8 +75,8 @@ async def test_outdated_cached_plan_in_a_group_is_loaded_again(agent: AgentClien
     taken = await grouped(
         agent, *[agent.take(p, sessionId="s", idempotencyKey=f"k{n}") for n, p in enumerate(plans)]
     )
-    assert [one["stepOrder"] for one in taken] == [1, 1, 2, 1]
-    assert not any("replayed" in one for one in taken)
+    assert [step["stepOrder"] for step in taken] == [1, 1, 2, 1]
+    assert not any("replayed" in step for step in taken)
     assert [(await agent.take(p, sessionId="t"))["stepOrder"] for p in plans] == [2, 2, 3, 2]
 
 
@@ -105,7 +106,7 @@ async def test_calls_of_a_lost_group_count_once_after_a_retry(
     assert [reply.get("replayed", False) for reply in replies] == [is_committed] * 4
 
 
-async def test_change_of_a_canceled_call_is_published_when_its_group_commits(
+async def test_change_of_a_canceled_call_is_published_when_the_group_commits(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = own_world.agent

@@ -43,11 +43,11 @@ async def start_group(
         return [start(database, org_id, *call) for call in calls]
 
 
-async def test_calls_that_wait_for_messages_in_flight_share_one_transaction(
+async def test_calls_that_wait_for_messages_in_flight_share_a_transaction(
     own_world: OrgEnv,
 ) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
-    names = [f"plan {n}" for n in (3, 1, 4, 2, 5)]
+    names = [f"plan {n}" for n in (3, 1, 4, 2)]
     results = await asyncio.gather(*await start_group(database, org_id, *[(n,) for n in names]))
     rows = [row for ((row,),) in results]
     assert [row[2] for row in rows] == names
@@ -56,7 +56,7 @@ async def test_calls_that_wait_for_messages_in_flight_share_one_transaction(
     assert database._groups._orgs == {}
 
 
-async def test_calls_without_messages_in_flight_have_transactions_of_their_own(
+async def test_calls_without_messages_in_flight_share_no_transaction(
     own_world: OrgEnv,
 ) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
@@ -71,9 +71,9 @@ async def test_calls_of_two_orgs_never_share_a_transaction(own_world: OrgEnv) ->
     orgs = [own_world.agent.org_id, own_world.other_org.org_id]
     async with busy_org(database, orgs[0], 3), busy_org(database, orgs[1], 3):
         tasks = [start(database, org, f"plan {n}") for n in range(3) for org in orgs]
-    found = {rows[0][0][:2] for rows in await asyncio.gather(*tasks)}
-    assert len({transaction for transaction, _ in found}) == 2
-    assert {org for _, org in found} == {*orgs}
+    reported = {rows[0][0][:2] for rows in await asyncio.gather(*tasks)}
+    assert len({transaction for transaction, _ in reported}) == 2
+    assert {org for _, org in reported} == {*orgs}
 
 
 async def test_failing_call_of_a_group_does_not_affect_the_other_calls(own_world: OrgEnv) -> None:
@@ -99,7 +99,7 @@ async def test_two_calls_on_the_same_aggregate_have_different_transactions(
     assert first != second
 
 
-async def test_locked_row_delays_only_the_call_that_needs_it(own_world: OrgEnv) -> None:
+async def test_locked_row_does_not_delay_the_other_calls_of_a_group(own_world: OrgEnv) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
     await own_world.agent.plan(1)
     async with database.org_transaction(org_id) as tx:
@@ -129,7 +129,7 @@ async def test_lock_timeout_is_short_only_in_transactions_of_several_calls(
 # Cancellation
 
 
-async def test_call_canceled_while_it_waits_is_not_sent(own_world: OrgEnv) -> None:
+async def test_call_canceled_while_waiting_is_not_sent(own_world: OrgEnv) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
     committed: list[str] = []
     async with busy_org(database, org_id, 2):
@@ -144,7 +144,7 @@ async def test_call_canceled_while_it_waits_is_not_sent(own_world: OrgEnv) -> No
     assert committed == []
 
 
-async def test_call_canceled_in_flight_is_committed_with_its_group(own_world: OrgEnv) -> None:
+async def test_call_canceled_in_flight_is_committed_with_the_group(own_world: OrgEnv) -> None:
     database, org_id = own_world.database, own_world.agent.org_id
     sent, may_answer, committed = asyncio.Event(), asyncio.Event(), list[str]()
     write = database._groups._write
@@ -180,7 +180,7 @@ def end_blocked(place: ServerDatabase) -> None:
             continue
 
 
-async def test_broken_connection_fails_every_call_of_its_group(
+async def test_broken_connection_fails_every_call_of_the_group(
     own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group_commit, "SET_LOCK_TIMEOUT", "set local lock_timeout = '60s'")
@@ -236,7 +236,7 @@ async def run_calls(writes: RecordedWrites, *calls: Call) -> list[Results]:
 ORG = UUID(int=1)
 
 
-async def test_calls_of_a_group_are_sent_in_the_order_of_their_locks() -> None:
+async def test_calls_of_a_group_are_sent_in_the_order_of_plan_and_run_ids() -> None:
     writes = RecordedWrites()
     names = ["b", "c", "a"]
     results = await run_calls(writes, *[Call(ORG, n, [f"{n}1", f"{n}2"], no_effect) for n in names])
@@ -249,7 +249,11 @@ async def test_group_has_a_maximum_number_of_calls() -> None:
     writes = RecordedWrites()
     calls = [Call(ORG, f"{n:03}", [str(n)], no_effect) for n in range(2 * MAX_CALLS + 1)]
     await run_calls(writes, *calls)
-    assert [len(message) for message in writes.messages[MAX_IN_FLIGHT:]] == [17, 17, 1]
+    assert [len(message) for message in writes.messages[MAX_IN_FLIGHT:]] == [
+        MAX_CALLS + 1,
+        MAX_CALLS + 1,
+        1,
+    ]
 
 
 async def test_group_has_a_maximum_size() -> None:

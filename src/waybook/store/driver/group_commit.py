@@ -29,9 +29,10 @@ from waybook.store.driver.wire import KeyConflict, StaleCache
 log = logging.getLogger(__name__)
 
 #: Number of messages of an org in flight at which further calls of the org wait for a group.
-MAX_IN_FLIGHT = 2
-#: Maximum number of calls in a group, which limits the time for which a group holds its locks.
-MAX_CALLS = 16
+MAX_IN_FLIGHT = 3
+#: Maximum number of calls in a group. With larger groups, many calls wait for one backend while the
+#: others are idle, and all their callers continue at the same time.
+MAX_CALLS = 4
 #: Maximum size in bytes of the parameters of a group. A larger call is sent alone.
 MAX_BYTES = 262_144
 #: Maximum number of waiting calls of an org. Further calls are sent alone; the pool limits them.
@@ -185,7 +186,7 @@ class GroupCommit:
                 if not waiting.outcome.done():
                     waiting.outcome.set_exception(Unavailable(error.message))
         except (Busy, KeyConflict, StaleCache, psycopg.Error) as error:
-            log.debug("%d calls are sent again, each alone: %r", len(group), error)
+            log.debug("%d calls are sent again, alone: %s", len(group), type(error).__name__)
         finally:
             _deliver(group, results and results[len(lock_timeout) :])
             self._end_message(calls)
