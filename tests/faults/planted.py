@@ -45,7 +45,9 @@ def _by(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
-COMMIT: Final = "            await self.send_last(self._all_statements(proposal, written))\n"
+COMMIT: Final = (
+    "            await self.send_last(self._all_statements(proposal, written), on_commit)\n"
+)
 HOLDER: Final = "return self.session is not None and self == other"
 
 BUGS: Final = (
@@ -80,7 +82,7 @@ BUGS: Final = (
                 "app/request/locking.py",
                 COMMIT,
                 """            unanswered = proposal._replace(is_answer=False)
-            await self.send_last(self._all_statements(unanswered, written))
+            await self.send_last(self._all_statements(unanswered, written), on_commit)
             if proposal.is_answer:
                 async with self.ctx.transaction() as tx:
                     await tx.commit(*self.ctx.answer_statements(proposal.body, self.now))

@@ -1,6 +1,6 @@
 """Plans and orgs that are locked in the database while a call changes them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
 from waybook.accounts.manage import record_org
@@ -115,14 +115,12 @@ class LockedPlan(Locked[Decision[object]]):
         self.is_cached = True
         return True
 
-    async def send_last(self, statements: list[Statement]) -> None:
+    async def send_last(self, statements: list[Statement], on_commit: Callable[[], None]) -> None:
         if not self.is_cached:
-            await super().send_last(statements)
+            await super().send_last(statements, on_commit)
             return
-        async with self.ctx.transaction() as tx:
-            (lock,), *_ = await tx.commit(
-                load.lock_if_unchanged_statement(self.loaded), *statements
-            )
+        statements = [load.lock_if_unchanged_statement(self.loaded), *statements]
+        (lock,), *_ = await self.ctx.commit(self.plan.id, statements, on_commit)
         self.ctx.services.database.clock.set(lock.now)
 
     def mark_stale(self) -> None:

@@ -5,6 +5,7 @@ the inputs of the job, without a turn and without a lock; then it takes its turn
 one message that checks the run, writes and commits. See `store/runs/cache.py`.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeAlias
 
@@ -200,12 +201,12 @@ class LockedRun(Locked[RunDecision[object]]):
             return await self.ctx.read(*statements) if statements else []
         return await super().send(*statements)
 
-    async def send_last(self, statements: list[Statement]) -> None:
+    async def send_last(self, statements: list[Statement], on_commit: Callable[[], None]) -> None:
         if not self.is_cached:
-            await super().send_last(statements)
+            await super().send_last(statements, on_commit)
             return
-        async with self.ctx.transaction() as tx:
-            (checked,), *_ = await tx.commit(*self._deferred, *statements)
+        statements = [*self._deferred, *statements]
+        (checked,), *_ = await self.ctx.commit(self.run.id, statements, on_commit)
         self.ctx.services.database.clock.set(checked.now)
 
     def mark_stale(self) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum, auto
+from functools import partial
 from typing import Generic, NamedTuple, Self, TypeAlias, TypeVar, cast
 
 from waybook.app.request.definition_cache import compile_definition
@@ -30,10 +31,9 @@ from waybook.store.runs import jobs as jobs_store
 from waybook.store.runs import load
 from waybook.store.runs.load import LOAD_STATEMENT_COUNT, LoadedRun
 
-#: Maximum number of attempts to carry out a call. At most three attempts can fail: one because a
-#: cached copy was out of date, one because a new row had the short id of another row, and one
-#: because a concurrent call had the same idempotency key. After these failures, the fourth attempt
-#: uses new ids, or returns the stored answer of the concurrent call.
+#: Maximum number of attempts to carry out a call. Three can fail: because a cached copy was out of
+#: date, because a new row had the short id of another row, and because a concurrent call had the
+#: same idempotency key. The fourth uses new ids, or returns the answer of the concurrent call.
 MAX_ATTEMPTS = 4
 
 DecisionT = TypeVar("DecisionT")
@@ -61,8 +61,7 @@ class Proposal(NamedTuple, Generic[DecisionT_co]):
     more: Sequence[Statement] = ()
     #: Jobs that the decision changes, in their state before the change.
     jobs: Sequence[Job] = ()
-    #: Whether the body is the final answer to the call. Only a final answer is stored under the
-    #: call's idempotency key.
+    #: Whether the body is the final answer, which is stored under the call's idempotency key.
     is_answer: bool = True
 
 
@@ -197,26 +196,26 @@ class Locked(ABC, Generic[DecisionT]):
             Refused: the decision is a refusal; its audit entries are committed.
         """
         written = self.written(proposal)
+        on_commit = partial(self._after_commit, (*self._written_before, written))
         try:
-            await self.send_last(self._all_statements(proposal, written))
+            await self.send_last(self._all_statements(proposal, written), on_commit)
         except StaleCache:
             return Commit.STALE
         except KeyConflict:
             return Commit.KEY_TAKEN
-        for part in (*self._written_before, written):
-            self._after_commit(part)
         if written.refusal is not None:
             raise written.refusal
         return Commit.DONE
 
-    def _after_commit(self, written: Written) -> None:
+    def _after_commit(self, parts: Sequence[Written]) -> None:
         services = self.ctx.services
-        if written.notifications:
-            services.delivery_requested.add(self.ctx.caller.org_id)
-        if written.remember is not None:
-            written.remember()
-        if written.event is not None:
-            services.bus.publish(self.ctx.caller.org_id, written.event)
+        for written in parts:
+            if written.notifications:
+                services.delivery_requested.add(self.ctx.caller.org_id)
+            if written.remember is not None:
+                written.remember()
+            if written.event is not None:
+                services.bus.publish(self.ctx.caller.org_id, written.event)
 
     def _all_statements(self, proposal: Proposal[DecisionT], written: Written) -> list[Statement]:
         refusal = written.refusal
@@ -227,9 +226,10 @@ class Locked(ABC, Generic[DecisionT]):
             statements += self.ctx.answer_statements(body, self.now, is_error=refusal is not None)
         return statements
 
-    async def send_last(self, statements: list[Statement]) -> None:
-        """Send the last SQL statements of the transaction and commit it."""
+    async def send_last(self, statements: list[Statement], on_commit: Callable[[], None]) -> None:
+        """Send the last SQL statements of the transaction, commit it, and call `on_commit`."""
         await self.tx.commit(*statements)
+        on_commit()
 
     def mark_stale(self) -> None:
         """Mark the cached copy as out of date; orgs are never cached."""

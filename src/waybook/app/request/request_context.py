@@ -3,6 +3,7 @@
 The module also contains lookups that tools share: of ids, and of the requested plan.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
@@ -16,6 +17,7 @@ from waybook.plan.model import Plan
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import TransactionScope
+from waybook.store.driver.group_commit import Call
 from waybook.store.driver.queries import Statement, first_value, is_id
 from waybook.store.plans import load, writer
 from waybook.store.plans.load import LoadedPlan, PlanRequest
@@ -81,6 +83,17 @@ class RequestContext:
         """Execute SQL statements in one transaction and one round trip; return their results."""
         async with self.transaction() as tx:
             return await tx.commit(*statements)
+
+    async def commit(
+        self, aggregate_id: str, statements: list[Statement], on_commit: Callable[[], None]
+    ) -> Results:
+        """Lock this plan or run, write and commit in one message; return the results.
+
+        Concurrent calls of the org may share the transaction; see `GroupCommit.commit`, also
+        for the errors.
+        """
+        call = Call(self.caller.org_id, aggregate_id, statements, on_commit)
+        return await self.services.database.commit(call)
 
     def transaction(self) -> TransactionScope:
         """Return a transaction limited to the org; it is rolled back unless committed."""

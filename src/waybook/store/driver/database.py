@@ -10,6 +10,7 @@ from hashlib import sha256
 from uuid import UUID
 
 from waybook.store.driver.connection import DbConnection, Message, Results
+from waybook.store.driver.group_commit import Call, GroupCommit
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.driver.queries import Query, Statement, first_column, first_value
 from waybook.store.driver.wire import WireSettings
@@ -86,6 +87,7 @@ class Database:
         #: Fixed time that is used as the current time; only tests set it.
         self.frozen_now: datetime | None = None
         self.clock = Clock()
+        self._groups = GroupCommit(self._write_org)
 
     @property
     def wire(self) -> WireSettings:
@@ -103,6 +105,10 @@ class Database:
     def org_transaction(self, org_id: UUID) -> TransactionScope:
         """Return a transaction confined to this org, which is rolled back unless committed."""
         return TransactionScope(self.pool, self._opening(BEGIN, org_id), org_id)
+
+    async def commit(self, call: Call) -> Results:
+        """Send all statements of a call in one message, possibly with other calls, and commit."""
+        return await self._groups.commit(call)
 
     async def read_org(self, org_id: UUID, *statements: Statement | str) -> Results:
         """Read rows of this org from one snapshot, in one round trip."""
@@ -157,6 +163,10 @@ class Database:
     def dsn(self) -> str:
         """Return the database connection string, for connections outside the pool."""
         return self.pool.dsn
+
+    async def _write_org(self, org_id: UUID, statements: Message) -> Results:
+        async with self.org_transaction(org_id) as tx:
+            return await tx.commit(*statements)
 
     def _opening(self, begin: Statement, org_id: UUID) -> Message:
         return self._opened(begin, f"set local app.org_id = '{org_id}'")

@@ -1,0 +1,211 @@
+"""Group commit: concurrent writes of one org share a transaction, and thereby one message.
+
+A call that has all its statements ready sends them at once in a transaction of its own, as long as
+few messages of its org are in flight. Otherwise the call waits. As soon as a message of the org is
+answered, the waiting calls are sent together: in one message, one transaction and one commit. A
+call waits at most `MAX_WAIT_SECONDS`, even if the messages in flight are not answered, for example
+because they wait for a lock.
+
+If a statement of a group fails, nothing of the group is written, and each call is sent again in a
+transaction of its own, so that an error affects only the call that caused it. If the connection
+breaks, it is unknown whether the group was committed, and each of its calls fails with Unavailable.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from itertools import chain
+from typing import NamedTuple, TypeAlias
+from uuid import UUID
+
+import psycopg
+
+from waybook.errors import Busy, Unavailable
+from waybook.store.driver.connection import Message, Results
+from waybook.store.driver.queries import Statement
+from waybook.store.driver.wire import KeyConflict, StaleCache
+
+log = logging.getLogger(__name__)
+
+#: Number of messages of an org in flight at which further calls of the org wait for a group.
+MAX_IN_FLIGHT = 3
+#: Maximum number of calls in a group. With larger groups, many calls wait for one backend while the
+#: others are idle, and all their callers continue at the same time.
+MAX_CALLS = 4
+#: Maximum size in bytes of the parameters of a group. A larger call is sent alone.
+MAX_BYTES = 262_144
+#: Maximum number of waiting calls of an org. Further calls are sent alone; the pool limits them.
+MAX_WAITING = 256
+#: Maximum time in seconds for which a call waits while other messages of its org are in flight.
+MAX_WAIT_SECONDS = 0.05
+#: Lock timeout of a group. It is short, because a call that waits for a lock delays all calls of
+#: its group. It is also shorter than PostgreSQL's deadlock timeout. After the timeout, each call is
+#: sent alone, with the usual lock timeout.
+SET_LOCK_TIMEOUT = "set local lock_timeout = '50ms'"
+
+#: Function that sends statements of an org in one message with begin and commit.
+Write: TypeAlias = Callable[[UUID, Message], Awaitable[Results]]
+
+
+class Call(NamedTuple):
+    """Statements of one call, which are committed together or not at all."""
+
+    org_id: UUID
+    #: Id of the plan or run that the statements lock.
+    aggregate_id: str
+    statements: Message
+    #: Function to call after the commit, even if the caller was canceled in the meantime.
+    on_commit: Callable[[], None]
+
+
+class _WaitingCall(NamedTuple):
+    call: Call
+    size: int
+    #: Time of the event loop at which the call began to wait.
+    since: float
+    #: Results of the call's statements; None if the call must be sent alone.
+    outcome: asyncio.Future[Results | None]
+
+
+class _OrgCalls:
+    """Calls of one org: the number of messages in flight, and the calls that wait."""
+
+    def __init__(self, org_id: UUID) -> None:
+        self.org_id = org_id
+        self.in_flight = 0
+        self.waiting: deque[_WaitingCall] = deque()
+        self.timer: asyncio.TimerHandle | None = None
+
+    def take_group(self) -> list[_WaitingCall]:
+        """Remove and return the waiting calls that are sent next, in the order of their locks.
+
+        All processes lock plans and runs in this order, so that two groups do not wait for each
+        other. A group locks no plan or run twice, because the second call was decided on the state
+        before the first.
+        """
+        group, left, size = dict[str, _WaitingCall](), deque[_WaitingCall](), 0
+        for waiting in self.waiting:
+            aggregate_id, fits = waiting.call.aggregate_id, size + waiting.size <= MAX_BYTES
+            if waiting.outcome.done():
+                continue  # The caller was canceled.
+            if fits and len(group) < MAX_CALLS and aggregate_id not in group:
+                group[aggregate_id] = waiting
+                size += waiting.size
+            else:
+                left.append(waiting)
+        self.waiting = left
+        return [group[aggregate_id] for aggregate_id in sorted(group)]
+
+
+class GroupCommit:
+    def __init__(self, write: Write) -> None:
+        """Create the queues of all orgs; `write` sends a message."""
+        self._write = write
+        self._orgs: dict[UUID, _OrgCalls] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def commit(self, call: Call) -> Results:
+        """Send a call in one message, possibly together with other calls, and commit.
+
+        If the caller is canceled while it waits, nothing is sent. If it is canceled while the call
+        is in flight in a group, the call is committed nevertheless.
+
+        Raises:
+            KeyConflict: a row with this key exists.
+            StaleCache: a statement's expected state does not match the database.
+            Busy: a row lock was not granted in time; nothing was written.
+            Unavailable: the connection broke, or the answer did not arrive in time.
+        """
+        calls = self._calls(call.org_id)
+        if calls.in_flight >= MAX_IN_FLIGHT and len(calls.waiting) < MAX_WAITING:
+            results = await self._join_group(calls, call)
+            if results is not None:
+                return results
+            calls = self._calls(call.org_id)
+        calls.in_flight += 1
+        try:
+            results = await self._write(call.org_id, call.statements)
+        finally:
+            self._end_message(calls)
+        call.on_commit()
+        return results
+
+    def _calls(self, org_id: UUID) -> _OrgCalls:
+        calls = self._orgs.get(org_id)
+        if calls is None:
+            calls = self._orgs[org_id] = _OrgCalls(org_id)
+        return calls
+
+    async def _join_group(self, calls: _OrgCalls, call: Call) -> Results | None:
+        """Wait for the results of a group; return None if the call must be sent alone."""
+        size = _size(call.statements)
+        if size > MAX_BYTES:
+            return None
+        loop = asyncio.get_running_loop()
+        waiting = _WaitingCall(call, size, loop.time(), loop.create_future())
+        calls.waiting.append(waiting)
+        if calls.timer is None:
+            calls.timer = loop.call_later(MAX_WAIT_SECONDS, self._send_overdue, calls)
+        return await waiting.outcome
+
+    def _end_message(self, calls: _OrgCalls) -> None:
+        """Count one message less in flight, and send the waiting calls."""
+        calls.in_flight -= 1
+        if calls.waiting and calls.in_flight < MAX_IN_FLIGHT:
+            self._send_next(calls)
+        if not calls.in_flight and not calls.waiting:
+            del self._orgs[calls.org_id]
+
+    def _send_overdue(self, calls: _OrgCalls) -> None:
+        """Send calls that have waited for too long, in addition to the messages in flight."""
+        calls.timer, loop = None, asyncio.get_running_loop()
+        while calls.waiting and loop.time() - calls.waiting[0].since >= MAX_WAIT_SECONDS:
+            self._send_next(calls)
+        if calls.waiting:
+            due = calls.waiting[0].since + MAX_WAIT_SECONDS
+            calls.timer = loop.call_at(due, self._send_overdue, calls)
+
+    def _send_next(self, calls: _OrgCalls) -> None:
+        group = calls.take_group()
+        if group:
+            calls.in_flight += 1
+            # The task belongs to no caller, so that a canceled caller does not cancel the others.
+            task = asyncio.create_task(self._send_group(calls, group))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _send_group(self, calls: _OrgCalls, group: list[_WaitingCall]) -> None:
+        lock_timeout = [SET_LOCK_TIMEOUT] if len(group) > 1 else []
+        statements = [statement for waiting in group for statement in waiting.call.statements]
+        results: Results | None = None
+        try:
+            results = await self._write(calls.org_id, [*lock_timeout, *statements])
+        except Unavailable as error:
+            for waiting in group:
+                if not waiting.outcome.done():
+                    waiting.outcome.set_exception(Unavailable(error.message))
+        except (Busy, KeyConflict, StaleCache, psycopg.Error) as error:
+            log.debug("%d calls are sent again, alone: %s", len(group), type(error).__name__)
+        finally:
+            _deliver(group, results and results[len(lock_timeout) :])
+            self._end_message(calls)
+
+
+def _deliver(group: list[_WaitingCall], results: Results | None) -> None:
+    """Return the results to the calls of a group; None means that the calls must be sent alone."""
+    loop, start = asyncio.get_running_loop(), 0
+    for call, _, _, outcome in group:
+        end = start + len(call.statements)
+        if results is not None:
+            # Called by the event loop, so that an error in it does not affect the other calls.
+            loop.call_soon(call.on_commit)
+        if not outcome.done():
+            outcome.set_result(None if results is None else results[start:end])
+        start = end
+
+
+def _size(statements: Message) -> int:
+    """Return the size in bytes of the parameters of SQL statements."""
+    parameters = [s.parameters for s in statements if isinstance(s, Statement)]
+    return sum(map(len, filter(None, chain.from_iterable(parameters))))

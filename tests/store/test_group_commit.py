@@ -1,0 +1,289 @@
+"""Group commit: concurrent writes of one org share a transaction, and fail separately."""
+
+import asyncio
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from grouped_calls import busy_org, no_effect
+from org_env import OrgEnv
+from postgres_servers import ServerDatabase
+from waybook.errors import Unavailable
+from waybook.store.driver import group_commit
+from waybook.store.driver.connection import Message, Results
+from waybook.store.driver.database import Database
+from waybook.store.driver.group_commit import MAX_BYTES, MAX_CALLS, MAX_IN_FLIGHT, Call
+from waybook.store.driver.queries import Query
+from waybook.store.driver.wire import StaleCache
+
+#: Statement that reports its transaction, its org and its parameter.
+REPORT = Query("report", "select pg_current_xact_id()::text, app_org(), %(text)s::text as text")
+DIVIDE = Query("divide", "select 1 / %(divisor)s::integer")
+LONG_TIME_SECONDS = 60.0
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let calls wait for a group as long as messages are in flight."""
+    monkeypatch.setattr(group_commit, "MAX_WAIT_SECONDS", LONG_TIME_SECONDS)
+
+
+def start(database: Database, org_id: UUID, name: str, *statements: str) -> asyncio.Task[Results]:
+    """Start a call on the aggregate `name`, which reports its transaction."""
+    call = Call(org_id, name, [REPORT(text=name), *statements], no_effect)
+    return asyncio.create_task(database.commit(call))
+
+
+async def start_group(
+    database: Database, org_id: UUID, *calls: tuple[str, ...]
+) -> list[asyncio.Task[Results]]:
+    """Start calls while messages are in flight, so that they are sent as one group."""
+    async with busy_org(database, org_id, len(calls)):
+        return [start(database, org_id, *call) for call in calls]
+
+
+async def test_calls_that_wait_for_messages_in_flight_share_a_transaction(
+    own_world: OrgEnv,
+) -> None:
+    database, org_id = own_world.database, own_world.agent.org_id
+    names = [f"plan {n}" for n in (3, 1, 4, 2)]
+    results = await asyncio.gather(*await start_group(database, org_id, *[(n,) for n in names]))
+    rows = [row for ((row,),) in results]
+    assert [row[2] for row in rows] == names
+    assert {row[1] for row in rows} == {org_id}
+    assert len({row[0] for row in rows}) == 1
+    assert database._groups._orgs == {}
+
+
+async def test_calls_without_messages_in_flight_share_no_transaction(
+    own_world: OrgEnv,
+) -> None:
+    database, org_id = own_world.database, own_world.agent.org_id
+    results = await asyncio.gather(
+        *[start(database, org_id, f"plan {n}") for n in range(MAX_IN_FLIGHT)]
+    )
+    assert len({rows[0][0][0] for rows in results}) == MAX_IN_FLIGHT
+
+
+async def test_calls_of_two_orgs_never_share_a_transaction(own_world: OrgEnv) -> None:
+    database = own_world.database
+    orgs = [own_world.agent.org_id, own_world.other_org.org_id]
+    async with busy_org(database, orgs[0], 3), busy_org(database, orgs[1], 3):
+        tasks = [start(database, org, f"plan {n}") for n in range(3) for org in orgs]
+    reported = {rows[0][0][:2] for rows in await asyncio.gather(*tasks)}
+    assert len({transaction for transaction, _ in reported}) == 2
+    assert {org for _, org in reported} == {*orgs}
+
+
+async def test_failing_call_of_a_group_does_not_affect_the_other_calls(own_world: OrgEnv) -> None:
+    database, org_id = own_world.database, own_world.agent.org_id
+    tasks = await start_group(
+        database, org_id, ("a",), ("b", "select 1 / 0"), ("c",), ("d", "select no_such_column")
+    )
+    first, stale, third, wrong = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(stale, StaleCache)
+    assert isinstance(wrong, psycopg.errors.UndefinedColumn)
+    assert isinstance(first, list)
+    assert isinstance(third, list)
+    assert first[0][0][0] != third[0][0][0]
+
+
+async def test_two_calls_on_the_same_aggregate_have_different_transactions(
+    own_world: OrgEnv,
+) -> None:
+    database, org_id = own_world.database, own_world.agent.org_id
+    tasks = await start_group(database, org_id, ("a",), ("a",), ("b",))
+    first, second, other = [rows[0][0][0] for rows in await asyncio.gather(*tasks)]
+    assert first == other
+    assert first != second
+
+
+async def test_locked_row_does_not_delay_the_other_calls_of_a_group(own_world: OrgEnv) -> None:
+    database, org_id = own_world.database, own_world.agent.org_id
+    await own_world.agent.plan(1)
+    async with database.org_transaction(org_id) as tx:
+        await tx.send("select from plan for update")
+        tasks = await start_group(
+            database, org_id, ("a", "select from plan for update"), ("b",), ("c",)
+        )
+        await asyncio.gather(*tasks[1:])
+        assert not tasks[0].done()
+    assert (await tasks[0])[0][0][2] == "a"
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+async def test_lock_timeout_is_short_only_in_transactions_of_several_calls(
+    own_world: OrgEnv, *, pooled: bool
+) -> None:
+    database, org_id = own_world.database, own_world.agent.org_id
+    database.wire.pooled = pooled
+    show = "show lock_timeout"
+    tasks = await start_group(database, org_id, ("a", show), ("b", show))
+    assert [rows[1] for rows in await asyncio.gather(*tasks)] == [[("50ms",)]] * 2
+    (alone,) = await start_group(database, org_id, ("a", show))
+    assert (await alone)[1] == [("5s",)]
+    assert (await start(database, org_id, "a", show))[1] == [("5s",)]
+
+
+# Cancellation
+
+
+async def test_call_canceled_while_waiting_is_not_sent(own_world: OrgEnv) -> None:
+    database, org_id = own_world.database, own_world.agent.org_id
+    committed: list[str] = []
+    async with busy_org(database, org_id, 2):
+        call = Call(org_id, "a", [REPORT(text="a")], lambda: committed.append("a"))
+        canceled = asyncio.create_task(database.commit(call))
+        other = start(database, org_id, "b")
+        await asyncio.sleep(0)
+        canceled.cancel()
+        await asyncio.gather(canceled, return_exceptions=True)
+    assert (await other)[0][0][2] == "b"
+    assert canceled.cancelled()
+    assert committed == []
+
+
+async def test_call_canceled_in_flight_is_committed_with_the_group(own_world: OrgEnv) -> None:
+    database, org_id = own_world.database, own_world.agent.org_id
+    sent, may_answer, committed = asyncio.Event(), asyncio.Event(), list[str]()
+    write = database._groups._write
+
+    async def held(org: UUID, statements: Message) -> Results:
+        results = await write(org, statements)
+        if len(statements) > 2:
+            sent.set()
+            await may_answer.wait()
+        return results
+
+    database._groups._write = held
+    async with busy_org(database, org_id, 2):
+        call = Call(org_id, "a", [REPORT(text="a")], lambda: committed.append("a"))
+        canceled = asyncio.create_task(database.commit(call))
+        other = start(database, org_id, "b")
+    await sent.wait()
+    canceled.cancel()
+    await asyncio.gather(canceled, return_exceptions=True)
+    assert canceled.cancelled()
+    assert committed == []
+    may_answer.set()
+    assert (await other)[0][0][2] == "b"
+    assert committed == ["a"]
+
+
+def end_blocked(place: ServerDatabase) -> None:
+    """Wait until a backend waits for the lock 79, and terminate it."""
+    ending = """select pg_terminate_backend(pid, 5000) from pg_locks
+                 where locktype = 'advisory' and objid = 79 and not granted"""
+    with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
+        while not admin.execute(ending).fetchall():
+            continue
+
+
+async def test_broken_connection_fails_every_call_of_the_group(
+    own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_commit, "SET_LOCK_TIMEOUT", "set local lock_timeout = '60s'")
+    database, org_id = own_world.database, own_world.agent.org_id
+    lock = "select pg_advisory_xact_lock(79)"
+    async with database.org_transaction(org_id) as tx:
+        await tx.send(lock)
+        tasks = await start_group(database, org_id, ("a",), ("b", lock), ("c",))
+        async with asyncio.timeout(30):
+            await asyncio.to_thread(end_blocked, own_world.place)
+            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    for outcome in outcomes:
+        assert isinstance(outcome, Unavailable)
+        assert "Repeat it with the same idempotencyKey" in outcome.message
+    assert (await start(database, org_id, "d"))[0][0][2] == "d"
+
+
+# Bounds
+
+
+class RecordedWrites:
+    """Writes that are recorded and answered only when the test allows it."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.may_answer = asyncio.Event()
+        self._changed = asyncio.Condition()
+
+    async def reached(self, count: int) -> None:
+        """Wait until this many messages were sent."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self.messages) >= count)
+
+    async def __call__(self, _org_id: UUID, statements: Message) -> Results:
+        self.messages.append(statements)
+        async with self._changed:
+            self._changed.notify_all()
+        await self.may_answer.wait()
+        return [[(statement,)] for statement in statements]
+
+
+async def run_calls(writes: RecordedWrites, *calls: Call) -> list[Results]:
+    """Send calls while the maximum number of messages is in flight; return their results."""
+    groups = group_commit.GroupCommit(writes)
+    blocking = [Call(calls[0].org_id, f"x{n}", ["x"], no_effect) for n in range(MAX_IN_FLIGHT)]
+    tasks = [asyncio.create_task(groups.commit(call)) for call in (*blocking, *calls)]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    writes.may_answer.set()
+    return (await asyncio.gather(*tasks))[MAX_IN_FLIGHT:]
+
+
+ORG = UUID(int=1)
+
+
+async def test_calls_of_a_group_are_sent_in_the_order_of_plan_and_run_ids() -> None:
+    writes = RecordedWrites()
+    names = ["b", "c", "a"]
+    results = await run_calls(writes, *[Call(ORG, n, [f"{n}1", f"{n}2"], no_effect) for n in names])
+    lock_timeout = group_commit.SET_LOCK_TIMEOUT
+    assert writes.messages[-1] == [lock_timeout, "a1", "a2", "b1", "b2", "c1", "c2"]
+    assert results == [[[(f"{n}1",)], [(f"{n}2",)]] for n in names]
+
+
+async def test_group_has_a_maximum_number_of_calls() -> None:
+    writes = RecordedWrites()
+    calls = [Call(ORG, f"{n:03}", [str(n)], no_effect) for n in range(2 * MAX_CALLS + 1)]
+    await run_calls(writes, *calls)
+    assert [len(message) for message in writes.messages[MAX_IN_FLIGHT:]] == [
+        MAX_CALLS + 1,
+        MAX_CALLS + 1,
+        1,
+    ]
+
+
+async def test_group_has_a_maximum_size() -> None:
+    writes = RecordedWrites()
+    large = [REPORT(text="x" * (MAX_BYTES // 2 - 1))]
+    await run_calls(writes, *[Call(ORG, str(n), large, no_effect) for n in range(3)])
+    assert [len(message) for message in writes.messages[MAX_IN_FLIGHT:]] == [3, 1]
+
+
+async def test_call_larger_than_a_group_is_sent_at_once() -> None:
+    writes = RecordedWrites()
+    huge = Call(ORG, "a", [REPORT(text="x" * (MAX_BYTES + 1))], no_effect)
+    groups = group_commit.GroupCommit(writes)
+    calls = [Call(ORG, f"x{n}", ["x"], no_effect) for n in range(MAX_IN_FLIGHT)]
+    tasks = [asyncio.create_task(groups.commit(call)) for call in (*calls, huge)]
+    await asyncio.sleep(0)
+    assert writes.messages[-1] == huge.statements
+    writes.may_answer.set()
+    await asyncio.gather(*tasks)
+
+
+async def test_overdue_calls_are_sent_although_messages_are_in_flight(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(group_commit, "MAX_WAIT_SECONDS", 0.0)
+    writes = RecordedWrites()
+    groups = group_commit.GroupCommit(writes)
+    calls = [Call(ORG, f"{n}", ["x"], no_effect) for n in range(MAX_IN_FLIGHT + 2)]
+    tasks = [asyncio.create_task(groups.commit(call)) for call in calls]
+    async with asyncio.timeout(10):
+        await writes.reached(MAX_IN_FLIGHT + 1)
+    writes.may_answer.set()
+    await asyncio.gather(*tasks)

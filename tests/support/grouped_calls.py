@@ -1,0 +1,43 @@
+"""Calls that are sent to the database in one group."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+from waybook.store.driver.database import Database
+from waybook.store.driver.group_commit import MAX_IN_FLIGHT, Call
+
+#: Number of messages that `busy_org` sends.
+BLOCKING_MESSAGES = 1 + MAX_IN_FLIGHT
+
+
+def no_effect() -> None:
+    """Do nothing after a commit."""
+
+
+@asynccontextmanager
+async def busy_org(database: Database, org_id: UUID, waiting: int) -> AsyncIterator[None]:
+    """Keep the maximum number of messages of an org in flight.
+
+    At the end of the block, wait until this many calls wait for a group, and then let the messages
+    be answered, so that the waiting calls are sent.
+    """
+    key = org_id.int % 2**62
+    block = [f"select pg_advisory_xact_lock_shared({key})"]
+    async with database.org_transaction(org_id) as tx:
+        await tx.send(f"select pg_advisory_xact_lock({key})")
+        calls = [Call(org_id, f"block {n}", block, no_effect) for n in range(MAX_IN_FLIGHT)]
+        blocking = [asyncio.create_task(database.commit(call)) for call in calls]
+        await asyncio.sleep(0)
+        yield
+        async with asyncio.timeout(10):
+            await _until_waiting(database, org_id, waiting)
+    await asyncio.gather(*blocking)
+
+
+async def _until_waiting(database: Database, org_id: UUID, count: int) -> None:
+    while True:
+        if len(database._groups._orgs[org_id].waiting) == count:
+            return
+        await asyncio.sleep(0)
