@@ -192,13 +192,25 @@ async def steps_round(system: Application, meter: Meter, turn: int, cycles: int)
 # Jobs of runs
 
 
-async def start_run(system: Application) -> object:
-    """Start a run, complete its first stage, and return the id of the run."""
-    models = [f"model-{number}" for number in range(MODELS)]
+async def begin_run(system: Application, count: int) -> object:
+    """Start a run with this many models, complete its first stage, and return the run's id."""
+    models = [f"model-{number}" for number in range(count)]
     named = {"dagSlug": "wide", "name": "b", "input": "How fast?", "models": models}
     run = (await call(system, "start_run", **named))["runId"]
-    await work_on_run(system, "begin", run, MODELS)
-    await call(system, "submit_stage_feedback", runId=run, stageSlug="begin", feedback="Continue.")
+    await work_on_run(system, "begin", run, count)
+    return run
+
+
+async def open_stage(system: Application, run: object) -> dict[str, object]:
+    """Give feedback on the first stage of a run, which opens the wide stage; return the reply."""
+    named = {"runId": run, "stageSlug": "begin", "feedback": "Continue."}
+    return await call(system, "submit_stage_feedback", **named)
+
+
+async def start_run(system: Application) -> object:
+    """Start a run, open its wide stage, and return the id of the run."""
+    run = await begin_run(system, MODELS)
+    await open_stage(system, run)
     return run
 
 

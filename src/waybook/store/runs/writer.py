@@ -7,7 +7,7 @@ from typing import NamedTuple
 from waybook.core.changes import Entity
 from waybook.json_values import Json
 from waybook.run.draft import RunDecision
-from waybook.run.model import Job, NewDocument, Run, StageRun, StepRun, origins_json, unit_json
+from waybook.run.model import Job, NewDocument, Run, StageRun, StepRun, origins_json
 from waybook.store.audit import (
     ChainHead,
     Patch,
@@ -196,9 +196,10 @@ def _jobs(
         job = decision.jobs[patch.id]
         seen_at = write_context.now if job.id in decision.touched else None
         yield _changed_job(loaded[job.id], job, seen_at)
-    made = [decision.jobs[patch.id] for patch in patches.inserts(Entity.JOB)]
-    for part in _parts([_new_job(decision.run, job) for job in made]):
-        yield SQL["insert_jobs"](rows=part)
+    made: list[Json] = [{"id": p.id, **p.values} for p in patches.inserts(Entity.JOB)]
+    for start in range(0, len(made), MAX_ROWS):
+        rows = AsJson(made[start : start + MAX_ROWS])
+        yield SQL["insert_jobs"](run_id=decision.run.id, rows=rows)
 
 
 def _changed_job(old: Job, job: Job, seen_at: datetime | None) -> Statement:
@@ -216,13 +217,6 @@ def _changed_job(old: Job, job: Job, seen_at: datetime | None) -> Statement:
         completed_at=job.completed_at,
         error=job.error,
     )
-
-
-def _new_job(run: Run, job: Job) -> tuple[Value, ...]:
-    place = (job.id, run.id, job.stage, job.step_key, job.job_type, job.model, job.rank)
-    state = (job.status, job.attempt, job.tries, job.ready_at, job.held_by, job.completed_at)
-    rest = (job.continues, job.part, job.document, job.counted)
-    return (*place, AsJson(unit_json(job.unit)), *state, *rest)
 
 
 def _documents(decision: RunDecision[object], write_context: WriteContext) -> Iterator[Statement]:
