@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import orjson
 import uvloop
-from job_cycle import DEFINITION, Meter, begin_run, call, open_stage
 
+from job_cycle import DEFINITION, Meter, begin_run, call, open_stage
 from waybook.accounts.model import LOCAL_ORG
 from waybook.bootstrap import Application, freeze_gc, start_application
 from waybook.cli.demo.environment import temporary_database

@@ -44,6 +44,20 @@ def statements_sent() -> Iterator[list[str]]:
         yield sent
 
 
+@contextmanager
+def messages_sent() -> Iterator[list[int]]:
+    """Yield a list with the number of statements of each message that is sent meanwhile."""
+    sent, original = list[int](), DbConnection.send
+
+    async def send(line: DbConnection, opening: Message, statements: Message) -> Results:
+        if not any("mcp_tool_call_log" in str(statement) for statement in statements):
+            sent.append(len(statements))
+        return await original(line, opening, statements)
+
+    with patch.object(DbConnection, "send", send):
+        yield sent
+
+
 def locks_run(sent: list[str]) -> bool:
     return any("for update of r" in text for text in sent)
 
@@ -79,6 +93,35 @@ async def test_take_next_on_cached_run_submits_and_claims_in_one_transaction(
         last = await agent.submit_documents(reply, takeNext=True, sessionId="s")
     assert last["status"] == "nothing_ready"
     assert locks_run(sent)
+    await check_chain(world, agent, run)
+
+
+async def make_chained_run(agent: AgentClient) -> Body:
+    """Return a run whose second step reads the documents of the first step, which is closed."""
+    first = make_recipe_step("one")
+    second = make_recipe_step("two", inputsRequired=[{"documentKey": "one"}])
+    stage = make_stage("one", first, second, edges=[("one", "two")])
+    definition = make_definition("chained", stage)
+    await agent.call("add_dag", definition=definition)
+    run = await agent.run("chained", MODELS)
+    for _ in MODELS:
+        job = await agent.job(run)
+        await agent.submit_documents(job, f"Text of {job['modelId']}.")
+    return run
+
+
+async def test_warm_job_cycle_with_inputs_costs_two_messages(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    run = await make_chained_run(agent)
+    await agent.submit_documents(await agent.job(run))
+    with messages_sent() as sent:
+        for _ in range(6):
+            job = await agent.job(run)
+            (given,) = job["inputs"]
+            assert given["content"] == f"Text of {job['modelId']}."
+            await agent.submit_documents(job)
+    assert sent == [4, 7] * 6
     await check_chain(world, agent, run)
 
 

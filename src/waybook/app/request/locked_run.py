@@ -176,6 +176,11 @@ class LockedRun(Locked[RunDecision[object]]):
         await self._take_turn()
         return await self.recall()
 
+    @property
+    def cached_run(self) -> CachedRun | None:
+        """Return the cached run on which the call decides; None if it uses the locked run."""
+        return self._state if self.is_cached else None
+
     def can_claim(self, job: Job, wanted: JobRequest) -> bool:
         """Return whether the caller can still claim a job that it reserved."""
         state = self._state

@@ -11,7 +11,7 @@ of their arrival; a change by another process makes the update fail. See `update
 import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import TypeAlias
@@ -26,6 +26,7 @@ from waybook.store.driver import queries
 from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import Statement
 from waybook.store.runs import jobs, load
+from waybook.store.runs.inputs import DocumentCache
 from waybook.store.runs.jobs import JobRequest
 from waybook.store.runs.load import LOAD_STATEMENT_COUNT
 from waybook.store.runs.rows import JobRow, RunBriefRow
@@ -80,6 +81,8 @@ class CachedRun:
     brief: RunBriefRow
     held: Mapping[str, Job]
     free: Mapping[JobFilter, FreeJobs]
+    #: Documents that jobs of the run have as inputs. Later states of the run share this object.
+    documents: DocumentCache = field(default_factory=DocumentCache)
 
     def holds_job(self, wanted: JobRequest, *, besides: str | None = None) -> bool:
         """Return whether the caller holds a requested job, other than the job `besides`."""
@@ -89,6 +92,14 @@ class CachedRun:
             job.holder == wanted.holder and job.id != besides and _matches(job, wanted)
             for job in self.held.values()
         )
+
+    def jobs_after(self, job: Job, most: int) -> Sequence[Job]:
+        """Return free jobs that are claimed soon after this free job."""
+        for free in self.free.values():
+            if job in free.jobs:
+                place = free.jobs.index(job) + 1
+                return free.jobs[place : place + most]
+        return ()
 
     def is_free(self, job: Job, wanted: JobRequest) -> bool:
         """Return whether a job that was free earlier is still free."""
@@ -103,6 +114,7 @@ class CachedRun:
         held |= {job.id: job for job in changed.values() if job.status is JobStatus.PROCESSING}
         if not _can_be_cached(run, len(held)):
             return None
+        self.documents.discard(decision.documents)
         is_same_order = not any(job.status in _WAITS_FOR_CLAIM for job in changed.values())
         free = {key: _without(jobs, changed) for key, jobs in self.free.items()}
         return replace(self, run=run, head=head, held=held, free=free if is_same_order else {})
@@ -228,13 +240,10 @@ class RunSlot:
     def put(self, loaded: CachedRun | None) -> None:
         """Cache a run that was just read; keep the free jobs of other filters if still valid."""
         before = self.cached
-        if (
-            loaded
-            and before
-            and before.head[:2] == loaded.head[:2]
-            and len(before.free) < MAX_FILTERS
-        ):
-            loaded = replace(loaded, free={**before.free, **loaded.free})
+        if loaded and before and before.head[:2] == loaded.head[:2]:
+            kept = before.free if len(before.free) < MAX_FILTERS else {}
+            free = {**kept, **loaded.free}
+            loaded = replace(loaded, free=free, documents=before.documents)
         self.cached = loaded
 
     def advance(self, before: ChainHead, decision: RunDecision[object], head: ChainHead) -> None:
