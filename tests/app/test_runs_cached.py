@@ -10,7 +10,7 @@ import pytest
 from org_env import AgentClient, Body, OrgEnv
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.store.driver.connection import DbConnection, Message, Results
-from waybook.store.runs.cache import LOCKS_AFTER_CONFLICT
+from waybook.store.runs.slots import LOCKS_AFTER_CONFLICT
 
 MODELS = [f"m{number}" for number in range(12)]
 
@@ -180,6 +180,33 @@ async def test_concurrent_workers_claim_different_jobs_of_a_cached_run(
     done = await asyncio.gather(*(work(f"worker-{number}") for number in range(11)))
     assert len({item for items in done for item in items}) == 22
     await check_chain(world, agent, run)
+
+
+async def test_concurrent_job_cycles_on_one_run_share_messages(
+    world: OrgEnv, agent: AgentClient, run: Body
+) -> None:
+    async def work(name: str) -> str:
+        common = {"sessionId": name, "idempotencyKey": name}
+        job = await agent.job(run, **common)
+        await agent.submit_documents(job, **common)
+        repeated = await agent.submit_documents(job, **common)
+        assert repeated["jobId"] == job["jobId"]
+        return str(job["jobId"])
+
+    workers = 8
+    with messages_sent() as sent:
+        done = await asyncio.gather(*(work(f"worker-{number}") for number in range(workers)))
+    assert len({*done}) == workers
+    # Each repetition costs a rejected message and a lookup; without batches, each worker would
+    # also need a message for its claim and one for its result.
+    assert len(sent) < 4 * workers
+    await check_chain(world, agent, run)
+    completed = [
+        entry
+        for entry in await world.entries(agent.org_id, run["runId"])
+        if entry.event == "step_completed"
+    ]
+    assert len(completed) == workers + 1
 
 
 async def test_audit_of_a_decision_on_a_cached_run_contains_times_in_utc(
