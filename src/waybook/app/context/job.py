@@ -23,7 +23,8 @@ from waybook.dag.expansion.inputs import (
     DocumentSlot,
     index_documents,
     input_slots,
-    resolve_inputs,
+    listed_inputs,
+    resolve_all,
     unresolved_slots,
 )
 from waybook.dag.graph import output_keys
@@ -108,15 +109,17 @@ async def _supplied(
     dag = locked.compiled_dag
     unit_place = (job.unit, job.stage, dag.graphs[job.stage])
     shelf = index_documents(item.document for item in documents.values())
-    unresolved = unresolved_slots(*unit_place, shelf, dag.produced_documents)
+    resolved = resolve_all(*unit_place, shelf, dag.produced_documents)
+    unresolved = unresolved_slots(resolved, job.stage)
     searched = _slots(locked, job) if unresolved else []
     if missing := [slot for slot in unresolved if slot not in searched]:
         more = await read_documents(locked, job, lambda _: missing)
         unchanged = {key: info for key, info in documents.items() if key not in more}
         documents = {**unchanged, **more}
         shelf = index_documents(item.document for item in documents.values())
+        resolved = resolve_all(*unit_place, shelf, dag.produced_documents)
     supplied: list[JobInput] = []
-    for item in resolve_inputs(*unit_place, shelf, dag.produced_documents):
+    for item in listed_inputs(resolved):
         if item.external:
             supplied += _from_outside(locked, item.input, brief)
         supplied += [_document(documents[document.id]) for document in item.documents]
