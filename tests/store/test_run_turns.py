@@ -134,6 +134,20 @@ async def test_failed_batch_reports_its_error_to_all_calls_and_drops_the_run(cal
     assert (len(send.messages), slot.cached, slot.is_in_use) == (1, None, False)
 
 
+async def test_unexpected_error_makes_all_calls_of_a_batch_run_again() -> None:
+    """One call may be the cause, for example with a value that the database rejects."""
+    slot, send = make_slot(), Sender(ValueError("rejected"))
+    await slot.turns.take()
+    started = start(*(work(slot, send, str(number)) for number in range(2)))
+    await asyncio.sleep(0)
+    slot.turns.end()
+    outcomes = await asyncio.gather(*started, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [StaleCache] * 2
+    slot.cached = make_state(1)
+    with pytest.raises(ValueError, match="rejected"):
+        await work(slot, send, "alone")
+
+
 async def test_batch_with_a_used_key_keeps_the_cached_run() -> None:
     slot, send = make_slot(), Sender(KeyConflict("key"))
     before = slot.cached

@@ -8,8 +8,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
+from waybook.errors import WaybookError
 from waybook.store.driver.queries import Statement
-from waybook.store.driver.wire import KeyConflict
+from waybook.store.driver.wire import KeyConflict, StaleCache
 from waybook.store.runs import writer
 from waybook.store.runs.cache import CachedRun
 from waybook.store.runs.writer import RunWrite
@@ -104,15 +105,21 @@ class Batch:
 
 
 def _settle(written: asyncio.Future[None], error: BaseException | None) -> None:
-    """Report the outcome of a batch to a call that waits for it."""
+    """Report the outcome of a batch to a call that waits for it.
+
+    An error whose cause may be one call, such as a rejected value, is reported as StaleCache:
+    nothing was written, each call runs again on the locked run, and only this call fails.
+    """
     if written.done():
         return
     if error is None:
         written.set_result(None)
     elif isinstance(error, asyncio.CancelledError):
         written.cancel()
-    else:
+    elif isinstance(error, WaybookError | KeyConflict):
         written.set_exception(error)
+    else:
+        written.set_exception(StaleCache())
 
 
 def _retrieve_error(task: asyncio.Task[None]) -> None:
