@@ -80,8 +80,8 @@ def report(opening: Opening) -> None:
         "bytes of the largest entry": (opening.entry_bytes, MAX_ENTRY_BYTES),
     }
     for name, (value, limit) in limits.items():
-        kept = "" if value <= limit else ": not reached"
-        print(f"{name:28}{value:12,.2f}   limit at most {limit:,}{kept}")
+        remark = "" if value <= limit else ": not reached"
+        print(f"{name:28}{value:12,.2f}   limit at most {limit:,}{remark}")
 
 
 if __name__ == "__main__":

@@ -118,8 +118,8 @@ async def test_warm_job_cycle_with_inputs_costs_two_messages(
     with messages_sent() as sent:
         for _ in range(6):
             job = await agent.job(run)
-            (given,) = job["inputs"]
-            assert given["content"] == f"Text of {job['modelId']}."
+            (job_input,) = job["inputs"]
+            assert job_input["content"] == f"Text of {job['modelId']}."
             await agent.submit_documents(job)
     assert sent == [4, 7] * 6
     await check_chain(world, agent, run)
@@ -182,7 +182,7 @@ async def test_concurrent_workers_claim_different_jobs_of_a_cached_run(
     await check_chain(world, agent, run)
 
 
-async def test_concurrent_job_cycles_on_one_run_share_messages(
+async def test_concurrent_job_cycles_on_a_run_share_messages(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     async def work(name: str) -> str:

@@ -59,7 +59,7 @@ def start(*calls: Coroutine[None, None, None]) -> list[asyncio.Task[None]]:
     return [asyncio.create_task(call) for call in calls]
 
 
-async def test_calls_that_wait_together_are_committed_in_one_message() -> None:
+async def test_calls_that_wait_together_are_committed_in_a_single_message() -> None:
     slot, send = make_slot(), Sender()
     await asyncio.gather(*(work(slot, send, str(number)) for number in range(4)))
     assert send.messages == [["0"], ["1", "2", "3"]]
@@ -92,7 +92,7 @@ async def test_call_with_a_turn_alone_is_in_no_batch() -> None:
     assert send.messages == [["0"], ["1", "2"], ["lock"], ["1", "2"]]
 
 
-async def test_call_that_leaves_its_batch_does_not_stop_the_others() -> None:
+async def test_call_leaving_a_batch_does_not_stop_other_calls() -> None:
     slot, send = make_slot(), Sender()
     await slot.turns.take()
     calls = start(work(slot, send, "1"), work(slot, send, "2"))
@@ -123,7 +123,7 @@ async def test_canceled_calls_neither_stop_a_batch_nor_keep_the_turn() -> None:
 
 
 @pytest.mark.parametrize("calls", [1, 3])
-async def test_failed_batch_reports_its_error_to_all_calls_and_drops_the_run(calls: int) -> None:
+async def test_failed_batch_reports_the_error_to_all_calls_and_drops_the_run(calls: int) -> None:
     slot, send = make_slot(), Sender(StaleCache())
     await slot.turns.take()
     started = start(*(work(slot, send, str(number)) for number in range(calls)))

@@ -207,7 +207,7 @@ def test_claimable_jobs_are_found_in_order_without_statistics(
         assert "Sort" not in {node.kind for node in nodes}, nodes
 
 
-def test_jobs_in_progress_are_found_without_reading_the_free_jobs(full: ServerDatabase) -> None:
+def test_query_of_jobs_in_progress_does_not_read_the_free_jobs(full: ServerDatabase) -> None:
     """The cache reads them with each 32 free jobs; a run may have thousands of free jobs."""
     nodes = plan(full, cache.held_jobs_statement(new_id(), cache.MAX_HELD_JOBS))
     assert "job_holder" in {node.through for node in nodes}, nodes

@@ -112,10 +112,10 @@ class DocumentCache:
         documents: Iterable[DocumentInfo],
     ) -> None:
         """Store the documents that were read for these slots, unless others were written since."""
-        found = [*documents]
+        infos = [*documents]
         for slot, before, now in zip(slots, writes, self.writes_of(slots), strict=True):
             if before == now:
-                self._add(slot, documents_in(slot, found))
+                self._add(slot, documents_in(slot, infos))
 
     def _add(self, slot: DocumentSlot, documents: tuple[DocumentInfo, ...]) -> None:
         self._documents += len(documents) + 1

@@ -65,8 +65,8 @@ class RunSlot:
         """Cache a run that was just read; keep the free jobs of other filters if still valid."""
         before = self.cached
         if loaded and before and before.head[:2] == loaded.head[:2]:
-            kept = before.free if len(before.free) < MAX_FILTERS else {}
-            free = {**kept, **loaded.free}
+            others = before.free if len(before.free) < MAX_FILTERS else {}
+            free = {**others, **loaded.free}
             loaded = replace(loaded, free=free, documents=before.documents)
         self.cached = loaded
 
