@@ -281,8 +281,8 @@ def report(costs: dict[str, Cost]) -> None:
         "rate, 16 workers : 1": (shared.rate / alone.rate, "at least", MIN_WORKERS_RATIO),
     }
     for name, (ratio, bound, limit) in ratios.items():
-        is_within = ratio <= limit if bound == "at most" else ratio >= limit
-        print(f"{name:26}{ratio:10.2f}   limit {bound} {limit}{'' if is_within else ': not reached'}")
+        is_met = ratio <= limit if bound == "at most" else ratio >= limit
+        print(f"{name:26}{ratio:10.2f}   limit {bound} {limit}{'' if is_met else ': not reached'}")
 
 
 if __name__ == "__main__":
