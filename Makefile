@@ -263,6 +263,7 @@ bench: env
 	@$(BIN)/python benchmarks/step_cycle.py
 	@$(BIN)/python benchmarks/mcp_http.py
 	@$(BIN)/python benchmarks/job_cycle.py
+	@$(BIN)/python benchmarks/open_stage.py
 	@$(BIN)/python benchmarks/report.py
 	@$(BIN)/python benchmarks/layout.py
 	@PYTHONPATH=tests:tests/support $(BIN)/python benchmarks/pages.py

@@ -36,6 +36,9 @@ MODELS = 9
 MAX_CPU_RATIO = 1.3
 #: Minimum rate of 16 workers on one run, as a fraction of the rate of 16 workers on 16 runs.
 MIN_SHARED_RATIO = 0.7
+#: Minimum rate of 16 workers on one run, as a multiple of the rate of one worker. With two cores,
+#: it requires that Python and PostgreSQL work at the same time.
+MIN_WORKERS_RATIO = 2.0
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 RESULT = "Three sources agree; one is older than the rest. " * 4
@@ -192,13 +195,25 @@ async def steps_round(system: Application, meter: Meter, turn: int, cycles: int)
 # Jobs of runs
 
 
-async def start_run(system: Application) -> object:
-    """Start a run, complete its first stage, and return the id of the run."""
-    models = [f"model-{number}" for number in range(MODELS)]
+async def begin_run(system: Application, count: int) -> object:
+    """Start a run with this many models, complete its first stage, and return the run's id."""
+    models = [f"model-{number}" for number in range(count)]
     named = {"dagSlug": "wide", "name": "b", "input": "How fast?", "models": models}
     run = (await call(system, "start_run", **named))["runId"]
-    await work_on_run(system, "begin", run, MODELS)
-    await call(system, "submit_stage_feedback", runId=run, stageSlug="begin", feedback="Continue.")
+    await work_on_run(system, "begin", run, count)
+    return run
+
+
+async def open_stage(system: Application, run: object) -> dict[str, object]:
+    """Give feedback on the first stage of a run, which opens the wide stage; return the reply."""
+    named = {"runId": run, "stageSlug": "begin", "feedback": "Continue."}
+    return await call(system, "submit_stage_feedback", **named)
+
+
+async def start_run(system: Application) -> object:
+    """Start a run, open its wide stage, and return the id of the run."""
+    run = await begin_run(system, MODELS)
+    await open_stage(system, run)
     return run
 
 
@@ -260,11 +275,14 @@ def report(costs: dict[str, Cost]) -> None:
         cpu = f"{python:11.0f}{postgres:15.0f}{python + postgres:9.0f}"
         print(f"{name:26}{speed:10.0f}{cpu}{messages:10.1f}{statements:12.1f}")
     step, alone, shared, apart = costs.values()
-    cpu_ratio, shared_ratio = alone.cpu / step.cpu, shared.rate / apart.rate
-    print(f"{'CPU, job : step':26}{cpu_ratio:10.2f}   limit at most {MAX_CPU_RATIO}", end="")
-    print("" if cpu_ratio <= MAX_CPU_RATIO else ": not reached")
-    print(f"{'rate, 1 run : 16 runs':26}{shared_ratio:10.2f}   limit at least ", end="")
-    print(f"{MIN_SHARED_RATIO}{'' if shared_ratio >= MIN_SHARED_RATIO else ': not reached'}")
+    ratios = {
+        "CPU, job : step": (alone.cpu / step.cpu, "at most", MAX_CPU_RATIO),
+        "rate, 1 run : 16 runs": (shared.rate / apart.rate, "at least", MIN_SHARED_RATIO),
+        "rate, 16 workers : 1": (shared.rate / alone.rate, "at least", MIN_WORKERS_RATIO),
+    }
+    for name, (ratio, bound, limit) in ratios.items():
+        is_met = ratio <= limit if bound == "at most" else ratio >= limit
+        print(f"{name:26}{ratio:10.2f}   limit {bound} {limit}{'' if is_met else ': not reached'}")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.app.dispatcher import Dispatcher
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
-from waybook.store.runs.cache import RunCache
+from waybook.store.runs.slots import RunCache
 
 TRIES = 10_000 if os.environ.get("WAYBOOK_WALK") == "wide" else 200
 #: Number of runs that the test prepares at a time, before it ends their last jobs.

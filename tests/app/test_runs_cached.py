@@ -10,7 +10,7 @@ import pytest
 from org_env import AgentClient, Body, OrgEnv
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.store.driver.connection import DbConnection, Message, Results
-from waybook.store.runs.cache import LOCKS_AFTER_CONFLICT
+from waybook.store.runs.slots import LOCKS_AFTER_CONFLICT
 
 MODELS = [f"m{number}" for number in range(12)]
 
@@ -38,6 +38,20 @@ def statements_sent() -> Iterator[list[str]]:
 
     async def send(line: DbConnection, opening: Message, statements: Message) -> Results:
         sent.extend(map(str, statements))
+        return await original(line, opening, statements)
+
+    with patch.object(DbConnection, "send", send):
+        yield sent
+
+
+@contextmanager
+def messages_sent() -> Iterator[list[int]]:
+    """Yield a list with the number of statements of each message that is sent meanwhile."""
+    sent, original = list[int](), DbConnection.send
+
+    async def send(line: DbConnection, opening: Message, statements: Message) -> Results:
+        if not any("mcp_tool_call_log" in str(statement) for statement in statements):
+            sent.append(len(statements))
         return await original(line, opening, statements)
 
     with patch.object(DbConnection, "send", send):
@@ -79,6 +93,35 @@ async def test_take_next_on_cached_run_submits_and_claims_in_one_transaction(
         last = await agent.submit_documents(reply, takeNext=True, sessionId="s")
     assert last["status"] == "nothing_ready"
     assert locks_run(sent)
+    await check_chain(world, agent, run)
+
+
+async def make_chained_run(agent: AgentClient) -> Body:
+    """Return a run whose second step reads the documents of the first step, which is closed."""
+    first = make_recipe_step("one")
+    second = make_recipe_step("two", inputsRequired=[{"documentKey": "one"}])
+    stage = make_stage("one", first, second, edges=[("one", "two")])
+    definition = make_definition("chained", stage)
+    await agent.call("add_dag", definition=definition)
+    run = await agent.run("chained", MODELS)
+    for _ in MODELS:
+        job = await agent.job(run)
+        await agent.submit_documents(job, f"Text of {job['modelId']}.")
+    return run
+
+
+async def test_warm_job_cycle_with_inputs_costs_two_messages(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    run = await make_chained_run(agent)
+    await agent.submit_documents(await agent.job(run))
+    with messages_sent() as sent:
+        for _ in range(6):
+            job = await agent.job(run)
+            (job_input,) = job["inputs"]
+            assert job_input["content"] == f"Text of {job['modelId']}."
+            await agent.submit_documents(job)
+    assert sent == [4, 7] * 6
     await check_chain(world, agent, run)
 
 
@@ -137,6 +180,33 @@ async def test_concurrent_workers_claim_different_jobs_of_a_cached_run(
     done = await asyncio.gather(*(work(f"worker-{number}") for number in range(11)))
     assert len({item for items in done for item in items}) == 22
     await check_chain(world, agent, run)
+
+
+async def test_concurrent_job_cycles_on_a_run_share_messages(
+    world: OrgEnv, agent: AgentClient, run: Body
+) -> None:
+    async def work(name: str) -> str:
+        common = {"sessionId": name, "idempotencyKey": name}
+        job = await agent.job(run, **common)
+        await agent.submit_documents(job, **common)
+        repeated = await agent.submit_documents(job, **common)
+        assert repeated["jobId"] == job["jobId"]
+        return str(job["jobId"])
+
+    workers = 8
+    with messages_sent() as sent:
+        done = await asyncio.gather(*(work(f"worker-{number}") for number in range(workers)))
+    assert len({*done}) == workers
+    # Each repetition costs a rejected message and a lookup; without batches, each worker would
+    # also need a message for its claim and one for its result.
+    assert len(sent) < 4 * workers
+    await check_chain(world, agent, run)
+    completed = [
+        entry
+        for entry in await world.entries(agent.org_id, run["runId"])
+        if entry.event == "step_completed"
+    ]
+    assert len(completed) == workers + 1
 
 
 async def test_audit_of_a_decision_on_a_cached_run_contains_times_in_utc(

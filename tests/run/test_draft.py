@@ -11,7 +11,7 @@ from run_row_store import changes_of
 from waybook.core.changes import Change, Entity, Event, text_hash
 from waybook.dag.model import JobStatus
 from waybook.errors import StaleAttempt
-from waybook.run.draft import RunDraft
+from waybook.run.draft import MAX_CHANGES_PER_ENTRY, RunDraft
 
 
 def make_world() -> RunEnv:
@@ -40,6 +40,19 @@ def test_audit_entries_of_a_run_draft_are_numbered_consecutively() -> None:
     assert decision.run.seq == 2 + 3
     assert [len(entry.changes) for entry in decision.entries] == [1, 1, 1]
     assert decision.run.completed_at == NOON + timedelta(hours=2)
+
+
+def test_record_with_many_changes_writes_several_numbered_entries() -> None:
+    draft = make_draft()
+    for number in range(2 * MAX_CHANGES_PER_ENTRY + 1):
+        draft.set_run(completed_at=NOON + timedelta(seconds=number))
+    draft.record(Event.PLAN_MODIFIED, action="test")
+    decision = draft.decide(None)
+    most = MAX_CHANGES_PER_ENTRY
+    assert [len(entry.changes) for entry in decision.entries] == [most, most, 1]
+    assert [entry.details["part"] for entry in decision.entries] == [1, 2, 3]
+    assert {entry.details["parts"] for entry in decision.entries} == {3}
+    assert decision.run.seq == 2 + 3
 
 
 def test_setting_the_same_value_in_a_run_draft_records_no_change() -> None:

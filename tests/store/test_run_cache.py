@@ -16,9 +16,10 @@ from waybook.run.draft import RunDecision
 from waybook.run.model import Job, Run, StepRun
 from waybook.store.audit import ChainHead
 from waybook.store.runs import cache
-from waybook.store.runs.cache import CachedRun, FreeJobs, RunCache, RunSlot
+from waybook.store.runs.cache import CachedRun, FreeJobs
 from waybook.store.runs.jobs import JobRequest
 from waybook.store.runs.rows import RunBriefRow
+from waybook.store.runs.slots import LOCKS_AFTER_CONFLICT, RunCache, RunSlot
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + cache.MAX_FREE_JOBS_AGE + timedelta(seconds=1)
@@ -139,18 +140,18 @@ def test_contended_run_is_locked_during_the_next_calls() -> None:
     slot = make_slot(make_job("1"))
     slot.mark_contended()
     assert slot.cached is None
-    uses = [slot.may_use_cache() for _ in range(cache.LOCKS_AFTER_CONFLICT + 1)]
-    assert uses == [*[False] * cache.LOCKS_AFTER_CONFLICT, True]
+    uses = [slot.may_use_cache() for _ in range(LOCKS_AFTER_CONFLICT + 1)]
+    assert uses == [*[False] * LOCKS_AFTER_CONFLICT, True]
 
 
 async def test_calls_take_turns_in_the_order_of_arrival() -> None:
     slot, order = RunSlot(), list[int]()
 
     async def work(number: int) -> None:
-        await slot.take_turn()
+        await slot.turns.take()
         order.append(number)
         await asyncio.sleep(0)
-        slot.end_turn()
+        slot.turns.end()
 
     await asyncio.gather(*(work(number) for number in range(5)))
     assert order == [*range(5)]
@@ -158,17 +159,17 @@ async def test_calls_take_turns_in_the_order_of_arrival() -> None:
 
 async def test_turn_that_does_not_come_in_time_is_refused_as_busy() -> None:
     slot = RunSlot()
-    await slot.take_turn()
+    await slot.turns.take()
     with pytest.raises(Busy):
-        await slot.take_turn(seconds=0.001)
-    slot.end_turn()
-    await slot.take_turn(seconds=0.001)
+        await slot.turns.take(seconds=0.001)
+    slot.turns.end()
+    await slot.turns.take(seconds=0.001)
 
 
 async def test_run_cache_keeps_slots_in_use_and_those_used_last() -> None:
     runs, org = RunCache(most=2), UUID(int=1)
     first = runs.slot((org, "1"))
-    await first.take_turn()
+    await first.turns.take()
     second = runs.slot((org, "2"))
     runs.slot((org, "3"))
     assert runs.slot((org, "1")) is first

@@ -16,7 +16,7 @@ from waybook.core.holder import Holder
 from waybook.dag.expansion.inputs import DocumentSlot
 from waybook.store.accounts.accounts import add_org
 from waybook.store.driver.queries import Statement, new_id
-from waybook.store.runs import inputs, jobs, load
+from waybook.store.runs import cache, inputs, jobs, load
 from waybook.store.runs import jobs as documents
 from waybook.store.runs.jobs import JobRequest
 
@@ -192,14 +192,25 @@ def test_frequent_run_query_uses_the_intended_index(
 
 
 @pytest.mark.parametrize("request_", [ANY, SELECT_1], ids=["any", "model"])
-def test_claimable_job_is_found_in_order_without_statistics(
-    shared_place: ServerDatabase, request_: JobRequest
+@pytest.mark.parametrize("settings", [(), SESSION], ids=["default", "session"])
+def test_claimable_jobs_are_found_in_order_without_statistics(
+    shared_place: ServerDatabase, request_: JobRequest, settings: tuple[str, ...]
 ) -> None:
     """With another index, a claim reads and sorts all jobs of the run: 4.5 to 6.6 ms."""
-    nodes = plan(shared_place, jobs.claimable_statement(new_id(), request_), *SESSION)
     index = "job_open" if request_.model is None else "job_open_for_model"
-    assert index in {node.through for node in nodes}, nodes
-    assert "Sort" not in {node.kind for node in nodes}, nodes
+    for statement in (
+        jobs.claimable_statement(new_id(), request_),
+        cache.free_jobs_statement(new_id(), request_, cache.FREE_JOB_COUNT),
+    ):
+        nodes = plan(shared_place, statement, *settings)
+        assert index in {node.through for node in nodes}, nodes
+        assert "Sort" not in {node.kind for node in nodes}, nodes
+
+
+def test_query_of_jobs_in_progress_does_not_read_the_free_jobs(full: ServerDatabase) -> None:
+    """The cache reads them with each 32 free jobs; a run may have thousands of free jobs."""
+    nodes = plan(full, cache.held_jobs_statement(new_id(), cache.MAX_HELD_JOBS))
+    assert "job_holder" in {node.through for node in nodes}, nodes
 
 
 def test_documents_of_a_lineage_are_selected_within_the_index(

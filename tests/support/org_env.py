@@ -31,7 +31,7 @@ from waybook.store.driver.wire import LOCK_TIMEOUT
 from waybook.store.plans import load
 from waybook.store.plans.cache import ParentCache, PlanCache
 from waybook.store.plans.load import read_stored_rows
-from waybook.store.runs.cache import RunCache
+from waybook.store.runs.slots import RunCache
 from waybook.store.short_ids import ShortIdCache
 
 #: Reply, or part of a reply, as JSON that is accessed without type checks.

@@ -41,6 +41,10 @@ class RunDecision(Generic[ReplyT_co]):
 
 ReplyT = TypeVar("ReplyT")
 
+#: Maximum number of changes in one audit entry of a run, so that opening a stage with many jobs
+#: writes several entries of bounded size. The row of a job has about 550 bytes.
+MAX_CHANGES_PER_ENTRY = 500
+
 #: Database column of each field whose column has a different name than the field.
 COLUMN_NAMES = {"continues": "continues_id", "document": "document_id"}
 
@@ -155,9 +159,19 @@ class RunDraft:
     # Audit
 
     def record(self, event: Event, **details: Json) -> None:
-        """Record the changes to the draft since the last audit entry as one audit entry."""
-        self._entries.append(Entry(event, details, tuple(self._changes)))
-        self._changes = []
+        """Record the changes to the draft since the last audit entry as one audit entry.
+
+        More than `MAX_CHANGES_PER_ENTRY` changes become several numbered entries.
+        """
+        changes, self._changes = self._changes, []
+        if len(changes) <= MAX_CHANGES_PER_ENTRY:
+            self._entries.append(Entry(event, details, tuple(changes)))
+            return
+        starts = range(0, len(changes), MAX_CHANGES_PER_ENTRY)
+        for part, start in enumerate(starts, 1):
+            numbered = {**details, "part": part, "parts": len(starts)}
+            some = tuple(changes[start : start + MAX_CHANGES_PER_ENTRY])
+            self._entries.append(Entry(event, numbered, some))
 
     def decide(self, reply: ReplyT, *, refusal: Refused | None = None) -> RunDecision[ReplyT]:
         """Return a decision: the reply, and all writes of the draft.

@@ -32,6 +32,13 @@ j.error, j.continues_id::text, j.part, j.document_id::text, j.counted;
 d.id::text, d.stage_slug as stage, d.step_key, d.document_key, d.model, d.lineage, d.reviewer,
 length(d.content), (select j.held_by from job j where j.id = d.job_id) as by, d.created_at as at;
 
+-- name: row_of_input
+-- Columns of a document that is an input of a job, with its text if the texts of the documents
+-- before it and its own text are short enough together.
+n.id, n.stage, n.step_key, n.document_key, n.model, n.lineage, n.reviewer, n.length, n.by, n.at,
+case when sum(n.length) over (order by n.number, n.id) <= %(most)s
+     then (select d.content from document d where d.id = n.id::uuid) end as content;
+
 -- name: row_of_definition
 -- Columns of a version of a DAG definition.
 d.version, d.name, d.body, encode(d.body_hash, 'hex') as body_hash, d.created_at, d.created_by,

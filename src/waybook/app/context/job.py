@@ -8,19 +8,23 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from itertools import chain
 from typing import Any
 
 import orjson
 
+from waybook.app.context.job_documents import document_statements, read_documents
 from waybook.app.request.locked_run import LockedRun
-from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, format_time, next_call, non_empty
+from waybook.app.request.reply import format_time, next_call, non_empty
 from waybook.dag.expansion.inputs import (
     FEEDBACK,
     Document,
+    DocumentSlot,
     index_documents,
     input_slots,
-    resolve_inputs,
+    listed_inputs,
+    resolve_all,
     unresolved_slots,
 )
 from waybook.dag.graph import output_keys
@@ -29,7 +33,6 @@ from waybook.dag.templates.template import render_prompt
 from waybook.json_values import Body, Json
 from waybook.research.cutting import escaped_size, fair_share, truncate
 from waybook.run.model import Job
-from waybook.store.driver.queries import Statement
 from waybook.store.runs import inputs, jobs, load
 from waybook.store.runs.inputs import DocumentInfo
 from waybook.store.runs.rows import DocumentSliceRow, RunBriefRow
@@ -71,32 +74,31 @@ class JobMaterials:
 
 async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
     """Load the prompt, inputs and submitted parts of a job."""
-    parts_before = [jobs.parts_statement(job.id)] if job.continues else []
-    documents_before = _document_statements(locked, job)
-    brief_before = [] if locked.brief else [load.brief_statement(locked.run.id)]
-    rest = await locked.send(*documents_before, *parts_before, *brief_before)
-    run_brief: RunBriefRow = locked.brief or rest.pop()[0]
-    count = len(documents_before)
-    documents = inputs.read_documents(chain.from_iterable(rest[:count]))
+    if locked.cached_run is not None and locked.brief is not None:
+        documents = await read_documents(locked, job, partial(_slots, locked))
+        run_brief, so_far = locked.brief, ""
+    else:
+        documents_before = document_statements(locked, _slots(locked, job))
+        parts_before = [jobs.parts_statement(job.id)] if job.continues else []
+        statements = (*documents_before, *parts_before, load.brief_statement(locked.run.id))
+        *rest, brief_rows = await locked.send(*statements)
+        count, run_brief = len(documents_before), brief_rows[0]
+        documents = inputs.read_documents(chain.from_iterable(rest[:count]))
+        so_far = "".join(row.content for part in rest[count:] for row in part)
     supplied = await _supplied(locked, job, documents, run_brief)
     step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
     prompt = render_prompt(
         step.prompt or DEFAULT_PROMPT, _context(locked, job, supplied, run_brief.input)
     )
-    return JobMaterials(
-        prompt=prompt,
-        inputs=supplied,
-        so_far="".join(row.content for part in rest[count:] for row in part),
-    )
+    return JobMaterials(prompt=prompt, inputs=supplied, so_far=so_far)
 
 
-def _document_statements(locked: LockedRun, job: Job) -> list[Statement]:
-    """Return the SQL statements that read the documents that are probably inputs of this job."""
+def _slots(locked: LockedRun, job: Job) -> list[DocumentSlot]:
+    """Return the slots of the documents that are probably inputs of this job."""
     if job.unit is None:
         return []
     dag = locked.compiled_dag
-    slots = input_slots(job.unit, job.stage, dag.graphs[job.stage], dag.produced_documents)
-    return inputs.documents_statements(locked.run.id, slots, MAX_COMPACT_REPLY_BYTES)
+    return input_slots(job.unit, job.stage, dag.graphs[job.stage], dag.produced_documents)
 
 
 async def _supplied(
@@ -107,16 +109,17 @@ async def _supplied(
     dag = locked.compiled_dag
     unit_place = (job.unit, job.stage, dag.graphs[job.stage])
     shelf = index_documents(item.document for item in documents.values())
-    searched = input_slots(*unit_place, dag.produced_documents)
-    unresolved = unresolved_slots(*unit_place, shelf, dag.produced_documents)
+    resolved = resolve_all(*unit_place, shelf, dag.produced_documents)
+    unresolved = unresolved_slots(resolved, job.stage)
+    searched = _slots(locked, job) if unresolved else []
     if missing := [slot for slot in unresolved if slot not in searched]:
-        statements = inputs.documents_statements(locked.run.id, missing, MAX_COMPACT_REPLY_BYTES)
-        more = inputs.read_documents(chain.from_iterable(await locked.send(*statements)))
+        more = await read_documents(locked, job, lambda _: missing)
         unchanged = {key: info for key, info in documents.items() if key not in more}
         documents = {**unchanged, **more}
         shelf = index_documents(item.document for item in documents.values())
+        resolved = resolve_all(*unit_place, shelf, dag.produced_documents)
     supplied: list[JobInput] = []
-    for item in resolve_inputs(*unit_place, shelf, dag.produced_documents):
+    for item in listed_inputs(resolved):
         if item.external:
             supplied += _from_outside(locked, item.input, brief)
         supplied += [_document(documents[document.id]) for document in item.documents]

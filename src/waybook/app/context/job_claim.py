@@ -1,5 +1,6 @@
 """Reply that hands out a job, and claims of free jobs of a cached run."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import orjson
@@ -9,9 +10,8 @@ from waybook.app.request.locked_run import LockedRun, RunProposal
 from waybook.app.request.locking import Proposal
 from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, next_call, non_empty
 from waybook.json_values import Body
-from waybook.run.draft import RunDecision
 from waybook.run.model import Job
-from waybook.run.next_job import JobReady, NextJob, next_job
+from waybook.run.next_job import JobReady, next_job
 from waybook.store.runs.jobs import JobRequest
 
 
@@ -59,23 +59,20 @@ async def prepare_claim(
     job = await locked.reserve(wanted, besides=besides)
     if job is None:
         return None
-    reply = _decide_claim(locked, job).reply
-    return (
-        PreparedClaim(job, await ready_reply(locked, reply))
-        if isinstance(reply, JobReady)
-        else None
-    )
+    # The claim is decided only in the call's turn; the reply needs only the new attempt number.
+    claimed = replace(job, attempt=job.attempt + 1)
+    return PreparedClaim(job, await ready_reply(locked, JobReady(claimed)))
 
 
 def claim_prepared_job(
     locked: LockedRun, wanted: JobRequest, prepared: PreparedClaim
 ) -> RunProposal | None:
     """Claim a reserved job in the call's turn; return None if it can no longer be claimed."""
-    if not locked.can_claim(prepared.job, wanted):
+    job = prepared.job
+    if not locked.can_claim(job, wanted):
         return None
-    return Proposal(_decide_claim(locked, prepared.job), prepared.body, jobs=(prepared.job,))
-
-
-def _decide_claim(locked: LockedRun, job: Job) -> RunDecision[NextJob]:
     dag, context = locked.compiled_dag, locked.decision_context
-    return next_job(locked.run, dag, context, held=None, candidate=job, open_jobs=())
+    decision = next_job(locked.run, dag, context, held=None, candidate=job, open_jobs=())
+    if not isinstance(decision.reply, JobReady):
+        return None
+    return Proposal(decision, prepared.body, jobs=(job,))

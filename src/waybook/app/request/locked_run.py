@@ -1,15 +1,22 @@
 """Run that a call changes: locked in the database, or cached and locked only when it is written.
 
 Calls on one run take turns in this process. A call on the cached run first reserves a job and reads
-the inputs of the job, without a turn and without a lock; then it takes its turn, decides, and sends
-one message that checks the run, writes and commits. See `store/runs/cache.py`.
+the inputs of the job, without a turn and without a lock; then it waits for its turn and decides.
+Calls on the cached run that wait together share a turn, and one message checks the run, writes all
+their decisions and commits. See `store/runs/cache.py` and `store/runs/batch.py`.
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeAlias
 
-from waybook.app.request.locking import Locked, Proposal, Written, load_definition, run_not_found
+from waybook.app.request.locking import (
+    Commit,
+    Locked,
+    Proposal,
+    Written,
+    load_definition,
+    run_not_found,
+)
 from waybook.app.request.outbox import run_notification_statements
 from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.core.events import RUN, ChangeEvent
@@ -17,17 +24,20 @@ from waybook.errors import Busy
 from waybook.run.draft import RunDecision
 from waybook.run.model import CompiledDag, Job, Run
 from waybook.store import calls
-from waybook.store.audit import ChainHead
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Message, Results
 from waybook.store.driver.database import Transaction
 from waybook.store.driver.queries import Statement
+from waybook.store.driver.wire import KeyConflict, StaleCache
 from waybook.store.runs import cache, writer
 from waybook.store.runs import load as runs
+from waybook.store.runs.batch import Batch
 from waybook.store.runs.cache import CachedRun
 from waybook.store.runs.jobs import JobRequest
 from waybook.store.runs.load import LOAD_STATEMENT_COUNT
 from waybook.store.runs.rows import RunBriefRow
+from waybook.store.runs.turns import TURN_TIMEOUT_SECONDS
+from waybook.store.runs.writer import RunWrite
 
 RunProposal: TypeAlias = Proposal[RunDecision[object]]
 
@@ -64,9 +74,10 @@ class LockedRun(Locked[RunDecision[object]]):
         self._reserved: list[str] = []
         #: Cached run on which the call decides, after the earlier decision of the same call.
         self._state: CachedRun | None = None
-        #: Statements of an earlier decision of the same call on a cached run, which are sent with
-        #: those of the last decision.
-        self._deferred: list[Statement] = []
+        #: Batch in which the call decides on the cached run, until its decision is committed.
+        self._batch: Batch | None = None
+        #: Earlier decision of the same call on a cached run, which is written with the last one.
+        self._deferred: list[RunWrite] = []
 
     # Locked run
 
@@ -102,9 +113,7 @@ class LockedRun(Locked[RunDecision[object]]):
         finally:
             self._slot.release(self._reserved)
             self._reserved.clear()
-            if self._has_turn:
-                self._has_turn = False
-                self._slot.end_turn()
+            self._end_turn()
 
     async def lock(self) -> None:
         """Lock the run, which was loaded without a lock, and load its current state."""
@@ -127,10 +136,18 @@ class LockedRun(Locked[RunDecision[object]]):
         self.more = more
         await self.read(await self.send(*self.statements(None)), self.tx)
 
-    async def _take_turn(self, seconds: float = cache.TURN_TIMEOUT_SECONDS) -> None:
+    async def _take_turn(self, seconds: float = TURN_TIMEOUT_SECONDS) -> None:
         if not self._has_turn:
-            await self._slot.take_turn(seconds)
+            await self._slot.turns.take(seconds)
             self._has_turn = True
+
+    def _end_turn(self) -> None:
+        batch, self._batch = self._batch, None
+        if batch is not None:
+            batch.leave()
+        if self._has_turn:
+            self._has_turn = False
+            self._slot.turns.end()
 
     # Cached run
 
@@ -147,8 +164,7 @@ class LockedRun(Locked[RunDecision[object]]):
                 if self._slot.needs_load(wanted, database.now()):
                     await self._load_cache(wanted)
             finally:
-                self._has_turn = False
-                self._slot.end_turn()
+                self._end_turn()
         job = self._slot.reserve(wanted, besides=besides)
         if job is not None:
             self._reserved.append(job.id)
@@ -163,7 +179,7 @@ class LockedRun(Locked[RunDecision[object]]):
 
     async def recall(self) -> bool:
         """Use the current state of the cached run; return False if the run is not cached."""
-        cached, now = self._slot.cached, self.ctx.services.database.now()
+        cached, now = self._current(), self.ctx.services.database.now()
         if cached is None or now is None:
             return False
         dag = await load_definition(self.ctx, cached.dag_slug, cached.dag_version)
@@ -172,10 +188,19 @@ class LockedRun(Locked[RunDecision[object]]):
         self._state = cached
         return True
 
+    def _current(self) -> CachedRun | None:
+        """Return the cached run, after the earlier decisions of the call's batch."""
+        return self._batch.state if self._batch else self._slot.cached
+
     async def begin_turn(self) -> bool:
         """Wait for this call's turn, then use the current state of the cached run."""
-        await self._take_turn()
+        self._batch = await self._slot.turns.join()
         return await self.recall()
+
+    @property
+    def cached_run(self) -> CachedRun | None:
+        """Return the cached run on which the call decides; None if it uses the locked run."""
+        return self._state if self.is_cached else None
 
     def can_claim(self, job: Job, wanted: JobRequest) -> bool:
         """Return whether the caller can still claim a job that it reserved."""
@@ -184,16 +209,42 @@ class LockedRun(Locked[RunDecision[object]]):
 
     def held_job(self, job_id: str) -> Job | None:
         """Return a job in progress of the cached run; None if the cache does not contain it."""
-        cached = self._slot.cached
+        cached = self._current()
         return cached.held.get(job_id) if cached else None
 
     def defer(self, proposal: RunProposal) -> None:
         """Use the state after the first of a call's two decisions, and write it with the second."""
-        written, head = self._write(proposal)
+        write, written = self._seal(proposal)
         self._written_before.append(written)
-        self._deferred += [*written.statements, *written.notifications]
-        self._state = self._state.advance(proposal.decision, head) if self._state else None
-        self.run, self.head = proposal.decision.run, head
+        self._deferred.append(write)
+        self._state = self._state.advance(proposal.decision, write.head) if self._state else None
+        self.run, self.head = proposal.decision.run, write.head
+
+    async def commit(self, proposal: RunProposal) -> Commit:
+        if not self.is_cached:
+            return await super().commit(proposal)
+        batch, state = self._batch, self._state
+        if batch is None or state is None:
+            raise RuntimeError("a decision on the cached run was made without a turn")
+        write, written = self._seal(proposal)
+        before = [statement for part in self._written_before for statement in part.notifications]
+        more = [*before, *self._all_statements(proposal, written)]
+        after = state.advance(proposal.decision, write.head)
+        self._batch = None
+        try:
+            await batch.commit(after, [*self._deferred, write], more, self._send_batch)
+        except StaleCache:
+            return Commit.STALE
+        except KeyConflict:
+            return Commit.KEY_TAKEN
+        self._after_commit((*self._written_before, written))
+        return Commit.DONE
+
+    async def _send_batch(self, statements: list[Statement]) -> None:
+        """Execute the statements of a batch in one message, and update the estimated time."""
+        # The calls of the batch see to what follows the commit.
+        (checked,), *_ = await self.ctx.commit(self._run_id, statements, on_commit=lambda: None)
+        self.ctx.services.database.clock.set(checked.now)
 
     async def send(self, *statements: Statement | str) -> Results:
         """Execute SQL statements under the lock; for a cached run, read without a lock."""
@@ -201,43 +252,36 @@ class LockedRun(Locked[RunDecision[object]]):
             return await self.ctx.read(*statements) if statements else []
         return await super().send(*statements)
 
-    async def send_last(self, statements: list[Statement], on_commit: Callable[[], None]) -> None:
-        if not self.is_cached:
-            await super().send_last(statements, on_commit)
-            return
-        statements = [*self._deferred, *statements]
-        (checked,), *_ = await self.ctx.commit(self.run.id, statements, on_commit)
-        self.ctx.services.database.clock.set(checked.now)
-
     def mark_stale(self) -> None:
         self._slot.mark_contended()
 
     # Writing
 
     def written(self, proposal: RunProposal) -> Written:
-        return self._write(proposal)[0]
+        write, written = self._seal(proposal)
+        return written._replace(statements=writer.statements(self.run, [write]))
 
-    def _write(self, proposal: RunProposal) -> tuple[Written, ChainHead]:
+    def _seal(self, proposal: RunProposal) -> tuple[RunWrite, Written]:
+        """Return the sealed decision, and what follows its commit, without its statements."""
         ctx, before, decision = self.ctx, self.run, proposal.decision
         run, dag, services = decision.run, self.compiled_dag, ctx.services
-        jobs, write_context = {job.id: job for job in proposal.jobs}, self.write_context
+        write_context = self.write_context
         moved = run.stages != before.stages or run.canceled_at != before.canceled_at
-        statements, head = writer.statements(
-            before, jobs, decision, write_context, is_cached=self.is_cached and not self._deferred
-        )
+        loaded = {job.id: job for job in proposal.jobs}
+        write = writer.seal_decision(decision, loaded, write_context)
 
         def remember() -> None:
-            self._slot.advance(write_context.head, decision, head)
+            self._slot.advance(write_context.head, decision, write.head)
             for job in decision.jobs.values():
                 services.job_parents.put(ctx.caller.org_id, job.id, run.id)
                 if job.unit is None and job.completed_at is None:
                     services.render_requested.add(ctx.caller.org_id)
 
         written = Written(
-            statements,
+            [],
             run_notification_statements(services, ctx.caller, before, run, dag, write_context),
-            ChangeEvent(RUN, run.id, head.seq, moved) if decision.entries else None,
+            ChangeEvent(RUN, run.id, write.head.seq, moved) if decision.entries else None,
             remember,
             decision.refusal,
         )
-        return written, head
+        return write, written

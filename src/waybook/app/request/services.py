@@ -38,7 +38,7 @@ from waybook.store.plans.cache import ParentCache, PlanCache
 from waybook.store.research import search
 from waybook.store.research.artifacts import Backend, Embeddings, PassageDraft
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
-from waybook.store.runs.cache import RunCache
+from waybook.store.runs.slots import RunCache
 from waybook.store.short_ids import ShortIdCache
 
 

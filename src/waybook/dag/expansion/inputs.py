@@ -5,8 +5,8 @@ other input, a unit gets the documents of its lineage, of its reviewer, or of it
 document matches, it gets all documents of this input.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from waybook.dag.expansion.lineage import ProducedDocument
 from waybook.dag.expansion.units import Unit
@@ -91,11 +91,12 @@ def resolve_inputs(
 
     A step that declares no inputs gets the outputs of its predecessors.
     """
-    return tuple(
-        resolved
-        for resolved in _resolve_all(unit, stage_slug, graph, shelf, made)
-        if resolved.external or resolved.documents or resolved.is_missing
-    )
+    return listed_inputs(resolve_all(unit, stage_slug, graph, shelf, made))
+
+
+def listed_inputs(resolved: Iterable[ResolvedInput]) -> tuple[ResolvedInput, ...]:
+    """Return the inputs without optional inputs that have no documents."""
+    return tuple(item for item in resolved if item.external or item.documents or item.is_missing)
 
 
 def input_slots(
@@ -110,18 +111,17 @@ def input_slots(
     for number, wanted in enumerate(_inputs(step, graph)):
         primary = number == 0 or step.inputs is None
         lineage = unit.source.lineage if primary and unit.source is not None else unit.lineage
-        slots.append(replace(_slot(wanted, stage_slug), lineage=lineage))
+        stage = stage_slug if wanted.stage is None else wanted.stage
+        slots.append(DocumentSlot(stage, wanted.document_key, lineage))
     return [slot for slot in slots if (slot.stage, slot.document_key) in made]
 
 
-def unresolved_slots(
-    unit: Unit, stage_slug: str, graph: Graph, shelf: DocumentIndex, made: ProducedDocuments
-) -> list[DocumentSlot]:
-    """Return a slot of any lineage for each input of this work unit without documents."""
+def unresolved_slots(resolved: Iterable[ResolvedInput], stage_slug: str) -> list[DocumentSlot]:
+    """Return a slot of any lineage for each of these inputs that has no documents."""
     return [
-        _slot(resolved.input, stage_slug)
-        for resolved in _resolve_all(unit, stage_slug, graph, shelf, made)
-        if not resolved.external and not resolved.documents
+        _slot(item.input, stage_slug)
+        for item in resolved
+        if not item.external and not item.documents
     ]
 
 
@@ -129,9 +129,10 @@ def _slot(wanted: Input, stage_slug: str) -> DocumentSlot:
     return DocumentSlot(stage_slug if wanted.stage is None else wanted.stage, wanted.document_key)
 
 
-def _resolve_all(
+def resolve_all(
     unit: Unit, stage_slug: str, graph: Graph, shelf: DocumentIndex, made: ProducedDocuments
 ) -> list[ResolvedInput]:
+    """Return all inputs of this work unit, including those without documents."""
     step = graph.steps[unit.step_key]
     before = _before(step.key, graph)
     inputs: list[ResolvedInput] = []
@@ -176,7 +177,7 @@ def _of_source(
     source: ProducedDocument, maker: str | None, place: DocumentSlot, shelf: DocumentIndex
 ) -> tuple[Document, ...]:
     """Return the document whose step, author, lineage and reviewer match the source document."""
-    here = replace(place, lineage=source.lineage, model=source.model)
+    here = DocumentSlot(place.stage, place.document_key, source.lineage, source.model)
     return tuple(
         document
         for document in shelf.get(here, ())
@@ -192,10 +193,13 @@ def _author(unit: Unit, step: RecipeStep, place: DocumentSlot, stage_slug: str) 
     return unit.model if own else None
 
 
-def _nearness(place: DocumentSlot, unit: Unit, author: str | None) -> Iterable[DocumentSlot]:
-    """Return the index keys to try in order: lineage and author, lineage, author, and any."""
-    of_lineage = replace(place, lineage=unit.lineage)
-    return (replace(of_lineage, model=author), of_lineage, replace(place, model=author), place)
+def _nearness(place: DocumentSlot, unit: Unit, author: str | None) -> Iterator[DocumentSlot]:
+    """Yield the index keys to try in order: lineage and author, lineage, author, and any."""
+    stage, key = place.stage, place.document_key
+    yield DocumentSlot(stage, key, unit.lineage, author)
+    yield DocumentSlot(stage, key, unit.lineage)
+    yield DocumentSlot(stage, key, None, author)
+    yield place
 
 
 def _standing(

@@ -4,21 +4,17 @@ Most workers of a run reach the same process. There, a call makes its decision o
 and then sends one message that updates the run if it is unchanged, writes, and commits. Every claim
 and every result changes the audit sequence number of the run, so that an unchanged number also
 proves that the cached jobs are unchanged. Calls on one run take turns in this process, in the order
-of their arrival; a change by another process makes the update fail. See `update_unchanged_run` in
-`runs/writer.sql`.
+of their arrival, see `turns.py`; a change by another process makes the update fail. See
+`update_unchanged_run` in `runs/writer.sql`.
 """
 
-import asyncio
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import TypeAlias
-from uuid import UUID
 
 from waybook.dag.model import JobStatus
-from waybook.errors import Busy
 from waybook.run.draft import RunDecision
 from waybook.run.model import Job, Run
 from waybook.store.audit import ChainHead
@@ -26,15 +22,14 @@ from waybook.store.driver import queries
 from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import Statement
 from waybook.store.runs import jobs, load
+from waybook.store.runs.inputs import DocumentCache
 from waybook.store.runs.jobs import JobRequest
 from waybook.store.runs.load import LOAD_STATEMENT_COUNT
 from waybook.store.runs.rows import JobRow, RunBriefRow
 
-RunKey: TypeAlias = tuple[UUID, str]
 #: Model and type of the jobs that a call asks for; None stands for any.
 JobFilter: TypeAlias = tuple[str | None, str | None]
 
-MAX_RUNS = 256
 #: Maximum number of jobs in progress of a cached run. They are listed completely, so that the cache
 #: knows whether a caller holds a job.
 MAX_HELD_JOBS = 256
@@ -46,12 +41,6 @@ FREE_JOB_COUNT = 32
 #: alone, because a delay or a lease has ended.
 MAX_FREE_JOBS_AGE = timedelta(seconds=5)
 MAX_INPUT_LENGTH = 65_536
-MAX_FILTERS = 64
-#: Maximum time for which a call waits for its turn; the same as for a lock in the database.
-TURN_TIMEOUT_SECONDS = 5.0
-#: Number of calls that lock the run in the database after another process has changed it; after
-#: these calls, the cache is used again.
-LOCKS_AFTER_CONFLICT = 8
 
 SQL = queries.load("runs/cache", held_jobs=JobRow, free_jobs=JobRow, free_jobs_for_model=JobRow)
 
@@ -80,6 +69,8 @@ class CachedRun:
     brief: RunBriefRow
     held: Mapping[str, Job]
     free: Mapping[JobFilter, FreeJobs]
+    #: Documents that jobs of the run have as inputs. Later states of the run share this object.
+    documents: DocumentCache = field(default_factory=DocumentCache)
 
     def holds_job(self, wanted: JobRequest, *, besides: str | None = None) -> bool:
         """Return whether the caller holds a requested job, other than the job `besides`."""
@@ -90,9 +81,17 @@ class CachedRun:
             for job in self.held.values()
         )
 
+    def jobs_after(self, job: Job, most: int) -> Sequence[Job]:
+        """Return free jobs that are claimed soon after this free job."""
+        for free in self.free.values():
+            if job in free.jobs:
+                place = free.jobs.index(job) + 1
+                return free.jobs[place : place + most]
+        return ()
+
     def is_free(self, job: Job, wanted: JobRequest) -> bool:
         """Return whether a job that was free earlier is still free."""
-        free = self.free.get(_filter_of(wanted))
+        free = self.free.get(filter_of(wanted))
         return free is not None and job in free.jobs
 
     def advance(self, decision: RunDecision[object], head: ChainHead) -> "CachedRun | None":
@@ -103,6 +102,7 @@ class CachedRun:
         held |= {job.id: job for job in changed.values() if job.status is JobStatus.PROCESSING}
         if not _can_be_cached(run, len(held)):
             return None
+        self.documents.discard(decision.documents)
         is_same_order = not any(job.status in _WAITS_FOR_CLAIM for job in changed.values())
         free = {key: _without(jobs, changed) for key, jobs in self.free.items()}
         return replace(self, run=run, head=head, held=held, free=free if is_same_order else {})
@@ -124,7 +124,8 @@ def _without(free: FreeJobs, changed: Mapping[str, Job]) -> FreeJobs:
     return replace(free, jobs=tuple([job for job in free.jobs if job.id not in changed]))
 
 
-def _filter_of(wanted: JobRequest) -> JobFilter:
+def filter_of(wanted: JobRequest) -> JobFilter:
+    """Return the filter of a request for a job."""
     return wanted.model, wanted.job_type
 
 
@@ -170,7 +171,7 @@ def read_cached(results: Results, wanted: JobRequest) -> CachedRun | None:
         head=loaded.head,
         brief=row,
         held={job.id: job for job in map(jobs.read_job, held)},
-        free={_filter_of(wanted): _free_jobs(claimable, loaded.now)},
+        free={filter_of(wanted): _free_jobs(claimable, loaded.now)},
     )
 
 
@@ -178,117 +179,3 @@ def _free_jobs(claimable: Sequence[Job], now: datetime) -> FreeJobs:
     """Return the jobs before the first one in progress, whose lease a heartbeat may renew."""
     unclaimed = tuple(takewhile(lambda job: job.status in _WAITS_FOR_CLAIM, claimable))
     return FreeJobs(unclaimed, len(unclaimed) < FREE_JOB_COUNT, now)
-
-
-class RunSlot:
-    """Place of one run in the cache, with the lock by which calls take turns."""
-
-    def __init__(self) -> None:
-        """Create a slot without a cached run."""
-        self.cached: CachedRun | None = None
-        self._lock = asyncio.Lock()
-        self._reserved: set[str] = set()
-        self._locks_left = 0
-
-    @property
-    def is_in_use(self) -> bool:
-        return self._lock.locked() or bool(self._reserved)
-
-    # Turns
-
-    async def take_turn(self, seconds: float = TURN_TIMEOUT_SECONDS) -> None:
-        """Wait until the calls before this one have ended their turns.
-
-        Raises:
-            Busy: the turn did not come in time.
-        """
-        try:
-            async with asyncio.timeout(seconds if self._lock.locked() else None):
-                await self._lock.acquire()
-        except TimeoutError as error:
-            raise Busy from error
-
-    def end_turn(self) -> None:
-        self._lock.release()
-
-    # Cached run
-
-    def may_use_cache(self) -> bool:
-        """Return whether the next call may decide on the cached run; count the call."""
-        if self._locks_left:
-            self._locks_left -= 1
-            return False
-        return True
-
-    def mark_contended(self) -> None:
-        """Forget the run, which another process changed, and lock it during the next calls."""
-        self.cached = None
-        self._locks_left = LOCKS_AFTER_CONFLICT
-
-    def put(self, loaded: CachedRun | None) -> None:
-        """Cache a run that was just read; keep the free jobs of other filters if still valid."""
-        before = self.cached
-        if (
-            loaded
-            and before
-            and before.head[:2] == loaded.head[:2]
-            and len(before.free) < MAX_FILTERS
-        ):
-            loaded = replace(loaded, free={**before.free, **loaded.free})
-        self.cached = loaded
-
-    def advance(self, before: ChainHead, decision: RunDecision[object], head: ChainHead) -> None:
-        """Apply a committed decision to the cached run, or forget a run that is older."""
-        if self.cached is not None and self.cached.head.seq < head.seq:
-            is_next = self.cached.head[:2] == before[:2]
-            self.cached = self.cached.advance(decision, head) if is_next else None
-
-    # Free jobs
-
-    def needs_load(self, wanted: JobRequest, now: datetime | None) -> bool:
-        """Return whether the database may have free jobs that the cache does not know."""
-        free = self.cached.free.get(_filter_of(wanted)) if self.cached else None
-        if free is None or now is None or now - free.read_at > MAX_FREE_JOBS_AGE:
-            return True
-        return not free.is_complete and all(job.id in self._reserved for job in free.jobs)
-
-    def reserve(self, wanted: JobRequest, *, besides: str | None = None) -> Job | None:
-        """Reserve the first free job for a call; None if the cache has no job for the caller."""
-        cached = self.cached
-        if cached is None or cached.holds_job(wanted, besides=besides):
-            return None
-        free = cached.free.get(_filter_of(wanted))
-        for job in free.jobs if free else ():
-            if job.id not in self._reserved:
-                self._reserved.add(job.id)
-                return job
-        return None
-
-    def release(self, job_ids: Sequence[str]) -> None:
-        """End the reservation of these jobs."""
-        self._reserved.difference_update(job_ids)
-
-
-class RunCache:
-    def __init__(self, most: int = MAX_RUNS) -> None:
-        """Create an empty cache that keeps the `most` runs that were used last."""
-        self._slots: OrderedDict[RunKey, RunSlot] = OrderedDict()
-        self._most = most
-
-    def slot(self, which: RunKey) -> RunSlot:
-        """Return the slot of a run; a new slot may replace the slot of another run."""
-        slot = self._slots.get(which)
-        if slot is None:
-            if len(self._slots) >= self._most:
-                self._evict()
-            slot = self._slots[which] = RunSlot()
-        self._slots.move_to_end(which)
-        return slot
-
-    def _evict(self) -> None:
-        """Remove a slot that no call uses: one without a cached run, or the one used first."""
-        idle = [which for which, slot in self._slots.items() if not slot.is_in_use]
-        empty = (which for which in idle if self._slots[which].cached is None)
-        which = next(empty, idle[0] if idle else None)
-        if which is not None:
-            del self._slots[which]

@@ -1,15 +1,20 @@
-"""Queries for the documents that are inputs of a job."""
+"""Queries for the documents that are inputs of a job, and a cache of such documents."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from waybook.dag.expansion.inputs import Document, DocumentSlot
 from waybook.json_values import Body, Json
+from waybook.run.model import NewDocument
 from waybook.store.driver.queries import AsJson, Statement, load
 from waybook.store.runs.rows import DocumentRow
 
 SQL = load("runs/inputs", documents_of=DocumentRow, documents_of_lineage=DocumentRow)
+
+#: Maximum number of documents and of characters of their texts that are cached for one run.
+MAX_CACHED_DOCUMENTS = 2_000
+MAX_CACHED_CHARACTERS = 131_072
 
 
 class DocumentInfo(NamedTuple):
@@ -25,11 +30,11 @@ class DocumentInfo(NamedTuple):
 def documents_statements(run_id: str, slots: Iterable[DocumentSlot], most: int) -> list[Statement]:
     """Select the latest versions of the documents in these slots; models are not compared.
 
-    The texts are selected if they have at most `most` characters in total.
+    The texts are selected in the order of the slots, up to `most` characters in total.
     """
     narrow, wide = list[Json](), list[Json]()
-    for slot in dict.fromkeys(slots):
-        place: Body = {"stage": slot.stage, "document_key": slot.document_key}
+    for number, slot in enumerate(dict.fromkeys(slots)):
+        place: Body = {"number": number, "stage": slot.stage, "document_key": slot.document_key}
         if slot.lineage is None:
             wide.append(place)
         else:
@@ -63,3 +68,69 @@ def read_documents(rows: Iterable[DocumentRow]) -> dict[str, DocumentInfo]:
         )
         for row in rows
     }
+
+
+def documents_in(slot: DocumentSlot, documents: Iterable[DocumentInfo]) -> tuple[DocumentInfo, ...]:
+    """Return the documents that are in a slot; models are not compared."""
+    return tuple(
+        info
+        for info in documents
+        if info.document.stage == slot.stage
+        and info.document.document_key == slot.document_key
+        and slot.lineage in {None, info.document.lineage}
+    )
+
+
+class DocumentCache:
+    """Latest documents of a cached run in the slots that jobs looked up.
+
+    The documents are valid as long as the cached run is: each document is written together with
+    audit entries of the run.
+    """
+
+    def __init__(self) -> None:
+        #: For each stage and document key, the documents of each lineage that was looked up; the
+        #: documents of all lineages are stored under None.
+        self._places: dict[tuple[str, str], dict[str | None, tuple[DocumentInfo, ...]]] = {}
+        #: For each stage and document key, the number of times that documents were written.
+        self._writes: dict[tuple[str, str], int] = {}
+        self._documents = self._characters = 0
+
+    def get(self, slot: DocumentSlot) -> tuple[DocumentInfo, ...] | None:
+        """Return the documents in a slot; None if they are not known."""
+        lineages = self._places.get((slot.stage, slot.document_key))
+        return None if lineages is None else lineages.get(slot.lineage)
+
+    def writes_of(self, slots: Sequence[DocumentSlot]) -> list[int]:
+        """Return how often documents were written in each slot; to be called before reading."""
+        return [self._writes.get((slot.stage, slot.document_key), 0) for slot in slots]
+
+    def put(
+        self,
+        slots: Sequence[DocumentSlot],
+        writes: Sequence[int],
+        documents: Iterable[DocumentInfo],
+    ) -> None:
+        """Store the documents that were read for these slots, unless others were written since."""
+        infos = [*documents]
+        for slot, before, now in zip(slots, writes, self.writes_of(slots), strict=True):
+            if before == now:
+                self._add(slot, documents_in(slot, infos))
+
+    def _add(self, slot: DocumentSlot, documents: tuple[DocumentInfo, ...]) -> None:
+        self._documents += len(documents) + 1
+        self._characters += sum(len(info.content or "") for info in documents)
+        if self._documents > MAX_CACHED_DOCUMENTS or self._characters > MAX_CACHED_CHARACTERS:
+            self._places.clear()
+            self._documents = self._characters = 0
+            return
+        self._places.setdefault((slot.stage, slot.document_key), {})[slot.lineage] = documents
+
+    def discard(self, documents: Iterable[NewDocument]) -> None:
+        """Forget the slots in which these documents were written."""
+        for document in documents:
+            place = (document.stage, document.document_key)
+            self._writes[place] = self._writes.get(place, 0) + 1
+            if (lineages := self._places.get(place)) is not None:
+                lineages.pop(None, None)
+                lineages.pop(document.origin.lineage, None)

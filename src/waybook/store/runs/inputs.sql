@@ -1,12 +1,12 @@
 -- name: documents_of
 -- Return the latest version of each document with one of these stages and keys. Texts are returned
--- only if their total length is small. `offset 0` makes PostgreSQL look up each place by key: a join
--- might be planned as a scan of all documents of the run.
-select n.*, case when sum(n.length) over () <= %(most)s
-                 then (select d.content from document d where d.id = n.id::uuid) end as content
+-- in the order of the slots, up to a total length. `offset 0` makes PostgreSQL look up each place by
+-- key: a join might be planned as a scan of all documents of the run.
+select :row_of_input
   from (select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
-                            coalesce(d.reviewer, '')) :row_of_document
-          from json_to_recordset(%(slots)s::json) as w (stage text, document_key text)
+                            coalesce(d.reviewer, '')) w.number, :row_of_document
+          from json_to_recordset(%(slots)s::json) as w (number integer, stage text,
+                                                        document_key text)
          cross join lateral (select d.*
                                from document d
                               where d.run_id = %(run_id)s
@@ -14,16 +14,17 @@ select n.*, case when sum(n.length) over () <= %(most)s
                                 and d.document_key = w.document_key
                              offset 0) d
          order by d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
-                  coalesce(d.reviewer, ''), d.version desc) n;
+                  coalesce(d.reviewer, ''), d.version desc, w.number) n
+ order by n.stage, n.document_key, n.step_key, n.model, n.lineage, n.reviewer nulls first;
 
 -- name: documents_of_lineage
 -- Return the latest version of each document with one of these stages, keys and lineages. The
 -- lineage is compared in the index, so that documents of other lineages are not read.
-select n.*, case when sum(n.length) over () <= %(most)s
-                 then (select d.content from document d where d.id = n.id::uuid) end as content
+select :row_of_input
   from (select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
-                            coalesce(d.reviewer, '')) :row_of_document
-          from json_to_recordset(%(slots)s::json) as w (stage text, document_key text, lineage text)
+                            coalesce(d.reviewer, '')) w.number, :row_of_document
+          from json_to_recordset(%(slots)s::json) as w (number integer, stage text,
+                                                        document_key text, lineage text)
          cross join lateral (select d.*
                                from document d
                               where d.run_id = %(run_id)s
@@ -32,4 +33,5 @@ select n.*, case when sum(n.length) over () <= %(most)s
                                 and d.lineage = w.lineage
                              offset 0) d
          order by d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
-                  coalesce(d.reviewer, ''), d.version desc) n;
+                  coalesce(d.reviewer, ''), d.version desc, w.number) n
+ order by n.stage, n.document_key, n.step_key, n.model, n.lineage, n.reviewer nulls first;

@@ -196,7 +196,7 @@ class PartRow(NamedTuple):
 
 
 class DocumentRow(NamedTuple):
-    """Latest version of a document; its text only if the texts of all selected rows are short."""
+    """Latest version of a document; its text only if the texts up to this one are short."""
 
     id: str
     stage: str

@@ -1,17 +1,18 @@
 """Writer of runs: turns a decision into SQL statements for rows and audit."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from waybook.core.changes import Entity
 from waybook.json_values import Json
 from waybook.run.draft import RunDecision
-from waybook.run.model import Job, NewDocument, Run, StageRun, StepRun, origins_json, unit_json
+from waybook.run.model import Job, NewDocument, Run, StageRun, StepRun, origins_json
 from waybook.store.audit import (
     ChainHead,
     Patch,
     Patches,
+    SealedEntry,
     WriteContext,
     audit_statements,
     sealed_entries,
@@ -32,37 +33,60 @@ SQL = load("runs/writer", update_unchanged_run=UpdatedRow)
 MAX_ROWS = 1_000
 
 
-def statements(
-    before: Run | None,
-    loaded: dict[str, Job],
-    decision: RunDecision[object],
-    write_context: WriteContext,
-    *,
-    is_cached: bool = False,
-) -> tuple[list[Statement], ChainHead]:
-    """Return the SQL statements that write a decision, and the new head of the audit chain.
+class RunWrite(NamedTuple):
+    """Decision on a run with its sealed audit entries, ready to be written."""
 
-    The order of the statements satisfies the foreign keys. The write fails if one of the jobs in
-    `loaded` has changed since it was read. If the run comes from the cache, the first statement
-    checks that the run is unchanged.
-    """
-    if not decision.entries:
-        touched = [touch(job_id, write_context.now) for job_id in decision.touched]
-        return touched, write_context.head
-    patches = Patches(change for entry in decision.entries for change in entry.changes)
+    decision: RunDecision[object]
+    #: Jobs that the decision changes, in their state before the change, by job id.
+    loaded: Mapping[str, Job]
+    write_context: WriteContext
+    sealed: list[SealedEntry]
+
+    @property
+    def head(self) -> ChainHead:
+        """Return the head of the audit chain after the decision."""
+        if not self.sealed:
+            return self.write_context.head
+        return ChainHead(self.sealed[-1].seq, self.sealed[-1].hash, self.write_context.now)
+
+
+def seal_decision(
+    decision: RunDecision[object], loaded: Mapping[str, Job], write_context: WriteContext
+) -> RunWrite:
+    """Number the audit entries of a decision and link them to the audit chain of the run."""
     sealed = sealed_entries(decision.entries, ("run", decision.run.id), write_context)
-    head: dict[str, Value] = {"audit_seq": sealed[-1].seq, "audit_hash": sealed[-1].hash}
-    written = [
-        *_run(before, decision.run, patches, head, write_context, is_cached=is_cached),
-        *_stages(decision.run, patches),
-        *_steps(decision.run, patches),
-        *_jobs(decision, loaded, patches, write_context),
-        *_documents(decision, write_context),
-        *_texts(decision, patches),
-        *_usage(decision.run, patches),
+    return RunWrite(decision, loaded, write_context, sealed)
+
+
+def statements(
+    before: Run | None, writes: Sequence[RunWrite], *, is_cached: bool = False
+) -> list[Statement]:
+    """Return the SQL statements that write consecutive decisions on a run.
+
+    Each row is written once, in its last state. The order of the statements satisfies the foreign
+    keys. The write fails if one of the jobs in `loaded` has changed since it was read. If the run
+    comes from the cache, the first statement checks that the run is unchanged.
+    """
+    sealed = [entry for write in writes for entry in write.sealed]
+    if not sealed:
+        return [
+            touch(job_id, write.write_context.now)
+            for write in writes
+            for job_id in write.decision.touched
+        ]
+    run = writes[-1].decision.run
+    entries = (entry for write in writes for entry in write.decision.entries)
+    patches = Patches(change for entry in entries for change in entry.changes)
+    return [
+        *_run(before, writes, patches, is_cached=is_cached),
+        *(_stages(run, patches) if Entity.STAGE_RUN in patches else ()),
+        *(_steps(run, patches) if Entity.STAGE_STEP in patches else ()),
+        *(_jobs(writes, patches) if Entity.JOB in patches else ()),
+        *(_documents(writes) if Entity.DOCUMENT in patches else ()),
+        *(_texts(writes, patches) if any(write.decision.texts for write in writes) else ()),
+        *(_usage(run, patches) if Entity.USAGE in patches else ()),
         *audit_statements(sealed),
     ]
-    return written, ChainHead(sealed[-1].seq, sealed[-1].hash, write_context.now)
 
 
 def touch(job_id: str, now: datetime) -> Statement:
@@ -86,14 +110,11 @@ def add_definition(
 
 
 def _run(
-    before: Run | None,
-    run: Run,
-    patches: Patches,
-    head: dict[str, Value],
-    write_context: WriteContext,
-    *,
-    is_cached: bool,
+    before: Run | None, writes: Sequence[RunWrite], patches: Patches, *, is_cached: bool
 ) -> Iterator[Statement]:
+    old_head, (decision, _, write_context, _) = writes[0].write_context.head, writes[-1]
+    run, new_head = decision.run, writes[-1].head
+    head: dict[str, Value] = {"audit_seq": new_head.seq, "audit_hash": new_head.hash}
     for patch in patches.inserts(Entity.RUN):
         row = patch.values
         yield SQL["insert_run"](
@@ -121,12 +142,12 @@ def _run(
             "canceled_by": run.canceled_by,
             "cancel_reason": run.cancel_reason,
             "usage": AsJson(_read_usage_update(patches)),
-            "old_seq": write_context.head.seq,
+            "old_seq": old_head.seq,
             "now": write_context.now,
             **head,
         }
         if is_cached:
-            yield SQL["update_unchanged_run"](**values, old_hash=write_context.head.hash)
+            yield SQL["update_unchanged_run"](**values, old_hash=old_head.hash)
         else:
             yield SQL["update_run"](**values)
 
@@ -186,19 +207,18 @@ def _new_step(run: Run, step: StepRun) -> tuple[Value, ...]:
     return (run.id, step.stage, step.key, *counts, step.opened_at, step.closed_at)
 
 
-def _jobs(
-    decision: RunDecision[object],
-    loaded: dict[str, Job],
-    patches: Patches,
-    write_context: WriteContext,
-) -> Iterator[Statement]:
+def _jobs(writes: Sequence[RunWrite], patches: Patches) -> Iterator[Statement]:
+    loaded, jobs, seen_at = dict[str, Job](), dict[str, Job](), dict[str, datetime]()
+    for decision, before, context, _ in writes:
+        loaded = {**before, **loaded}
+        jobs.update(decision.jobs)
+        seen_at.update(dict.fromkeys(decision.touched, context.now))
     for patch in patches.updates(Entity.JOB):
-        job = decision.jobs[patch.id]
-        seen_at = write_context.now if job.id in decision.touched else None
-        yield _changed_job(loaded[job.id], job, seen_at)
-    made = [decision.jobs[patch.id] for patch in patches.inserts(Entity.JOB)]
-    for part in _parts([_new_job(decision.run, job) for job in made]):
-        yield SQL["insert_jobs"](rows=part)
+        yield _changed_job(loaded[patch.id], jobs[patch.id], seen_at.get(patch.id))
+    made: list[Json] = [{"id": p.id, **p.values} for p in patches.inserts(Entity.JOB)]
+    for start in range(0, len(made), MAX_ROWS):
+        rows = AsJson(made[start : start + MAX_ROWS])
+        yield SQL["insert_jobs"](run_id=writes[0].decision.run.id, rows=rows)
 
 
 def _changed_job(old: Job, job: Job, seen_at: datetime | None) -> Statement:
@@ -218,19 +238,21 @@ def _changed_job(old: Job, job: Job, seen_at: datetime | None) -> Statement:
     )
 
 
-def _new_job(run: Run, job: Job) -> tuple[Value, ...]:
-    place = (job.id, run.id, job.stage, job.step_key, job.job_type, job.model, job.rank)
-    state = (job.status, job.attempt, job.tries, job.ready_at, job.held_by, job.completed_at)
-    rest = (job.continues, job.part, job.document, job.counted)
-    return (*place, AsJson(unit_json(job.unit)), *state, *rest)
-
-
-def _documents(decision: RunDecision[object], write_context: WriteContext) -> Iterator[Statement]:
-    now, run = write_context.now, decision.run
-    made = [d for d in decision.documents if d.copied_from is None]
-    for part in _parts([_new_document(run, d, now) for d in made]):
+def _documents(writes: Sequence[RunWrite]) -> Iterator[Statement]:
+    run, made = writes[-1].decision.run, list[tuple[Value, ...]]()
+    for write in writes:
+        now = write.write_context.now
+        new = write.decision.documents
+        made += [_new_document(run, d, now) for d in new if d.copied_from is None]
+    for part in _parts(made):
         yield SQL["insert_documents"](rows=part)
-    copied = [d for d in decision.documents if d.copied_from is not None]
+    for write in writes:
+        yield from _copied_documents(write)
+
+
+def _copied_documents(write: RunWrite) -> Iterator[Statement]:
+    run, now = write.decision.run, write.write_context.now
+    copied = [d for d in write.decision.documents if d.copied_from is not None]
     for start in range(0, len(copied), MAX_ROWS):
         items: list[Json] = [
             {"id": d.id, "job_id": d.job_id, "copied_from": d.copied_from}
@@ -258,8 +280,9 @@ def _new_document(run: Run, document: NewDocument, now: datetime) -> tuple[Value
     )
 
 
-def _texts(decision: RunDecision[object], patches: Patches) -> Iterator[Statement]:
-    run_id, texts = decision.run.id, decision.texts
+def _texts(writes: Sequence[RunWrite], patches: Patches) -> Iterator[Statement]:
+    run_id = writes[-1].decision.run.id
+    texts = {key: text for write in writes for key, text in write.decision.texts.items()}
     parts = [_part(p, run_id, texts[p.id]) for p in patches.inserts(Entity.JOB_PART)]
     for rows in _parts(parts):
         yield SQL["insert_parts"](rows=rows)

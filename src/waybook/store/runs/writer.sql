@@ -74,9 +74,19 @@ update stage_step
  where run_id = %(run_id)s and stage_slug = %(stage_slug)s and step_key = %(step_key)s;
 
 -- name: insert_jobs
+-- Insert jobs, given as their rows in the audit. A list of values would have to be parsed and
+-- planned for each number of jobs.
 insert into job (id, run_id, stage_slug, step_key, job_type, model, rank, unit, status, attempt,
-                 tries, ready_at, held_by, completed_at, continues_id, part, document_id, counted)
-values %(rows)s;
+                 tries, ready_at, held_by, held_session, started_at, completed_at, error,
+                 continues_id, part, document_id, counted)
+select n.id, %(run_id)s, n.stage_slug, n.step_key, n.job_type, n.model, n.rank, n.unit, n.status,
+       n.attempt, n.tries, n.ready_at, n.held_by, n.held_session, n.started_at, n.completed_at,
+       n.error, n.continues_id, n.part, n.document_id, n.counted
+  from json_to_recordset(%(rows)s::json)
+       as n (id uuid, stage_slug text, step_key text, job_type text, model text, rank integer,
+             unit json, status text, attempt integer, tries integer, ready_at timestamptz,
+             held_by text, held_session text, started_at timestamptz, completed_at timestamptz,
+             error text, continues_id uuid, part integer, document_id uuid, counted boolean);
 
 -- name: update_job
 -- Update a job. If its attempt is no longer the loaded one, it becomes null and violates the NOT

@@ -134,7 +134,7 @@ def _proposal(
             ctx.services.render_requested.add(ctx.caller.org_id)
 
     written = Written(
-        [*made, *writer.statements(None, {}, decision, write_context)[0]],
+        [*made, *writer.statements(None, [writer.seal_decision(decision, {}, write_context)])],
         run_notification_statements(
             ctx.services, ctx.caller, None, run, compiled_dag, write_context
         ),

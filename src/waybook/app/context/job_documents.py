@@ -1,0 +1,60 @@
+"""Documents that are inputs of jobs, from the cache of the run or from the database."""
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+from waybook.app.request.locked_run import LockedRun
+from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES
+from waybook.dag.expansion.inputs import DocumentSlot
+from waybook.run.model import Job
+from waybook.store.driver.queries import Statement
+from waybook.store.runs import inputs
+from waybook.store.runs.cache import CachedRun
+from waybook.store.runs.inputs import DocumentInfo
+
+#: Number of free jobs whose inputs are read together with the inputs of a job of a cached run.
+READ_AHEAD_JOBS = 8
+
+
+def document_statements(locked: LockedRun, slots: list[DocumentSlot]) -> list[Statement]:
+    """Select the documents in these slots, with texts that fit into a reply."""
+    return inputs.documents_statements(locked.run.id, slots, MAX_COMPACT_REPLY_BYTES)
+
+
+async def read_documents(
+    locked: LockedRun, job: Job, slots_of: Callable[[Job], list[DocumentSlot]]
+) -> dict[str, DocumentInfo]:
+    """Return the documents in the slots of a job, keyed by id.
+
+    If the run is cached and does not contain the documents, the documents in the slots of the
+    next free jobs are read and cached with them.
+    """
+    slots, cached = slots_of(job), locked.cached_run
+    if cached is None:
+        return await _read(locked, slots)
+    known = [cached.documents.get(slot) for slot in slots]
+    if None not in known:
+        return {info.document.id: info for infos in known if infos for info in infos}
+    unknown = list(dict.fromkeys(_unknown_slots(cached, job, slots_of)))
+    writes = cached.documents.writes_of(unknown)
+    read = await _read(locked, unknown)
+    cached.documents.put(unknown, writes, read.values())
+    return {
+        info.document.id: info
+        for slot, infos in zip(slots, known, strict=True)
+        for info in (inputs.documents_in(slot, read.values()) if infos is None else infos)
+    }
+
+
+async def _read(locked: LockedRun, slots: list[DocumentSlot]) -> dict[str, DocumentInfo]:
+    results = await locked.send(*document_statements(locked, slots))
+    return inputs.read_documents(chain.from_iterable(results))
+
+
+def _unknown_slots(
+    cached: CachedRun, job: Job, slots_of: Callable[[Job], list[DocumentSlot]]
+) -> Iterator[DocumentSlot]:
+    """Yield the slots of a job and of the next free jobs that the cache does not contain."""
+    for other in (job, *cached.jobs_after(job, READ_AHEAD_JOBS)):
+        if other.unit is not None:
+            yield from (slot for slot in slots_of(other) if cached.documents.get(slot) is None)

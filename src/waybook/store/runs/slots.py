@@ -1,0 +1,127 @@
+"""Slots of the cache of runs: cached run, turns, and reservations of free jobs."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TypeAlias
+from uuid import UUID
+
+from waybook.run.draft import RunDecision
+from waybook.run.model import Job
+from waybook.store.audit import ChainHead
+from waybook.store.runs.batch import Batch
+from waybook.store.runs.cache import MAX_FREE_JOBS_AGE, CachedRun, filter_of
+from waybook.store.runs.jobs import JobRequest
+from waybook.store.runs.turns import TurnQueue
+
+RunKey: TypeAlias = tuple[UUID, str]
+
+MAX_RUNS = 256
+MAX_FILTERS = 64
+#: Number of calls that lock the run in the database after another process has changed it; after
+#: these calls, the cache is used again.
+LOCKS_AFTER_CONFLICT = 8
+
+
+class RunSlot:
+    """Place of one run in the cache, with the lock by which calls take turns."""
+
+    def __init__(self) -> None:
+        """Create a slot without a cached run."""
+        self.cached: CachedRun | None = None
+        self.turns = TurnQueue(self._make_batch)
+        self._reserved: set[str] = set()
+        self._locks_left = 0
+
+    @property
+    def is_in_use(self) -> bool:
+        return self.turns.is_taken or bool(self._reserved)
+
+    # Turns
+
+    def _make_batch(self, calls: int) -> Batch:
+        return Batch(self.cached, calls, self._end_batch)
+
+    def _end_batch(self, state: CachedRun | None) -> None:
+        self.cached = state
+        self.turns.end()
+
+    # Cached run
+
+    def may_use_cache(self) -> bool:
+        """Return whether the next call may decide on the cached run; count the call."""
+        if self._locks_left:
+            self._locks_left -= 1
+            return False
+        return True
+
+    def mark_contended(self) -> None:
+        """Forget the run, which another process changed, and lock it during the next calls."""
+        self.cached = None
+        self._locks_left = LOCKS_AFTER_CONFLICT
+
+    def put(self, loaded: CachedRun | None) -> None:
+        """Cache a run that was just read; keep the free jobs of other filters if still valid."""
+        before = self.cached
+        if loaded and before and before.head[:2] == loaded.head[:2]:
+            others = before.free if len(before.free) < MAX_FILTERS else {}
+            free = {**others, **loaded.free}
+            loaded = replace(loaded, free=free, documents=before.documents)
+        self.cached = loaded
+
+    def advance(self, before: ChainHead, decision: RunDecision[object], head: ChainHead) -> None:
+        """Apply a committed decision to the cached run, or forget a run that is older."""
+        if self.cached is not None and self.cached.head.seq < head.seq:
+            is_next = self.cached.head[:2] == before[:2]
+            self.cached = self.cached.advance(decision, head) if is_next else None
+
+    # Free jobs
+
+    def needs_load(self, wanted: JobRequest, now: datetime | None) -> bool:
+        """Return whether the database may have free jobs that the cache does not know."""
+        free = self.cached.free.get(filter_of(wanted)) if self.cached else None
+        if free is None or now is None or now - free.read_at > MAX_FREE_JOBS_AGE:
+            return True
+        return not free.is_complete and all(job.id in self._reserved for job in free.jobs)
+
+    def reserve(self, wanted: JobRequest, *, besides: str | None = None) -> Job | None:
+        """Reserve the first free job for a call; None if the cache has no job for the caller."""
+        cached = self.cached
+        if cached is None or cached.holds_job(wanted, besides=besides):
+            return None
+        free = cached.free.get(filter_of(wanted))
+        for job in free.jobs if free else ():
+            if job.id not in self._reserved:
+                self._reserved.add(job.id)
+                return job
+        return None
+
+    def release(self, job_ids: Sequence[str]) -> None:
+        """End the reservation of these jobs."""
+        self._reserved.difference_update(job_ids)
+
+
+class RunCache:
+    def __init__(self, most: int = MAX_RUNS) -> None:
+        """Create an empty cache that keeps the `most` runs that were used last."""
+        self._slots: OrderedDict[RunKey, RunSlot] = OrderedDict()
+        self._most = most
+
+    def slot(self, which: RunKey) -> RunSlot:
+        """Return the slot of a run; a new slot may replace the slot of another run."""
+        slot = self._slots.get(which)
+        if slot is None:
+            if len(self._slots) >= self._most:
+                self._evict()
+            slot = self._slots[which] = RunSlot()
+        self._slots.move_to_end(which)
+        return slot
+
+    def _evict(self) -> None:
+        """Remove a slot that no call uses: one without a cached run, or the one used first."""
+        idle = [which for which, slot in self._slots.items() if not slot.is_in_use]
+        empty = (which for which in idle if self._slots[which].cached is None)
+        which = next(empty, idle[0] if idle else None)
+        if which is not None:
+            del self._slots[which]
