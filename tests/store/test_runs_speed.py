@@ -85,10 +85,6 @@ class Node(NamedTuple):
     condition: str
 
 
-#: Settings of every connection of the server; see `set_session` in `driver/wire.sql`.
-SESSION = ("enable_seqscan = off", "enable_hashjoin = off", "enable_mergejoin = off", "jit = off")
-
-
 def plan(place: ServerDatabase, statement: Statement, *settings: str) -> list[Node]:
     """Return the generic query plan of an SQL statement, with these settings."""
     with psycopg.connect(place.app_dsn, autocommit=True) as connection, connection.transaction():
@@ -189,17 +185,6 @@ def test_frequent_run_query_uses_the_intended_index(
     assert index in {node.through for node in nodes}, nodes
     if ordered:
         assert "Sort" not in {node.kind for node in nodes}, nodes
-
-
-@pytest.mark.parametrize("request_", [ANY, SELECT_1], ids=["any", "model"])
-def test_claimable_job_is_found_in_order_without_statistics(
-    shared_place: ServerDatabase, request_: JobRequest
-) -> None:
-    """With another index, a claim reads and sorts all jobs of the run: 4.5 to 6.6 ms."""
-    nodes = plan(shared_place, jobs.claimable_statement(new_id(), request_), *SESSION)
-    index = "job_open" if request_.model is None else "job_open_for_model"
-    assert index in {node.through for node in nodes}, nodes
-    assert "Sort" not in {node.kind for node in nodes}, nodes
 
 
 def test_documents_of_a_lineage_are_selected_within_the_index(
