@@ -39,7 +39,7 @@ async def ctx(own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch) -> RequestCont
     return looking(own_world.agent)
 
 
-async def found(
+async def search_names(
     ctx: RequestContext,
     text: str,
     state: PlanStatus | None = None,
@@ -73,32 +73,32 @@ async def found(
 async def test_older_plan_is_found_by_the_beginning_of_a_word(
     ctx: RequestContext, text: str, names: list[str]
 ) -> None:
-    assert await found(ctx, text) == names
+    assert await search_names(ctx, text) == names
 
 
 async def test_part_of_a_word_is_found_only_in_the_names_of_the_newest_plans(
     ctx: RequestContext,
 ) -> None:
-    assert await found(ctx, "ewes") == ["Newest"]
-    assert await found(ctx, "akes") == []
+    assert await search_names(ctx, "ewes") == ["Newest"]
+    assert await search_names(ctx, "akes") == []
 
 
 async def test_search_by_name_applies_the_other_filters(ctx: RequestContext) -> None:
-    assert await found(ctx, "lakes", state=PlanStatus.PLANNING) == ["Lakes of the north"]
-    assert await found(ctx, "lakes", state=PlanStatus.STALLED) == []
-    assert await found(ctx, "lakes", creator="ann") == ["Lakes of the north"]
-    assert await found(ctx, "lakes", creator="bob") == []
+    assert await search_names(ctx, "lakes", state=PlanStatus.PLANNING) == ["Lakes of the north"]
+    assert await search_names(ctx, "lakes", state=PlanStatus.STALLED) == []
+    assert await search_names(ctx, "lakes", creator="ann") == ["Lakes of the north"]
+    assert await search_names(ctx, "lakes", creator="bob") == []
 
 
 async def test_second_page_of_a_search_starts_after_the_first(ctx: RequestContext) -> None:
     wanted = PlanFilter(order=PlanOrder.CREATION, all=True, text="river")
     first = await plan_summaries(ctx, wanted, limit=1)
     assert first.last is not None
-    rest = await found(ctx, "river", before=first.last.id)
+    rest = await search_names(ctx, "river", before=first.last.id)
     assert [*(plan.name for plan in first.plans), *rest] == [NAMES[2], NAMES[1]]
 
 
-async def test_plan_is_resolved_by_name_and_by_the_beginning_of_its_id(
+async def test_plan_is_resolved_by_name_and_by_the_beginning_of_the_id(
     own_world: OrgEnv, ctx: RequestContext
 ) -> None:
     older = await own_world.agent.plan(1, name="Deserts")

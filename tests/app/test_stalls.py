@@ -342,7 +342,7 @@ async def test_stall_sweep_finds_added_step_with_short_threshold(own_world: OrgE
     assert await sweep_all_orgs(services) == 1
 
 
-async def test_stall_sweep_keeps_next_check_only_of_plans_with_a_step_in_progress(
+async def test_stall_sweep_keeps_next_check_of_plans_with_step_in_progress(
     own_world: OrgEnv,
 ) -> None:
     agent, services = own_world.agent, own_world.dispatcher.services

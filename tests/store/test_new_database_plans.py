@@ -95,7 +95,7 @@ def limited_reads() -> dict[str, Statement]:
 
 
 @pytest.mark.parametrize("name", LIMITING_INDEXES)
-def test_query_about_all_plans_or_runs_uses_its_own_index_without_statistics(
+def test_query_about_all_plans_uses_intended_index_without_statistics(
     fresh: ServerDatabase, name: str
 ) -> None:
     query_plan = explained(fresh, limited_reads()[name], *SESSION)
