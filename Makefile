@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: naive-agents audit docs examples fuzz sbom help env demo generate pictures fast model model-db test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-search clean plugins wheel start-test clients clients-ci lock-clients test-load deploy-check fleet
+.PHONY: naive-agents audit docs examples fuzz sbom help env demo generate pictures fast model model-db test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-large bench-search clean plugins wheel start-test clients clients-ci lock-clients test-load deploy-check fleet
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -40,6 +40,7 @@ help:
 	@echo "make faults-recovery  how soon the servers serve again after each kind of fault"
 	@echo "make soak    an hour of load: memory, descriptors and connections must stay flat"
 	@echo "make bench   the benchmarks, each beside its limit or its peer"
+	@echo "make bench-large  reads in an org with 100,000 and with 1,000,000 plans; fails over a limit; minutes"
 	@echo "make bench-search  how well and how fast search finds; takes minutes"
 	@echo "make wheel   the wheel and sdist in dist/, built twice: equal sources give equal files"
 	@echo "make plugins  real clients keep to their plan through compactions and a kill; ten minutes"
@@ -272,6 +273,10 @@ bench: env
 	@$(BIN)/python benchmarks/waiting.py
 	@$(BIN)/python benchmarks/agent_tokens.py
 	@PYTHONPATH=tests:tests/support $(BIN)/python benchmarks/lists.py
+
+# Apart, for it fills a database with a million plans first, about 8 GB in the temporary directory.
+bench-large: env
+	@PYTHONPATH=tests:tests/support $(BIN)/python benchmarks/lists.py --plans 100000 1000000
 
 # The real Claude Code and Gemini CLI with scripted models, and the bundle manifest; ten minutes.
 plugins: env

@@ -10,20 +10,25 @@ select n,
   from (select n, now() - interval '90 days' * (1 - n::float8 / :plans) as made
           from generate_series(1, :plans) n) t;
 insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at,
-                  completed_at)
+                  completed_at, stall_check_at)
 select ':org', id, 'Compare ' || md5(n::text) || ' in region ' || n % 997,
        case when closed then 'completed' when n % 500 = 1 then 'awaiting_review'
             when n <= 15000 and n % 50 < 4 then 'executing' else 'planning' end,
-       1, 3, '\x00', active, case when closed then active end
+       1, 3, '\x00', active, case when closed then active end,
+       case when not closed and n % 500 <> 1 and n <= 15000 and n % 50 < 4
+            then active + interval '30 minutes' end
   from bench;
+insert into plan_word (org_id, word, plan_id)
+select p.org_id, w.word, p.id from plan p cross join unnest(app_name_parts(p.name)) as w (word);
 insert into plan_brief (org_id, plan_id, research_question, created_at, created_by)
 select ':org', id, 'Which of them?', made, 'user-' || n % 40 from bench;
 insert into plan_step (org_id, id, plan_id, step_order, step_type, title, status, attempt,
-                       in_progress_since, held_by, completed_at)
+                       in_progress_since, held_by, completed_at, fail_reason)
 select ':org', gen_random_uuid(), b.id, k, 'search', 'Step ' || k, s.status, 1,
        case when s.status = 'in_progress' then b.active end,
        case when s.status = 'in_progress' then 'agent-' || n % 300 end,
-       case when s.status = 'completed' then b.active end
+       case when s.status = 'completed' then b.active end,
+       case when s.status = 'failed' then 'No source answered.' end
   from bench b
  cross join generate_series(1, 3) k
  cross join lateral (select case when closed or k = 1 then 'completed'
@@ -45,8 +50,9 @@ select ':org', id, k, made + (active - made) * (k / 3.0), 'plan',
 insert into dag_definition (org_id, slug, version, name, body, body_hash, created_at, created_by)
 values (':org', 'bench', 1, 'Bench', ':body', '\x00', now(), 'ann');
 insert into run (org_id, id, name, dag_slug, dag_version, audit_seq, audit_hash, updated_at,
-                 completed_at)
-select ':org', id, 'Run ' || n, 'bench', 1, 1, '\x00', active, case when closed then active end
+                 completed_at, awaiting_since)
+select ':org', id, 'Run ' || n, 'bench', 1, 1, '\x00', active, case when closed then active end,
+       case when not closed and n % 500 = 1 then active end
   from bench where n % 10 < 2;
 insert into run_brief (org_id, run_id, input, created_at, created_by)
 select r.org_id, r.id, '"x"', b.made, 'ann' from run r join bench b on b.id = r.id;

@@ -306,3 +306,52 @@ async def test_stall_sweep_counts_stalled_plans_and_steps_for_the_metrics(
     metrics = collect_metrics(own_world.dispatcher)
     gauges = {m.name: m.value for m in metrics if "stalled" in m.name}
     assert gauges == {"waybook_stalled_plans": 2, "waybook_stalled_steps": 3}
+
+
+async def next_checks(world: OrgEnv) -> dict[str, bool]:
+    """Return for each started plan whether its next stall check is set."""
+    (rows,) = await world.database.read_org(
+        world.agent.org_id,
+        "select name, stall_check_at is not null from plan where status <> 'planning'",
+    )
+    return {name: bool(is_set) for name, is_set in rows}
+
+
+async def test_stall_sweep_finds_step_with_short_threshold_claimed_after_a_check(
+    own_world: OrgEnv,
+) -> None:
+    agent, services = own_world.agent, own_world.dispatcher.services
+    plan = await agent.plan(steps=[make_step(), make_step(stallMinutes=5)])
+    await agent.take(plan)
+    assert await sweep_all_orgs(services) == 0
+    await agent.take(plan, another=True)
+    own_world.clock.advance(minutes=6)
+    assert await sweep_all_orgs(services) == 1
+
+
+async def test_stall_sweep_finds_added_step_with_short_threshold(own_world: OrgEnv) -> None:
+    agent, services = own_world.agent, own_world.dispatcher.services
+    plan = await agent.plan(steps=[make_step()])
+    taken = await agent.take(plan)
+    assert await sweep_all_orgs(services) == 0
+    added = {"action": "add_steps", "steps": [make_step(stallMinutes=5)]}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[added])
+    await agent.submit(taken)
+    await agent.take(plan)
+    own_world.clock.advance(minutes=6)
+    assert await sweep_all_orgs(services) == 1
+
+
+async def test_stall_sweep_keeps_next_check_of_plans_with_step_in_progress(
+    own_world: OrgEnv,
+) -> None:
+    agent, services = own_world.agent, own_world.dispatcher.services
+    busy, idle = await agent.plan(2, name="busy"), await agent.plan(2, name="idle")
+    await agent.take(busy)
+    await agent.submit(await agent.take(idle))
+    assert await sweep_all_orgs(services) == 0
+    assert await next_checks(own_world) == {"busy": True, "idle": False}
+    await agent.take(idle)
+    own_world.clock.advance(minutes=31)
+    assert await sweep_all_orgs(services) == 2
+    assert await next_checks(own_world) == {"busy": False, "idle": False}

@@ -85,10 +85,6 @@ class Node(NamedTuple):
     condition: str
 
 
-#: Settings of every connection of the server; see `set_session` in `driver/wire.sql`.
-SESSION = ("enable_seqscan = off", "enable_hashjoin = off", "enable_mergejoin = off", "jit = off")
-
-
 def plan(place: ServerDatabase, statement: Statement, *settings: str) -> list[Node]:
     """Return the generic query plan of an SQL statement, with these settings."""
     with psycopg.connect(place.app_dsn, autocommit=True) as connection, connection.transaction():

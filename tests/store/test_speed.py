@@ -25,7 +25,7 @@ from waybook.store import audit
 from waybook.store.accounts.accounts import add_org
 from waybook.store.calls import Key
 from waybook.store.driver.queries import LAST_ID, Statement, Value, new_id
-from waybook.store.plans import contexts, forecast, lists, load, overview
+from waybook.store.plans import contexts, forecast, lists, load, overview, writer
 from waybook.store.plans.load import PlanRequest
 from waybook.store.text_search import KINDS, SETTINGS, TextQuery, text_search_statements
 
@@ -252,8 +252,8 @@ def unbounded_reads() -> dict[str, Statement]:
         **dict(zip(names, look, strict=True)),
         "plans by activity": summaries_statement(PlanFilter(order=PlanOrder.ACTIVITY), 20),
         "counts": lists.SQL["count_plans"](most=1_000, statuses="planning stalled"),
-        "inactive plans": load.SQL["inactive_plans"](patience=1_800, most=100),
-        "stalls": load.SQL["count_stalls"](patience=1_800),
+        "plans to check for stalls": writer.check_stalls_statement(1_800, 100),
+        "stalls": load.SQL["count_stalls"](patience=1_800, most=100),
         "finished steps": forecast.finished_steps_statement(LAST_ID),
         "open reviews": lists.SQL["review_lines"](most=10, wide=100, patience=3_600),
         "audit of an actor": audit.SQL["page_of_actor"](**{**filters, "actor": "ann"}),
@@ -270,6 +270,22 @@ def test_query_about_all_plans_uses_an_index(full: ServerDatabase, name: str) ->
     assert {table for table, how in read if how == "Seq Scan"} & tables == set()
 
 
+def test_search_by_name_selects_words_within_the_index(full: ServerDatabase) -> None:
+    """Under row-level security, only leakproof comparisons are conditions of an index."""
+    wanted = PlanFilter(order=PlanOrder.CREATION, all=True, text="river delta")
+    query_plan = explained(full, summaries_statement(wanted, 20), "enable_seqscan = off")
+    conditions = [node["Index Cond"] for node in _through(query_plan, "plan_word_pkey")]
+    assert len(conditions) == 3
+    assert all("word" in condition for condition in conditions), conditions
+
+
+def _through(node: Any, index: str) -> Iterator[Any]:  # noqa: ANN401 - a plan as PostgreSQL tells it
+    if node.get("Index Name") == index:
+        yield node
+    for inner in node.get("Plans", []):
+        yield from _through(inner, index)
+
+
 #: Full-text indexes that the query of each kind uses.
 TEXT_INDEXES = {
     "plans": {"plan_words", "plan_brief_words"},
@@ -280,11 +296,11 @@ TEXT_INDEXES = {
 }
 
 
-def _indexes(node: Any) -> Iterator[str]:  # noqa: ANN401 - a plan as PostgreSQL tells it
+def indexes(node: Any) -> Iterator[str]:  # noqa: ANN401 - a plan as PostgreSQL tells it
     if "Index Name" in node:
         yield node["Index Name"]
     for inner in node.get("Plans", []):
-        yield from _indexes(inner)
+        yield from indexes(inner)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -299,7 +315,7 @@ def test_full_text_search_query_uses_the_index_or_reads_only_newest_rows(
     query_plan = explained(full, statement, *SETTINGS)
     assert {table for table, how in _reads(query_plan) if how == "Seq Scan"} == set()
     if indexed:
-        assert TEXT_INDEXES[kind] <= set(_indexes(query_plan))
+        assert TEXT_INDEXES[kind] <= set(indexes(query_plan))
 
 
 async def test_most_updates_of_plans_and_steps_change_no_index(

@@ -158,8 +158,8 @@ def test_public_schema_has_only_known_functions_without_definer_rights(
         *(
             (f"app_{name}", False, "sql", None)
             for name in (
-                *("json_words", "name_words", "now", "org", "secret_hash", "short_key"),
-                *("transaction", "words"),
+                *("json_words", "name_parts", "name_words", "now", "org", "secret_hash"),
+                *("short_key", "transaction", "words"),
             )
         ),
         ("note_deleted_passages", False, "plpgsql", None),

@@ -89,7 +89,7 @@ QUERIES = {
         (AGENT_ENTRIES,),
     ),
     "names": (agents.names_statement([LAST_ID]), ("plan_pkey", "plan_step_pkey")),
-    "held_steps": (agents.held_statements()[0], ("plan_open_activity", "plan_step_org_id_plan_id")),
+    "held_steps": (agents.held_statements()[0], ("plan_open_activity", "plan_step_place")),
     "usage_by_day": (BY_DAY, ("usage_time",)),
     "usage_by_agent": (BY_AGENT, ("usage_time",)),
     "results_without_usage": (UNREPORTED, ("at_idx",)),

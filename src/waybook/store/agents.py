@@ -135,7 +135,7 @@ SQL = load(
     "agents",
     **dict.fromkeys(("agents_page", "agent"), AgentRow),
     **dict.fromkeys(("held_steps", "held_jobs"), HeldRow),
-    **dict.fromkeys(("names", "subjects_named"), NameRow),
+    **dict.fromkeys(("names", "runs_named"), NameRow),
     agent_counts=AgentCounts,
     usage_by_day=DayUsageRow,
     usage_by_agent=AgentUsageRow,

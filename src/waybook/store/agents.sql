@@ -148,19 +148,16 @@ select 'artifact', a.id::text, a.title, null, a.plan_id::text
   from artifact a
  where a.id = any (%(ids)s);
 
--- name: subjects_named
--- Return the newest plans and runs whose name contains a text.
-(select 'plan' as kind, p.id::text, p.name, null::integer as number, null::text as work_id
-   from plan p
-  where strpos(lower(p.name), lower(%(text)s::text)) > 0
-  order by p.id desc
-  limit %(most)s)
- union all
-(select 'run', r.id::text, r.name, null, null
-   from run r
-  where strpos(lower(r.name), lower(%(text)s::text)) > 0
-  order by r.id desc
-  limit %(most)s);
+-- name: runs_named
+-- Return the newest runs whose name contains a text, among a limited number of the newest runs.
+select 'run' as kind, r.id::text, r.name, null::integer as number, null::text as work_id
+  from (select r.id, r.name
+          from run r
+         order by r.id desc
+         limit %(newest)s) r
+ where strpos(lower(r.name), lower(%(text)s::text)) > 0
+ order by r.id desc
+ limit %(most)s;
 
 -- name: usage_by_day
 -- Return the org's usage on each day in UTC, oldest first. Days without usage are not included.

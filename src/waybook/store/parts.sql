@@ -183,10 +183,6 @@ a.id::text, a.title, a.media_type, a.version, a.content_hash, a.created_at, a.cr
                                else %(since)s::timestamptz end,
                           app_now() - interval '1 day')));
 
--- name: earliest_end
--- Time since which plans that ended are looked up: the reader's last look, at least a day ago.
-(select least(:last_look, app_now() - interval '1 day'));
-
 -- name: status_changes_of_entry
 -- New statuses of steps in the changes of an audit entry. Earlier versions stored each change as an
 -- object; an operator that does not fit the form of an element returns null.
@@ -203,10 +199,10 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
                     where i.step_id = s.id));
 
 -- name: blocked_plans
--- Open plans that are stalled or have a failed step, a limited number of the newest of each.
-(select p.*
-   from plan p
-   join ((select p.id
+-- Open plans that are stalled or have a failed step, a limited number of the newest of each. Each plan
+-- is looked up by key: a join might be planned as a scan of all open plans.
+(select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason, p.audit_seq
+   from ((select p.id
             from plan p
            where p.status = 'stalled'
            order by p.id desc
@@ -218,25 +214,30 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
                    where s.fail_reason is not null
                      and s.status = 'failed'
                    order by s.plan_id desc
-                   limit %(newest)s) f)) f on f.id = p.id
+                   limit %(newest)s) f)) f
+  cross join lateral (select p.* from plan p where p.id = f.id offset 0) p
   where p.completed_at is null) p;
 
--- name: plans_closed_lately
--- Plans that ended since the reader's last look or within a day, at most a limited number of the
--- latest, with whether a person or agent canceled the plan.
-(select c.*,
-        c.status = 'failed'
-        and exists (select from audit_entry e
-                     where e.subject_id = c.id
-                       and e.event = 'plan_modified'
-                       and e.details ->> 'action' = 'cancel_plan') as canceled
-   from (select p.*
+-- name: plan_is_canceled
+-- True if a person or agent canceled the plan.
+(p.status = 'failed'
+ and exists (select from audit_entry e
+              where e.subject_id = p.id
+                and e.event = 'plan_modified'
+                and e.details ->> 'action' = 'cancel_plan'));
+
+-- name: plans_failed_lately
+-- Plans that failed and were not canceled since the reader's last look or within a day, among a
+-- limited number of the latest.
+(select p.*
+   from (select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason, p.audit_seq,
+                p.completed_at
            from plan p
-          where p.completed_at is not null
-            and p.active_minute >= (select :earliest_end at time zone 'UTC' - interval '1 minute')
-          order by p.active_minute desc
-          limit %(newest)s) c
-  where c.completed_at >= :earliest_end) p;
+          where p.status = 'failed'
+            and p.completed_at >= (select least(:last_look, app_now() - interval '1 day'))
+          order by p.completed_at desc
+          limit %(newest)s) p
+  where not :plan_is_canceled) p;
 
 -- name: last_change_of_plan
 -- Actor of the latest audit entry that may have ended the plan.
@@ -249,35 +250,46 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
 
 -- name: newest_open_runs
 -- Open runs, a limited number of those that were started last.
-(select r.*
+(select r.id, r.name, r.dag_slug, r.dag_version, r.updated_at, r.completed_at, r.canceled_at,
+        r.awaiting_since
    from run r
   where r.completed_at is null
     and r.canceled_at is null
   order by r.id desc
   limit %(newest)s) r;
 
+-- name: failed_runs
+-- Open runs with a step whose jobs failed permanently, a limited number of the newest; each is looked
+-- up by key.
+(select r.id, r.name, r.dag_slug, r.dag_version, r.updated_at, r.completed_at, r.canceled_at
+   from (select distinct f.run_id
+           from (select s.run_id
+                   from stage_step s
+                  where s.failed > 0
+                    and s.closed_at is null
+                  order by s.run_id desc
+                  limit %(newest)s) f) f
+  cross join lateral (select r.* from run r where r.id = f.run_id offset 0) r
+  where r.completed_at is null
+    and r.canceled_at is null) r;
+
 -- name: runs_ended_since
 -- Runs that were completed or canceled since the reader's last look, a limited number of the latest.
-((select r.*
+((select r.id, r.name, r.completed_at, r.canceled_by, r.cancel_reason, r.completed_at as ended_at
     from run r
    where r.completed_at >= :last_look
    order by r.completed_at desc
    limit %(newest)s)
   union all
- (select r.*
+ (select r.id, r.name, r.completed_at, r.canceled_by, r.cancel_reason, r.canceled_at
     from run r
    where r.canceled_at >= :last_look
    order by r.canceled_at desc
    limit %(newest)s)) r;
 
--- name: run_has_failed_jobs
--- True if an open run has a step whose jobs failed permanently.
-exists (select from stage_step s
-             where s.run_id = r.id and s.failed > 0 and s.closed_at is null);
-
 -- name: run_is_running
 -- True if a stage of an open run is in progress, and no step of the run failed.
-exists (select from stage_run g where g.run_id = r.id and g.completed_at is null)
+r.awaiting_since is null
 and not exists (select from stage_step s
                  where s.run_id = r.id and s.failed > 0 and s.closed_at is null);
 
@@ -293,9 +305,11 @@ and p.active_minute <= coalesce(%(before_at)s::timestamptz at time zone 'UTC', '
 and (%(creator)s::text is null
      or %(creator)s::text = (select b.created_by
                                from plan_brief b
-                              where b.plan_id = p.id))
-and (starts_with(p.id::text, lower(%(text)s::text))
-     or strpos(lower(p.name), lower(%(text)s::text)) > 0);
+                              where b.plan_id = p.id));
+
+-- name: plan_has_text
+-- True if the name of the plan contains the text.
+strpos(lower(p.name), lower(%(text)s::text)) > 0;
 
 -- name: row_of_review
 -- Columns of a review, with its plan and its step.

@@ -6,6 +6,12 @@ CREATE OR REPLACE FUNCTION public.app_json_words(org uuid, body json)
  IMMUTABLE PARALLEL SAFE
 RETURN (array_to_tsvector(ARRAY[('@'::text || (org)::text)]) || CASE WHEN (length((body)::text) <= 100000) THEN json_to_tsvector('english'::regconfig, body, '["string", "numeric"]'::jsonb) ELSE to_tsvector('english'::regconfig, COALESCE("left"((body)::text, 100000), ''::text)) END);
 
+CREATE OR REPLACE FUNCTION public.app_name_parts(name text)
+ RETURNS text[]
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN ARRAY(SELECT DISTINCT ("left"(w.word, 60) COLLATE "C") AS "left" FROM unnest(regexp_split_to_array(lower("left"(COALESCE(app_name_parts.name, ''::text), 1000)), '[[:space:]!-/:-@[-`{-~]+'::text)) w(word) WHERE (w.word <> ''::text) LIMIT 40);
+
 CREATE OR REPLACE FUNCTION public.app_name_words(org uuid, name text)
  RETURNS tsvector
  LANGUAGE sql
@@ -397,10 +403,10 @@ create table job (
 ) with (fillfactor=70);
 CREATE INDEX job_failed ON public.job USING btree (org_id, run_id, stage_slug, step_key) WHERE (status = ANY (ARRAY['failed'::text, 'retry_loop_failed'::text]));
 CREATE INDEX job_holder ON public.job USING btree (org_id, held_by, held_session, run_id) WHERE (status = 'processing'::text);
-CREATE INDEX job_of_run ON public.job USING btree (org_id, run_id);
+CREATE INDEX job_of_run ON public.job USING btree (run_id, org_id);
 CREATE INDEX job_open ON public.job USING btree (org_id, run_id, rank, id) WHERE ((completed_at IS NULL) AND (job_type <> 'RENDER'::text));
 CREATE INDEX job_open_for_model ON public.job USING btree (org_id, run_id, model, rank, id) WHERE ((completed_at IS NULL) AND (job_type <> 'RENDER'::text));
-CREATE UNIQUE INDEX job_short_key ON public.job USING btree (org_id, short_key);
+CREATE UNIQUE INDEX job_short_key ON public.job USING btree (short_key, org_id);
 CREATE INDEX job_to_render ON public.job USING btree (org_id, run_id, id) WHERE ((completed_at IS NULL) AND (job_type = 'RENDER'::text));
 alter table job enable row level security;
 alter table job force row level security;
@@ -624,16 +630,20 @@ create table plan (
   short_key bigint not null generated always as (app_short_key(id)) stored,
   active_minute timestamp without time zone not null generated always as (date_bin('00:01:00'::interval, (updated_at AT TIME ZONE 'UTC'::text), '2000-01-01 00:00:00'::timestamp without time zone)) stored,
   words tsvector generated always as (app_name_words(org_id, name)) stored,
+  stall_check_at timestamp with time zone,
   constraint plan_pkey PRIMARY KEY (org_id, id),
   constraint plan_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),
   constraint plan_check CHECK (((completed_at IS NOT NULL) = (status = ANY (ARRAY['completed'::text, 'failed'::text])))),
   constraint plan_status_check CHECK ((status = ANY (ARRAY['planning'::text, 'executing'::text, 'awaiting_review'::text, 'stalled'::text, 'completed'::text, 'failed'::text])))
 ) with (fillfactor=85);
 CREATE INDEX plan_closed_activity ON public.plan USING btree (org_id, active_minute) WHERE (completed_at IS NOT NULL);
+CREATE INDEX plan_ended ON public.plan USING btree (org_id, completed_at) WHERE (completed_at IS NOT NULL);
+CREATE INDEX plan_failed ON public.plan USING btree (org_id, completed_at) WHERE (status = 'failed'::text);
 CREATE INDEX plan_open ON public.plan USING btree (org_id, id) WHERE (completed_at IS NULL);
 CREATE INDEX plan_open_activity ON public.plan USING btree (org_id, active_minute) WHERE (completed_at IS NULL);
-CREATE UNIQUE INDEX plan_short_key ON public.plan USING btree (org_id, short_key);
-CREATE INDEX plan_status ON public.plan USING btree (org_id, status, id);
+CREATE UNIQUE INDEX plan_short_key ON public.plan USING btree (short_key, org_id);
+CREATE INDEX plan_stall_check ON public.plan USING btree (org_id, stall_check_at) WHERE (stall_check_at IS NOT NULL);
+CREATE INDEX plan_status ON public.plan USING btree (status, org_id, id);
 CREATE INDEX plan_words ON public.plan USING gin (words) WITH (gin_pending_list_limit='256');
 alter table plan enable row level security;
 alter table plan force row level security;
@@ -659,7 +669,7 @@ create table plan_brief (
   constraint plan_brief_origin_whole CHECK (((copied_from IS NULL) = (copied_seq IS NULL)))
 );
 CREATE INDEX plan_brief_words ON public.plan_brief USING gin (words) WITH (gin_pending_list_limit='256');
-CREATE INDEX plan_creator ON public.plan_brief USING btree (org_id, created_by, plan_id);
+CREATE INDEX plan_creator ON public.plan_brief USING btree (created_by, org_id, plan_id);
 alter table plan_brief enable row level security;
 alter table plan_brief force row level security;
 create policy tenant on plan_brief as permissive for all to public
@@ -705,7 +715,7 @@ create table plan_step (
   short_key bigint not null generated always as (app_short_key(id)) stored,
   words tsvector generated always as (app_name_words(org_id, title)) stored,
   constraint plan_step_pkey PRIMARY KEY (org_id, id),
-  constraint plan_step_org_id_plan_id_step_order_key UNIQUE (org_id, plan_id, step_order) DEFERRABLE INITIALLY DEFERRED,
+  constraint plan_step_place UNIQUE (plan_id, org_id, step_order) DEFERRABLE INITIALLY DEFERRED,
   constraint plan_step_org_id_plan_id_fkey FOREIGN KEY (org_id, plan_id) REFERENCES plan(org_id, id),
   constraint plan_step_attempt_check CHECK ((attempt >= 1)),
   constraint plan_step_check CHECK (((completed_at IS NOT NULL) = (status = ANY (ARRAY['completed'::text, 'skipped'::text])))),
@@ -716,7 +726,7 @@ create table plan_step (
   constraint plan_step_step_order_check CHECK ((step_order >= 1))
 ) with (fillfactor=85);
 CREATE INDEX plan_step_failed ON public.plan_step USING btree (org_id, plan_id) WHERE (fail_reason IS NOT NULL);
-CREATE UNIQUE INDEX plan_step_short_key ON public.plan_step USING btree (org_id, short_key);
+CREATE UNIQUE INDEX plan_step_short_key ON public.plan_step USING btree (short_key, org_id);
 CREATE INDEX plan_step_words ON public.plan_step USING gin (words) WITH (gin_pending_list_limit='256');
 alter table plan_step enable row level security;
 alter table plan_step force row level security;
@@ -724,6 +734,19 @@ create policy tenant on plan_step as permissive for all to public
   using (org_id = app_org())
   with check (org_id = app_org());
 grant select, insert, update, delete on plan_step to waybook_app;
+
+create table plan_word (
+  org_id uuid not null default app_org(),
+  word text not null,
+  plan_id uuid not null,
+  constraint plan_word_pkey PRIMARY KEY (org_id, word, plan_id)
+);
+alter table plan_word enable row level security;
+alter table plan_word force row level security;
+create policy tenant on plan_word as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert on plan_word to waybook_app;
 
 create table rendered_document (
   org_id uuid not null default app_org(),
@@ -773,7 +796,7 @@ create table review (
 );
 CREATE UNIQUE INDEX review_open ON public.review USING btree (org_id, plan_id) WHERE (decision IS NULL);
 CREATE INDEX review_plan ON public.review USING btree (org_id, plan_id, requested_at);
-CREATE UNIQUE INDEX review_short_key ON public.review USING btree (org_id, short_key);
+CREATE UNIQUE INDEX review_short_key ON public.review USING btree (short_key, org_id);
 CREATE INDEX review_waiting ON public.review USING btree (org_id, requested_at, id) WHERE (decision IS NULL);
 alter table review enable row level security;
 alter table review force row level security;
@@ -800,6 +823,7 @@ create table run (
   copied_seq integer,
   short_key bigint not null generated always as (app_short_key(id)) stored,
   words tsvector generated always as (app_name_words(org_id, name)) stored,
+  awaiting_since timestamp with time zone,
   constraint run_pkey PRIMARY KEY (org_id, id),
   constraint run_org_id_dag_slug_dag_version_fkey FOREIGN KEY (org_id, dag_slug, dag_version) REFERENCES dag_definition(org_id, slug, version),
   constraint run_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),
@@ -808,10 +832,11 @@ create table run (
   constraint run_ends_once CHECK (((canceled_at IS NULL) OR (completed_at IS NULL))),
   constraint run_origin_whole CHECK (((copied_from IS NULL) = (copied_seq IS NULL)))
 ) with (fillfactor=85);
+CREATE INDEX run_awaiting ON public.run USING btree (org_id, awaiting_since, id) WHERE (awaiting_since IS NOT NULL);
 CREATE INDEX run_canceled ON public.run USING btree (org_id, canceled_at) WHERE (canceled_at IS NOT NULL);
 CREATE INDEX run_completed ON public.run USING btree (org_id, completed_at) WHERE (completed_at IS NOT NULL);
 CREATE INDEX run_open ON public.run USING btree (org_id, id) WHERE ((completed_at IS NULL) AND (canceled_at IS NULL));
-CREATE UNIQUE INDEX run_short_key ON public.run USING btree (org_id, short_key);
+CREATE UNIQUE INDEX run_short_key ON public.run USING btree (short_key, org_id);
 CREATE INDEX run_words ON public.run USING gin (words) WITH (gin_pending_list_limit='256');
 alter table run enable row level security;
 alter table run force row level security;
@@ -952,6 +977,7 @@ create table stage_step (
   constraint stage_step_check CHECK (((done >= 0) AND (failed >= 0) AND ((done + failed) <= total))),
   constraint stage_step_total_check CHECK ((total >= 0))
 ) with (fillfactor=70);
+CREATE INDEX stage_step_failed ON public.stage_step USING btree (org_id, run_id) WHERE (failed > 0);
 alter table stage_step enable row level security;
 alter table stage_step force row level security;
 create policy tenant on stage_step as permissive for all to public

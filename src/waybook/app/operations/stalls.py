@@ -8,29 +8,36 @@ from waybook.app.request.stall_counts import StallCount
 from waybook.errors import Busy
 from waybook.plan.progress import detect_stall
 from waybook.store.driver.queries import first_column
-from waybook.store.plans import load
+from waybook.store.plans import load, writer
 from waybook.store.plans.load import LoadedPlan
 from waybook.store.plans.rows import StallCountRow
 
-BATCH_SIZE = 100
+#: Maximum number of plans that one sweep checks, starting with those that are due longest.
+MAX_CHECKED = 1_000
+#: Number of stalled plans at which counting stops.
+MAX_COUNTED = 1_000
 
 
 async def sweep_stalls(ctx: RequestContext) -> int:
-    """Set the status of every inactive plan to stalled; return how many plans this changed.
+    """Set the status of inactive plans to stalled; return how many plans this changed.
 
-    The sweep also counts the stalled plans and steps, so that the metrics endpoint does not
-    have to query the plans.
+    Only plans whose next check is due are read. The sweep also counts the stalled plans and steps,
+    so that the metrics endpoint does not have to query the plans.
     """
     patience = int(ctx.services.stall_threshold.total_seconds())
-    (silent,) = await ctx.read(load.SQL["inactive_plans"](patience=patience, most=BATCH_SIZE))
+    count = load.SQL["count_stalls"](patience=patience, most=MAX_COUNTED)
+    row: StallCountRow
+    silent, (row,) = await ctx.write_and_read(
+        writer.check_stalls_statement(patience, MAX_CHECKED), count
+    )
     moved = 0
     for plan_id in first_column(silent):
         # `Busy` means that a call holds the plan's lock; the next sweep checks the plan again.
         with suppress(Busy):
             _, we_did = await record_stall(ctx, plan_id)
             moved += we_did
-    row: StallCountRow
-    ((row,),) = await ctx.read(load.SQL["count_stalls"](patience=patience))
+    if silent:
+        ((row,),) = await ctx.read(count)
     ctx.services.stalls.put(ctx.caller.org_id, StallCount(row.plans, row.steps))
     return moved
 

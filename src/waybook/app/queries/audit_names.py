@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from waybook.app.queries.audit import changes_in, entry_details
+from waybook.app.queries.plans.plan_list import PlanFilter, PlanOrder, summaries_statement
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Entity
 from waybook.core.short_ids import parse_short_id
@@ -30,6 +31,8 @@ NAMED_ENTITIES: Final = frozenset({Entity.STEP, Entity.JOB})
 MAX_NAMED_CHANGES: Final = 30
 #: Maximum number of plans, and of runs, that a name may refer to.
 MAX_SUBJECTS: Final = 10
+#: Number of the newest runs whose names are searched.
+MAX_SEARCHED_RUNS: Final = 500
 
 
 async def find_names(ctx: RequestContext, entries: Iterable[SealedEntry]) -> Names:
@@ -42,11 +45,19 @@ async def find_names(ctx: RequestContext, entries: Iterable[SealedEntry]) -> Nam
 
 
 async def find_subjects(ctx: RequestContext, text: str) -> list[RowName]:
-    """Return the newest plans and runs whose name contains a text; none if the text is an id."""
+    """Return the newest plans and runs whose name contains a text; none if the text is an id.
+
+    Plans are found as in lists of plans, and runs among the newest.
+    """
     if is_id(text) or parse_short_id(text) is not None:
         return []
-    (rows,) = await ctx.read(agents.SQL["subjects_named"](text=text, most=MAX_SUBJECTS))
-    return list(rows)
+    wanted = PlanFilter(order=PlanOrder.CREATION, all=True, text=text)
+    plans, runs = await ctx.read(
+        summaries_statement(wanted, MAX_SUBJECTS),
+        agents.SQL["runs_named"](text=text, newest=MAX_SEARCHED_RUNS, most=MAX_SUBJECTS),
+    )
+    named = (RowName(kind="plan", id=p.id, name=p.name, number=None, work_id=None) for p in plans)
+    return [*named, *runs]
 
 
 def item_of(entry: SealedEntry, names: Names) -> RowName | None:

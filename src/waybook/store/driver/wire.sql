@@ -1,6 +1,7 @@
 -- name: set_session
 -- Configure the session for our statements. They look up rows by key, so one generic plan that uses
--- indexes fits all values, and JIT compilation never pays off. Timeouts limit statements, lock
+-- indexes fits all values, and JIT compilation never pays off. Sequential scans are disabled, because
+-- a plan made while a table was small is kept until the table is analyzed again. Timeouts limit statements, lock
 -- waits, and transactions left open by a process that died. The settings apply to the session. If
 -- the backend's process id differs from the one reported at connect, a pooler shares the session
 -- with other clients; then they apply to this transaction only.
@@ -10,6 +11,4 @@ select pg_backend_pid(),
        set_config('idle_in_transaction_session_timeout', %(idle_timeout)s, pg_backend_pid() <> %(pid)s),
        set_config('plan_cache_mode', 'force_generic_plan', pg_backend_pid() <> %(pid)s),
        set_config('enable_seqscan', 'off', pg_backend_pid() <> %(pid)s),
-       set_config('enable_hashjoin', 'off', pg_backend_pid() <> %(pid)s),
-       set_config('enable_mergejoin', 'off', pg_backend_pid() <> %(pid)s),
        set_config('jit', 'off', pg_backend_pid() <> %(pid)s);

@@ -55,6 +55,18 @@ delete from plan_step where org_id = %(org_id)s and plan_id = any (%(ids)s) retu
 -- name: plan_brief
 delete from plan_brief where org_id = %(org_id)s and plan_id = any (%(ids)s) returning org_id;
 
+-- name: plan_word
+-- Delete the words of the names. They are found by word, because they have no index by plan.
+delete from plan_word w
+ using plan p
+ cross join lateral unnest(app_name_parts(p.name)) as n (word)
+ where p.org_id = %(org_id)s
+   and p.id = any (%(ids)s)
+   and w.org_id = %(org_id)s
+   and w.word = n.word
+   and w.plan_id = p.id
+returning w.org_id;
+
 -- name: webhook_delivery
 delete from webhook_delivery
  where org_id = %(org_id)s and subject_id = any (%(ids)s)

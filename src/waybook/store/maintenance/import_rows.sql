@@ -9,11 +9,19 @@ select exists (select from plan where id = %(id)s)
        app_now() as now;
 
 -- name: plan
-insert into plan (id, name, status, revision, stall_seconds, resumed_at, completed_at, fail_reason,
-                  usage, budget, audit_seq, audit_hash, updated_at)
-select id, name, status, revision, stall_seconds, resumed_at, completed_at, fail_reason,
-       usage, budget, audit_seq, audit_hash, updated_at
-  from json_populate_recordset(null::plan, %(items)s::json);
+-- Insert a plan and the words of its name.
+with made as (
+  insert into plan (id, name, status, revision, stall_seconds, resumed_at, completed_at,
+                    fail_reason, usage, budget, audit_seq, audit_hash, updated_at, stall_check_at)
+  select id, name, status, revision, stall_seconds, resumed_at, completed_at, fail_reason,
+         usage, budget, audit_seq, audit_hash, updated_at,
+         case when status = 'executing' then updated_at end
+    from json_populate_recordset(null::plan, %(items)s::json)
+  returning id, name)
+insert into plan_word (word, plan_id)
+select w.word, m.id
+  from made m
+ cross join lateral unnest(app_name_parts(m.name)) as w (word);
 
 -- name: plan_brief
 insert into plan_brief (plan_id, research_question, formatting_notes, skill_execution_id,
@@ -101,11 +109,21 @@ select run_id, input, created_at, created_by
   from json_populate_recordset(null::run_brief, %(items)s::json);
 
 -- name: stage_run
-insert into stage_run (run_id, stage_slug, models, prior, started_at, completed_at, feedback,
-                       feedback_at, feedback_by)
-select run_id, stage_slug, models, prior, started_at, completed_at, feedback, feedback_at,
-       feedback_by
-  from json_populate_recordset(null::stage_run, %(items)s::json);
+-- Insert the stages of a run, and note in the run since when it waits for feedback.
+with made as (
+  insert into stage_run (run_id, stage_slug, models, prior, started_at, completed_at, feedback,
+                         feedback_at, feedback_by)
+  select run_id, stage_slug, models, prior, started_at, completed_at, feedback, feedback_at,
+         feedback_by
+    from json_populate_recordset(null::stage_run, %(items)s::json)
+  returning run_id, completed_at, feedback)
+update run r
+   set awaiting_since = m.since
+  from (select run_id, max(completed_at) as since
+          from made
+         group by run_id
+        having bool_and(completed_at is not null) and bool_or(feedback is null)) m
+ where r.id = m.run_id and r.completed_at is null and r.canceled_at is null;
 
 -- name: stage_step
 insert into stage_step (run_id, stage_slug, step_key, total, done, failed, opened_at, closed_at)

@@ -22,7 +22,7 @@ select c.is_own, s.title,
        extract(epoch from s.completed_at - s.in_progress_since)::float8 as seconds,
        used.cost_micros
   from chosen c
-  join plan_step s on s.plan_id = c.id
+ cross join lateral (select s.* from plan_step s where s.plan_id = c.id offset 0) s
   left join used on used.step_id = s.id
  where s.status = 'completed'
    and s.in_progress_since is not null

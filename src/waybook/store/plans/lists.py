@@ -108,6 +108,7 @@ SQL = load(
     plans_in_state=PlanSummaryRow,
     plans_of_creator=PlanSummaryRow,
     plans_by_activity=PlanSummaryRow,
+    plans_with_text=PlanSummaryRow,
     count_plans=PlanCountRow,
     open_reviews=ReviewRecord,
     one_review=ReviewRecord,

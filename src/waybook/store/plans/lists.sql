@@ -73,6 +73,103 @@ select :row_of_plan
  order by p.updated_at desc, p.id desc
  limit %(most)s;
 
+-- name: plans_with_text
+-- Return a page of plans whose id begins with a text or whose name contains it, newest plan first or
+-- most recent activity first. First, a limited number of the newest plans is read, until enough of
+-- them match. If too few match, plans are looked up by the rarest word of the text, so that the number
+-- of other plans does not matter. `asked` has the words of the text, each as the range of the
+-- words that begin with it: under row-level security, an index serves only conditions with leakproof
+-- functions, and that of `||` is not. `rarest` is the word that begins the fewest words of names.
+with asked as materialized (
+  select w.word as first, w.word || chr(1114111) as last
+    from unnest(app_name_parts(%(text)s)) as w (word)
+),
+rarest as materialized (
+  select a.first, a.last
+    from asked a
+   cross join lateral (select count(*) as plans
+                         from (select
+                                 from plan_word n
+                                where n.word >= a.first and n.word < a.last
+                                limit %(named)s) n) c
+   order by c.plans, length(a.first) desc, a.first
+   limit 1
+),
+walked as materialized (
+  select p.id
+    from ((select p.id, p.name
+             from plan p
+            where %(state)s::text is null and %(creator)s::text is null and %(open_only)s
+              and p.completed_at is null
+              and p.id < %(before)s::uuid
+            order by p.id desc
+            limit %(walked)s)
+           union all
+          (select p.id, p.name
+             from plan p
+            where %(state)s::text is null and %(creator)s::text is null and not %(open_only)s
+              and p.id < %(before)s::uuid
+            order by p.id desc
+            limit %(walked)s)
+           union all
+          (select p.id, p.name
+             from plan p
+            where p.status = %(state)s::text
+              and p.id < %(before)s::uuid
+              and :plan_is_asked_for
+            order by p.id desc
+            limit %(walked)s)
+           union all
+          (select p.id, p.name
+             from plan_brief o
+             join plan p on p.id = o.plan_id
+            where %(state)s::text is null
+              and o.created_by = %(creator)s::text
+              and o.plan_id < %(before)s::uuid
+              and (not %(open_only)s or p.completed_at is null)
+            order by o.plan_id desc
+            limit %(walked)s)) p
+   where :plan_has_text
+   order by p.id desc
+   limit %(enough)s)
+select :row_of_plan
+  from (select p.id, p.name, p.status, p.revision, p.updated_at
+          from (select w.id from walked w
+                 union
+                (select i.id
+                   from plan i
+                  where i.id >= %(first_id)s::uuid and i.id <= %(last_id)s::uuid
+                    and i.id < %(before)s::uuid
+                  order by i.id desc
+                  limit %(walked)s)
+                 union
+                select n.id
+                  from (select n.plan_id as id
+                          from rarest a
+                         cross join lateral (select n.plan_id
+                                               from plan_word n
+                                              where n.word = a.first
+                                                and n.plan_id < %(before)s::uuid
+                                              order by n.plan_id desc
+                                              limit %(named)s) n
+                         union all
+                        select n.plan_id
+                          from rarest a
+                         cross join lateral (select n.plan_id
+                                               from plan_word n
+                                              where n.word > a.first and n.word < a.last
+                                              limit %(named)s) n) n
+                 where (select count(*) from walked) < %(enough)s) f
+          join plan p on p.id = f.id
+         where p.id < %(before)s::uuid
+           and (not %(open_only)s or p.completed_at is null)
+           and :plan_is_asked_for
+           and (:plan_has_text or p.id >= %(first_id)s::uuid and p.id <= %(last_id)s::uuid)
+         order by case when %(by_activity)s then p.updated_at end desc, p.id desc
+         limit %(most)s) p
+  join plan_brief b on b.plan_id = p.id
+ order by case when %(by_activity)s then p.updated_at end desc, p.id desc;
+
 -- name: count_plans
 -- Return the number of plans in each status, counted up to a limit.
 select s.status,
@@ -132,13 +229,8 @@ select (select count(*)
                    and p.completed_at is null
                  limit %(most)s) r) as reviews,
        (select count(*)
-          from (select r.id
+          from (select
                   from run r
-                 where r.completed_at is null
-                   and r.canceled_at is null
-                 order by r.id desc
-                 limit %(most)s) r
-         where (select bool_and(g.completed_at is not null) and bool_or(g.feedback is null)
-                  from stage_run g
-                 where g.run_id = r.id)) as runs,
+                 where r.awaiting_since is not null
+                 limit %(most)s) r) as runs,
        app_now() as now;

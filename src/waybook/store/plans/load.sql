@@ -173,32 +173,22 @@ update plan_step
 returning plan_id::text;
 
 -- name: count_stalls
--- Count the open plans whose stall is recorded, and the steps of open plans that have been inactive
--- for too long.
-select count(distinct p.id) filter (where p.status = 'stalled') as plans,
-       count(*) filter (where greatest(s.in_progress_since, s.last_seen_at)
-                              < (select app_now()) - make_interval(secs =>
-                                  coalesce(s.stall_seconds, p.stall_seconds, %(patience)s)))
-         as steps
-  from plan p
-  join plan_step s on s.plan_id = p.id and s.status = 'in_progress'
- where p.status in ('executing', 'stalled');
-
--- name: inactive_plans
--- Return executing plans with a step that may have been inactive for too long. Only a hint: the
--- decision is made while the plan is locked.
-select p.id::text
-  from plan p
- where p.status = 'executing'
-   and exists (select
-                 from plan_step s
-                where s.plan_id = p.id
-                  and s.status = 'in_progress'
-                  and greatest(s.in_progress_since, s.last_seen_at, p.resumed_at)
-                      < (select app_now()) - make_interval(secs =>
-                          coalesce(s.stall_seconds, p.stall_seconds, %(patience)s)))
- order by p.id
- limit %(most)s;
+-- Count the plans whose stall is recorded, up to a limit, and their steps that have been inactive for
+-- too long.
+select count(*) as plans,
+       coalesce(sum((select count(*)
+                       from plan_step s
+                      where s.plan_id = p.id
+                        and s.status = 'in_progress'
+                        and greatest(s.in_progress_since, s.last_seen_at)
+                            < (select app_now()) - make_interval(secs =>
+                                coalesce(s.stall_seconds, p.stall_seconds, %(patience)s)))), 0)
+         ::bigint as steps
+  from (select p.id, p.stall_seconds
+          from plan p
+         where p.status = 'stalled'
+         order by p.id desc
+         limit %(most)s) p;
 
 -- name: stored_rows
 -- Return all rows that the plan's audit accounts for, to compare with a replay of the audit.

@@ -65,11 +65,11 @@ SQL = load(
     plans_finished=FinishedPlanRow,
 )
 
-#: Maximum number of plans in each state that the overview reads, starting with the newest plan.
-MAX_NEWEST_PLANS = 1_000
-#: Maximum number of open plans in which the overview searches running plans, starting with the
-#: latest activity.
-MAX_RUNNING_PLANS = 200
+#: Maximum number of plans of each section that the overview reads: in trouble, starting with the
+#: newest plan, running, with the latest activity, and ended, with the latest end.
+MAX_NEWEST_PLANS = 200
+#: Number of running and of finished plans at which counting stops.
+MAX_COUNTED_PLANS = 1_000
 
 
 class LastLook(NamedTuple):
@@ -87,8 +87,8 @@ def overview_statements(
     """Select totals, and plans that have problems, are running, or finished recently."""
     times = {**look._asdict(), "newest": MAX_NEWEST_PLANS}
     return (
-        SQL["plan_totals"](**times),
+        SQL["plan_totals"](**times, counted=MAX_COUNTED_PLANS),
         SQL["plans_in_trouble"](**times, most=most, wide=wide),
-        SQL["plans_running"](newest=MAX_RUNNING_PLANS, most=most, wide=wide),
+        SQL["plans_running"](newest=MAX_NEWEST_PLANS, most=most, wide=wide),
         SQL["plans_finished"](**times, most=most),
     )

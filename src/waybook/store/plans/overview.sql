@@ -1,21 +1,25 @@
 -- name: plan_totals
 -- Return the number of plans in each section of the overview, counted up to a limit.
-select (select count(*)
-          from :blocked_plans)
-       + (select count(*)
-            from :plans_closed_lately
-           where p.status = 'failed' and not p.canceled) as in_trouble,
+with blocked as materialized (select p.status from :blocked_plans),
+failed as materialized (select p.completed_at from :plans_failed_lately)
+select (select count(*) from blocked) + (select count(*) from failed) as in_trouble,
        greatest(0, (select count(*)
                       from (select
                               from plan p
                              where p.status in ('planning', 'executing')
-                             limit %(newest)s) p)
+                             limit %(counted)s) p)
                    - (select count(*)
-                        from :blocked_plans
-                       where p.status in ('planning', 'executing'))) as running,
-       (select count(*)
-          from :plans_closed_lately
-         where p.completed_at >= :last_look and (p.status = 'completed' or p.canceled)) as finished,
+                        from blocked b
+                       where b.status in ('planning', 'executing'))) as running,
+       greatest(0, (select count(*)
+                      from (select
+                              from plan p
+                             where p.completed_at >= :last_look
+                             order by p.completed_at desc
+                             limit %(counted)s) p)
+                   - (select count(*)
+                        from failed f
+                       where f.completed_at >= :last_look)) as finished,
        exists (select from plan) or exists (select from run) as has_work,
        :last_look as since, app_now() as now;
 
@@ -38,14 +42,13 @@ select :row_of_plan, p.fail_reason,
        end as stalled_step,
        :last_change_of_plan as last_change
   from (select t.*
-          from ((select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason, p.audit_seq
+          from ((select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason
                    from :blocked_plans
                   order by p.updated_at desc, p.id desc
                   limit %(most)s)
                  union all
-                (select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason, p.audit_seq
-                   from :plans_closed_lately
-                  where p.status = 'failed' and not p.canceled
+                (select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason
+                   from :plans_failed_lately
                   order by p.updated_at desc, p.id desc
                   limit %(most)s)) t
          order by t.updated_at desc, t.id desc
@@ -60,26 +63,35 @@ select :row_of_plan,
        (select json_agg(distinct s.held_by)
           from plan_step s
          where s.plan_id = p.id and s.status = 'in_progress' and s.held_by is not null) as holders
-  from (select p.id, p.name, p.status, p.revision, p.updated_at
-          from (select p.*
+  from (select p.*
+          from (select p.id, p.name, p.status, p.revision, p.updated_at, p.active_minute
                   from plan p
                  where p.completed_at is null
-                 order by p.active_minute desc
+                 order by p.active_minute desc, p.updated_at desc, p.id desc
                  limit %(newest)s) p
          where p.status in ('planning', 'executing')
-           and not exists (select from plan_step s where s.plan_id = p.id and s.status = 'failed')
-         order by p.updated_at desc, p.id desc
+           and not exists (select
+                             from plan_step s
+                            where s.plan_id = p.id
+                              and s.fail_reason is not null
+                              and s.status = 'failed')
+         order by p.active_minute desc, p.updated_at desc, p.id desc
          limit %(most)s) p
   join plan_brief b on b.plan_id = p.id
  order by p.updated_at desc, p.id desc;
 
 -- name: plans_finished
--- Return plans that were completed or canceled since a given time, latest first.
-select p.id::text, p.name, p.status, p.canceled, p.fail_reason, b.created_at, p.completed_at,
-       :steps_of_plan as counts, :last_change_of_plan as last_change
+-- Return plans that were completed or canceled since a given time, latest first, among a limited
+-- number of plans that ended.
+select p.id::text, p.name, p.status, p.status = 'failed' as canceled, p.fail_reason, b.created_at,
+       p.completed_at, :steps_of_plan as counts, :last_change_of_plan as last_change
   from (select p.*
-          from :plans_closed_lately
-         where p.completed_at >= :last_look and (p.status = 'completed' or p.canceled)
+          from (select p.id, p.name, p.status, p.fail_reason, p.completed_at
+                  from plan p
+                 where p.completed_at >= :last_look
+                 order by p.completed_at desc, p.id desc
+                 limit %(newest)s) p
+         where p.status = 'completed' or :plan_is_canceled
          order by p.completed_at desc, p.id desc
          limit %(most)s) p
   join plan_brief b on b.plan_id = p.id

@@ -66,6 +66,11 @@ def statements(
     return LedgerWrite(written + audit_statements(sealed), head)
 
 
+def check_stalls_statement(patience_seconds: int, most: int) -> Statement:
+    """Check the plans that are due for stalls, set their next checks, and select stalled plans."""
+    return SQL["check_stalls"](patience=patience_seconds, most=most)
+
+
 def start_skill(
     row: dict[str, Json], skill_id: str, entry: Entry, write_context: WriteContext
 ) -> list[Statement]:
@@ -155,6 +160,7 @@ def _plan(
         now=write_context.now,
         old_status=before.status,
         old_seq=write_context.head.seq,
+        has_new_steps=Entity.STEP in patches and bool(patches.inserts(Entity.STEP)),
         **_head(sealed),
     )
     if "budget" not in values:

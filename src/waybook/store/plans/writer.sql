@@ -1,8 +1,15 @@
 -- name: insert_plan
-insert into plan (id, name, status, revision, stall_seconds, budget, audit_seq, audit_hash,
-                  updated_at)
-values (%(id)s, %(name)s, %(status)s, %(revision)s, %(stall_seconds)s, %(budget)s,
-        %(audit_seq)s, %(audit_hash)s, %(now)s);
+-- Insert a plan and the words of its name.
+with made as (
+  insert into plan (id, name, status, revision, stall_seconds, budget, audit_seq, audit_hash,
+                    updated_at)
+  values (%(id)s, %(name)s, %(status)s, %(revision)s, %(stall_seconds)s, %(budget)s,
+          %(audit_seq)s, %(audit_hash)s, %(now)s)
+  returning id, name)
+insert into plan_word (word, plan_id)
+select w.word, m.id
+  from made m
+ cross join lateral unnest(app_name_parts(m.name)) as w (word);
 
 -- name: insert_plan_brief
 insert into plan_brief (plan_id, research_question, formatting_notes, skill_execution_id,
@@ -12,7 +19,9 @@ values (%(plan_id)s, %(research_question)s, %(formatting_notes)s, %(skill_execut
 
 -- name: update_plan
 -- Update a plan. If its audit sequence number or status is no longer the loaded one, the number
--- becomes null and violates the NOT NULL constraint: the database rejects a stale update.
+-- becomes null and violates the NOT NULL constraint: the database rejects a stale update. The time
+-- of the next stall check changes only if the plan was not checked while executing, or has new
+-- steps, because an update that changes an indexed column is not made in place.
 update plan
    set status = %(status)s,
        revision = %(revision)s,
@@ -23,8 +32,54 @@ update plan
        audit_seq = case when audit_seq = %(old_seq)s and status = %(old_status)s
                         then %(audit_seq)s::integer end,
        audit_hash = %(audit_hash)s,
+       stall_check_at = case when %(status)s <> 'executing' then null
+                             when status <> 'executing' or %(has_new_steps)s then %(now)s
+                             else coalesce(stall_check_at, %(now)s) end,
        updated_at = %(now)s
  where id = %(id)s;
+
+-- name: check_stalls
+-- Check the executing plans that are due, a limited number of those due longest, and return those
+-- with a step that may have been inactive for too long. This is only a hint: the decision is made
+-- while the plan is locked. Each other plan gets the time of its next check: the earliest time at
+-- which one of its steps can stall if there is no heartbeat, including steps that are claimed after
+-- this check; none if no step is in progress. A plan that changed meanwhile, or that is locked, stays
+-- due.
+with due as (
+  select p.id, p.audit_seq, p.stall_seconds, p.resumed_at, p.stall_check_at
+    from plan p
+   where p.stall_check_at <= (select app_now())
+   order by p.stall_check_at
+   limit %(most)s),
+checked as materialized (
+  select d.id, d.audit_seq, d.stall_check_at, s.stalls_at, s.shortest
+    from due d
+   cross join lateral (
+         select min(greatest(s.in_progress_since, s.last_seen_at, d.resumed_at) + t.threshold)
+                  filter (where s.status = 'in_progress') as stalls_at,
+                min(t.threshold) as shortest
+           from plan_step s
+          cross join lateral (select make_interval(secs => coalesce(s.stall_seconds,
+                                                                    d.stall_seconds,
+                                                                    %(patience)s))) t (threshold)
+          where s.plan_id = d.id) s),
+free as (
+  select p.id
+    from checked c
+    join plan p on p.id = c.id and p.audit_seq = c.audit_seq
+   where c.stalls_at is null or c.stalls_at >= (select app_now())
+     for no key update of p skip locked),
+moved as (
+  update plan p
+     set stall_check_at = case when c.stalls_at is not null
+                               then least(c.stalls_at, (select app_now()) + c.shortest) end
+    from checked c
+    join free f on f.id = c.id
+   where p.id = c.id and p.audit_seq = c.audit_seq)
+select c.id::text
+  from checked c
+ where c.stalls_at < (select app_now())
+ order by c.stall_check_at, c.id;
 
 -- name: update_budget
 update plan set budget = %(budget)s where id = %(id)s;

@@ -90,7 +90,7 @@ def list_statement(*, by_activity: bool, **values: str | int | None) -> Statemen
 
 def awaiting_statement(most: int) -> Statement:
     """Select the runs that wait for a person's feedback."""
-    return SQL["awaiting_runs"](most=most, newest=MAX_NEWEST_RUNS)
+    return SQL["awaiting_runs"](most=most)
 
 
 def recent_events_statement(run_id: str, most: int) -> Statement:

@@ -48,21 +48,20 @@ select :row_of_run,
 -- first. The columns are those of `runs_by_activity`, with the time since which each run waits.
 select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
        r.completed_at, r.canceled_at, app_now() as now, g.stages,
-       null::bigint as documents_available, g.since as awaiting_since
-  from :newest_open_runs
+       null::bigint as documents_available, r.awaiting_since
+  from (select r.*
+          from run r
+         where r.awaiting_since is not null
+         order by r.awaiting_since, r.id
+         limit %(most)s) r
   join run_brief b on b.run_id = r.id
   cross join lateral (
          select json_agg(json_build_array(g.stage_slug, true, g.feedback is not null, 0, 0,
                                           g.models)
-                         order by g.started_at, g.stage_slug) as stages,
-                max(g.completed_at) as since
+                         order by g.started_at, g.stage_slug) as stages
            from stage_run g
           where g.run_id = r.id) g
- where (select bool_and(g.completed_at is not null) and bool_or(g.feedback is null)
-          from stage_run g
-         where g.run_id = r.id)
- order by g.since, r.id
- limit %(most)s;
+ order by r.awaiting_since, r.id;
 
 -- name: run_recent_events
 -- Return the latest audit events of a run, newest first.

@@ -1,17 +1,18 @@
 -- name: run_totals
 -- Return the number of runs in each section of the overview, counted up to a limit.
-select count(*) filter (where :run_has_failed_jobs) as in_trouble,
-       count(*) filter (where :run_is_running) as running,
+select (select count(*)
+          from :failed_runs) as in_trouble,
        (select count(*)
-          from :runs_ended_since) as finished
-  from :newest_open_runs;
+          from :newest_open_runs
+         where :run_is_running) as running,
+       (select count(*)
+          from :runs_ended_since) as finished;
 
 -- name: runs_in_trouble
 -- Return the open runs with jobs that failed permanently, latest activity first.
 select :row_of_run, null::bigint as documents_available, null::timestamptz as awaiting_since
   from (select r.*
-          from :newest_open_runs
-         where :run_has_failed_jobs
+          from :failed_runs
          order by r.updated_at desc, r.id desc
          limit %(most)s) r
   join run_brief b on b.run_id = r.id
@@ -25,8 +26,7 @@ select distinct on (r.updated_at, r.id, j.stage_slug)
        j.status = 'retry_loop_failed' as out_of_retries,
        count(*) over (partition by r.id, j.stage_slug) as jobs
   from (select r.id, r.updated_at
-          from :newest_open_runs
-         where :run_has_failed_jobs
+          from :failed_runs
          order by r.updated_at desc, r.id desc
          limit %(most)s) r
   join job j on j.run_id = r.id and j.status in ('failed', 'retry_loop_failed')
@@ -59,8 +59,10 @@ select distinct r.id::text as run_id, j.held_by
 -- name: runs_finished
 -- Return the runs that were completed or canceled since a given time, latest first.
 select r.id::text, r.name, r.completed_at is null as canceled, r.canceled_by, r.cancel_reason,
-       b.created_at, coalesce(r.completed_at, r.canceled_at) as ended_at
-  from :runs_ended_since
+       b.created_at, r.ended_at
+  from (select r.*
+          from :runs_ended_since
+         order by r.ended_at desc, r.id desc
+         limit %(most)s) r
   join run_brief b on b.run_id = r.id
- order by ended_at desc, r.id desc
- limit %(most)s;
+ order by r.ended_at desc, r.id desc;

@@ -123,6 +123,7 @@ def _run(
             dag_slug=str(row["dag_slug"]),
             dag_version=_number(row["dag_version"]),
             completed_at=run.completed_at,
+            awaiting_since=_awaiting_since(run),
             now=write_context.now,
             copied_from=run.copied_from,
             copied_seq=run.copied_seq,
@@ -141,6 +142,7 @@ def _run(
             "canceled_at": run.canceled_at,
             "canceled_by": run.canceled_by,
             "cancel_reason": run.cancel_reason,
+            "awaiting_since": _awaiting_since(run),
             "usage": AsJson(_read_usage_update(patches)),
             "old_seq": old_head.seq,
             "now": write_context.now,
@@ -150,6 +152,19 @@ def _run(
             yield SQL["update_unchanged_run"](**values, old_hash=old_head.hash)
         else:
             yield SQL["update_run"](**values)
+
+
+def _awaiting_since(run: Run) -> datetime | None:
+    """Return the time since which the run waits for feedback; None if it has ended or has work."""
+    if run.completed_at is not None or run.canceled_at is not None:
+        return None
+    is_waiting, since = False, None
+    for stage in run.stages.values():
+        if stage.completed_at is None:
+            return None
+        is_waiting = is_waiting or stage.feedback is None
+        since = stage.completed_at if since is None else max(since, stage.completed_at)
+    return since if is_waiting else None
 
 
 def _read_usage_update(patches: Patches) -> Json:

@@ -4,10 +4,10 @@ values (%(slug)s, %(version)s, %(name)s, %(body)s, %(body_hash)s, %(now)s, %(cre
 
 -- name: insert_run
 -- Insert a run. A run without any work is completed at once.
-insert into run (id, name, dag_slug, dag_version, completed_at, audit_seq, audit_hash, updated_at,
-                 copied_from, copied_seq)
-values (%(id)s, %(name)s, %(dag_slug)s, %(dag_version)s, %(completed_at)s, %(audit_seq)s,
-        %(audit_hash)s, %(now)s, %(copied_from)s, %(copied_seq)s);
+insert into run (id, name, dag_slug, dag_version, completed_at, awaiting_since, audit_seq, audit_hash,
+                 updated_at, copied_from, copied_seq)
+values (%(id)s, %(name)s, %(dag_slug)s, %(dag_version)s, %(completed_at)s, %(awaiting_since)s,
+        %(audit_seq)s, %(audit_hash)s, %(now)s, %(copied_from)s, %(copied_seq)s);
 
 -- name: insert_run_brief
 insert into run_brief (run_id, input, created_at, created_by)
@@ -21,6 +21,7 @@ update run
        canceled_at = %(canceled_at)s,
        canceled_by = %(canceled_by)s,
        cancel_reason = %(cancel_reason)s,
+       awaiting_since = %(awaiting_since)s,
        usage = coalesce(%(usage)s, usage),
        audit_seq = case when audit_seq = %(old_seq)s then %(audit_seq)s::integer end,
        audit_hash = %(audit_hash)s,
@@ -36,6 +37,7 @@ with updated as (
          canceled_at = %(canceled_at)s,
          canceled_by = %(canceled_by)s,
          cancel_reason = %(cancel_reason)s,
+         awaiting_since = %(awaiting_since)s,
          usage = coalesce(%(usage)s, usage),
          audit_seq = %(audit_seq)s,
          audit_hash = %(audit_hash)s,

@@ -12,7 +12,7 @@ from waybook.core.short_ids import IdKind, short_id
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.plan.progress import Progress
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
-from waybook.store.driver.queries import Statement, is_id
+from waybook.store.driver.queries import LAST_ID, Statement, is_id
 from waybook.store.plans import lists
 from waybook.store.plans.lists import PlanCountRow, PlanSummaryRow
 
@@ -23,8 +23,12 @@ MAX_COUNTED = 1_000
 #: beginning that replaces a missing step title.
 EXCERPT_LENGTH = 120
 MAX_TEXT_LENGTH = 200
-#: Largest possible id, which sorts after every other id.
-LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+#: Number of plans of a list whose names are searched for a text without an index.
+MAX_WALKED = 500
+#: Maximum number of plans with the same word in their names among which a text is searched.
+MAX_NAMED = 500
+#: Smallest possible id.
+FIRST_ID = "00000000-0000-0000-0000-000000000000"
 
 
 class CurrentStep(NamedTuple):
@@ -74,14 +78,15 @@ class PlanFilter:
     state: PlanStatus | None = None
     all: bool = False
     #: Search text, which a plan matches if its id begins with the text or its name contains the
-    #: text.
+    #: text. After the first `MAX_WALKED` plans of the list, a plan is found only if a word of its
+    #: name begins with the rarest word of the text.
     text: str = ""
     #: User whose plans are listed; None lists the plans of all users.
     creator: str | None = None
     #: Paging cursor: id of the last plan of the previous page, after which this page starts.
     before: str | None = None
     #: Second part of the paging cursor: time of the last activity of the plan `before`. It is
-    #: required if the plans are ordered by activity.
+    #: required if the plans are ordered by activity, and has no effect with a search text.
     before_at: datetime | None = None
 
 
@@ -113,12 +118,24 @@ def summaries_statement(wanted: PlanFilter, most: int) -> Statement:
     filters = {
         "open_only": not wanted.all if state is None else state not in CLOSED_PLAN,
         "state": state,
-        "text": wanted.text,
         "creator": wanted.creator,
         "before": wanted.before or LAST_ID,
         "most": most,
         "wide": EXCERPT_LENGTH,
     }
+    if wanted.text:
+        first_id, last_id = id_range(wanted.text)
+        by_activity = wanted.order is PlanOrder.ACTIVITY
+        return lists.SQL["plans_with_text"](
+            **filters,
+            text=wanted.text,
+            first_id=first_id,
+            last_id=last_id,
+            by_activity=by_activity,
+            enough=MAX_WALKED if by_activity else most,
+            walked=MAX_WALKED,
+            named=MAX_NAMED,
+        )
     if wanted.order is PlanOrder.ACTIVITY:
         return lists.SQL["plans_by_activity"](**filters, before_at=wanted.before_at)
     if wanted.creator is not None:
@@ -127,6 +144,19 @@ def summaries_statement(wanted: PlanFilter, most: int) -> Statement:
         return lists.SQL["plans_by_creation"](**filters)
     del filters["open_only"]
     return lists.SQL["plans_in_state"](**filters)
+
+
+def id_range(text: str) -> tuple[str | None, str | None]:
+    """Return the smallest and the largest id that begin with the text; None if no id does.
+
+    >>> id_range("0190B")
+    ('0190b000-0000-0000-0000-000000000000', '0190bfff-ffff-ffff-ffff-ffffffffffff')
+    >>> id_range("River")
+    (None, None)
+    """
+    text = text.lower()
+    first, last = (text + end[len(text) :] for end in (FIRST_ID, LAST_ID))
+    return (first, last) if is_id(first) else (None, None)
 
 
 async def plan_summaries(
