@@ -1,7 +1,7 @@
 """Builders for DAG tests: steps, recipes, stages, DAGs, and Hypothesis strategies."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeVar
 
@@ -56,7 +56,7 @@ def make_step(
         inputs=None if inputs is None else tuple(map(_as_input, inputs)),
         outputs=tuple(map(_as_output, outputs)),
     )
-    return replace(step, **values)  # type: ignore[arg-type]  # names are RecipeStep's own
+    return step._replace(**values)  # type: ignore[arg-type]  # names are RecipeStep's own
 
 
 def make_plan_step(
@@ -77,7 +77,7 @@ def _as_output(value: str | Output) -> Output:
 def make_recipe(*steps: RecipeStep, edges: Edges = ()) -> Recipe:
     """Return a recipe of these steps; a step without a number gets its position as number."""
     placed = (
-        step if step.number else replace(step, number=place)
+        step if step.number else step._replace(number=place)
         for place, step in enumerate(steps, start=1)
     )
     return Recipe(tuple(placed), tuple(edges))
@@ -170,7 +170,7 @@ def recipes(
     dice = _Dice(draw(NUMBERS))
     steps, edges = dice.shuffled(draft.steps), dice.shuffled(draft.edges)
     if dice.chance_of_one_in(2):
-        steps = [replace(step, number=place) for place, step in enumerate(steps, start=1)]
+        steps = [step._replace(number=place) for place, step in enumerate(steps, start=1)]
     return Recipe(tuple(steps), tuple(edges))
 
 

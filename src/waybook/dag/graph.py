@@ -9,7 +9,9 @@ step has one unit for each of that predecessor's outputs.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
+from itertools import chain
+from operator import attrgetter
 
 from waybook.dag.diagnostics import Diagnostic, bad_recipe_error
 from waybook.dag.model import Recipe, RecipeStep, Stage, Strategy
@@ -49,8 +51,8 @@ def graph_or_errors(recipe: Recipe, at: str = "recipe") -> Graph | list[Diagnost
         return faults
     keys = [step.key for step in recipe.steps]
     before, after = _adjacent_steps(keys, recipe.edges)
-    rank = {step.key: (step.number, place) for place, step in enumerate(recipe.steps)}
-    order = _order(keys, before, after, rank)
+    ranked = [step.key for step in sorted(recipe.steps, key=attrgetter("number"))]
+    order = _order(ranked, before, after)
     if len(order) < len(keys):
         around = find_cycle(before, set(keys) - set(order))
         return [Diagnostic("cycle", f"{at}.edges", f"the steps wait for each other: {around}")]
@@ -62,6 +64,10 @@ def graph_or_errors(recipe: Recipe, at: str = "recipe") -> Graph | list[Diagnost
         roots=tuple(key for key in order if not before[key]),
         leaves=tuple(key for key in order if not after[key]),
     )
+
+
+def _are_distinct(values: Collection[object]) -> bool:
+    return len(set(values)) == len(values)
 
 
 def _step_faults(recipe: Recipe, at: str) -> Iterable[Diagnostic]:
@@ -77,6 +83,8 @@ def _step_faults(recipe: Recipe, at: str) -> Iterable[Diagnostic]:
 
 def _edge_faults(recipe: Recipe, at: str) -> Iterable[Diagnostic]:
     keys = {step.key for step in recipe.steps}
+    if keys.issuperset(chain.from_iterable(recipe.edges)) and _are_distinct(recipe.edges):
+        return
     seen: set[tuple[str, str]] = set()
     for number, edge in enumerate(recipe.edges):
         where = f"{at}.edges[{number}]"
@@ -108,23 +116,20 @@ def _adjacent_steps(
     )
 
 
-def _order(
-    keys: Sequence[str],
-    before: AdjacentSteps,
-    after: AdjacentSteps,
-    rank: Mapping[str, tuple[int, int]],
-) -> list[str]:
-    waiting = {key: len(before[key]) for key in keys}
-    ready = [(rank[key], key) for key in keys if not waiting[key]]
-    heapify(ready)
+def _order(ranked: Sequence[str], before: AdjacentSteps, after: AdjacentSteps) -> list[str]:
+    """Return the steps in topological order; where it allows a choice, as in `ranked`."""
+    waiting = {key: len(sources) for key, sources in before.items()}
+    rank = {key: place for place, key in enumerate(ranked)}
+    # The ranks ascend, so the list is already a heap.
+    ready = [place for place, key in enumerate(ranked) if not waiting[key]]
     order: list[str] = []
     while ready:
-        _, key = heappop(ready)
+        key = ranked[heappop(ready)]
         order.append(key)
         for target in after[key]:
             waiting[target] -= 1
             if not waiting[target]:
-                heappush(ready, (rank[target], target))
+                heappush(ready, rank[target])
     return order
 
 
@@ -203,8 +208,9 @@ def start(graph: Graph, count_of: Callable[[str], int]) -> Walk:
 
 def output_keys(step: RecipeStep) -> tuple[str, ...]:
     """Return the keys of the documents that each work unit produces, without duplicates."""
-    keys = dict.fromkeys(output.document_key for output in step.outputs)
-    return tuple(keys) or (step.output_type,)
+    if not step.outputs:
+        return (step.output_type,)
+    return tuple(dict.fromkeys(output.document_key for output in step.outputs))
 
 
 def producers(stage: Stage) -> Mapping[str, tuple[str, ...]]:

@@ -5,6 +5,7 @@ The model contains only the structure; the progress of a run is passed separatel
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class JobType(StrEnum):
@@ -70,8 +71,9 @@ class Output:
     render: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecipeStep:
+class RecipeStep(NamedTuple):
+    """Step of a recipe; a tuple, because a recipe may have ten thousand steps."""
+
     key: str
     number: int
     name: str

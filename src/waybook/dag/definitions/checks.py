@@ -32,6 +32,8 @@ Bits = int
 
 def hidden_dependencies(stage: Stage, graph: Graph, at: str) -> Iterator[Diagnostic]:
     """Yield an error for each required document that no step before its reader produces."""
+    if not any(step.inputs for step in stage.recipe.steps):
+        return
     makers = producers(stage)
     needs = [
         (number, place, step.key, document)
@@ -162,20 +164,28 @@ TEMPLATE_OVERHEAD = 512
 
 def definition_errors(dag: Dag) -> list[Diagnostic]:
     """Return the structural errors of a DAG, limited in number per kind and stage."""
+    errors, _ = check_structure(dag)
+    return errors
+
+
+def check_structure(dag: Dag) -> tuple[list[Diagnostic], dict[str, Graph]]:
+    """Return the structural errors of a DAG, and the graphs of its valid recipes, by stage."""
     faults = transition_errors(dag)
     # If the transitions between stages have errors, the order of the stages is unknown.
     before = {} if faults else stages_before(dag)
+    graphs: dict[str, Graph] = {}
     for place, stage in enumerate(dag.stages):
         at = f"stages[{place}].recipe"
         graph = graph_or_errors(stage.recipe, at)
         if isinstance(graph, Graph):
+            graphs[stage.slug] = graph
             faults += islice(_primary_faults(stage, graph, at), MAX_ERRORS)
             faults += islice(hidden_dependencies(stage, graph, at), MAX_ERRORS)
         else:
             faults += graph
         faults += islice(_stage_errors(dag, stage, before, at), MAX_ERRORS)
     faults += islice(_template_faults(dag), MAX_ERRORS)
-    return faults
+    return faults, graphs
 
 
 def _primary_faults(stage: Stage, graph: Graph, at: str) -> Iterator[Diagnostic]:

@@ -11,7 +11,7 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import cast
 
-from waybook.dag.definitions.checks import definition_errors
+from waybook.dag.definitions.checks import check_structure
 from waybook.dag.definitions.schema_check import Check, compile_check
 from waybook.dag.diagnostics import Diagnostic, bad_recipe_error
 from waybook.dag.graph import Graph, graph_of
@@ -29,6 +29,10 @@ from waybook.dag.model import (
 from waybook.dag.templates.template import DEFAULT_DOCUMENT
 
 Raw = Mapping[str, object]
+
+#: Members by value. A lookup takes a tenth of the time of a call of the class.
+JOB_TYPES: Mapping[object, JobType] = {str(job_type): job_type for job_type in JobType}
+STRATEGIES: Mapping[object, Strategy] = {str(strategy): strategy for strategy in Strategy}
 
 
 def definition_schema() -> dict[str, object]:
@@ -56,6 +60,16 @@ def read_definition(data: object, *, strict: bool = True) -> Dag:
         BadRecipe: the definition is invalid; the error contains all schema errors or, without
             schema errors, all structural errors.
     """
+    dag, _ = read_graphs(data, strict=strict)
+    return dag
+
+
+def read_graphs(data: object, *, strict: bool = True) -> tuple[Dag, Mapping[str, Graph]]:
+    """Return the DAG that parsed JSON defines, and the graph of each of its stages, by slug.
+
+    Raises:
+        BadRecipe: as for `read_definition`.
+    """
     faults = [
         Diagnostic(fault.name, fault.at.removeprefix(".") or "definition", fault.message)
         for fault in _form(strict=strict)(data)
@@ -63,9 +77,10 @@ def read_definition(data: object, *, strict: bool = True) -> Dag:
     if faults:
         raise bad_recipe_error(faults)
     dag = _dag(cast("Raw", data))
-    if structural := definition_errors(dag):
+    structural, graphs = check_structure(dag)
+    if structural:
         raise bad_recipe_error(structural)
-    return dag
+    return dag, graphs
 
 
 def graphs_of(dag: Dag) -> Mapping[str, Graph]:
@@ -124,11 +139,11 @@ def _step(raw: Raw, place: int) -> RecipeStep:
         key=key,
         number=place if number is None else int(cast("int", number)),
         name=_text(raw, "name", key),
-        job_type=JobType(_text(raw, "jobType")),
-        strategy=Strategy(_text(raw, "granularityStrategy")),
+        job_type=JOB_TYPES[raw["jobType"]],
+        strategy=STRATEGIES[raw["granularityStrategy"]],
         output_type=_text(raw, "outputType", key),
         inputs=None if inputs is None else tuple(map(_input, _list(raw, "inputsRequired"))),
-        outputs=tuple(map(_output, _list(raw, "outputs"))),
+        outputs=tuple(map(_output, _list(raw, "outputs"))) if "outputs" in raw else (),
         parallel_group=_group(raw.get("parallelGroup")),
         prompt=_text(raw, "prompt"),
         skip=bool(raw.get("skip")),

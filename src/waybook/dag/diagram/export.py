@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from waybook.dag.definitions.definition import graphs_of, read_definition
+from waybook.dag.definitions.definition import read_graphs
 from waybook.dag.diagram.layout import compute_layout
 from waybook.dag.diagram.model import Diagram, diagram_from_structure
 from waybook.dag.diagram.status_marks import NO_ANNOTATIONS, Annotations, annotations_from_report
@@ -64,8 +64,8 @@ def drawing_from_snapshot(
 
 
 def _definition(data: object, models: Sequence[str]) -> Drawing:
-    dag = read_definition(data, strict=False)
-    structure = valid_structure(dag, graphs_of(dag))
+    dag, graphs = read_graphs(data, strict=False)
+    structure = valid_structure(dag, graphs)
     expected = structure_counts(structure, {stage_order(dag)[0]: tuple(models)}) if models else {}
     progress_report = report(structure, {})
     return Drawing(

@@ -48,6 +48,7 @@ def expected_counts(
     models = distinct(models)
     units: dict[str, int] = {}
     outputs: dict[str, int] = {}
+    unit_counts: dict[Strategy, int] = {}
     #: For each step, the step that is reached by following primary sources backward to the end;
     #: this is the step itself if it has no primary source.
     begun_by: dict[str, str] = {}
@@ -59,7 +60,9 @@ def expected_counts(
         elif source is not None:
             units[key] = outputs[key] = outputs[source]
         else:
-            units[key] = unit_count(step.strategy, models, prior)
+            if step.strategy not in unit_counts:
+                unit_counts[step.strategy] = unit_count(step.strategy, models, prior)
+            units[key] = unit_counts[step.strategy]
             outputs[key] = len(models) if fans_out(step, graph) else units[key]
         begun_by[key] = key if source is None else begun_by[source]
     fruitful = dict.fromkeys(begun_by[key] for key in graph.leaves if outputs[key])
@@ -111,12 +114,11 @@ def rendered_keys(stage: Stage) -> Mapping[str, frozenset[str]]:
     its EXECUTE steps.
     """
     steps = stage.recipe.steps
-    pages = {
-        step.key: frozenset(output.document_key for output in step.outputs if output.render)
-        for step in steps
-    }
-    if any(pages.values()):
-        return pages
+    if any(output.render for step in steps for output in step.outputs):
+        return {
+            step.key: frozenset(output.document_key for output in step.outputs if output.render)
+            for step in steps
+        }
     return {
         step.key: frozenset(output_keys(step)) for step in steps if step.job_type is JobType.EXECUTE
     }

@@ -9,7 +9,6 @@ of jobs.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
@@ -18,8 +17,7 @@ from waybook.dag.graph import Graph
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType, ProgressStatus
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(NamedTuple):
     """Progress evidence of one step: its closed flag and its job counts."""
 
     closed: bool = False
@@ -42,24 +40,16 @@ NO_EVIDENCE = Evidence()
 JobEvidence: TypeAlias = tuple[str | None, str, str]
 
 
-class Count(NamedTuple):
-    """Number of jobs that are done, unfinished, and permanently failed."""
-
-    done: int = 0
-    active: int = 0
-    failed: int = 0
-
-
-# fmt: off
-COUNTS: Mapping[str, Count] = MappingProxyType({
-    **{status: Count(active=1) for status in JobStatus},
-    **{status: Count(failed=1) for status in FAILED_JOB},
-    JobStatus.COMPLETED: Count(done=1),
-    JobStatus.SUPERSEDED: Count(),
-})
-
-
-# fmt: on
+#: Place of each job status in the counts of a step: done, unfinished, permanently failed, ignored.
+DONE, ACTIVE, FAILED, IGNORED = range(4)
+COUNTED: Mapping[str, int] = MappingProxyType(
+    {
+        **dict.fromkeys(JobStatus, ACTIVE),
+        **dict.fromkeys(FAILED_JOB, FAILED),
+        JobStatus.COMPLETED: DONE,
+        JobStatus.SUPERSEDED: IGNORED,
+    }
+)
 
 
 def evidence_of(
@@ -70,19 +60,22 @@ def evidence_of(
     RENDER jobs, superseded jobs and jobs without a step are ignored. A job with an unknown
     status counts as unfinished. `jobs` may be a Counter, to pass equal jobs only once.
     """
-    counts: dict[str, Count] = dict.fromkeys(closed, Count())
+    counts = {step: [0, 0, 0, 0] for step in closed}
     warnings: list[str] = []
+    render = JobType.RENDER
     for (step, kind, status), many in Counter(jobs).items():
-        if step is None or kind == JobType.RENDER:
+        if step is None or kind == render:
             continue
-        if status not in COUNTS:
+        if status not in COUNTED:
             warnings.append(_unknown(step, status, many))
-        added, before = COUNTS.get(status, Count(active=1)), counts.get(step, Count())
-        counts[step] = Count(*(a + b * many for a, b in zip(before, added, strict=True)))
+        count = counts.get(step)
+        if count is None:
+            count = counts[step] = [0, 0, 0, 0]
+        count[COUNTED.get(status, ACTIVE)] += many
     final = frozenset(closed)
     evidence = {
-        step: Evidence(closed=step in final, done=done, active=active, failed=failed)
-        for step, (done, active, failed) in counts.items()
+        step: Evidence(step in final, done, active, failed)
+        for step, (done, active, failed, _) in counts.items()
     }
     return evidence, warnings
 

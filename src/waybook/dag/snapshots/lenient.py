@@ -7,7 +7,7 @@ progress can still be shown from its steps and edges.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from waybook.dag.definitions.definition import graphs_of, read_definition
+from waybook.dag.definitions.definition import read_definition, read_graphs
 from waybook.dag.graph import Graph, graph_or_errors
 from waybook.dag.model import Dag, JobType, Recipe, RecipeStep, Stage, Strategy, Transition
 from waybook.dag.progress.structure import Structure, valid_structure
@@ -34,7 +34,7 @@ def read_leniently(data: object) -> LenientDefinition:
         BadRecipe: there is no list of stages.
     """
     try:
-        dag = read_definition(data, strict=False)
+        dag, graphs = read_graphs(data, strict=False)
     except BadRecipe as refused:
         if not as_list(as_object(data).get("stages")):
             raise refused from None
@@ -45,7 +45,7 @@ def read_leniently(data: object) -> LenientDefinition:
         return (
             definition if alone else replace(definition, warnings={None: _format_errors(refused)})
         )
-    return LenientDefinition(valid_structure(dag, graphs_of(dag)), {})
+    return LenientDefinition(valid_structure(dag, graphs), {})
 
 
 def _stage_by_stage(data: Raw) -> LenientDefinition:

@@ -18,6 +18,7 @@ from waybook.dag.progress.documents import RENDERED, Resource, available_documen
 from waybook.dag.progress.overlay import JobEvidence, evidence_of
 from waybook.dag.progress.report import StageEvidence
 from waybook.dag.progress.structure import Structure
+from waybook.dag.snapshots.jobs import assign_jobs
 from waybook.dag.snapshots.lenient import read_leniently
 from waybook.dag.snapshots.model import Snapshot
 from waybook.dag.snapshots.rows import (
@@ -26,8 +27,6 @@ from waybook.dag.snapshots.rows import (
     as_list,
     as_object,
     as_text,
-    assign_jobs,
-    read_rows,
     read_stage_runs,
 )
 from waybook.errors import InvalidInput
@@ -46,7 +45,7 @@ def read_native(data: object) -> Snapshot:
     lenient = read_leniently(raw["dag"])
     structure = lenient.structure
     runs, strange_runs = read_stage_runs(raw.get("stageRuns"), structure)
-    placed, strange_jobs = assign_jobs(read_rows(raw.get("jobs")), structure.slugs)
+    placed, strange_jobs = assign_jobs(raw.get("jobs"), structure.slugs)
     resources, strange_resources = _resources(raw.get("resources"))
     readings = available_documents(placed.renders, resources)
     warned = [*_missing_lists(raw), *strange_runs, *strange_jobs, *strange_resources]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 
-from waybook.dag.definitions.definition import graphs_of, read_definition
+from waybook.dag.definitions.definition import read_graphs
 from waybook.dag.diagnostics import quote_name, sorted_messages
 from waybook.dag.progress.report import Report, report
 from waybook.dag.progress.structure import (
@@ -103,8 +103,8 @@ def is_definition(data: object) -> bool:
 
 def _native_map(data: object, models: Sequence[str]) -> Map:
     raw = require_dag({"dag": data} if is_definition(data) else data)
-    dag = read_definition(raw["dag"], strict=False)
-    structure = valid_structure(dag, graphs_of(dag))
+    dag, graphs = read_graphs(raw["dag"], strict=False)
+    structure = valid_structure(dag, graphs)
     runs, warned = read_stage_runs(raw.get("stageRuns"), structure)
     models_of = {slug: run.models for slug, run in runs.items() if run.models}
     models_of.setdefault(stage_order(dag)[0], tuple(models))

@@ -1,0 +1,120 @@
+"""Jobs of a snapshot, counted by group, compared with an assignment row by row."""
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybook.dag.diagnostics import StageWarning, count_noun, quote_name
+from waybook.dag.model import JobType
+from waybook.dag.progress.documents import RenderJob
+from waybook.dag.progress.overlay import JobEvidence
+from waybook.dag.snapshots.jobs import FIELDS, MAX_CONTINUATION_DEPTH, Row, assign_jobs
+from waybook.dag.snapshots.rows import as_list, as_object, as_text
+
+SLUGS = frozenset({"one", "two"})
+
+IDS: st.SearchStrategy[object] = st.sampled_from(["a", "b", "c", "", None, 7, "7", True, ["a"]])
+VALUES: dict[str, st.SearchStrategy[object]] = {
+    "id": IDS,
+    "stageSlug": st.sampled_from(["one", "one", "two", "three", "", None, 1, {}]),
+    "stepKey": st.sampled_from(["x", "x", "y", "", None, 5, []]),
+    "jobType": st.sampled_from(["EXECUTE", "PLAN", "RENDER", "SLEEP", "", None, 0]),
+    "status": st.sampled_from(["completed", "failed", "paused", "", None, 3]),
+    "modelId": st.sampled_from(["m", "", None, 4]),
+    "parent": IDS,
+    "continues": IDS,
+    "documentKey": st.sampled_from(["text", "", None, {}]),
+}
+#: Rows that are valid, incomplete, or not rows at all.
+RAWS: st.SearchStrategy[list[object]] = st.lists(
+    st.fixed_dictionaries({name: VALUES[name] for name in FIELDS})
+    | st.fixed_dictionaries({}, optional=VALUES)
+    | st.sampled_from([None, 1, "row", []]),
+    max_size=12,
+)
+PLAIN = st.lists(
+    st.fixed_dictionaries(
+        {
+            name: values.filter(lambda value: value is None or isinstance(value, str))
+            for name, values in VALUES.items()
+        }
+    ),
+    max_size=12,
+)
+
+
+def read_row(raw: object) -> Row:
+    row = Row._make(map(as_object(raw).get, FIELDS))
+    plain = all(value is None or type(value) is str for value in row)
+    return row if plain else Row._make(map(as_text, row))
+
+
+def locate(row: Row, by_id: dict[str, Row]) -> tuple[str | None, str | None]:
+    if row.stage is not None and row.step is not None:
+        return row.stage, row.step
+    if row.type == JobType.RENDER:
+        return row.stage or by_id.get(row.parent or "", row).stage, row.step
+    last = row
+    for _ in range(MAX_CONTINUATION_DEPTH):
+        if last.step is not None or last.continues not in by_id:
+            break
+        last = by_id[last.continues or ""]
+    return row.stage or last.stage, last.step
+
+
+def row_warnings(row: Row, named: str | None) -> list[StageWarning]:
+    stage = named if named in SLUGS else None
+    warnings = []
+    if named is None:
+        warnings.append(StageWarning(None, "without a stage"))
+    elif stage is None:
+        warnings.append(StageWarning(None, f"of a stage that is not there: {quote_name(named)}"))
+    if row.id is None:
+        warnings.append(StageWarning(stage, "without an id"))
+    if row.type is None:
+        warnings.append(StageWarning(stage, "without a type"))
+    elif row.type not in set(JobType):
+        warnings.append(StageWarning(stage, f"of the unknown type {quote_name(row.type)}"))
+    return warnings
+
+
+def assign_by_row(
+    raws: object,
+) -> tuple[dict[str, Counter[JobEvidence]], list[RenderJob], set[StageWarning]]:
+    rows = [read_row(raw) for raw in as_list(raws)]
+    by_id: dict[str, Row] = {}
+    for row in rows:
+        if row.id is not None:
+            by_id[row.id] = min(row, by_id.get(row.id, row), key=str)
+    work: dict[str, Counter[JobEvidence]] = {}
+    renders: list[RenderJob] = []
+    strange: Counter[StageWarning] = Counter()
+    for row in rows:
+        named, step = locate(row, by_id)
+        stage = named if named in SLUGS else None
+        strange.update(row_warnings(row, named))
+        counts = work.setdefault(stage, Counter()) if stage is not None else Counter()
+        if row.type != JobType.RENDER:
+            counts[step, row.type or "", row.status or ""] += 1
+        elif row.id:
+            parent = by_id.get(row.parent or "", row) if row.parent is not None else row
+            key, model = row.document_key or parent.document_key, row.model or parent.model
+            renders.append(RenderJob(row.id, stage, row.status or "", key, model))
+    twins = sum(row.id is not None for row in rows) - len(by_id)
+    if twins:
+        strange[StageWarning(None, "with the id of another one")] += twins
+    warnings = {
+        StageWarning(stage, f"{count_noun(many, 'job')} {message}")
+        for (stage, message), many in strange.items()
+    }
+    return work, renders, warnings
+
+
+@given(raws=RAWS | PLAIN)
+def test_assign_jobs_equals_an_assignment_row_by_row(raws: list[object]) -> None:
+    assigned, warnings = assign_jobs(raws, SLUGS)
+    work, renders, expected = assign_by_row(raws)
+    assert assigned.work == work
+    assert assigned.renders == renders
+    assert sorted(warnings, key=str) == sorted(expected, key=str)
