@@ -21,7 +21,7 @@ ORG = UUID(int=1)
 
 
 def which(plan: Plan) -> PlanKey:
-    return ORG, plan.id
+    return ORG.int, plan.id
 
 
 def loaded(plan: Plan) -> LoadedPlan:
@@ -55,7 +55,7 @@ def test_plan_cache_returns_the_plan_that_was_stored_last() -> None:
 
 def test_plan_cache_does_not_return_a_plan_of_another_org() -> None:
     plan = make_plan(make_step())
-    other = (UUID(int=2), plan.id)
+    other = (2, plan.id)
     memory = make_cache(plan)
     memory.begin_use(other)
     assert memory.get(other, None) is None

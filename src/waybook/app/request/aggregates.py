@@ -51,7 +51,7 @@ class LockedPlan(Locked[Decision[object]]):
         self._candidates = candidates
         self._review = review
         self._cached = cached
-        self._key = ctx.caller.org_id, self._plan_id.lower()
+        self._key = ctx.caller.org_id.int, self._plan_id.lower()
 
     @property
     def loaded(self) -> LoadedPlan:

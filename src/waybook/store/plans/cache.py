@@ -16,7 +16,8 @@ from waybook.plan.model import Plan, StepId, StepText
 from waybook.plan.states import CLOSED_PLAN, TERMINAL_STEP
 from waybook.store.plans.load import LoadedPlan
 
-PlanKey: TypeAlias = tuple[UUID, str]
+#: Org and id of a plan. The org is represented as a number, because numbers can be hashed fast.
+PlanKey: TypeAlias = tuple[int, str]
 
 MAX_PLANS = 256
 MAX_TEXTS = 32
@@ -110,16 +111,17 @@ MAX_ENTRIES = 10_000
 class ParentCache:
     def __init__(self, most: int = MAX_ENTRIES) -> None:
         """Create an empty cache for the plan ids of at most `most` steps."""
-        self._plans: OrderedDict[tuple[UUID, str], str] = OrderedDict()
+        self._plans: OrderedDict[tuple[int, str], str] = OrderedDict()
         self._most = most
 
     def put(self, org_id: UUID, step_id: str, plan_id: str) -> None:
         """Cache the id of the plan that a step belongs to."""
-        self._plans[org_id, step_id] = plan_id
-        self._plans.move_to_end((org_id, step_id))
+        key = org_id.int, step_id
+        self._plans[key] = plan_id
+        self._plans.move_to_end(key)
         if len(self._plans) > self._most:
             self._plans.popitem(last=False)
 
     def get(self, org_id: UUID, step_id: str) -> str | None:
         """Return the cached id of the plan that a step belongs to, or None."""
-        return self._plans.get((org_id, step_id))
+        return self._plans.get((org_id.int, step_id))
