@@ -54,9 +54,9 @@ def statements(
     written = _plan(before, decision.plan, patches, sealed, write_context)
     written += _steps(before, decision, patches, write_context)
     for entity, write in CHILD_WRITERS.items():
-        if entity in patches:
+        if entity in patches.entities:
             written += write(decision.plan, patches)
-    if Entity.ARTIFACT in patches:
+    if Entity.ARTIFACT in patches.entities:
         written += _artifacts(decision, patches)
         written += _origins(patches, write_context)
     head = (
@@ -168,10 +168,10 @@ def _steps(
     if before is None:
         return _new_steps(decision.plan, patches)
     written: list[Statement] = []
-    conditions = patches.deletes(Entity.CONDITION) if Entity.CONDITION in patches else []
+    conditions = patches.deletes(Entity.CONDITION)
     if conditions:
         written.append(SQL["delete_conditions"](ids=Ids(conditions)))
-    if Entity.STEP in patches:
+    if Entity.STEP in patches.entities:
         written += _new_steps(decision.plan, patches)
         for patch in patches.updates(Entity.STEP):
             written += _changed_step(before, decision, patch, write_context)
