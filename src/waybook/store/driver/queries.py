@@ -7,6 +7,7 @@ created at about the same time are close together in an index.
 
 import os
 import time
+from binascii import hexlify
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -293,9 +294,9 @@ ENCODERS = _Writers(
     {
         str: str.encode,
         int: b"%d".__mod__,
-        float: lambda value: repr(value).encode(),
+        float: b"%r".__mod__,
         bool: {True: b"true", False: b"false"}.__getitem__,
-        bytes: lambda value: b"\\x" + value.hex().encode(),
+        bytes: lambda value: b"\\x" + hexlify(value),
         datetime: _time,
         UUID: lambda value: str(value).encode(),
         AsJson: lambda value: None if value.value is None else orjson.dumps(value.value),
