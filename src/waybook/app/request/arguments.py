@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import cache
+from math import isfinite
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -137,29 +138,27 @@ def check_json(value: object, depth: int = 0) -> int:
         raise InvalidInput(
             f"the arguments are nested more than {MAX_DEPTH} levels deep", limit=MAX_DEPTH
         )
-    if isinstance(value, str):
-        return _check_text(value)
-    size = 2
     if isinstance(value, dict):
         # The names are checked together, as one text. Each name counts with its quotation marks.
-        size += _check_text("".join(value)) + 2 * len(value) - 2
+        size = _check_text("".join(value)) + 2 * len(value)
         for inner in value.values():
             size += 2 + (_check_text(inner) if type(inner) is str else check_json(inner, depth + 1))
         return _bounded(size)
     if isinstance(value, list):
+        size = 2
         for inner in value:
             # Small integers are handled here for speed, because long lists consist mostly of them
             # and they need no further check.
             is_small = type(inner) is int and -MAX_INT <= inner <= MAX_INT
             size += 9 if is_small else check_json(inner, depth + 1) + 1
         return _bounded(size)
-    return _check_scalar(value)
+    return _check_text(value) if isinstance(value, str) else _check_scalar(value)
 
 
 def _check_scalar(value: object) -> int:
-    if isinstance(value, int) and not -MAX_INT <= value <= MAX_INT:
+    if type(value) is int and not -MAX_INT <= value <= MAX_INT:
         raise InvalidInput("a whole number goes beyond 64 bits; send it as a text")
-    if isinstance(value, float) and (value != value or abs(value) == float("inf")):  # noqa: PLR0124 - NaN is the value that differs from itself
+    if type(value) is float and not isfinite(value):
         raise InvalidInput("a number is not finite (NaN, Infinity or beyond 1e308)")
     return 8
 
