@@ -124,19 +124,17 @@ def convert_part(part: str, convert: Callable[[IdKind, str], str]) -> str:
 
 def dump_with_short_ids(args: BaseModel, *, exclude: set[str]) -> dict[str, Json]:
     """Return the arguments as JSON with short ids, so that both forms of an id yield equal JSON."""
-    fields = _id_fields(type(args))
-    if any(field.kind is None for field in fields):
-        args = map_ids(args, lambda _, __, text: usual_form(text))
-        return args.model_dump(mode="json", exclude=exclude)
-    # If all ids are in fields of their own, they are replaced in the JSON, which is faster than to
-    # copy the arguments.
     dumped: dict[str, Json] = args.model_dump(mode="json", exclude=exclude)
-    for field in fields:
+    for field in _id_fields(type(args)):
         value = dumped[field.name]
-        if isinstance(value, str):
-            dumped[field.name] = usual_form(value)
-        elif isinstance(value, list):
-            dumped[field.name] = [usual_form(str(item)) for item in value]
+        if value is None:
+            continue
+        if field.kind is None or not isinstance(value, str):
+            args = map_ids(args, lambda _, __, text: usual_form(text))
+            return args.model_dump(mode="json", exclude=exclude)
+        # An id in a field of its own is replaced in the JSON, which is faster than to copy the
+        # arguments.
+        dumped[field.name] = usual_form(value)
     return dumped
 
 
