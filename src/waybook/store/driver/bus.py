@@ -262,7 +262,7 @@ def event_topics(event: ChangeEvent) -> tuple[str, ...]:
 
 def merge_events(known: ChangeEvent | None, event: ChangeEvent) -> ChangeEvent:
     """Merge two change events about the same plan or run into one."""
-    if known is None:
+    if known is None or (known.version <= event.version and not known.list_changed):
         return event
     later = max(known.version, event.version)
     return event._replace(version=later, list_changed=known.list_changed or event.list_changed)

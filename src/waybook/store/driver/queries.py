@@ -24,6 +24,7 @@ import orjson
 
 from waybook.json_values import rfc3339
 
+_ID_LENGTH = 36
 _ID = pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", IGNORECASE)
 #: Largest possible id, which sorts after every other id.
 LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
@@ -39,6 +40,12 @@ def new_id() -> str:
 
 def is_id(text: str) -> bool:
     """Return whether the text has the format of an id (UUID)."""
+    return len(text) == _ID_LENGTH and _has_id_format(text)
+
+
+@lru_cache(maxsize=16_384)
+def _has_id_format(text: str) -> bool:
+    """Return whether a text as long as an id is one. It is cached, because ids occur repeatedly."""
     return _ID.fullmatch(text) is not None
 
 
