@@ -144,7 +144,8 @@ class Draft:
         for name, value in values.items():
             old = getattr(step, name)
             if old != value:
-                self._note(Entity.STEP, step.id, name, as_json(old), as_json(value))
+                change = Change(Entity.STEP, step.id, name, as_json(old), as_json(value))
+                self._changes.append(change)
         changed = step._replace(**values)  # type: ignore[arg-type]  # names are Step's own
         self._with_steps(tuple([changed if s is step else s for s in self.plan.steps]))
         return changed

@@ -176,10 +176,11 @@ def _steps(
         for patch in patches.updates(Entity.STEP):
             written += _changed_step(before, decision, patch, write_context)
         written += _removed_steps(patches)
-    old = {step.id: step for step in before.steps}
-    same = [i for i in decision.touched if old.get(i) is decision.plan.step(i)]
-    if same:
-        written.append(SQL["touch_steps"](ids=Ids(same), now=write_context.now))
+    if decision.touched:
+        old = {step.id: step for step in before.steps}
+        same = [i for i in decision.touched if old.get(i) is decision.plan.step(i)]
+        if same:
+            written.append(SQL["touch_steps"](ids=Ids(same), now=write_context.now))
     return written
 
 
