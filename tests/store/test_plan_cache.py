@@ -120,7 +120,7 @@ def test_plan_cache_limits_the_number_of_plans_texts_and_sessions() -> None:
     plans = [make_plan(make_step())._replace(id=f"p{number}") for number in range(5)]  # type: ignore[arg-type]  # any id will do
     for plan in plans:
         memory.put(which(plan), loaded(plan))
-        memory.mark_contended((ORG, f"other {plan.id}"))
+        memory.mark_contended((ORG.int, f"other {plan.id}"))
     assert [recalled(memory, plan) is not None for plan in plans] == [False] * 2 + [True] * 3
     many = make_plan(*[make_step() for _ in range(MAX_TEXTS + 9)])
     many = many._replace(texts={s.id: StepText(instructions="Look.") for s in many.steps})
