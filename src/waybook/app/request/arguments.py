@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import cache
 from math import isfinite
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 import orjson
 from pydantic import (
@@ -272,21 +272,16 @@ def _types(annotation: object) -> Iterator[object]:
         yield from _types(part)
 
 
+Arguments: TypeAlias = Mapping[str, object]
 ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
 
 
-def _without_absent(
-    kind: type[ToolArguments], arguments: Mapping[str, object]
-) -> Mapping[str, object]:
-    """Return the arguments without those that are absent: null, or a blank for an optional text.
-
-    Some clients send null, and others a blank text, for every optional argument that the model
-    did not set.
-    """
+def _without_absent(kind: type[ToolArguments], arguments: Arguments) -> Arguments:
+    """Return the arguments without optional ones that are null or blank, as some clients send."""
+    # As `is_blank`, without a call for each argument.
     unset = [
         name
         for name, inner in arguments.items()
-        # As `is_blank`, without a call for each argument.
         if inner is None or (type(inner) is str and (not inner or inner.isspace()))
     ]
     if not unset:
@@ -305,8 +300,6 @@ def parse_arguments(kind: type[ArgumentsT], arguments: Mapping[str, object]) -> 
     """
     _checked(kind, arguments)
     try:
-        # The arguments of a tool are prepared here and not in a validator of the model, which would
-        # take longer.
         return kind.model_validate(_without_absent(kind, arguments))
     except ValidationError as error:
         raise refusal(_names(kind), error) from None
@@ -339,8 +332,7 @@ def check_result_size(**values: object) -> None:
         TooLarge: a result exceeds the limit of a step.
     """
     for name, value in values.items():
-        # The arguments of a call were checked before. The size of a value is at most 4.5 times
-        # the size of its JSON, as in a list of digits, so that small results are not measured.
+        # The value was checked before; its size is at most 4.5 times that of its JSON.
         if len(orjson.dumps(value)) <= MAX_RESULT // 5:
             continue
         size = check_json(value)

@@ -102,8 +102,7 @@ class Locked(ABC, Generic[DecisionT]):
 
     def __init__(self, ctx: RequestContext, *more: Statement) -> None:
         """Prepare to lock; the additional SQL statements are sent with the lock statement."""
-        self.ctx = ctx
-        self.actor = ctx.actor()
+        self.ctx, self.actor = ctx, ctx.actor()
         self.more = more
         #: Earlier decisions of the same call, which are written but not committed.
         self._written_before: list[Written] = []
