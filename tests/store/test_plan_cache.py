@@ -21,7 +21,7 @@ ORG = UUID(int=1)
 
 
 def which(plan: Plan) -> PlanKey:
-    return ORG, plan.id
+    return ORG.int, plan.id
 
 
 def loaded(plan: Plan) -> LoadedPlan:
@@ -55,7 +55,7 @@ def test_plan_cache_returns_the_plan_that_was_stored_last() -> None:
 
 def test_plan_cache_does_not_return_a_plan_of_another_org() -> None:
     plan = make_plan(make_step())
-    other = (UUID(int=2), plan.id)
+    other = (2, plan.id)
     memory = make_cache(plan)
     memory.begin_use(other)
     assert memory.get(other, None) is None
@@ -120,7 +120,7 @@ def test_plan_cache_limits_the_number_of_plans_texts_and_sessions() -> None:
     plans = [make_plan(make_step())._replace(id=f"p{number}") for number in range(5)]  # type: ignore[arg-type]  # any id will do
     for plan in plans:
         memory.put(which(plan), loaded(plan))
-        memory.mark_contended((ORG, f"other {plan.id}"))
+        memory.mark_contended((ORG.int, f"other {plan.id}"))
     assert [recalled(memory, plan) is not None for plan in plans] == [False] * 2 + [True] * 3
     many = make_plan(*[make_step() for _ in range(MAX_TEXTS + 9)])
     many = many._replace(texts={s.id: StepText(instructions="Look.") for s in many.steps})

@@ -32,10 +32,10 @@ from waybook.app.request.reply_ids import shorten_ids
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.services import Services
 from waybook.app.request.short_ids import (
+    dump_with_short_ids,
     full_id_of,
     logged_step_id,
     with_full_ids,
-    with_short_ids,
 )
 from waybook.app.request.tool import Tool
 from waybook.app.skills.skill import Skill
@@ -65,6 +65,8 @@ UNATTRIBUTED: Final = "other"
 #: evaluated conditions. Each of these amounts takes about as much CPU time as an ordinary call.
 REPLY_BYTES_PER_CALL: Final = 16 * 1024
 OPERATIONS_PER_CALL: Final = 5_000
+#: Arguments that are not part of the hash that identifies a call.
+NOT_HASHED: Final = {"idempotency_key"}
 
 
 class Dispatcher:
@@ -100,14 +102,14 @@ class Dispatcher:
         started = time.perf_counter()
         plain = await self._answer(tool, caller, arguments)
         answer, size = within_ceiling(tool, caller, self._shortened(caller, plain))
-        self.charge(caller, size // REPLY_BYTES_PER_CALL)
+        if size >= REPLY_BYTES_PER_CALL:
+            self.charge(caller, size // REPLY_BYTES_PER_CALL)
         self.counted[tool.name, _outcome(answer)] += 1
         if tool.logged:
             took = (time.perf_counter() - started) * 1000
-            logged = _logged(tool, caller, arguments, answer, size, took)
             named = (arguments.get("stepId"), plain.body.get("stepId"))
             step_id = logged_step_id(caller.org_id, self.services.short_ids, *named)
-            self.calls.record(logged._replace(step_id=step_id))
+            self.calls.record(_logged(tool, caller, arguments, answer, size, took, step_id))
         return answer
 
     def require_capacity(self, caller: Caller, what: str = UNATTRIBUTED) -> None:
@@ -241,16 +243,15 @@ class Dispatcher:
             if reply is None:
                 raise
         else:
-            reply = await self._run(tool, self._call(tool, caller, args, full_args), full_args)
+            ctx = self._call(tool, caller, args, full_args)
+            try:
+                reply = await tool.run(ctx, full_args)
+            finally:
+                if ctx.operations:
+                    self.charge(caller, sum(ctx.operations) // OPERATIONS_PER_CALL)
         if isinstance(reply, StoredAnswer):
             return Answer({**reply.body, "replayed": True}, is_error=reply.is_error)
         return Answer(cast("dict[str, object]", reply))
-
-    async def _run(self, tool: Tool, ctx: RequestContext, args: ToolArguments) -> ToolReply:
-        try:
-            return await tool.run(ctx, args)
-        finally:
-            self.charge(ctx.caller, sum(ctx.operations) // OPERATIONS_PER_CALL)
 
     def _call(
         self, tool: Tool, caller: Caller, args: ToolArguments, full_args: ToolArguments
@@ -269,18 +270,14 @@ def _key(tool: str, key: str, user: str, args: ToolArguments, full_args: ToolArg
     """Return the identity of a call, which is the same for full ids and for short ids."""
     # The user is part of the request hash, so that one user's stored answer is never returned
     # to another user.
-    question: Json = {"user": user, "arguments": _dumped(with_short_ids(args))}
+    question: Json = {"user": user, "arguments": dump_with_short_ids(args, exclude=NOT_HASHED)}
     return Key(tool, key, hash_arguments(question), partial(_earlier_forms, user, full_args))
 
 
 def _earlier_forms(user: str, full_args: ToolArguments) -> tuple[Json, ...]:
     """Return the values that earlier versions of the program hashed for a call."""
-    full = _dumped(full_args)
+    full: Json = full_args.model_dump(mode="json", exclude=NOT_HASHED)
     return {"user": user, "arguments": full}, full
-
-
-def _dumped(args: ToolArguments) -> dict[str, Json]:
-    return args.model_dump(mode="json", exclude={"idempotency_key"})
 
 
 async def _find_stored(ctx: RequestContext) -> StoredAnswer | None:
@@ -319,6 +316,7 @@ def _logged(
     answer: Answer,
     size: int,
     took: float,
+    step_id: str | None = None,
 ) -> LoggedCall:
     named = arguments.get("sessionId")
     session = None if is_blank(named) else named
@@ -335,6 +333,7 @@ def _logged(
         is_error=answer.is_error,
         error_code=_outcome(answer) if answer.is_error else None,
         replayed=bool(answer.body.get("replayed")),
+        step_id=step_id,
         client=caller.client,
     )
 

@@ -53,6 +53,8 @@ def evaluate_conditions(
 ) -> list[Branch]:
     """Evaluate the conditions of a step that has just completed, and apply those that fire."""
     branches: list[Branch] = []
+    if not draft.plan.conditions:
+        return branches
     waiting = [c for c in draft.plan.pending_conditions() if c.step_id == step_id]
     shared = SharedBudget(len(waiting))
     for condition in waiting:

@@ -111,9 +111,17 @@ class Draft:
 
     def move_step(self, step_id: StepId, *path: StepStatus) -> None:
         """Change a step's status along this path of allowed transitions; set its timestamps."""
+        step = self.plan.step(step_id)
         for status in path:
-            moved = move_step(self.plan.step(step_id).status, status)
-            self.set_step(step_id, status=moved, **self._clock(status))
+            moved = move_step(step.status, status)
+            step = self._change_step(step, {"status": moved, **self._clock(status)})
+
+    def start_step(self, step: Step) -> None:
+        """Start a pending step, with the actor as its holder."""
+        status, actor = StepStatus.IN_PROGRESS, self.moment.actor
+        changed = {"status": move_step(step.status, status), **self._clock(status)}
+        holder = {"held_by": actor.user, "held_session": actor.session}
+        self._change_step(step, {**changed, **holder})
 
     def _clock(self, status: StepStatus) -> dict[str, object]:
         if status is StepStatus.IN_PROGRESS:
@@ -130,13 +138,17 @@ class Draft:
         self.plan = self.plan._replace(**values)  # type: ignore[arg-type]  # names are Plan's own
 
     def set_step(self, step_id: StepId, **values: object) -> None:
-        step = self.plan.step(step_id)
+        self._change_step(self.plan.step(step_id), values)
+
+    def _change_step(self, step: Step, values: dict[str, object]) -> Step:
         for name, value in values.items():
             old = getattr(step, name)
             if old != value:
-                self._note(Entity.STEP, step_id, name, as_json(old), as_json(value))
+                change = Change(Entity.STEP, step.id, name, as_json(old), as_json(value))
+                self._changes.append(change)
         changed = step._replace(**values)  # type: ignore[arg-type]  # names are Step's own
         self._with_steps(tuple([changed if s is step else s for s in self.plan.steps]))
+        return changed
 
     def assign_to_actor(self, step_id: StepId) -> None:
         """Make the actor the holder of a step that is unassigned or held by another user."""

@@ -110,8 +110,8 @@ def _take(draft: Draft, patience: timedelta) -> Decision[NextStep]:
             return _hand_out(draft, sent_back, resumed=True)
         pending = first_ready(draft.plan)
         if pending:
-            draft.move_step(pending.id, StepStatus.IN_PROGRESS)
-            return _hand_out(draft, pending, resumed=False)
+            draft.start_step(pending)
+            return _record_start(draft, pending, resumed=False)
         silent = next(silent_steps(draft.plan, draft.moment, patience), None)
         if silent is None:
             return draft.decide(_nothing_to_take(draft.plan))
@@ -198,6 +198,12 @@ def _hand_out(
 ) -> Decision[NextStep]:
     actor = draft.moment.actor
     draft.set_step(step.id, held_by=actor.user, held_session=actor.session)
+    return _record_start(draft, step, resumed=resumed, replaced=replaced)
+
+
+def _record_start(
+    draft: Draft, step: Step, *, resumed: bool, replaced: ReplacedHolder | None = None
+) -> Decision[NextStep]:
     draft.record_heartbeat(step.id)
     settle(draft)
     details: dict[str, Json] = {}

@@ -75,7 +75,7 @@ def plan_progress(plan: Plan) -> Progress:
 
 def count_done(statuses: Collection[StepStatus]) -> int:
     """Return the number of completed or skipped steps. This number never decreases."""
-    return sum(status in DONE_STEP for status in statuses)
+    return sum(map(DONE_STEP.__contains__, statuses))
 
 
 def current_step(plan: Plan) -> Step | None:

@@ -38,6 +38,8 @@ def texts_to_repeat(plan: Plan, step_id: StepId | None) -> set[StepId]:
 
     Without a `step_id`, the conditions of all steps are considered.
     """
+    if not plan.conditions:
+        return set()
     repeats = [c for c in plan.pending_conditions() if c.action is BranchAction.REPEAT]
     wanted = [c for c in repeats if step_id in {None, c.step_id}]
     return {

@@ -112,6 +112,6 @@ def derive_plan_status(steps: Collection[StepStatus]) -> PlanStatus:
         return PlanStatus.PLANNING
     if StepStatus.AWAITING_INPUT in steps:
         return PlanStatus.AWAITING_REVIEW
-    if all(step in TERMINAL_STEP for step in steps):
+    if TERMINAL_STEP.issuperset(steps):
         return PlanStatus.COMPLETED
     return PlanStatus.EXECUTING

@@ -4,9 +4,10 @@ The seal of an entry is a hash of its content and the previous entry's seal. `Pa
 changes of a decision into one insert, update or delete per row.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -104,22 +105,28 @@ class ChainHead(NamedTuple):
 
 def seal(entry: SealedEntry, previous: bytes) -> bytes:
     """Return an audit entry's hash over the previous hash and the fields, each with its length."""
-    fields = (
-        entry.subject,
-        entry.subject_id,
-        str(entry.seq),
-        rfc3339(entry.at),
-        entry.event,
-        entry.actor,
-        entry.channel,
-        entry.session if entry.session is not None else "\x00",
-        entry.details,
+    details = entry.details.encode()
+    parts = (
+        previous,
+        _with_length(entry.subject),
+        _with_length(entry.subject_id),
+        _with_length(str(entry.seq)),
+        _with_length(rfc3339(entry.at)),
+        _with_length(entry.event),
+        _with_length(entry.actor),
+        _with_length(entry.channel),
+        _with_length(entry.session if entry.session is not None else "\x00"),
+        len(details).to_bytes(8, "big"),
+        details,
     )
-    parts = [previous]
-    for part in fields:
-        encoded = part.encode()
-        parts += (len(encoded).to_bytes(8, "big"), encoded)
     return sha256(b"".join(parts)).digest()
+
+
+@lru_cache(maxsize=4096)
+def _with_length(text: str) -> bytes:
+    """Return a text in bytes after its length; it is cached, because entries repeat most fields."""
+    encoded = text.encode()
+    return len(encoded).to_bytes(8, "big") + encoded
 
 
 def chain(
@@ -188,41 +195,45 @@ class Patch:
 class Patches:
     def __init__(self, changes: Iterable[Change]) -> None:
         """Merge the changes into one patch per row, in the order of each row's first change."""
-        self._patches: dict[Entity, dict[str, Patch]] = {}
-        for change in changes:
-            kind = self._patches.setdefault(change.entity, {})
-            patch = kind.get(change.id)
-            if patch is None:
-                patch = kind[change.id] = Patch(change.id)
-            _merge(patch, change)
-
-    def __contains__(self, entity: Entity) -> bool:
-        """Return whether any row of this entity type changed."""
-        return entity in self._patches
+        patches: dict[Entity, dict[str, Patch]] = {}
+        for entity, row_id, name, _, new in changes:
+            if entity not in patches:
+                patches[entity] = {}
+            rows = patches[entity]
+            if row_id not in rows:
+                rows[row_id] = Patch(row_id)
+            if name == WHOLE_ROW:
+                _merge_row(rows[row_id], new)
+            else:
+                rows[row_id].values[name] = new
+        self._patches = patches
+        #: Types of the changed rows.
+        self.entities: Collection[Entity] = patches.keys()
 
     def inserts(self, entity: Entity) -> list[Patch]:
         """Return the rows of this entity type that are inserted."""
-        return [p for p in self._of(entity) if p.made and not p.removed]
+        if entity not in self._patches:
+            return []
+        return [p for p in self._patches[entity].values() if p.made and not p.removed]
 
     def updates(self, entity: Entity) -> list[Patch]:
         """Return the rows of this entity type that are updated."""
-        return [p for p in self._of(entity) if not p.made and not p.removed]
+        if entity not in self._patches:
+            return []
+        return [p for p in self._patches[entity].values() if not p.made and not p.removed]
 
     def deletes(self, entity: Entity) -> list[str]:
         """Return the ids of the rows of this entity type that are deleted."""
-        return [p.id for p in self._of(entity) if p.removed and not p.made]
-
-    def _of(self, entity: Entity) -> Iterable[Patch]:
-        patches = self._patches.get(entity)
-        return patches.values() if patches else ()
+        if entity not in self._patches:
+            return []
+        return [p.id for p in self._patches[entity].values() if p.removed and not p.made]
 
 
-def _merge(patch: Patch, change: Change) -> None:
-    if change.field != WHOLE_ROW:
-        patch.values[change.field] = change.new
-    elif isinstance(change.new, dict):
+def _merge_row(patch: Patch, row: Json) -> None:
+    """Merge the creation of a row, or its removal if `row` is None, into the patch."""
+    if isinstance(row, dict):
         patch.made = True
-        patch.values.update(change.new)
+        patch.values.update(row)
     else:
         patch.removed = True
 

@@ -8,7 +8,7 @@ Usage is totaled per org by model and by plan or run, and per plan by step.
 
 import asyncio
 import logging
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -172,7 +172,8 @@ class CallLog:
     def __init__(self, database: Database) -> None:
         """Create a call log with an empty queue, which `write_next` writes to the database."""
         self._database = database
-        self._waiting: asyncio.Queue[LoggedCall] = asyncio.Queue(MAX_QUEUED)
+        self._waiting: deque[LoggedCall] = deque()
+        self._has_waiting = asyncio.Event()
         #: For each org, the number of calls that were answered but are missing from the call log.
         self.dropped_of: Counter[UUID] = Counter()
 
@@ -183,16 +184,17 @@ class CallLog:
 
     def record(self, call: LoggedCall) -> None:
         """Queue a call for the log; if the queue is full, count the call as dropped."""
-        try:
-            self._waiting.put_nowait(call)
-        except asyncio.QueueFull:
+        if len(self._waiting) >= MAX_QUEUED:
             self.dropped_of[call.org_id] += 1
+            return
+        self._waiting.append(call)
+        self._has_waiting.set()
 
     async def write_next(self) -> None:
         """Wait for a queued call, wait briefly for more, and write all of them to the call log."""
-        first = await self._waiting.get()
+        await self._has_waiting.wait()
         await asyncio.sleep(BATCH_DELAY_SECONDS)
-        await self._write([first, *self._take()])
+        await self._write(self._take())
 
     async def flush(self) -> None:
         """Write all queued calls to the call log now."""
@@ -200,8 +202,10 @@ class CallLog:
             await self._write(batch)
 
     def _take(self) -> list[LoggedCall]:
-        waiting = min(self._waiting.qsize(), MAX_BATCH_SIZE)
-        return [self._waiting.get_nowait() for _ in range(waiting)]
+        taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_BATCH_SIZE))]
+        if not self._waiting:
+            self._has_waiting.clear()
+        return taken
 
     async def _write(self, batch: list[LoggedCall]) -> None:
         by_org: dict[UUID, list[LoggedCall]] = defaultdict(list)

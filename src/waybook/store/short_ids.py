@@ -43,13 +43,14 @@ class ShortIdCache:
 
     def __init__(self, most: int = MAX_ENTRIES) -> None:
         """Create an empty cache that keeps the `most` ids that were added last."""
-        self._full_ids: dict[tuple[UUID, IdKind, str], str] = {}
+        #: Keys contain the org as a number, because numbers can be hashed fast.
+        self._full_ids: dict[tuple[int, IdKind, str], str] = {}
         self._most = most
 
     def add(self, org_id: UUID, kind: IdKind, full_id: str) -> str:
         """Cache a full id and return its short id."""
         short = short_id(full_id)
-        key = org_id, kind, short
+        key = org_id.int, kind, short
         if key not in self._full_ids:
             self._full_ids[key] = full_id.lower()
             if len(self._full_ids) > self._most:
@@ -58,7 +59,7 @@ class ShortIdCache:
 
     def get(self, org_id: UUID, kind: IdKind, short: str) -> str | None:
         """Return the full id of a short id in its usual spelling, or None if it is not cached."""
-        return self._full_ids.get((org_id, kind, short))
+        return self._full_ids.get((org_id.int, kind, short))
 
     def __len__(self) -> int:
         """Return the number of cached ids."""

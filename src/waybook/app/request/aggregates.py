@@ -24,6 +24,9 @@ from waybook.store.plans import load, writer
 from waybook.store.plans.load import LoadedPlan, PlanRequest
 
 PlanProposal: TypeAlias = Proposal[Decision[object]]
+#: Return type of a function that is defined in each call. The type is defined here, because
+#: Python evaluates the annotations of a function whenever it defines the function.
+OptionalPlanProposal: TypeAlias = PlanProposal | None
 
 
 class LockedPlan(Locked[Decision[object]]):
@@ -51,7 +54,7 @@ class LockedPlan(Locked[Decision[object]]):
         self._candidates = candidates
         self._review = review
         self._cached = cached
-        self._key = ctx.caller.org_id, self._plan_id.lower()
+        self._key = ctx.caller.org_id.int, self._plan_id.lower()
 
     @property
     def loaded(self) -> LoadedPlan:
@@ -75,7 +78,7 @@ class LockedPlan(Locked[Decision[object]]):
             plan_id=self._plan_id,
             texts=tuple([text for text in (*self._texts, self._step_id or "") if is_id(text)]),
             candidates=self._candidates,
-            holder=self.ctx.actor().holder,
+            holder=self.actor.holder,
             review=self._review,
         )
 
@@ -111,7 +114,8 @@ class LockedPlan(Locked[Decision[object]]):
             return False
         if self._step_id is not None and self._step_id.lower() not in loaded.plan.texts:
             return False
-        self.plan, self.now, self.head = loaded._replace(now=now).to_decide()
+        self.plan, _, self.head = loaded
+        self.now = self.head.after(now)
         self.is_cached = True
         return True
 

@@ -101,7 +101,7 @@ class Locked(ABC, Generic[DecisionT]):
 
     def __init__(self, ctx: RequestContext, *more: Statement) -> None:
         """Prepare to lock; the additional SQL statements are sent with the lock statement."""
-        self.ctx = ctx
+        self.ctx, self.actor = ctx, ctx.actor()
         self.more = more
         #: Earlier decisions of the same call, which are written but not committed.
         self._written_before: list[Written] = []
@@ -168,12 +168,12 @@ class Locked(ABC, Generic[DecisionT]):
     @property
     def decision_context(self) -> DecisionContext:
         """Return the data for making a decision: time, actor, and generator of new ids."""
-        return DecisionContext(now=self.now, actor=self.ctx.actor(), new_id=new_id)
+        return DecisionContext(self.now, self.actor, new_id)
 
     @property
     def write_context(self) -> WriteContext:
         """Return the data for writing a decision: time, actor, and end of the audit chain."""
-        return WriteContext(now=self.now, actor=self.ctx.actor(), head=self.head)
+        return WriteContext(self.now, self.actor, self.head)
 
     async def send(self, *statements: Statement | str) -> Results:
         """Execute SQL statements in the transaction that holds the lock."""

@@ -1,8 +1,9 @@
 """Short ids in replies, in place of the full ids of plans, steps, runs, jobs and reviews."""
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias, cast
+from collections.abc import Callable
+from operator import is_not
+from typing import Final, TypeAlias
 
 from waybook.app.request.short_ids import convert_part
 from waybook.core.short_ids import IdKind
@@ -57,44 +58,43 @@ _PAGE_ID = re.compile(r"/(plans|steps|runs)/([0-9a-f-]{36})\b")
 Shorten: TypeAlias = Callable[[IdKind, str], str]
 
 
-def shorten_ids(body: Mapping[str, object], shorten: Shorten) -> dict[str, object]:
+def shorten_ids(body: dict[str, object], shorten: Shorten) -> dict[str, object]:
     """Return a reply with short ids; parts without ids are not copied."""
-    return cast("dict[str, object]", _shortened(body, shorten))
+    changed: dict[str, object] = {}
+    for name, inner in body.items():
+        # Most fields are neither ids nor containers, so they are skipped without a call.
+        if type(inner) is str:
+            new: object = _text(name, inner, shorten) if name in ID_FIELDS else inner
+        elif type(inner) in CONTAINERS and inner and name not in OPAQUE_FIELDS:
+            new = _container(inner, REPLY_KINDS.get(name), shorten)
+        else:
+            continue
+        if new is not inner:
+            changed[name] = new
+    return {**body, **changed} if changed else body
 
 
-def _shortened(value: object, shorten: Shorten) -> object:
+def _container(value: object, kind: IdKind | None, shorten: Shorten) -> object:
+    """Return a dictionary or a list with short ids; `kind` is the kind of ids in a list."""
     if isinstance(value, dict):
-        changed = {}
-        for name, inner in value.items():
-            # Most fields are neither ids nor containers, so they are skipped without a call.
-            if name in ID_FIELDS or type(inner) in CONTAINERS:
-                new = _field(name, inner, shorten)
-                if new is not inner:
-                    changed[name] = new
-        return {**value, **changed} if changed else value
-    if isinstance(value, list):
-        items = [_shortened(item, shorten) if type(item) in CONTAINERS else item for item in value]
-        return items if any(map(_differ, items, value)) else value
-    return value
-
-
-def _differ(new: object, old: object) -> bool:
-    return new is not old
-
-
-def _field(name: str, value: object, shorten: Shorten) -> object:
-    kind = REPLY_KINDS.get(name)
-    if isinstance(value, str):
-        if kind is not None:
-            return _id(value, kind, shorten)
-        if name in URL_FIELDS:
-            return _PAGE_ID.sub(lambda found: _path(found, shorten), value)
-        return convert_part(value, lambda k, t: _id(t, k, shorten)) if name == "part" else value
-    if name in OPAQUE_FIELDS:
+        return shorten_ids(value, shorten)
+    if not isinstance(value, list):
         return value
-    if kind is not None and isinstance(value, list) and value and isinstance(value[0], str):
+    if kind is not None and value and isinstance(value[0], str):
         return [_id(item, kind, shorten) if isinstance(item, str) else item for item in value]
-    return _shortened(value, shorten)
+    items = [
+        _container(item, None, shorten) if type(item) in CONTAINERS else item for item in value
+    ]
+    return items if any(map(is_not, items, value)) else value
+
+
+def _text(name: str, text: str, shorten: Shorten) -> str:
+    kind = REPLY_KINDS.get(name)
+    if kind is not None:
+        return shorten(kind, text) if is_id(text) else text
+    if name in URL_FIELDS:
+        return _PAGE_ID.sub(lambda found: _path(found, shorten), text)
+    return convert_part(text, lambda k, t: _id(t, k, shorten))
 
 
 def _id(text: str, kind: IdKind, shorten: Shorten) -> str:

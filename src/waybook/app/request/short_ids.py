@@ -14,12 +14,14 @@ from pydantic import BaseModel
 
 from waybook.app.request.request_context import RequestContext
 from waybook.core.short_ids import (
+    FULL_LENGTH,
     IdKind,
     looks_like_short_id,
     parse_short_id,
     usual_form,
 )
 from waybook.errors import NextCall, NotFound
+from waybook.json_values import Json
 from waybook.store.driver.queries import is_id
 from waybook.store.short_ids import ShortIdCache, lookup_statement
 
@@ -80,9 +82,9 @@ def _has_models(annotation: object) -> bool:
 
 def map_ids(args: ModelT, convert: Convert, at: str = "") -> ModelT:
     """Return the arguments with `convert` applied to the id of every plan, step, run and so on."""
-    changed = {}
+    changed, given = {}, args.model_fields_set
     for field in _id_fields(type(args)):
-        if field.name in args.model_fields_set:
+        if field.name in given:
             value = getattr(args, field.name)
             mapped = _map(field, value, convert, at)
             if mapped != value:
@@ -120,9 +122,20 @@ def convert_part(part: str, convert: Callable[[IdKind, str], str]) -> str:
     return f"{name}:{convert(kind, text)}" if kind and text else part
 
 
-def with_short_ids(args: ModelT) -> ModelT:
-    """Return the arguments with short ids, so that both forms of an id yield equal arguments."""
-    return map_ids(args, lambda _, __, text: usual_form(text))
+def dump_with_short_ids(args: BaseModel, *, exclude: set[str]) -> dict[str, Json]:
+    """Return the arguments as JSON with short ids, so that both forms of an id yield equal JSON."""
+    dumped: dict[str, Json] = args.model_dump(mode="json", exclude=exclude)
+    for field in _id_fields(type(args)):
+        value = dumped[field.name]
+        if value is None:
+            continue
+        if field.kind is None or not isinstance(value, str):
+            args = map_ids(args, lambda _, __, text: usual_form(text))
+            return args.model_dump(mode="json", exclude=exclude)
+        # An id in a field of its own is replaced in the JSON, which is faster than to copy the
+        # arguments.
+        dumped[field.name] = usual_form(value)
+    return dumped
 
 
 async def with_full_ids(ctx: RequestContext, args: ModelT) -> ModelT:
@@ -135,14 +148,11 @@ async def with_full_ids(ctx: RequestContext, args: ModelT) -> ModelT:
     missing: set[tuple[IdKind, str]] = set()
 
     def resolve_cached(kind: IdKind, _: str, text: str) -> str:
-        if not looks_like_short_id(text):
-            return text
-        short = usual_form(text)
-        full_id = cache.get(org_id, kind, short)
-        if full_id is None:
-            missing.add((kind, short))
-            return text
-        return full_id
+        is_full = len(text) == FULL_LENGTH
+        full_id = None if is_full else cache.get(org_id, kind, usual_form(text))
+        if full_id is None and looks_like_short_id(text):
+            missing.add((kind, usual_form(text)))
+        return full_id or text
 
     resolved = map_ids(args, resolve_cached)
     if not missing:

@@ -16,7 +16,9 @@ from uuid import UUID
 
 from waybook.core.events import ChangeEvent
 
-SubjectKey: TypeAlias = tuple[UUID, str, str]
+#: Org, kind and id of a plan or run. The org is represented as a number, because numbers can be
+#: hashed fast.
+SubjectKey: TypeAlias = tuple[int, str, str]
 
 #: Maximum number of events that wait to be sent to other processes. Events beyond this number are
 #: not sent; the other processes find them by polling.
@@ -57,19 +59,20 @@ class Bus:
         #: changes at once.
         self.has_newcomers = asyncio.Event()
         self._outgoing: dict[SubjectKey, ChangeEvent] = {}
-        self._subscribers: dict[UUID, list[Subscriber]] = {}
+        #: Subscribers by org; as in all dictionaries of the bus, the org is a number.
+        self._subscribers: dict[int, list[Subscriber]] = {}
         self._known: OrderedDict[SubjectKey, int] = OrderedDict()
-        self._recent: deque[tuple[UUID, ChangeEvent]] = deque(maxlen=MAX_REPLAYED)
+        self._recent: deque[tuple[int, ChangeEvent]] = deque(maxlen=MAX_REPLAYED)
         #: Number of events delivered to each org. Each count starts at a random number, so that a
         #: position in the events of one process is not mistaken for a position in those of another
         #: process. Each org has its own count, so that no org can infer how many events other orgs
         #: have.
-        self._counts: OrderedDict[UUID, int] = OrderedDict()
+        self._counts: OrderedDict[int, int] = OrderedDict()
         self._closed = False
 
     def publish(self, org_id: UUID, event: ChangeEvent) -> None:
         """Deliver a committed change to subscribers in this process; queue it for the others."""
-        which = org_id, event.kind, event.id
+        which = org_id.int, event.kind, event.id
         if len(self._outgoing) < MAX_QUEUED:
             self._outgoing[which] = merge_events(self._outgoing.get(which), event)
             self.has_outgoing.set()
@@ -77,13 +80,13 @@ class Bus:
 
     def receive(self, org_id: UUID, event: ChangeEvent) -> None:
         """Deliver another process's change to subscribers, unless it was already delivered."""
-        which = org_id, event.kind, event.id
-        if org_id in self._subscribers and self._known.get(which, -1) < event.version:
+        which = org_id.int, event.kind, event.id
+        if org_id.int in self._subscribers and self._known.get(which, -1) < event.version:
             self._tell(which, event)
 
     def invalidate(self, org_id: UUID) -> None:
         """Notify all subscribers of an org that events were missed."""
-        for subscriber in self._subscribers.get(org_id, ()):
+        for subscriber in self._subscribers.get(org_id.int, ()):
             subscriber.on_gap()
 
     @contextmanager
@@ -98,7 +101,7 @@ class Bus:
 
     def subscribe(self, org_id: UUID, subscriber: Subscriber) -> Callable[[], None]:
         """Subscribe to an org's events; return a function that unsubscribes."""
-        others = self._subscribers.setdefault(org_id, [])
+        others = self._subscribers.setdefault(org_id.int, [])
         if not others:
             self.has_newcomers.set()
         others.append(subscriber)
@@ -109,30 +112,30 @@ class Bus:
         def leave() -> None:
             if subscriber in others:
                 others.remove(subscriber)
-            if not others and self._subscribers.get(org_id) is others:
-                del self._subscribers[org_id]
+            if not others and self._subscribers.get(org_id.int) is others:
+                del self._subscribers[org_id.int]
 
         return leave
 
     def position(self, org_id: UUID) -> str:
         """Return the org's current position in its events, from which a subscriber can resume."""
-        return f"{self.sender}.{self._counted(org_id)}"
+        return f"{self.sender}.{self._counted(org_id.int)}"
 
     def events_since(self, org_id: UUID, since: str) -> list[ChangeEvent] | None:
         """Return the org's events after this position, or None if some are no longer stored."""
         sender, _, number = since.partition(".")
         known = number.isascii() and number.isdigit() and sender == self.sender
-        missed = self._counted(org_id) - int(number[:18]) if known else -1
+        missed = self._counted(org_id.int) - int(number[:18]) if known else -1
         if missed == 0:
             return []
-        recent_events = [event for other, event in self._recent if other == org_id]
+        recent_events = [event for other, event in self._recent if other == org_id.int]
         if not 0 < missed <= len(recent_events):
             return None
         return recent_events[len(recent_events) - missed :]
 
     def subscribed_orgs(self) -> list[UUID]:
         """Return the orgs that have at least one subscriber."""
-        return list(self._subscribers)
+        return [UUID(int=org) for org in self._subscribers]
 
     def take_outgoing(self) -> dict[UUID, list[ChangeEvent]]:
         """Return and clear the events to be sent to other processes, keyed by org.
@@ -142,8 +145,8 @@ class Bus:
         self.has_outgoing.clear()
         taken, self._outgoing = self._outgoing, {}
         by_org: dict[UUID, list[ChangeEvent]] = {}
-        for (org_id, _, _), event in taken.items():
-            by_org.setdefault(org_id, []).append(event)
+        for (org, _, _), event in taken.items():
+            by_org.setdefault(UUID(int=org), []).append(event)
         return by_org
 
     @property
@@ -158,10 +161,10 @@ class Bus:
                 subscriber.on_close()
 
     def _tell(self, which: SubjectKey, event: ChangeEvent) -> None:
-        org_id = which[0]
-        self._counts[org_id] = self._counted(org_id) + 1
-        self._recent.append((org_id, event))
-        subscribers = self._subscribers.get(org_id)
+        org = which[0]
+        self._counts[org] = self._counted(org) + 1
+        self._recent.append((org, event))
+        subscribers = self._subscribers.get(org)
         if not subscribers:
             return
         self._known[which] = max(event.version, self._known.pop(which, 0))
@@ -180,12 +183,15 @@ class Bus:
         for event in missed:
             subscriber.on_event(event)
 
-    def _counted(self, org_id: UUID) -> int:
-        count = self._counts.pop(org_id, None)
-        self._counts[org_id] = secrets.randbits(48) if count is None else count
-        if len(self._counts) > MAX_TRACKED_ORGS:
-            self._counts.popitem(last=False)
-        return self._counts[org_id]
+    def _counted(self, org: int) -> int:
+        count = self._counts.get(org)
+        if count is None:
+            count = self._counts[org] = secrets.randbits(48)
+            if len(self._counts) > MAX_TRACKED_ORGS:
+                self._counts.popitem(last=False)
+        else:
+            self._counts.move_to_end(org)
+        return count
 
 
 #: Maximum number of changed topics that are kept for a slow reader; a larger number of topics is
@@ -256,7 +262,7 @@ def event_topics(event: ChangeEvent) -> tuple[str, ...]:
 
 def merge_events(known: ChangeEvent | None, event: ChangeEvent) -> ChangeEvent:
     """Merge two change events about the same plan or run into one."""
-    if known is None:
+    if known is None or (known.version <= event.version and not known.list_changed):
         return event
     later = max(known.version, event.version)
     return event._replace(version=later, list_changed=known.list_changed or event.list_changed)

@@ -7,6 +7,7 @@ created at about the same time are close together in an index.
 
 import os
 import time
+from binascii import hexlify
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +24,7 @@ import orjson
 
 from waybook.json_values import rfc3339
 
+_ID_LENGTH = 36
 _ID = pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", IGNORECASE)
 #: Largest possible id, which sorts after every other id.
 LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
@@ -38,6 +40,12 @@ def new_id() -> str:
 
 def is_id(text: str) -> bool:
     """Return whether the text has the format of an id (UUID)."""
+    return len(text) == _ID_LENGTH and _has_id_format(text)
+
+
+@lru_cache(maxsize=16_384)
+def _has_id_format(text: str) -> bool:
+    """Return whether a text as long as an id is one. It is cached, because ids occur repeatedly."""
     return _ID.fullmatch(text) is not None
 
 
@@ -293,9 +301,9 @@ ENCODERS = _Writers(
     {
         str: str.encode,
         int: b"%d".__mod__,
-        float: lambda value: repr(value).encode(),
+        float: b"%r".__mod__,
         bool: {True: b"true", False: b"false"}.__getitem__,
-        bytes: lambda value: b"\\x" + value.hex().encode(),
+        bytes: lambda value: b"\\x" + hexlify(value),
         datetime: _time,
         UUID: lambda value: str(value).encode(),
         AsJson: lambda value: None if value.value is None else orjson.dumps(value.value),

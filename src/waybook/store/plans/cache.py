@@ -8,7 +8,8 @@ locked and loaded by plan id. A step never moves to another plan, so its plan id
 and cached.
 """
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
+from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -16,7 +17,8 @@ from waybook.plan.model import Plan, StepId, StepText
 from waybook.plan.states import CLOSED_PLAN, TERMINAL_STEP
 from waybook.store.plans.load import LoadedPlan
 
-PlanKey: TypeAlias = tuple[UUID, str]
+#: Org and id of a plan. The org is represented as a number, because numbers can be hashed fast.
+PlanKey: TypeAlias = tuple[int, str]
 
 MAX_PLANS = 256
 MAX_TEXTS = 32
@@ -39,23 +41,25 @@ class PlanCache:
         """Create an empty cache that keeps the `most` plans that were written last."""
         self._plans: OrderedDict[PlanKey, CacheEntry] = OrderedDict()
         self._most = most
-        self._at_work: Counter[PlanKey] = Counter()
+        #: Number of calls that use each plan now.
+        self._at_work: dict[PlanKey, int] = {}
         self._wary: OrderedDict[PlanKey, int] = OrderedDict()
 
     def begin_use(self, which: PlanKey) -> None:
         """Mark the start of a call that uses this plan in this process."""
-        self._at_work[which] += 1
+        self._at_work[which] = self._at_work.get(which, 0) + 1
 
     def end_use(self, which: PlanKey) -> None:
         """Mark the end of a call that uses this plan."""
-        self._at_work[which] -= 1
-        if not self._at_work[which]:
+        if self._at_work[which] > 1:
+            self._at_work[which] -= 1
+        else:
             del self._at_work[which]
 
     def get(self, which: PlanKey, session: str | None) -> LoadedPlan | None:
         """Return the cached plan; None if another call uses it or if the session is not known."""
         cached = self._plans.get(which)
-        if cached is None or self._at_work[which] > 1:
+        if cached is None or self._at_work.get(which, 0) > 1:
             return None
         known = session is None or cached.all_sessions or session in cached.loaded.plan.sessions
         return cached.loaded if known else None
@@ -65,14 +69,18 @@ class PlanCache:
         before = self._plans.pop(which, None)
         if loaded.plan.status in CLOSED_PLAN or self._is_wary(which):
             return
-        sessions = loaded.plan.sessions
+        plan, now, head = loaded
+        sessions, cached_texts = plan.sessions, None
         if before is not None:
             all_sessions = all_sessions or before.all_sessions
             sessions |= before.loaded.plan.sessions
+            cached_texts = before.loaded.plan.texts
         if len(sessions) > MAX_SESSIONS:
             return
-        plan = loaded.plan._replace(sessions=sessions, texts=_worth_keeping(loaded.plan))
-        self._plans[which] = CacheEntry(loaded._replace(plan=plan), all_sessions)
+        texts = _worth_keeping(plan, is_checked=plan.texts is cached_texts)
+        if texts is not plan.texts or sessions != plan.sessions:
+            plan = plan._replace(sessions=sessions, texts=texts)
+        self._plans[which] = CacheEntry(LoadedPlan(plan, now, head), all_sessions)
         if len(self._plans) > self._most:
             self._plans.popitem(last=False)
 
@@ -92,18 +100,24 @@ class PlanCache:
             self._wary.popitem(last=False)
 
     def _is_wary(self, which: PlanKey) -> bool:
-        left = self._wary.get(which, 0)
-        if left > 1:
-            self._wary[which] = left - 1
-        else:
-            self._wary.pop(which, None)
-        return left > 0
+        if which not in self._wary:
+            return False
+        self._wary[which] -= 1
+        if not self._wary[which]:
+            del self._wary[which]
+        return True
 
 
-def _worth_keeping(plan: Plan) -> dict[StepId, StepText]:
-    """Return the step texts worth caching: short texts of steps that are not finished."""
+def _worth_keeping(plan: Plan, *, is_checked: bool) -> Mapping[StepId, StepText]:
+    """Return the step texts worth caching: short texts of steps that are not finished.
+
+    `is_checked` means that the plan's texts are those of its old cache entry, so that their number
+    and lengths need no check.
+    """
     texts = plan.texts
     open_steps = [s.id for s in plan.steps if s.status not in TERMINAL_STEP and s.id in texts]
+    if is_checked:
+        return {step: texts[step] for step in open_steps} if len(open_steps) < len(texts) else texts
     few = open_steps[:MAX_TEXTS]
     return {step: texts[step] for step in few if len(texts[step].instructions) <= MAX_TEXT_LENGTH}
 
@@ -114,16 +128,17 @@ MAX_ENTRIES = 10_000
 class ParentCache:
     def __init__(self, most: int = MAX_ENTRIES) -> None:
         """Create an empty cache for the plan ids of at most `most` steps."""
-        self._plans: OrderedDict[tuple[UUID, str], str] = OrderedDict()
+        self._plans: OrderedDict[tuple[int, str], str] = OrderedDict()
         self._most = most
 
     def put(self, org_id: UUID, step_id: str, plan_id: str) -> None:
         """Cache the id of the plan that a step belongs to."""
-        self._plans[org_id, step_id] = plan_id
-        self._plans.move_to_end((org_id, step_id))
+        key = org_id.int, step_id
+        self._plans[key] = plan_id
+        self._plans.move_to_end(key)
         if len(self._plans) > self._most:
             self._plans.popitem(last=False)
 
     def get(self, org_id: UUID, step_id: str) -> str | None:
         """Return the cached id of the plan that a step belongs to, or None."""
-        return self._plans.get((org_id, step_id))
+        return self._plans.get((org_id.int, step_id))

@@ -55,9 +55,9 @@ def statements(
     written = _plan(before, decision.plan, patches, sealed, write_context)
     written += _steps(before, decision, patches, write_context)
     for entity, write in CHILD_WRITERS.items():
-        if entity in patches:
+        if entity in patches.entities:
             written += write(decision.plan, patches)
-    if Entity.ARTIFACT in patches:
+    if Entity.ARTIFACT in patches.entities:
         written += _artifacts(decision, patches)
         written += _origins(patches, write_context)
     head = (
@@ -177,18 +177,19 @@ def _steps(
     if before is None:
         return _new_steps(decision.plan, patches)
     written: list[Statement] = []
-    conditions = patches.deletes(Entity.CONDITION) if Entity.CONDITION in patches else []
+    conditions = patches.deletes(Entity.CONDITION)
     if conditions:
         written.append(SQL["delete_conditions"](ids=Ids(conditions)))
-    if Entity.STEP in patches:
+    if Entity.STEP in patches.entities:
         written += _new_steps(decision.plan, patches)
         for patch in patches.updates(Entity.STEP):
             written += _changed_step(before, decision, patch, write_context)
         written += _removed_steps(patches)
-    old = {step.id: step for step in before.steps}
-    same = [i for i in decision.touched if old.get(i) is decision.plan.step(i)]
-    if same:
-        written.append(SQL["touch_steps"](ids=Ids(same), now=write_context.now))
+    if decision.touched:
+        old = {step.id: step for step in before.steps}
+        same = [i for i in decision.touched if old.get(i) is decision.plan.step(i)]
+        if same:
+            written.append(SQL["touch_steps"](ids=Ids(same), now=write_context.now))
     return written
 
 

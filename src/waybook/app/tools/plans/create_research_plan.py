@@ -71,7 +71,7 @@ async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) ->
         statements, head = writer.statements(None, decision, opened.write_context)
         remember = partial(
             ctx.services.plan_cache.put,
-            (ctx.caller.org_id, plan.id),
+            (ctx.caller.org_id.int, plan.id),
             LoadedPlan(plan, opened.now, head),
             all_sessions=True,
         )

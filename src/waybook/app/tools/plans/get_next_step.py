@@ -7,7 +7,7 @@ from typing import Final, assert_never
 
 from pydantic import Field
 
-from waybook.app.request.aggregates import LockedPlan, PlanProposal
+from waybook.app.request.aggregates import LockedPlan, OptionalPlanProposal
 from waybook.app.request.arguments import MutatingArguments, PlanIdField
 from waybook.app.request.locking import Proposal, update
 from waybook.app.request.reply import (
@@ -72,7 +72,7 @@ async def get_next_step(ctx: RequestContext, args: GetNextStep) -> ToolReply:
 async def _try_answer(ctx: RequestContext, args: GetNextStep, attempt: Attempt) -> ToolReply:
     locked = LockedPlan(ctx, plan_id=args.plan_id, candidates=True, review=False, cached=True)
 
-    async def decide() -> PlanProposal | None:
+    async def decide() -> OptionalPlanProposal:
         decision = next_step(
             locked.plan,
             locked.decision_context,
@@ -91,9 +91,9 @@ async def _try_answer(ctx: RequestContext, args: GetNextStep, attempt: Attempt) 
 
 def _nothing_yet(locked: LockedPlan, reply: NextStep) -> Nothing | None:
     """Return why the call has to wait, or None if the reply answers the call at once."""
-    plan, subject = locked.plan, Subject(PLAN, locked.plan.id)
-    if not isinstance(reply, AwaitingReview | NothingPending):
+    if not isinstance(reply, (AwaitingReview, NothingPending)):
         return None
+    plan, subject = locked.plan, Subject(PLAN, locked.plan.id)
     is_review = isinstance(reply, AwaitingReview)
     retry_after = RETRY_AFTER_PERSON_SECONDS if is_review else RETRY_AFTER_WORK_SECONDS
     if is_paused(plan):

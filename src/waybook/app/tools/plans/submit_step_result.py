@@ -5,7 +5,7 @@ from functools import partial
 
 from pydantic import Field
 
-from waybook.app.request.aggregates import LockedPlan, PlanProposal
+from waybook.app.request.aggregates import LockedPlan, OptionalPlanProposal
 from waybook.app.request.arguments import (
     AnyJson,
     MutatingArguments,
@@ -24,7 +24,7 @@ from waybook.json_values import Body, Json
 from waybook.plan.branching import Branch
 from waybook.plan.draft import Decision
 from waybook.plan.model import BranchOutcome, Plan, StepId, StepType
-from waybook.plan.progress import plan_progress
+from waybook.plan.progress import count_done, progress_json
 from waybook.plan.repeat import texts_to_repeat
 from waybook.plan.states import CLOSED_PLAN, PlanStatus
 from waybook.plan.submit import (
@@ -60,7 +60,7 @@ async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> Too
     plan_id = await ctx.plan_of_step(step_id)
     locked = LockedPlan(ctx, plan_id=plan_id, step_id=step_id, review=False, cached=True)
 
-    async def decide() -> PlanProposal | None:
+    async def decide() -> OptionalPlanProposal:
         context = await submission_context(locked, step_id)
         if context is None or not await locked.load_texts(texts_to_repeat(locked.plan, step_id)):
             return None
@@ -120,6 +120,8 @@ async def evaluate(
     Pending conditions are evaluated in a thread, because they may take tens of milliseconds. Other
     calls continue during that time, because the server sets a short thread switch interval.
     """
+    if not plan.conditions:
+        return rule()
     waiting = plan.pending_conditions()
     has_conditions = any(step_id in {None, condition.step_id} for condition in waiting)
     org_id = ctx.caller.org_id
@@ -145,13 +147,14 @@ def _submission(args: SubmitStepResult) -> Submission:
 def submission_reply(decision: Decision[StepDone]) -> Body:
     """Return the tool's reply, with the new state of the step and of its plan."""
     plan, done = decision.plan, decision.reply
+    statuses = plan.statuses()
     branches: list[Json] = [branch.as_json() for branch in fired_branches(done.branches)]
     return non_empty(
         planId=plan.id,
         stepId=done.step.id,
         stepStatus=str(done.step.status),
         planStatus=str(plan.status),
-        progress=plan_progress(plan).as_reply(),
+        progress=progress_json(count_done(statuses), len(statuses)),
         budget=budget_view(plan),
         branches=branches,
         conditionErrors=_errors(done.branches) or None,

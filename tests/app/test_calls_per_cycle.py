@@ -1,0 +1,49 @@
+"""Number of function calls that a warm step cycle makes in Python."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from types import FrameType
+
+from org_env import AgentClient
+
+#: Maximum number of function calls for one claim and one submission. The measured number is about
+#: 30 lower. It is independent of the speed of the machine; only an answer of the database that
+#: arrives in several pieces adds about ten calls.
+MAX_CALLS = 1_060
+#: Modules whose number of calls depends on how the answers of the database arrive.
+WAITING_MODULES = ("driver/connection.py", "driver/database.py", "driver/pool.py")
+
+
+@contextmanager
+def counted_calls() -> Iterator[list[int]]:
+    """Count the calls of and from functions of the package; the list contains the number."""
+    calls, before = [0], sys.getprofile()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        name = frame.f_code.co_filename
+        # Methods that Python generates for named tuples and dataclasses have no file.
+        is_own = "/src/waybook/" in name or name == "<string>"
+        if event in {"call", "c_call"} and is_own and not name.endswith(WAITING_MODULES):
+            calls[0] += 1
+
+    sys.setprofile(note)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(before)
+
+
+async def test_warm_step_cycle_makes_limited_number_of_calls(agent: AgentClient) -> None:
+    plan, numbers = await agent.plan(10), []
+    for number in count():
+        key = {"sessionId": "main", "idempotencyKey": f"key-{number}"}
+        with counted_calls() as calls:
+            taken = await agent.take(plan, **key)
+            done = await agent.submit(taken, {"found": "Three agree.", "sources": [1, 2]}, **key)
+        numbers.append(calls[0])
+        if done["planStatus"] == "completed":
+            break
+    # The first cycles fill caches, and the last one closes the plan.
+    assert sorted(numbers[2:-1])[3] <= MAX_CALLS
