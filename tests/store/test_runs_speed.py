@@ -187,22 +187,6 @@ def test_frequent_run_query_uses_the_intended_index(
         assert "Sort" not in {node.kind for node in nodes}, nodes
 
 
-@pytest.mark.parametrize("request_", [ANY, SELECT_1], ids=["any", "model"])
-@pytest.mark.parametrize("settings", [(), SESSION], ids=["default", "session"])
-def test_claimable_jobs_are_found_in_order_without_statistics(
-    shared_place: ServerDatabase, request_: JobRequest, settings: tuple[str, ...]
-) -> None:
-    """With another index, a claim reads and sorts all jobs of the run: 4.5 to 6.6 ms."""
-    index = "job_open" if request_.model is None else "job_open_for_model"
-    for statement in (
-        jobs.claimable_statement(new_id(), request_),
-        cache.free_jobs_statement(new_id(), request_, cache.FREE_JOB_COUNT),
-    ):
-        nodes = plan(shared_place, statement, *settings)
-        assert index in {node.through for node in nodes}, nodes
-        assert "Sort" not in {node.kind for node in nodes}, nodes
-
-
 def test_query_of_jobs_in_progress_does_not_read_the_free_jobs(full: ServerDatabase) -> None:
     """The cache reads them with each 32 free jobs; a run may have thousands of free jobs."""
     nodes = plan(full, cache.held_jobs_statement(new_id(), cache.MAX_HELD_JOBS))
