@@ -160,7 +160,7 @@ def _plan(
         now=write_context.now,
         old_status=before.status,
         old_seq=write_context.head.seq,
-        has_new_steps=Entity.STEP in patches and bool(patches.inserts(Entity.STEP)),
+        has_new_steps=Entity.STEP in patches.entities and bool(patches.inserts(Entity.STEP)),
         **_head(sealed),
     )
     if "budget" not in values:

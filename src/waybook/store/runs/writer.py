@@ -79,12 +79,12 @@ def statements(
     patches = Patches(change for entry in entries for change in entry.changes)
     return [
         *_run(before, writes, patches, is_cached=is_cached),
-        *(_stages(run, patches) if Entity.STAGE_RUN in patches else ()),
-        *(_steps(run, patches) if Entity.STAGE_STEP in patches else ()),
-        *(_jobs(writes, patches) if Entity.JOB in patches else ()),
-        *(_documents(writes) if Entity.DOCUMENT in patches else ()),
+        *(_stages(run, patches) if Entity.STAGE_RUN in patches.entities else ()),
+        *(_steps(run, patches) if Entity.STAGE_STEP in patches.entities else ()),
+        *(_jobs(writes, patches) if Entity.JOB in patches.entities else ()),
+        *(_documents(writes) if Entity.DOCUMENT in patches.entities else ()),
         *(_texts(writes, patches) if any(write.decision.texts for write in writes) else ()),
-        *(_usage(run, patches) if Entity.USAGE in patches else ()),
+        *(_usage(run, patches) if Entity.USAGE in patches.entities else ()),
         *audit_statements(sealed),
     ]
 
