@@ -1,7 +1,12 @@
 """Settings for database connections, and errors of SQL statements."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
+
+import psycopg
+from psycopg import errors
 
 from waybook.store.driver.queries import Statement, load
 
@@ -38,6 +43,17 @@ class KeyConflict(Exception):
 
 class StaleCache(Exception):
     """Error: a call used outdated cached data and wrote nothing; it must be repeated."""
+
+
+class StaleCredential(Exception):
+    """Error: a cached credential has changed or is no longer valid; the call wrote nothing."""
+
+
+#: Errors of SQL statements that report outdated cached data. Other statements never cause them.
+STALE_ERRORS: Final[Mapping[type[psycopg.Error], type[Exception]]] = {
+    errors.DivisionByZero: StaleCache,
+    errors.InvalidArgumentForLogarithm: StaleCredential,
+}
 
 
 class PreparedStatementLost(Exception):
