@@ -54,6 +54,7 @@ from waybook.store.calls import (
     read_answer,
 )
 from waybook.store.driver.bus import Bus
+from waybook.store.driver.wire import StaleCredential
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +92,11 @@ class Dispatcher:
     async def dispatch(
         self, caller: Caller, tool_name: str, arguments: Mapping[str, object]
     ) -> Answer:
-        """Carry out one tool call; convert every exception to an error answer."""
+        """Carry out one tool call; convert every other exception to an error answer.
+
+        Raises:
+            StaleCredential: the caller's cached credential has changed; nothing was carried out.
+        """
         tool = TOOLS[tool_name]
         try:
             self.require_capacity(caller, tool.name)
@@ -213,6 +218,9 @@ class Dispatcher:
             return await self._carry_out(tool, caller, args)
         except WaybookError as error:
             return error_answer(error, tool, arguments)
+        except StaleCredential:
+            # The transport looks the credential up again, and repeats or refuses the call.
+            raise
         except Exception:
             log.exception("%s broke", tool.name)
             broken = Unavailable(

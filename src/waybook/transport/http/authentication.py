@@ -14,13 +14,14 @@ from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 
+from waybook.app.accounts.token_cache import CachedCaller
 from waybook.app.operations.sharing import SHARED_PATH
 from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel
 from waybook.errors import RateLimited, Unauthenticated, WaybookError
 from waybook.notifications.action_links import ACTION_PATH
+from waybook.store.driver.credential_check import CredentialCheck
 from waybook.transport.http.bearer import (
     PresentedToken,
     challenge,
@@ -52,14 +53,27 @@ PROGRAM_CHANNELS: Final[Mapping[str, Channel]] = {"/mcp": Channel.MCP, "/api": C
 #: Function that resolves a bearer token received on a channel to its caller, or raises
 #: `Unauthenticated`.
 BearerAuthenticator = Callable[[str, Channel], Awaitable[Caller]]
+#: Function that resolves a cached bearer token to its caller and a check, or returns None.
+CachedBearer = Callable[[str, Channel], CachedCaller | None]
 #: Function that resolves the session of a browser to its caller, or returns None if the browser has
 #: not signed in.
 BrowserAuthenticator = Callable[[Request], Awaitable[Caller | None]]
 
 
+#: Paths of tool calls, whose first message to the database can check the credential.
+CHECKED_PATHS: Final = frozenset({"/mcp", "/mcp/"})
+
+
+def no_cached_bearer(_: str, __: Channel) -> CachedCaller | None:
+    """Return None; used by servers that look every token up."""
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthGate:
     bearer: BearerAuthenticator
+    #: Cache of bearer tokens; by default, no token is cached.
+    cached_bearer: CachedBearer = no_cached_bearer
     #: Authenticator of browser sessions; None if browser sign-in is not configured.
     browser: BrowserAuthenticator | None = None
     #: URL of the sign-in page.
@@ -73,18 +87,35 @@ class AuthGate:
     #: Proxies trusted to report the client's address.
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
 
-    def wrap(self, app: ASGIApp) -> ASGIApp:
-        """Return an ASGI app that authenticates every request before this app handles it."""
+    async def refusal(self, request: Request) -> Response | None:
+        """Authenticate a request; return the error response, or None if the request may proceed.
 
-        async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] != "http":
-                await app(scope, receive, send)
-                return
-            scope = {**scope, "state": {**scope.get("state", {})}}
-            refused = await self._refused(Request(scope))
-            await (refused or app)(scope, receive, send)
+        If the token of a tool call is cached, the caller is only expected to be authenticated: the
+        state of the request then has a check, which the call must carry out.
+        """
+        if request.scope["path"] in CHECKED_PATHS and request.scope["method"] == "POST":
+            secret = read_bearer(request.scope).secret
+            known = self.cached_bearer(secret, Channel.MCP) if secret else None
+            if known is not None:
+                request.state.caller, request.state.credential_check = known
+                request.state.admitted_by = self
+                return None
+        return await self._refused(request)
 
-        return guarded
+    def has_pending_check(self, request: Request) -> bool:
+        """Return whether the credential of the request is not verified yet."""
+        check = credential_check(request)
+        return check is not None and not check.is_passed
+
+    async def verify(self, request: Request) -> Response | None:
+        """Look up the credential of a request, unless a message to the database has checked it.
+
+        Return the error response, or None if the request may proceed.
+        """
+        if not self.has_pending_check(request):
+            return None
+        request.state.credential_check = None
+        return await self._refused(request)
 
     async def caller(self, request: Request) -> Caller:
         """Return the caller that the request's credential identifies.
@@ -216,6 +247,18 @@ async def authenticated_caller(request: Request | None) -> Caller:
     if not isinstance(caller, Caller):
         raise Unauthenticated
     return caller
+
+
+def credential_check(request: Request) -> CredentialCheck | None:
+    """Return the check that the request must carry out, or None if its caller was looked up."""
+    check: CredentialCheck | None = getattr(request.state, "credential_check", None)
+    return check
+
+
+async def verify_credential(request: Request) -> Response | None:
+    """Look up the credential of a request whose check is pending; return the error response."""
+    gate = getattr(request.state, "admitted_by", None)
+    return await gate.verify(request) if isinstance(gate, AuthGate) else None
 
 
 async def reauthenticate(request: Request | None) -> bool:

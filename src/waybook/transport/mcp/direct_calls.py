@@ -36,6 +36,7 @@ from pydantic_core import to_json
 from starlette.requests import Request
 
 from waybook.app.request.caller import Answer
+from waybook.store.driver.wire import StaleCredential
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.jsonrpc import compact_json
 from waybook.transport.mcp.client_name import clean_name, product_of
@@ -106,10 +107,16 @@ class DirectCalls:
         return DirectCall(message["id"], tool, arguments, client, is_modern)
 
     async def answer(self, request: Request, call: DirectCall) -> bytes:
-        """Carry out a tool call and return the body of the response."""
+        """Carry out a tool call and return the body of the response.
+
+        Raises:
+            StaleCredential: the caller's cached credential has changed; nothing was carried out.
+        """
         try:
             answer = await self.gateway.call_tool(request, call.tool, call.arguments, call.client)
             result = _result(answer)
+        except StaleCredential:
+            raise
         except Exception:
             log.exception("the handler of %s broke", CALL)
             error = {"code": INTERNAL_ERROR, "message": "Internal error"}

@@ -39,6 +39,7 @@ from waybook.transport.http.html.fragments import (
     version_slot,
 )
 from waybook.transport.http.html.run_urls import run_document_url, run_stage_url, run_step_url
+from waybook.transport.http.request_checks import index_headers
 
 MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 NAMES: Final = (
@@ -129,7 +130,7 @@ async def serve_asset(request: Request) -> Response:
     if _has_version(request, tag):
         return Response(status_code=304, headers=headers)
     kind = MEDIA_TYPES[name.rpartition(".")[2]]
-    if not accepts_gzip(request.headers.raw):
+    if not accepts_gzip(index_headers(request.headers.raw)):
         return Response(read_asset(name), headers=headers, media_type=kind)
     headers["content-encoding"] = "gzip"
     return Response(compressed_asset(name), headers=headers, media_type=kind)
