@@ -124,7 +124,7 @@ async def test_call_without_a_database_message_looks_its_cached_token_up(
     async with open_visitor(world) as client:
         await called(client, issued, "list_active_plans")
         error = await called(client, issued, "get_plan_status", planId=7)
-        assert (error["error"]["code"], len(lookups)) == ("INVALID_INPUT", 2)  # type: ignore[index]
+        assert (error["error"]["code"], len(lookups)) == ("INVALID_INPUT", 2)
         invalid = await post(client, issued, [])
     assert (invalid.status_code, len(lookups)) == (400, 3)
 
@@ -203,14 +203,14 @@ async def test_changed_scopes_apply_to_the_next_call_of_a_cached_token(
         await called(client, issued, "create_research_plan", **PLAN)
         await change_scopes(at(world.agent), "ann", (Scope.PLAN_READ,))
         refused = await called(client, issued, "create_research_plan", **PLAN)
-        assert refused["error"]["code"] == "FORBIDDEN"  # type: ignore[index]
+        assert refused["error"]["code"] == "FORBIDDEN"
         await change_scopes(at(world.agent), "ann", (Scope.ADMIN,))
         lookups.clear()
         created = await called(client, issued, "create_research_plan", **PLAN)
         again = await called(client, issued, "list_active_plans")
     assert "planId" in created
     assert len(lookups) == 1
-    assert len(again["plans"]) == 2  # type: ignore[arg-type]
+    assert len(again["plans"]) == 2
 
 
 async def test_last_use_of_a_cached_token_is_recorded_every_minute(

@@ -22,6 +22,7 @@ from waybook.core.decision_context import Channel
 from waybook.errors import RateLimited, Unauthenticated, WaybookError
 from waybook.notifications.action_links import ACTION_PATH
 from waybook.store.driver.credential_check import CredentialCheck
+from waybook.transport.gateway import request_state
 from waybook.transport.http.bearer import (
     PresentedToken,
     challenge,
@@ -97,8 +98,8 @@ class AuthGate:
             secret = read_bearer(request.scope).secret
             known = self.cached_bearer(secret, Channel.MCP) if secret else None
             if known is not None:
-                request.state.caller, request.state.credential_check = known
-                request.state.admitted_by = self
+                state = request.scope.setdefault("state", {})
+                state.update(caller=known.caller, credential_check=known.check, admitted_by=self)
                 return None
         return await self._refused(request)
 
@@ -243,7 +244,7 @@ async def authenticated_caller(request: Request | None) -> Caller:
     Raises:
         Unauthenticated: the request did not pass authentication.
     """
-    caller = getattr(request.state, "caller", None) if request is not None else None
+    caller = request_state(request).get("caller")
     if not isinstance(caller, Caller):
         raise Unauthenticated
     return caller
@@ -251,13 +252,13 @@ async def authenticated_caller(request: Request | None) -> Caller:
 
 def credential_check(request: Request) -> CredentialCheck | None:
     """Return the check that the request must carry out, or None if its caller was looked up."""
-    check: CredentialCheck | None = getattr(request.state, "credential_check", None)
+    check: CredentialCheck | None = request_state(request).get("credential_check")
     return check
 
 
 async def verify_credential(request: Request) -> Response | None:
     """Look up the credential of a request whose check is pending; return the error response."""
-    gate = getattr(request.state, "admitted_by", None)
+    gate = request_state(request).get("admitted_by")
     return await gate.verify(request) if isinstance(gate, AuthGate) else None
 
 
@@ -266,7 +267,7 @@ async def reauthenticate(request: Request | None) -> bool:
 
     If the credential cannot be checked at present, the stream continues until the next check.
     """
-    gate = getattr(request.state, "admitted_by", None) if request is not None else None
+    gate = request_state(request).get("admitted_by")
     if request is None or not isinstance(gate, AuthGate):
         return True
     try:

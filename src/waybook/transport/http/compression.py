@@ -50,6 +50,7 @@ NOT_COMPRESSED: Final = frozenset({204, 206, 304})
 _CODING: Final = re.compile(r"\s*([\w*-]+)\s*(?:;\s*q\s*=\s*([01](?:\.\d{0,3})?)\s*)?")
 
 RawHeaders = Iterable[tuple[bytes, bytes]]
+VARY: Final = (b"vary", b"accept-encoding")
 
 
 def gzip_text(body: bytes, level: int = LEVEL) -> bytes:
@@ -147,5 +148,7 @@ class Stream:
 
 def _with_vary(headers: RawHeaders) -> list[tuple[bytes, bytes]]:
     vary = [value for name, value in headers if name.lower() == b"vary"]
+    if not vary:
+        return [*headers, VARY]
     others = [(name, value) for name, value in headers if name.lower() != b"vary"]
     return [*others, (b"vary", b", ".join([*vary, b"accept-encoding"]))]

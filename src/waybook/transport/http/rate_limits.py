@@ -27,7 +27,7 @@ from starlette.responses import Response
 
 from waybook.app.request.caller import Caller
 from waybook.errors import RateLimited, WaybookError
-from waybook.transport.gateway import RATE_COUNTED, ToolGateway
+from waybook.transport.gateway import RATE_COUNTED, ToolGateway, request_state
 from waybook.transport.http.responses import json_response, retry_after_header
 from waybook.transport.jsonrpc import compact_json, tool_called
 
@@ -163,7 +163,7 @@ class RequestThrottle:
 
     async def rate_limited_response(self, request: Request, what: str = "") -> RateLimited | None:
         """Return the error for a request over the rate limit, or None if it is allowed."""
-        if getattr(request.state, RATE_COUNTED, True):
+        if request_state(request).get(RATE_COUNTED, True):
             return None
         dispatcher, caller = await self.gateway.dispatcher(), await self.gateway.caller(request)
         return dispatcher.rate_limited_answer(caller, what)
@@ -181,7 +181,7 @@ class RequestThrottle:
 
 def page_caller(request: Request) -> UUID | None:
     """Return the org of the user who requests the page, or None if not signed in."""
-    caller = getattr(request.state, "caller", None)
+    caller = request_state(request).get("caller")
     return caller.org_id if isinstance(caller, Caller) else None
 
 
