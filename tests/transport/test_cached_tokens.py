@@ -23,9 +23,8 @@ from waybook.app.accounts.members import (
 )
 from waybook.app.accounts.token_cache import TokenCache
 from waybook.core.decision_context import Channel, Scope
-from waybook.errors import Unauthenticated
+from waybook.errors import StaleCredential, Unauthenticated
 from waybook.store.driver.credential_check import CURRENT_CHECK
-from waybook.store.driver.wire import StaleCredential
 
 #: Function that makes a token invalid.
 Ending = Callable[[OrgEnv, IssuedToken], Awaitable[object]]

@@ -18,9 +18,9 @@ from org_env import OrgEnv
 from transport.wire import BROWSER_HEADERS, fetch
 from waybook.transport.http import compression
 from waybook.transport.http.compression import MIN_BYTES, CompressingSend, accepts_gzip
+from waybook.transport.http.headers import index_headers
 from waybook.transport.http.html.forms import COOKIE, MAX_LENGTH, mask_token
 from waybook.transport.http.html.layout import NAMES, asset_url, read_asset
-from waybook.transport.http.request_checks import index_headers
 
 TEXT = "Which of them is long? " * 200
 

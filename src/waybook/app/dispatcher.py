@@ -41,7 +41,14 @@ from waybook.app.request.tool import Tool
 from waybook.app.skills.skill import Skill
 from waybook.core.decision_context import Channel, Scope
 from waybook.core.short_ids import IdKind, short_id
-from waybook.errors import Forbidden, NotFound, RateLimited, Unavailable, WaybookError
+from waybook.errors import (
+    Forbidden,
+    NotFound,
+    RateLimited,
+    StaleCredential,
+    Unavailable,
+    WaybookError,
+)
 from waybook.json_values import Json
 from waybook.redaction import redact
 from waybook.store.calls import (
@@ -54,7 +61,6 @@ from waybook.store.calls import (
     read_answer,
 )
 from waybook.store.driver.bus import Bus
-from waybook.store.driver.wire import StaleCredential
 
 log = logging.getLogger(__name__)
 

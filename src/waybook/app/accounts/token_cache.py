@@ -6,16 +6,18 @@ until the time of its last use must be recorded again, which is a minute at most
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from waybook.accounts.tokens import hash_token
 from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel
+from waybook.errors import StaleCredential
 from waybook.store.accounts import accounts
 from waybook.store.accounts.accounts import TokenIdentity
-from waybook.store.driver.credential_check import CredentialCheck
+from waybook.store.driver.credential_check import CURRENT_CHECK, CredentialCheck
 from waybook.store.driver.queries import Statement
 
 MAX_TOKENS: Final = 10_000
@@ -26,6 +28,21 @@ class CachedCaller(NamedTuple):
 
     caller: Caller
     check: CredentialCheck
+
+    @contextmanager
+    def checking(self) -> Iterator[None]:
+        """Check the token in the first message that the block sends to the database.
+
+        If the check fails, the block ends, and `check.is_failed` is set.
+        """
+        current = CURRENT_CHECK.set(self.check)
+        try:
+            yield
+        except StaleCredential:
+            self.check.is_failed = True
+        finally:
+            # A pipelined request starts in the context of this one, when this one is answered.
+            CURRENT_CHECK.reset(current)
 
 
 class _Entry(NamedTuple):

@@ -9,8 +9,8 @@ from contextvars import ContextVar
 from typing import Final
 from uuid import UUID
 
+from waybook.errors import StaleCredential
 from waybook.store.driver.queries import Statement
-from waybook.store.driver.wire import StaleCredential
 
 
 class CredentialCheck:

@@ -9,11 +9,12 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from uuid import UUID
 
+from waybook.errors import StaleCredential
 from waybook.store.driver.connection import DbConnection, Message, Results
 from waybook.store.driver.credential_check import CredentialCheck, pending_check
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.driver.queries import Query, Statement, first_column, first_value
-from waybook.store.driver.wire import StaleCredential, WireSettings
+from waybook.store.driver.wire import WireSettings
 
 
 class Clock:

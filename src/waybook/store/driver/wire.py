@@ -8,6 +8,7 @@ from typing import Final
 import psycopg
 from psycopg import errors
 
+from waybook.errors import StaleCredential
 from waybook.store.driver.queries import Statement, load
 
 log = logging.getLogger(__name__)
@@ -43,10 +44,6 @@ class KeyConflict(Exception):
 
 class StaleCache(Exception):
     """Error: a call used outdated cached data and wrote nothing; it must be repeated."""
-
-
-class StaleCredential(Exception):
-    """Error: a cached credential has changed or is no longer valid; the call wrote nothing."""
 
 
 #: Errors of SQL statements that report outdated cached data. Other statements never cause them.

@@ -21,7 +21,6 @@ from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel
 from waybook.errors import RateLimited, Unauthenticated, WaybookError
 from waybook.notifications.action_links import ACTION_PATH
-from waybook.store.driver.credential_check import CredentialCheck
 from waybook.transport.gateway import request_state
 from waybook.transport.http.bearer import (
     PresentedToken,
@@ -30,6 +29,7 @@ from waybook.transport.http.bearer import (
     read_bearer,
 )
 from waybook.transport.http.browser_session import SESSION, read_cookie
+from waybook.transport.http.cached_credential import expect_caller
 from waybook.transport.http.client_address import TrustedProxies, client_address_of
 from waybook.transport.http.failed_credentials import FailedCredentials
 from waybook.transport.http.html.error_pages import (
@@ -98,24 +98,9 @@ class AuthGate:
             secret = read_bearer(request.scope).secret
             known = self.cached_bearer(secret, Channel.MCP) if secret else None
             if known is not None:
-                state = request.scope.setdefault("state", {})
-                state.update(caller=known.caller, credential_check=known.check, admitted_by=self)
+                expect_caller(request, known, self._refused)
+                request.state.admitted_by = self
                 return None
-        return await self._refused(request)
-
-    def has_pending_check(self, request: Request) -> bool:
-        """Return whether the credential of the request is not verified yet."""
-        check = credential_check(request)
-        return check is not None and not check.is_passed
-
-    async def verify(self, request: Request) -> Response | None:
-        """Look up the credential of a request, unless a message to the database has checked it.
-
-        Return the error response, or None if the request may proceed.
-        """
-        if not self.has_pending_check(request):
-            return None
-        request.state.credential_check = None
         return await self._refused(request)
 
     async def caller(self, request: Request) -> Caller:
@@ -248,18 +233,6 @@ async def authenticated_caller(request: Request | None) -> Caller:
     if not isinstance(caller, Caller):
         raise Unauthenticated
     return caller
-
-
-def credential_check(request: Request) -> CredentialCheck | None:
-    """Return the check that the request must carry out, or None if its caller was looked up."""
-    check: CredentialCheck | None = request_state(request).get("credential_check")
-    return check
-
-
-async def verify_credential(request: Request) -> Response | None:
-    """Look up the credential of a request whose check is pending; return the error response."""
-    gate = request_state(request).get("admitted_by")
-    return await gate.verify(request) if isinstance(gate, AuthGate) else None
 
 
 async def reauthenticate(request: Request | None) -> bool:

@@ -17,7 +17,7 @@ from typing import Final
 
 from starlette.types import Message, Send
 
-from waybook.transport.http.request_checks import HeaderValues
+from waybook.transport.http.headers import HeaderValues
 
 #: Media types that are compressed; `text/event-stream` is not one of them.
 COMPRESSIBLE: Final = frozenset(

@@ -14,13 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from waybook.store.driver.credential_check import CURRENT_CHECK
-from waybook.store.driver.wire import StaleCredential
-from waybook.transport.http.authentication import (
-    authenticated_caller,
-    credential_check,
-    verify_credential,
-)
+from waybook.transport.gateway import request_state
+from waybook.transport.http.cached_credential import cached_caller, verify_credential
 from waybook.transport.http.rate_limits import RequestThrottle
 from waybook.transport.http.request_checks import BODY_LIMIT, replay_body
 from waybook.transport.http.responses import json_response
@@ -99,25 +94,20 @@ async def answer_checked(
     If the check fails, or if the call sent no message, the credential is looked up. Return the body
     of the answer, or the response of a request whose credential is not valid.
     """
-    check = credential_check(request)
-    if check is None:
+    cached, body = cached_caller(request), None
+    if cached is None:
         return await direct.answer(request, call)
-    expected, body = await authenticated_caller(request), None
-    current = CURRENT_CHECK.set(check)
-    try:
+    with cached.checking():
         body = await direct.answer(request, call)
-    except StaleCredential:
-        pass
-    finally:
-        # A pipelined request starts in the context of this one, when this one is answered.
-        CURRENT_CHECK.reset(current)
-    if check.is_passed and body is not None:
+    if cached.check.is_passed and body is not None:
         return body
     if refused := await verify_credential(request):
         return refused
     # Without a message to the database, the answer depends on the caller alone.
-    is_unchanged = not check.is_failed and await authenticated_caller(request) == expected
-    return body if body is not None and is_unchanged else await direct.answer(request, call)
+    is_unchanged = request_state(request).get("caller") == cached.caller
+    if body is not None and is_unchanged and not cached.check.is_failed:
+        return body
+    return await direct.answer(request, call)
 
 
 async def send_answer(request: Request, send: Send, answer: Awaitable[bytes | Response]) -> None:

@@ -8,6 +8,7 @@ a fifth of the CPU time of the call.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 from starlette.requests import Request
@@ -16,20 +17,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from waybook.transport.gateway import RELEASE_SLOT
 from waybook.transport.http.authentication import AuthGate
+from waybook.transport.http.cached_credential import verify_credential
 from waybook.transport.http.compression import CompressingSend, accepts_gzip
+from waybook.transport.http.headers import HeaderValues, index_headers, strip_headers
 from waybook.transport.http.rate_limits import RequestThrottle
 from waybook.transport.http.request_checks import (
     BODY_LIMIT,
     AllowedHosts,
-    HeaderValues,
     cross_site_refusal,
     encoded_body_refusal,
     host_refusal,
-    index_headers,
     public_scheme,
     receive_body,
     replay_body,
-    strip_headers,
     with_security_headers,
 )
 
@@ -125,9 +125,7 @@ class RequestPipeline:
         refusal = host_refusal(self.hosts, headers) or cross_site_refusal(scope["method"], headers)
         if refusal is None and self.gate is not None:
             refusal = await self.gate.refusal(request)
-            if self.gate.has_pending_check(request):
-                gate = self.gate
-                respond.verify = lambda: gate.verify(request)
+            respond.verify = partial(verify_credential, request)
         if refusal is not None:
             await refusal(scope, receive, respond)
         elif self.pace is None:

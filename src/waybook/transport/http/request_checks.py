@@ -11,13 +11,14 @@ response allow its use in our own pages only, disable content sniffing and forbi
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope
 
+from waybook.transport.http.headers import HeaderValues
 from waybook.transport.http.responses import error_response
 from waybook.transport.jsonrpc import MESSAGE_LIMIT
 
@@ -68,23 +69,6 @@ BODY_SECONDS: Final = 60.0
 # A client that is still sending its request does not read the response. The server therefore reads
 # a body that is only slightly over the limit to its end before it refuses the request.
 MAX_DRAINED_BYTES: Final = 8 * BODY_LIMIT
-
-
-#: All values of each header, by the lower-case name of the header.
-HeaderValues: TypeAlias = Mapping[bytes, Sequence[str]]
-
-
-def strip_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Strip the whitespace around header values, which the HTTP parser does not remove."""
-    return [(name, value.strip(b" \t")) for name, value in headers]
-
-
-def index_headers(headers: Iterable[tuple[bytes, bytes]]) -> HeaderValues:
-    """Return the values of each header, one per occurrence."""
-    values: dict[bytes, list[str]] = {}
-    for name, value in headers:
-        values.setdefault(name, []).append(value.decode("latin-1"))
-    return values
 
 
 def public_scheme(public_host: str | None, headers: HeaderValues, scheme: str) -> str:

@@ -36,7 +36,7 @@ from pydantic_core import to_json
 from starlette.requests import Request
 
 from waybook.app.request.caller import Answer
-from waybook.store.driver.wire import StaleCredential
+from waybook.errors import StaleCredential
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.jsonrpc import common_json, compact_json
 from waybook.transport.mcp.client_name import clean_name, product_of

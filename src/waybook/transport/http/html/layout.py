@@ -29,6 +29,7 @@ from waybook.dag.templates.json_markdown import json_to_markdown
 from waybook.dag.templates.rendering import escape_hidden_characters, markdown_to_html
 from waybook.json_values import Json
 from waybook.transport.http.compression import accepts_gzip, gzip_text
+from waybook.transport.http.headers import index_headers
 from waybook.transport.http.html.agent_urls import agent_url, session_label
 from waybook.transport.http.html.fragments import (
     VERSION_HEADER,
@@ -39,7 +40,6 @@ from waybook.transport.http.html.fragments import (
     version_slot,
 )
 from waybook.transport.http.html.run_urls import run_document_url, run_stage_url, run_step_url
-from waybook.transport.http.request_checks import index_headers
 
 MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 NAMES: Final = (
