@@ -116,7 +116,7 @@ async def test_calls_with_a_cached_token_send_no_lookup(
     assert len(lookups) == 1
 
 
-async def test_call_without_a_database_message_looks_its_cached_token_up(
+async def test_call_without_database_message_looks_cached_token_up(
     world: OrgEnv, lookups: list[bytes]
 ) -> None:
     issued = await make_token(world.agent)
@@ -168,7 +168,7 @@ def _message(tool: str, **arguments: object) -> Body:
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/"])
 @pytest.mark.parametrize("request_name", REQUESTS)
-async def test_every_request_with_a_revoked_cached_token_gets_the_same_401_response(
+async def test_every_request_with_revoked_cached_token_gets_same_401_response(
     world: OrgEnv, request_name: str, path: str
 ) -> None:
     issued = await make_token(world.agent)

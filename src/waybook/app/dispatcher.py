@@ -98,11 +98,7 @@ class Dispatcher:
     async def dispatch(
         self, caller: Caller, tool_name: str, arguments: Mapping[str, object]
     ) -> Answer:
-        """Carry out one tool call; convert every other exception to an error answer.
-
-        Raises:
-            StaleCredential: the caller's cached credential has changed; nothing was carried out.
-        """
+        """Carry out one tool call; convert every exception but StaleCredential to an answer."""
         tool = TOOLS[tool_name]
         try:
             self.require_capacity(caller, tool.name)
@@ -124,8 +120,7 @@ class Dispatcher:
     def require_capacity(self, caller: Caller, what: str = UNATTRIBUTED) -> None:
         """Count a tool call against the rate limit of its org, before the call is carried out.
 
-        Raises:
-            RateLimited: the org exceeded its rate limit.
+        Raises: RateLimited: the org exceeded its rate limit.
         """
         if not caller.rate_counted and self.try_acquire(caller):
             raise self.rate_limited_answer(caller, what)
@@ -169,8 +164,7 @@ class Dispatcher:
     async def list_outputs(self, caller: Caller, plan_id: str) -> Sequence[Mapping[str, object]]:
         """Return the deliverables of a plan of the caller's org, with all their versions.
 
-        Raises:
-            NotFound: the plan does not exist, or belongs to another org.
+        Raises: NotFound: the plan does not exist, or belongs to another org.
         """
         self.require_capacity(caller)
         ctx = self._reading(caller)
@@ -180,8 +174,7 @@ class Dispatcher:
     async def read_review(self, caller: Caller, review_id: str) -> ReadableReview:
         """Return a review of the caller's org with its outcome, which no tool returns.
 
-        Raises:
-            NotFound: the review does not exist, or belongs to another org.
+        Raises: NotFound: the review does not exist, or belongs to another org.
         """
         self.require_capacity(caller)
         ctx = self._reading(caller)
@@ -225,8 +218,7 @@ class Dispatcher:
         except WaybookError as error:
             return error_answer(error, tool, arguments)
         except StaleCredential:
-            # The transport looks the credential up again, and repeats or refuses the call.
-            raise
+            raise  # The transport looks the credential up, and repeats or refuses the call.
         except Exception:
             log.exception("%s broke", tool.name)
             broken = Unavailable(

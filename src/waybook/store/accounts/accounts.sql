@@ -24,10 +24,8 @@ select ln(count(*))
   from api_token t
   join org_user u on u.id = t.user_id and u.org_id = t.org_id
  where t.org_id = app_org()
-   and t.id = %(token_id)s::uuid
-   and t.revoked_at is null
-   and (t.expires_at is null or t.expires_at > app_now())
-   and u.disabled_at is null
+   and t.id = %(token_id)s::uuid and t.revoked_at is null
+   and u.disabled_at is null and (t.expires_at is null or t.expires_at > app_now())
    and u.name = %(user)s
    and array_to_string(t.scopes, ',') = %(token_scopes)s
    and array_to_string(u.scopes, ',') = %(user_scopes)s;

@@ -132,8 +132,8 @@ class Database:
 
     async def read_org(self, org_id: UUID, *statements: Statement | str) -> Results:
         """Read rows of this org from one snapshot, in one round trip."""
-        opening, check = self._opening(BEGIN_READING, org_id), pending_check(org_id)
-        async with TransactionScope(self.pool, opening, org_id, check) as tx:
+        opening = self._opening(BEGIN_READING, org_id)
+        async with TransactionScope(self.pool, opening, org_id, pending_check(org_id)) as tx:
             return await tx.commit(*statements)
 
     async def read_now(self, org_id: UUID) -> datetime:

@@ -45,7 +45,7 @@ class ResponseSend:
     def __init__(self, send: Send, headers: HeaderValues) -> None:
         """Wrap the function `send` of a request with these headers."""
         self._send = CompressingSend(send, accepted=accepts_gzip(headers))
-        #: Function that is called when the response starts; None if there is none.
+        #: Function that is called when the response starts, if one is set.
         self.release: Callable[[], None] | None = None
         #: Function that returns the response to send in place of the response that starts, if the
         #: credential of the request is not valid.
@@ -94,7 +94,7 @@ class RequestPipeline:
 
     app: ASGIApp
     hosts: AllowedHosts
-    #: Authentication of every request, and rate limits of orgs; None if there are none.
+    #: Authentication of every request, and rate limits of orgs, if configured.
     gate: AuthGate | None = None
     pace: RequestThrottle | None = None
     #: Handlers of POST requests by path, which are called without the routing of the app.
