@@ -34,7 +34,7 @@ STEPS = 10
 #: a token adds to Waybook's.
 MIN_RATIO = 0.65
 GOAL = 0.9
-MAX_TOKEN_SHARE = 0.35
+MAX_TOKEN_SHARE = 0.1
 TOKEN_GOAL = 0.1
 LIBRARY = Path(__file__).with_name("mcp_library_server.py")
 ORG = "measured"

@@ -240,3 +240,7 @@ class Misconfigured(WaybookError):
     """The settings are not valid."""
 
     code = "INVALID_INPUT"
+
+
+class StaleCredential(Exception):
+    """Error: a cached credential has changed or is no longer valid; the call wrote nothing."""

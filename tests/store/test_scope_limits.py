@@ -1,5 +1,6 @@
 """Permissions of a credential: the intersection of its scopes and its user's scopes."""
 
+from datetime import UTC, datetime
 from uuid import UUID
 
 from hypothesis import given
@@ -9,6 +10,7 @@ from waybook.core.decision_context import Scope, expand_scopes
 from waybook.store.accounts.accounts import SessionUser, TokenIdentity
 
 ORG = UUID(int=1)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SCOPES = st.lists(st.sampled_from([*Scope]), max_size=5)
 
 
@@ -17,7 +19,7 @@ def test_token_grants_only_scopes_that_both_token_and_user_have(
     token: list[Scope], user: list[Scope]
 ) -> None:
     scopes = [*map(str, token)], [*map(str, user)]
-    bearer = TokenIdentity(ORG, "ann", "t-1", *scopes, record_use=False)
+    bearer = TokenIdentity(ORG, "ann", "t-1", *scopes, record_use=False, now=NOW, recent_until=NOW)
     assert bearer.scopes == expand_scopes(token) & expand_scopes(user)
 
 

@@ -1,6 +1,6 @@
 """The complete HTTP application for a user of an org, and its routes."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -24,6 +24,7 @@ from waybook.transport.http.app import build_app
 from waybook.transport.http.dashboard.routes import dashboard_routes
 from waybook.transport.http.html.forms import COOKIE
 from waybook.transport.http.metrics import collect_metrics
+from waybook.transport.http.pipeline import RequestPipeline
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.requests import ReadApi
 from waybook.transport.http.server import listen, serve_in_background
@@ -81,19 +82,11 @@ async def free_port(agent: AgentClient) -> AsyncIterator[str]:
 
 def routes_of(app: ASGIApp) -> list[Route]:
     """Return the routes of the application, without its middleware."""
-    (inner,) = _inside(app)
+    inner = app.app if isinstance(app, RequestPipeline) else app
+    assert isinstance(inner, Starlette)
     routes = [route for route in inner.routes if isinstance(route, Route)]
     assert len(routes) == len(inner.routes)
     return routes
-
-
-def _inside(app: object) -> Iterator[Starlette]:
-    if isinstance(app, Starlette):
-        yield app
-        return
-    for cell in getattr(app, "__closure__", None) or ():
-        if callable(cell.cell_contents):
-            yield from _inside(cell.cell_contents)
 
 
 async def sample_ids(agent: AgentClient) -> dict[str, str]:

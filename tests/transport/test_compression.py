@@ -17,7 +17,8 @@ from browser.served_site import Site, serve_site
 from org_env import OrgEnv
 from transport.wire import BROWSER_HEADERS, fetch
 from waybook.transport.http import compression
-from waybook.transport.http.compression import MIN_BYTES, accepts_gzip, compress_responses
+from waybook.transport.http.compression import MIN_BYTES, CompressingSend, accepts_gzip
+from waybook.transport.http.headers import index_headers
 from waybook.transport.http.html.forms import COOKIE, MAX_LENGTH, mask_token
 from waybook.transport.http.html.layout import NAMES, asset_url, read_asset
 
@@ -56,7 +57,8 @@ async def messages_of(response: Response, accepted: bytes = b"gzip") -> list[Mes
         "query_string": b"",
         "headers": [(b"accept-encoding", accepted)],
     }
-    await compress_responses(app_answering(response))(scope, receive, send)
+    accepted_here = accepts_gzip(index_headers(scope["headers"]))
+    await app_answering(response)(scope, receive, CompressingSend(send, accepted=accepted_here))
     return sent
 
 
@@ -145,7 +147,7 @@ async def test_large_response_compressed_in_a_thread_is_unchanged_when_unpacked(
     ],
 )
 def test_accept_encoding_header_is_read(value: bytes, expected: bool) -> None:  # noqa: FBT001
-    assert accepts_gzip([(b"accept-encoding", value)]) is expected
+    assert accepts_gzip(index_headers([(b"accept-encoding", value)])) is expected
 
 
 async def test_event_stream_of_live_updates_is_not_compressed(site: Site) -> None:

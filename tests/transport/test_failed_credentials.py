@@ -33,6 +33,8 @@ from waybook.transport.http.failed_credentials import (
     REFILL_SECONDS,
     FailedCredentials,
 )
+from waybook.transport.http.pipeline import RequestPipeline
+from waybook.transport.http.request_checks import AllowedHosts
 
 HERE, THERE = "203.0.113.9", "198.51.100.7"
 
@@ -217,6 +219,11 @@ async def nothing(_: Scope, __: Receive, ___: Send) -> None:
     raise AssertionError("an unknown caller was admitted")
 
 
+def behind(gate: AuthGate) -> RequestPipeline:
+    """Return an ASGI app that authenticates requests and answers them with nothing."""
+    return RequestPipeline(app=nothing, hosts=AllowedHosts(), gate=gate)
+
+
 async def no_pause(_: float) -> None:
     pass
 
@@ -236,7 +243,7 @@ async def test_authentication_returns_429_without_lookup_after_too_many_failures
     gate = AuthGate(
         bearer=lookups, browser=lookups.browser, failures=FailedCredentials(pause=no_pause)
     )
-    transport = httpx2.ASGITransport(gate.wrap(nothing), client=(HERE, 1))
+    transport = httpx2.ASGITransport(behind(gate), client=(HERE, 1))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor:
         answers = [await visitor.get(path, headers=headers) for _ in range(MAX_FAILURES + 5)]
     assert len(lookups.secrets) == MAX_FAILURES
@@ -250,7 +257,7 @@ async def test_database_outage_is_not_counted_as_an_authentication_failure() -> 
         raise Unavailable("the database does not answer")
 
     gate = AuthGate(bearer=unavailable)
-    transport = httpx2.ASGITransport(gate.wrap(nothing), client=(HERE, 1))
+    transport = httpx2.ASGITransport(behind(gate), client=(HERE, 1))
     headers = {"authorization": "Bearer wb_good"}
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor:
         answers = [await visitor.get("/api/map", headers=headers) for _ in range(2 * MAX_FAILURES)]
@@ -260,7 +267,7 @@ async def test_database_outage_is_not_counted_as_an_authentication_failure() -> 
 async def test_request_without_a_credential_is_not_counted_as_a_failure() -> None:
     lookups = CountedLookups()
     gate = AuthGate(bearer=lookups, failures=FailedCredentials(pause=no_pause))
-    transport = httpx2.ASGITransport(gate.wrap(nothing), client=(HERE, 1))
+    transport = httpx2.ASGITransport(behind(gate), client=(HERE, 1))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor:
         answers = [await visitor.get("/api/map") for _ in range(2 * MAX_FAILURES)]
     assert {answer.status_code for answer in answers} == {401}

@@ -8,12 +8,12 @@ import httpx2
 import pytest
 
 from transport.messages import LEGACY, make_request, modern_headers
+from waybook.transport.http.pipeline import RequestPipeline
 from waybook.transport.http.request_checks import (
     BODY_LIMIT,
     MAX_DRAINED_BYTES,
     AllowedHosts,
     read_body,
-    reject_other_scopes,
 )
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -215,7 +215,7 @@ async def test_websocket_connection_is_closed_with_code_1008() -> None:
     async def send(message: object) -> None:
         sent.append(message)
 
-    await reject_other_scopes(app)({"type": "websocket"}, receive, send)
+    await RequestPipeline(app=app, hosts=AllowedHosts())({"type": "websocket"}, receive, send)
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
 

@@ -2,11 +2,17 @@
 
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_types import jsonrpc_message_adapter
 
-from waybook.transport.jsonrpc import InvalidMessage, read_message, tool_with_progress
+from waybook.transport.jsonrpc import (
+    InvalidMessage,
+    compact_json,
+    read_message,
+    tool_with_progress,
+)
 
 
 @settings(deadline=None)
@@ -50,3 +56,29 @@ def test_tool_call_reports_no_progress_without_a_progress_token() -> None:
     assert tool_with_progress({"method": "tools/call", "params": params}) == "extract_data"
     assert tool_with_progress({"method": "tools/list", "params": params}) is None
     assert tool_with_progress({"method": "tools/call", "params": {"name": "x"}}) is None
+
+
+#: Numbers near the sizes at which encoders of JSON begin to write an exponent.
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.builds(
+    lambda digits, exponent: float(f"{digits}e{exponent}"),
+    st.integers(min_value=-(10**17), max_value=10**17),
+    st.integers(min_value=-25, max_value=8),
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | NUMBERS | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=400)
+@given(body=st.dictionaries(st.text(), VALUES))
+def test_compact_json_equals_the_text_of_the_standard_library(body: dict[str, object]) -> None:
+    expected = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    assert compact_json(body) == expected
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan")])
+def test_compact_json_of_a_number_that_is_not_finite_is_an_error(number: float) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        compact_json({"steps": [number]})

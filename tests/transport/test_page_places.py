@@ -14,12 +14,13 @@ from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel
 from waybook.errors import Unauthenticated
 from waybook.transport.http.authentication import AuthGate
+from waybook.transport.http.pipeline import RequestPipeline
 from waybook.transport.http.rate_limits import (
     MAX_CONCURRENT_PAGES,
     ConcurrencyLimiter,
     RequestThrottle,
-    throttle_requests,
 )
+from waybook.transport.http.request_checks import AllowedHosts
 
 LONG = 3_600.0
 
@@ -55,7 +56,9 @@ def behind_the_gate(app: ASGIApp) -> httpx2.AsyncClient:
         page_limiter=ConcurrencyLimiter(MAX_CONCURRENT_PAGES, LONG),
     )
     gate = AuthGate(bearer=bearer, browser=browser)
-    transport = httpx2.ASGITransport(gate.wrap(throttle_requests(pace, app)))
+    transport = httpx2.ASGITransport(
+        RequestPipeline(app=app, hosts=AllowedHosts(), gate=gate, pace=pace)
+    )
     return httpx2.AsyncClient(transport=transport, base_url="http://localhost")
 
 

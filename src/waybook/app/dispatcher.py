@@ -41,7 +41,14 @@ from waybook.app.request.tool import Tool
 from waybook.app.skills.skill import Skill
 from waybook.core.decision_context import Channel, Scope
 from waybook.core.short_ids import IdKind, short_id
-from waybook.errors import Forbidden, NotFound, RateLimited, Unavailable, WaybookError
+from waybook.errors import (
+    Forbidden,
+    NotFound,
+    RateLimited,
+    StaleCredential,
+    Unavailable,
+    WaybookError,
+)
 from waybook.json_values import Json
 from waybook.redaction import redact
 from waybook.store.calls import (
@@ -93,7 +100,7 @@ class Dispatcher:
     async def dispatch(
         self, caller: Caller, tool_name: str, arguments: Mapping[str, object]
     ) -> Answer:
-        """Carry out one tool call; convert every exception to an error answer."""
+        """Carry out one tool call; convert every exception but StaleCredential to an answer."""
         tool = TOOLS[tool_name]
         try:
             self.require_capacity(caller, tool.name)
@@ -115,8 +122,7 @@ class Dispatcher:
     def require_capacity(self, caller: Caller, what: str = UNATTRIBUTED) -> None:
         """Count a tool call against the rate limit of its org, before the call is carried out.
 
-        Raises:
-            RateLimited: the org exceeded its rate limit.
+        Raises: RateLimited: the org exceeded its rate limit.
         """
         if not caller.rate_counted and self.try_acquire(caller):
             raise self.rate_limited_answer(caller, what)
@@ -160,8 +166,7 @@ class Dispatcher:
     async def list_outputs(self, caller: Caller, plan_id: str) -> Sequence[Mapping[str, object]]:
         """Return the deliverables of a plan of the caller's org, with all their versions.
 
-        Raises:
-            NotFound: the plan does not exist, or belongs to another org.
+        Raises: NotFound: the plan does not exist, or belongs to another org.
         """
         self.require_capacity(caller)
         ctx = self._reading(caller)
@@ -171,8 +176,7 @@ class Dispatcher:
     async def read_review(self, caller: Caller, review_id: str) -> ReadableReview:
         """Return a review of the caller's org with its outcome, which no tool returns.
 
-        Raises:
-            NotFound: the review does not exist, or belongs to another org.
+        Raises: NotFound: the review does not exist, or belongs to another org.
         """
         self.require_capacity(caller)
         ctx = self._reading(caller)
@@ -215,6 +219,8 @@ class Dispatcher:
             return await self._carry_out(tool, caller, args)
         except WaybookError as error:
             return error_answer(error, tool, arguments)
+        except StaleCredential:
+            raise  # The transport looks the credential up, and repeats or refuses the call.
         except Exception:
             log.exception("%s broke", tool.name)
             broken = Unavailable(

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 from starlette.requests import Request
@@ -94,16 +94,13 @@ class ToolGateway:
     ) -> Answer:
         """Call a tool for a client; if the call cannot be dispatched, return an error answer."""
         try:
-            dispatcher, caller = await self._entering(request, tool)
+            dispatcher, caller, counted = await self._admitted(request, tool)
         except WaybookError as error:
             return Answer(error.as_json(), is_error=True)
-        caller = replace(caller, hooks=self._wait_hooks(request), client=client)
+        release_slot = request_state(request).get(RELEASE_SLOT, keep_slot)
+        hooks = WaitHooks(release_slot, partial(self.still_authorized, request))
+        caller = replace(caller, rate_counted=counted, hooks=hooks, client=client)
         return await dispatcher.dispatch(caller, tool, arguments)
-
-    def _wait_hooks(self, request: Request | None) -> WaitHooks:
-        state = None if request is None else request.state
-        release_slot = getattr(state, RELEASE_SLOT, keep_slot)
-        return WaitHooks(release_slot, partial(self.still_authorized, request))
 
     async def document(self, request: Request | None, resource_id: str) -> ReadableDocument:
         """Return a rendered document that the caller may read.
@@ -160,10 +157,26 @@ class ToolGateway:
         Raises:
             RateLimited: the request exceeded the org's rate limit.
         """
+        dispatcher, caller, counted = await self._admitted(request, what)
+        return dispatcher, replace(caller, rate_counted=counted)
+
+    async def _admitted(
+        self, request: Request | None, what: str
+    ) -> tuple[DispatcherPort, Caller, bool]:
+        """Return the dispatcher, the caller, and whether the request was counted.
+
+        Raises:
+            RateLimited: the request exceeded the org's rate limit.
+        """
         dispatcher, caller = await self.dispatcher(), await self.caller(request)
-        counted = None if request is None else getattr(request.state, RATE_COUNTED, None)
+        counted = request_state(request).get(RATE_COUNTED)
         if counted is None:
-            return dispatcher, caller
+            return dispatcher, caller, caller.rate_counted
         if not counted:
             raise dispatcher.rate_limited_answer(caller, what)
-        return dispatcher, replace(caller, rate_counted=True)
+        return dispatcher, caller, True
+
+
+def request_state(request: Request | None) -> Mapping[str, Any]:
+    """Return the attributes that the transport stored in the state of a request."""
+    return request.scope.get("state", {}) if request is not None else {}

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+import orjson
 from mcp_types import INVALID_REQUEST, PARSE_ERROR
 from pydantic_core import from_json
 
@@ -151,10 +152,35 @@ def error_body(code: str, message: str, **details: object) -> dict[str, object]:
     return {"error": {**fields, "next": None}}
 
 
+#: Texts that orjson writes where `json` may write another text: numbers with an exponent, small
+#: numbers, and `null`, which orjson also writes for numbers that are not finite.
+_WRITTEN_DIFFERENTLY: Final = re.compile(rb"[:,\[](?:-?(?:[0-9.]+e|0\.0000)|null)")
+
+_STRICT: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+
+
 def compact_json(body: Mapping[str, object]) -> str:
     """Return a value as JSON without optional whitespace.
 
     >>> compact_json({"plan": "Größe", "steps": [1, 2]})
     '{"plan":"Größe","steps":[1,2]}'
     """
+    text = common_json(body)
+    if text is not None:
+        return text.decode()
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def common_json(body: Mapping[str, object]) -> bytes | None:
+    r"""Return a value as compact JSON if orjson and `json` write it alike, else None.
+
+    The text may contain characters that are not ASCII. orjson takes a tenth of the time.
+
+    >>> common_json({"plan": "Größe"}), common_json({"cost": 1e-7})
+    (b'{"plan":"Gr\xc3\xb6\xc3\x9fe"}', None)
+    """
+    try:
+        text = orjson.dumps(body, option=_STRICT)
+    except TypeError:
+        return None
+    return None if _WRITTEN_DIFFERENTLY.search(text) else text

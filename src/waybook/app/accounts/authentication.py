@@ -1,7 +1,8 @@
 """Authentication of callers by API token, access token of the issuer, or web session.
 
-Credentials are looked up on every request and never cached, so that a revocation takes effect at
-once in every process.
+Credentials are looked up on every request, so that a revocation takes effect at once in every
+process. For a cached API token, the first message of the request to the database checks the token
+in place of a lookup; see `token_cache`.
 
 A web session started by signing in with the issuer is a credential of its own. A session started
 with an API token uses that token as its credential, because possession of a token does not prove
@@ -17,6 +18,7 @@ from typing import Final
 from waybook.accounts.manage import NewUser
 from waybook.accounts.tokens import PREFIX, hash_token, looks_like_token
 from waybook.app.accounts.members import add_user
+from waybook.app.accounts.token_cache import TokenCache
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
@@ -34,8 +36,12 @@ from waybook.store.accounts.accounts import Member, MemberLookup, SessionUser, T
 from waybook.store.driver.queries import first_value, new_id
 
 
-async def authenticate_token(services: Services, secret: str, channel: Channel) -> Caller:
+async def authenticate_token(
+    services: Services, secret: str, channel: Channel, cache: TokenCache | None = None
+) -> Caller:
     """Return the caller for the user who owns this API token; `channel` is the caller's channel.
+
+    The token is looked up, and then stored in the cache.
 
     Raises:
         Unauthenticated: the secret is not a token, or the token is not valid; the error does not
@@ -43,21 +49,28 @@ async def authenticate_token(services: Services, secret: str, channel: Channel) 
     """
     if not looks_like_token(secret):
         raise Unauthenticated
+    secret_hash = hash_token(secret)
+    if cache is not None:
+        cache.discard(secret_hash, channel)
     _, bearers = await services.database.read_by_secret(
-        hash_token(secret), *accounts.by_token_statements()
+        secret_hash, *accounts.by_token_statements()
     )
     if not bearers:
         raise Unauthenticated
     bearer: TokenIdentity = bearers[0]
+    services.database.clock.set(bearer.now)
     if bearer.record_use:
         services.last_used.record(bearer.org_id, bearer.token_id)
-    return Caller(
+    caller = Caller(
         org_id=bearer.org_id,
         user=bearer.user,
         channel=channel,
         scopes=bearer.scopes,
         credential=f"token:{bearer.token_id}",
     )
+    if cache is not None:
+        cache.put(secret_hash, caller, bearer)
+    return caller
 
 
 log = logging.getLogger(__name__)
@@ -67,7 +80,11 @@ SIGN_IN_ACTOR = "sign-in"
 
 
 async def authenticate_bearer(
-    services: Services, issuer: IssuerClient | None, secret: str, channel: Channel
+    services: Services,
+    issuer: IssuerClient | None,
+    secret: str,
+    channel: Channel,
+    cache: TokenCache | None = None,
 ) -> Caller:
     """Return the caller for a bearer secret: an API token, or an access token of the issuer.
 
@@ -77,7 +94,7 @@ async def authenticate_bearer(
             scope.
     """
     if issuer is None or secret.startswith(PREFIX):
-        return await authenticate_token(services, secret, channel)
+        return await authenticate_token(services, secret, channel, cache)
     try:
         return await authenticate_issuer_token(services, issuer, secret, channel)
     except Unauthenticated as error:

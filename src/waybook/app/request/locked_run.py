@@ -6,7 +6,7 @@ Calls on the cached run that wait together share a turn, and one message checks 
 their decisions and commits. See `store/runs/cache.py` and `store/runs/batch.py`.
 """
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TypeAlias
 
 from waybook.app.request.locking import (
@@ -26,7 +26,9 @@ from waybook.run.model import CompiledDag, Job, Run
 from waybook.store import calls
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Message, Results
+from waybook.store.driver.credential_check import pending_check
 from waybook.store.driver.database import Transaction
+from waybook.store.driver.group_commit import Call
 from waybook.store.driver.queries import Statement
 from waybook.store.driver.wire import KeyConflict, StaleCache
 from waybook.store.runs import cache, writer
@@ -230,9 +232,13 @@ class LockedRun(Locked[RunDecision[object]]):
         before = [statement for part in self._written_before for statement in part.notifications]
         more = [*before, *self._all_statements(proposal, written)]
         after = state.advance(proposal.decision, write.head)
+        # Another call may send the batch, so the check of this call's credential is added to it.
+        check = pending_check(self.ctx.caller.org_id)
         self._batch = None
         try:
-            await batch.commit(after, [*self._deferred, write], more, self._send_batch)
+            with check.deciding() if check else nullcontext():
+                more += [check.statement] if check else []
+                await batch.commit(after, [*self._deferred, write], more, self._send_batch)
         except StaleCache:
             return Commit.STALE
         except KeyConflict:
@@ -242,8 +248,9 @@ class LockedRun(Locked[RunDecision[object]]):
 
     async def _send_batch(self, statements: list[Statement]) -> None:
         """Execute the statements of a batch in one message, and update the estimated time."""
-        # The calls of the batch see to what follows the commit.
-        (checked,), *_ = await self.ctx.commit(self._run_id, statements, on_commit=lambda: None)
+        # The calls of the batch see to their credentials and to what follows the commit.
+        call = Call(self.ctx.caller.org_id, self._run_id, statements, on_commit=lambda: None)
+        (checked,), *_ = await self.ctx.services.database.commit(call)
         self.ctx.services.database.clock.set(checked.now)
 
     async def send(self, *statements: Statement | str) -> Results:

@@ -16,6 +16,7 @@ from waybook.json_values import Body
 from waybook.plan.model import Plan
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Results
+from waybook.store.driver.credential_check import pending_check
 from waybook.store.driver.database import TransactionScope
 from waybook.store.driver.group_commit import Call
 from waybook.store.driver.queries import Statement, first_value, is_id
@@ -92,8 +93,13 @@ class RequestContext:
         Concurrent calls of the org may share the transaction; see `GroupCommit.commit`, also
         for the errors.
         """
-        call = Call(self.caller.org_id, aggregate_id, statements, on_commit)
-        return await self.services.database.commit(call)
+        org_id, database = self.caller.org_id, self.services.database
+        check = pending_check(org_id)
+        if check is None:
+            return await database.commit(Call(org_id, aggregate_id, statements, on_commit))
+        checked = Call(org_id, aggregate_id, [check.statement, *statements], on_commit)
+        with check.deciding():
+            return (await database.commit(checked))[1:]
 
     def transaction(self) -> TransactionScope:
         """Return a transaction limited to the org; it is rolled back unless committed."""

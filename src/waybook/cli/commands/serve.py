@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from waybook.app.accounts.authentication import authenticate_bearer
+from waybook.app.accounts.token_cache import TokenCache
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Caller
 from waybook.app.request.rate_limit import SharedTimes
@@ -221,8 +222,10 @@ def build_auth_gate(
     door: SignInPage, metadata: ResourceMetadata | None, settings: Settings
 ) -> AuthGate:
     """Return the authentication layer for servers that require authentication."""
+    tokens = TokenCache(door.services.database.now)
     return AuthGate(
-        bearer=partial(authenticate_bearer, door.services, door.issuer),
+        bearer=partial(authenticate_bearer, door.services, door.issuer, cache=tokens),
+        cached_bearer=tokens.get,
         browser=door.browser,
         sign_in=SIGN_IN_PATH,
         metrics_token=settings.metrics_token,

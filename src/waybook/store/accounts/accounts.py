@@ -84,6 +84,9 @@ class TokenIdentity(NamedTuple):
     user_scopes: list[str]
     #: Whether the recorded time of the token's last use is so old that it should be updated.
     record_use: bool
+    #: Time of the lookup, and time until which the last use need not be recorded again.
+    now: datetime
+    recent_until: datetime
 
     @property
     def scopes(self) -> frozenset[Scope]:
@@ -143,6 +146,16 @@ class LoadedOrg(NamedTuple):
 def by_token_statements() -> list[Statement]:
     """Select the valid API token whose hash is set in the current transaction."""
     return [SQL["name_org_by_token"](), SQL["bearer_of_token"]()]
+
+
+def check_statement(token: TokenIdentity) -> Statement:
+    """Fail with `StaleCredential` if the API token is not valid or differs from this copy."""
+    return SQL["check_token"](
+        token_id=token.token_id,
+        user=token.user,
+        token_scopes=",".join(token.token_scopes),
+        user_scopes=",".join(token.user_scopes),
+    )
 
 
 def used_statement(token_ids: Iterable[str]) -> Statement:

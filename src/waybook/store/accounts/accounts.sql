@@ -6,13 +6,29 @@ select set_config('app.org_id', t.org_id::text, true) from api_token t where t.h
 -- Return the user and the scopes of the token with this hash, if the token is valid. The
 -- transaction's org has already been set from the same token.
 select t.org_id, u.name as user, t.id::text as token_id, t.scopes as token_scopes, u.scopes as user_scopes,
-       t.last_used_at is null or t.last_used_at < app_now() - interval '1 minute' as record_use
+       t.last_used_at is null or t.last_used_at < app_now() - interval '1 minute' as record_use,
+       app_now() as now,
+       case when t.last_used_at > app_now() - interval '1 minute' then t.last_used_at else app_now() end
+       + interval '1 minute' as recent_until
   from api_token t
   join org_user u on u.id = t.user_id and u.org_id = t.org_id
  where t.hash = app_secret_hash()
    and t.revoked_at is null
    and (t.expires_at is null or t.expires_at > app_now())
    and u.disabled_at is null;
+
+-- name: check_token
+-- Fail unless the token is valid and equal to the cached copy of it. The logarithm of zero is an
+-- error that no other statement causes.
+select ln(count(*))
+  from api_token t
+  join org_user u on u.id = t.user_id and u.org_id = t.org_id
+ where t.org_id = app_org()
+   and t.id = %(token_id)s::uuid and t.revoked_at is null
+   and u.disabled_at is null and (t.expires_at is null or t.expires_at > app_now())
+   and u.name = %(user)s
+   and array_to_string(t.scopes, ',') = %(token_scopes)s
+   and array_to_string(u.scopes, ',') = %(user_scopes)s;
 
 -- name: tokens_used
 -- Record the last use of tokens, at most once a minute. Telemetry, like heartbeats: not audited.

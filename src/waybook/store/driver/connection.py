@@ -34,9 +34,9 @@ from waybook.errors import Busy, Unavailable
 from waybook.store.driver.queries import PreparedPlans, Query, Statement, raw_statement
 from waybook.store.driver.wire import (
     NO_BACKEND_PID,
+    STALE_ERRORS,
     KeyConflict,
     PreparedStatementLost,
-    StaleCache,
     WireSettings,
 )
 
@@ -85,6 +85,7 @@ class DbConnection:
         Raises:
             KeyConflict: a row with this key exists.
             StaleCache: a statement's expected state does not match the database.
+            StaleCredential: the caller's cached credential does not match the database.
             Busy: a row lock was not granted in time, or a pooler was detected; nothing was written.
             Unavailable: the connection broke, or the answer did not arrive in time.
         """
@@ -118,8 +119,8 @@ class DbConnection:
             _check(results)
         except errors.UniqueViolation as error:
             raise KeyConflict(error.diag.constraint_name or "") from error
-        except errors.DivisionByZero as error:
-            raise StaleCache from error
+        except tuple(STALE_ERRORS) as error:
+            raise STALE_ERRORS[type(error)] from error
         except (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement) as error:
             raise PreparedStatementLost from error
         except (errors.LockNotAvailable, errors.DeadlockDetected, errors.QueryCanceled) as error:

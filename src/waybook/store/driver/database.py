@@ -9,7 +9,9 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from uuid import UUID
 
+from waybook.errors import StaleCredential
 from waybook.store.driver.connection import DbConnection, Message, Results
+from waybook.store.driver.credential_check import CredentialCheck, pending_check
 from waybook.store.driver.group_commit import Call, GroupCommit
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.driver.queries import Query, Statement, first_column, first_value
@@ -46,14 +48,30 @@ COMMIT = Query("commit", "commit")()
 class Transaction:
     """Transaction confined to one org, begun by the first statements and ended by the last."""
 
-    def __init__(self, line: DbConnection, opening: Message) -> None:
+    def __init__(
+        self, line: DbConnection, opening: Message, check: CredentialCheck | None = None
+    ) -> None:
         self._line = line
         self._opening = opening
+        self._check = check
 
     async def send(self, *statements: Statement | str) -> Results:
-        """Send SQL statements in the transaction; the first call also begins the transaction."""
+        """Send SQL statements in the transaction; the first call also begins the transaction.
+
+        Raises:
+            StaleCredential: the caller's cached credential does not match the database.
+        """
         opening, self._opening = self._opening, ()
-        return await self._line.send(opening, statements)
+        check, self._check = self._check, None
+        if check is None:
+            return await self._line.send(opening, statements)
+        try:
+            results = await self._line.send(opening, (check.statement, *statements))
+        except StaleCredential:
+            check.is_failed = True
+            raise
+        check.is_passed = True
+        return results[1:]
 
     async def commit(self, *statements: Statement | str) -> Results:
         """Send the last SQL statements of the transaction and commit, in one round trip."""
@@ -63,15 +81,22 @@ class Transaction:
 class TransactionScope:
     """Context manager that holds a pooled connection for one transaction."""
 
-    def __init__(self, pool: ConnectionPool, opening: Message, org_id: UUID | None) -> None:
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        opening: Message,
+        org_id: UUID | None,
+        check: CredentialCheck | None = None,
+    ) -> None:
         self._pool = pool
+        self._check = check
         self._org = None if org_id is None else org_id.int
         self._opening = opening
         self._line: DbConnection | None = None
 
     async def __aenter__(self) -> Transaction:
         self._line = await self._pool.acquire(self._org)
-        return Transaction(self._line, self._opening)
+        return Transaction(self._line, self._opening, self._check)
 
     async def __aexit__(self, *_: object) -> None:
         line, self._line = self._line, None
@@ -104,16 +129,24 @@ class Database:
 
     def org_transaction(self, org_id: UUID) -> TransactionScope:
         """Return a transaction confined to this org, which is rolled back unless committed."""
-        return TransactionScope(self.pool, self._opening(BEGIN, org_id), org_id)
+        opening = self._opening(BEGIN, org_id)
+        return TransactionScope(self.pool, opening, org_id, pending_check(org_id))
 
     async def commit(self, call: Call) -> Results:
-        """Send all statements of a call in one message, possibly with other calls, and commit."""
+        """Send all statements of a call in one message, possibly with other calls, and commit.
+
+        The statements contain the check of the caller's credential, if one is pending, because
+        another task may send them.
+
+        Raises:
+            StaleCredential: the caller's cached credential does not match the database.
+        """
         return await self._groups.commit(call)
 
     async def read_org(self, org_id: UUID, *statements: Statement | str) -> Results:
         """Read rows of this org from one snapshot, in one round trip."""
         opening = self._opening(BEGIN_READING, org_id)
-        async with TransactionScope(self.pool, opening, org_id) as tx:
+        async with TransactionScope(self.pool, opening, org_id, pending_check(org_id)) as tx:
             return await tx.commit(*statements)
 
     async def read_now(self, org_id: UUID) -> datetime:
@@ -165,7 +198,8 @@ class Database:
         return self.pool.dsn
 
     async def _write_org(self, org_id: UUID, statements: Message) -> Results:
-        async with self.org_transaction(org_id) as tx:
+        """Write the statements of calls, which contain the checks of their credentials."""
+        async with TransactionScope(self.pool, self._opening(BEGIN, org_id), org_id) as tx:
             return await tx.commit(*statements)
 
     def _opening(self, begin: Statement, org_id: UUID) -> Message:

@@ -21,7 +21,7 @@ from uuid import UUID
 
 import psycopg
 
-from waybook.errors import Busy, Unavailable
+from waybook.errors import Busy, StaleCredential, Unavailable
 from waybook.store.driver.connection import Message, Results
 from waybook.store.driver.queries import Statement
 from waybook.store.driver.wire import KeyConflict, StaleCache
@@ -114,6 +114,7 @@ class GroupCommit:
         Raises:
             KeyConflict: a row with this key exists.
             StaleCache: a statement's expected state does not match the database.
+            StaleCredential: a cached credential does not match the database.
             Busy: a row lock was not granted in time; nothing was written.
             Unavailable: the connection broke, or the answer did not arrive in time.
         """
@@ -185,7 +186,7 @@ class GroupCommit:
             for waiting in group:
                 if not waiting.outcome.done():
                     waiting.outcome.set_exception(Unavailable(error.message))
-        except (Busy, KeyConflict, StaleCache, psycopg.Error) as error:
+        except (Busy, KeyConflict, StaleCache, StaleCredential, psycopg.Error) as error:
             log.debug("%d calls are sent again, alone: %s", len(group), type(error).__name__)
         finally:
             _deliver(group, results and results[len(lock_timeout) :])

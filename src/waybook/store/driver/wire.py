@@ -1,8 +1,14 @@
 """Settings for database connections, and errors of SQL statements."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
+import psycopg
+from psycopg import errors
+
+from waybook.errors import StaleCredential
 from waybook.store.driver.queries import Statement, load
 
 log = logging.getLogger(__name__)
@@ -38,6 +44,13 @@ class KeyConflict(Exception):
 
 class StaleCache(Exception):
     """Error: a call used outdated cached data and wrote nothing; it must be repeated."""
+
+
+#: Errors of SQL statements that report outdated cached data. Other statements never cause them.
+STALE_ERRORS: Final[Mapping[type[psycopg.Error], type[Exception]]] = {
+    errors.DivisionByZero: StaleCache,
+    errors.InvalidArgumentForLogarithm: StaleCredential,
+}
 
 
 class PreparedStatementLost(Exception):

@@ -14,29 +14,19 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from waybook.transport.http.authentication import AuthGate
-from waybook.transport.http.compression import compress_responses
 from waybook.transport.http.html.error_pages import error_page, wants_html
 from waybook.transport.http.mcp_endpoint import McpEndpoint
 from waybook.transport.http.metrics import Metric, Operations
-from waybook.transport.http.rate_limits import RequestThrottle, throttle_requests
-from waybook.transport.http.request_checks import (
-    BODY_LIMIT,
-    AllowedHosts,
-    add_security_headers,
-    apply_public_scheme,
-    check_host_and_origin,
-    limit_body,
-    reject_cross_site,
-    reject_encoded_bodies,
-    reject_other_scopes,
-    strip_header_whitespace,
-)
+from waybook.transport.http.pipeline import RequestPipeline
+from waybook.transport.http.rate_limits import RequestThrottle
+from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.requests import ReadApi
 from waybook.transport.http.responses import error_response
 from waybook.transport.http.snapshots import SnapshotApi
 from waybook.transport.mcp.direct_calls import ToolServer
 
 FILE: Final = "openapi.json"
+MCP_PATHS: Final = ("/mcp", "/mcp/")
 
 
 def load_openapi() -> bytes:
@@ -106,8 +96,7 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
     app = Starlette(
         routes=[
             *pages,
-            Route("/mcp", mcp),
-            Route("/mcp/", mcp),
+            *(Route(path, mcp) for path in MCP_PATHS),
             Route("/healthz", operations.healthz),
             Route("/readyz", operations.readyz),
             Route("/metrics", operations.figures),
@@ -122,13 +111,11 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
         },
         lifespan=running,
     )
-    bounded = reject_encoded_bodies(limit_body(BODY_LIMIT, app))
-    paced = throttle_requests(pace, bounded) if pace else bounded
-    known = apply_public_scheme(hosts.encrypted, gate.wrap(paced) if gate else paced)
-    return reject_other_scopes(
-        compress_responses(
-            add_security_headers(
-                strip_header_whitespace(check_host_and_origin(hosts, reject_cross_site(known)))
-            )
-        )
+    return RequestPipeline(
+        app=app,
+        hosts=hosts,
+        gate=gate,
+        pace=pace,
+        handlers=dict.fromkeys(MCP_PATHS, mcp.handle),
+        on_error=internal_error,
     )

@@ -14,13 +14,14 @@ from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 
+from waybook.app.accounts.token_cache import CachedCaller
 from waybook.app.operations.sharing import SHARED_PATH
 from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel
 from waybook.errors import RateLimited, Unauthenticated, WaybookError
 from waybook.notifications.action_links import ACTION_PATH
+from waybook.transport.gateway import request_state
 from waybook.transport.http.bearer import (
     PresentedToken,
     challenge,
@@ -28,6 +29,7 @@ from waybook.transport.http.bearer import (
     read_bearer,
 )
 from waybook.transport.http.browser_session import SESSION, read_cookie
+from waybook.transport.http.cached_credential import expect_caller
 from waybook.transport.http.client_address import TrustedProxies, client_address_of
 from waybook.transport.http.failed_credentials import FailedCredentials
 from waybook.transport.http.html.error_pages import (
@@ -52,14 +54,27 @@ PROGRAM_CHANNELS: Final[Mapping[str, Channel]] = {"/mcp": Channel.MCP, "/api": C
 #: Function that resolves a bearer token received on a channel to its caller, or raises
 #: `Unauthenticated`.
 BearerAuthenticator = Callable[[str, Channel], Awaitable[Caller]]
+#: Function that resolves a cached bearer token to its caller and a check, or returns None.
+CachedBearer = Callable[[str, Channel], CachedCaller | None]
 #: Function that resolves the session of a browser to its caller, or returns None if the browser has
 #: not signed in.
 BrowserAuthenticator = Callable[[Request], Awaitable[Caller | None]]
 
 
+#: Paths of tool calls, whose first message to the database can check the credential.
+CHECKED_PATHS: Final = frozenset({"/mcp", "/mcp/"})
+
+
+def no_cached_bearer(_: str, __: Channel) -> CachedCaller | None:
+    """Return None; used by servers that look every token up."""
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthGate:
     bearer: BearerAuthenticator
+    #: Cache of bearer tokens; by default, no token is cached.
+    cached_bearer: CachedBearer = no_cached_bearer
     #: Authenticator of browser sessions; None if browser sign-in is not configured.
     browser: BrowserAuthenticator | None = None
     #: URL of the sign-in page.
@@ -73,18 +88,20 @@ class AuthGate:
     #: Proxies trusted to report the client's address.
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
 
-    def wrap(self, app: ASGIApp) -> ASGIApp:
-        """Return an ASGI app that authenticates every request before this app handles it."""
+    async def refusal(self, request: Request) -> Response | None:
+        """Authenticate a request; return the error response, or None if the request may proceed.
 
-        async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] != "http":
-                await app(scope, receive, send)
-                return
-            scope = {**scope, "state": {**scope.get("state", {})}}
-            refused = await self._refused(Request(scope))
-            await (refused or app)(scope, receive, send)
-
-        return guarded
+        If the token of a tool call is cached, the caller is only expected to be authenticated: the
+        state of the request then has a check, which the call must carry out.
+        """
+        if request.scope["path"] in CHECKED_PATHS and request.scope["method"] == "POST":
+            secret = read_bearer(request.scope).secret
+            known = self.cached_bearer(secret, Channel.MCP) if secret else None
+            if known is not None:
+                expect_caller(request, known, self._refused)
+                request.state.admitted_by = self
+                return None
+        return await self._refused(request)
 
     async def caller(self, request: Request) -> Caller:
         """Return the caller that the request's credential identifies.
@@ -212,7 +229,7 @@ async def authenticated_caller(request: Request | None) -> Caller:
     Raises:
         Unauthenticated: the request did not pass authentication.
     """
-    caller = getattr(request.state, "caller", None) if request is not None else None
+    caller = request_state(request).get("caller")
     if not isinstance(caller, Caller):
         raise Unauthenticated
     return caller
@@ -223,7 +240,7 @@ async def reauthenticate(request: Request | None) -> bool:
 
     If the credential cannot be checked at present, the stream continues until the next check.
     """
-    gate = getattr(request.state, "admitted_by", None) if request is not None else None
+    gate = request_state(request).get("admitted_by")
     if request is None or not isinstance(gate, AuthGate):
         return True
     try:

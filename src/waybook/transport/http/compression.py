@@ -15,7 +15,9 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Send
+
+from waybook.transport.http.headers import HeaderValues
 
 #: Media types that are compressed; `text/event-stream` is not one of them.
 COMPRESSIBLE: Final = frozenset(
@@ -48,6 +50,7 @@ NOT_COMPRESSED: Final = frozenset({204, 206, 304})
 _CODING: Final = re.compile(r"\s*([\w*-]+)\s*(?:;\s*q\s*=\s*([01](?:\.\d{0,3})?)\s*)?")
 
 RawHeaders = Iterable[tuple[bytes, bytes]]
+VARY: Final = (b"vary", b"accept-encoding")
 
 
 def gzip_text(body: bytes, level: int = LEVEL) -> bytes:
@@ -56,15 +59,15 @@ def gzip_text(body: bytes, level: int = LEVEL) -> bytes:
     return packer.compress(body) + packer.flush()
 
 
-def accepts_gzip(headers: RawHeaders) -> bool:
+def accepts_gzip(headers: HeaderValues) -> bool:
     """Return whether the `Accept-Encoding` headers of a request allow gzip.
 
-    >>> accepts_gzip([(b"accept-encoding", b"br, gzip;q=0.5")])
+    >>> accepts_gzip({b"accept-encoding": ["br, gzip;q=0.5"]})
     True
-    >>> accepts_gzip([(b"accept-encoding", b"gzip;q=0, *")]), accepts_gzip([])
+    >>> accepts_gzip({b"accept-encoding": ["gzip;q=0, *"]}), accepts_gzip({})
     (False, False)
     """
-    values = [value.decode("latin-1") for name, value in headers if name == b"accept-encoding"]
+    values = headers.get(b"accept-encoding", ())
     weights: dict[str, float] = {}
     for coding in ",".join(values).split(","):
         if matched := _CODING.fullmatch(coding):
@@ -82,19 +85,6 @@ def is_compressible(status: int, headers: RawHeaders) -> bool:
         and b"content-encoding" not in known
         and b"no-transform" not in known.get(b"cache-control", b"")
     )
-
-
-def compress_responses(app: ASGIApp) -> ASGIApp:
-    """Return an ASGI app that compresses this app's responses for clients that accept gzip."""
-
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await app(scope, receive, send)
-            return
-        accepted = accepts_gzip(scope["headers"])
-        await app(scope, receive, CompressingSend(send, accepted=accepted))
-
-    return guarded
 
 
 class CompressingSend:
@@ -158,5 +148,7 @@ class Stream:
 
 def _with_vary(headers: RawHeaders) -> list[tuple[bytes, bytes]]:
     vary = [value for name, value in headers if name.lower() == b"vary"]
+    if not vary:
+        return [*headers, VARY]
     others = [(name, value) for name, value in headers if name.lower() != b"vary"]
     return [*others, (b"vary", b", ".join([*vary, b"accept-encoding"]))]

@@ -14,6 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from waybook.transport.gateway import request_state
+from waybook.transport.http.cached_credential import cached_caller, verify_credential
 from waybook.transport.http.rate_limits import RequestThrottle
 from waybook.transport.http.request_checks import BODY_LIMIT, replay_body
 from waybook.transport.http.responses import json_response
@@ -25,7 +27,7 @@ from waybook.transport.jsonrpc import (
     read_message,
     tool_with_progress,
 )
-from waybook.transport.mcp.direct_calls import ToolServer
+from waybook.transport.mcp.direct_calls import DirectCall, DirectCalls, ToolServer
 
 
 class McpEndpoint:
@@ -48,13 +50,15 @@ class McpEndpoint:
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a valid MCP message to the MCP library, and reject every other request."""
-        request = Request(scope, receive)
-        if request.method != "POST":
-            # The endpoint has no sessions, so GET has no stream to open and DELETE has nothing to
-            # close.
-            raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"allow": "POST"})
-        body = await request.body()
+        """Reject requests other than POST, which `handle` answers without routing."""
+        del scope, receive, send
+        # The endpoint has no sessions, so GET has no stream to open and DELETE has nothing to
+        # close.
+        raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"allow": "POST"})
+
+    async def handle(self, request: Request, body: bytes, send: Send) -> None:
+        """Answer a tool call, pass other messages to the MCP library, and reject other bodies."""
+        scope, receive = request.scope, request.receive
         message = read_message(body)
         if isinstance(message, InvalidMessage):
             error = {"code": message.code, "message": message.message}
@@ -70,7 +74,10 @@ class McpEndpoint:
         if direct is not None and not streams:
             call = direct.read(request, message)
         if direct is not None and call is not None:
-            handling = send_answer(request, send, direct.answer(request, call))
+            handling = send_answer(request, send, answer_checked(request, direct, call))
+        elif refused := await verify_credential(request):
+            await refused(scope, receive, send)
+            return
         else:
             if declares_apps(message):
                 send = with_header(send, b"mcp-session-id", APPS_SESSION.encode())
@@ -79,10 +86,39 @@ class McpEndpoint:
         await (cancel_on_disconnect(receive, handling) if may_wait(message) else handling)
 
 
-async def send_answer(request: Request, send: Send, answer: Awaitable[bytes]) -> None:
+async def answer_checked(
+    request: Request, direct: DirectCalls, call: DirectCall
+) -> bytes | Response:
+    """Carry out a tool call, whose first message to the database checks a cached credential.
+
+    If the check fails, or if the call sent no message, the credential is looked up. Return the body
+    of the answer, or the response of a request whose credential is not valid.
+    """
+    cached, body = cached_caller(request), None
+    if cached is None:
+        return await direct.answer(request, call)
+    with cached.checking():
+        body = await direct.answer(request, call)
+    if cached.check.is_passed and body is not None:
+        return body
+    if refused := await verify_credential(request):
+        return refused
+    # Without a message to the database, the answer depends on the caller alone.
+    is_unchanged = request_state(request).get("caller") == cached.caller
+    if body is not None and is_unchanged and not cached.check.is_failed:
+        return body
+    return await direct.answer(request, call)
+
+
+async def send_answer(request: Request, send: Send, answer: Awaitable[bytes | Response]) -> None:
     """Wait for the answer of a tool call, and send it as the response to a request."""
-    response = Response(await answer, media_type="application/json")
-    await response(request.scope, request.receive, send)
+    body = await answer
+    if isinstance(body, Response):
+        await body(request.scope, request.receive, send)
+        return
+    headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": HTTPStatus.OK, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 async def cancel_on_disconnect(receive: Receive, handling: Awaitable[None]) -> None:

@@ -24,11 +24,10 @@ from mcp_types import INTERNAL_ERROR
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from waybook.app.request.caller import Caller
 from waybook.errors import RateLimited, WaybookError
-from waybook.transport.gateway import RATE_COUNTED, RELEASE_SLOT, ToolGateway
+from waybook.transport.gateway import RATE_COUNTED, ToolGateway, request_state
 from waybook.transport.http.responses import json_response, retry_after_header
 from waybook.transport.jsonrpc import compact_json, tool_called
 
@@ -142,6 +141,15 @@ class RequestThrottle:
         setattr(request.state, RATE_COUNTED, not too_many)
         return None if too_many else caller.org_id
 
+    async def slot_of(self, request: Request) -> tuple[UUID | None, ConcurrencyLimiter]:
+        """Count an API request; return the org in whose slot it runs, and the limiter of the slot.
+
+        The org is None if the request runs without a slot.
+        """
+        if request.scope["path"].startswith(LIMITED_PATHS):
+            return await self.admit(request), self.limiter
+        return page_caller(request), self.page_limiter
+
     async def _hold(self, org_id: UUID) -> None:
         """Delay a request; the delay grows with the number of delayed requests of its org."""
         self.held[org_id] += 1
@@ -155,7 +163,7 @@ class RequestThrottle:
 
     async def rate_limited_response(self, request: Request, what: str = "") -> RateLimited | None:
         """Return the error for a request over the rate limit, or None if it is allowed."""
-        if getattr(request.state, RATE_COUNTED, True):
+        if request_state(request).get(RATE_COUNTED, True):
             return None
         dispatcher, caller = await self.gateway.dispatcher(), await self.gateway.caller(request)
         return dispatcher.rate_limited_answer(caller, what)
@@ -171,36 +179,9 @@ class RequestThrottle:
         )
 
 
-def throttle_requests(pace: RequestThrottle, app: ASGIApp) -> ASGIApp:
-    """Wrap the app to count API requests and limit concurrent requests of each org."""
-
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        org_id, places = None, pace.limiter
-        if scope["type"] == "http" and scope["path"].startswith(LIMITED_PATHS):
-            org_id = await pace.admit(Request(scope, receive))
-        elif scope["type"] == "http":
-            org_id, places = page_caller(Request(scope)), pace.page_limiter
-        if org_id is None:
-            await app(scope, receive, send)
-            return
-        async with places.slot(org_id) as give_up:
-
-            async def answering(message: Message) -> None:
-                if message["type"] == "http.response.start":
-                    # The slot is released when the response starts, because an event stream stays
-                    # open for long.
-                    give_up()
-                await send(message)
-
-            setattr(Request(scope).state, RELEASE_SLOT, give_up)
-            await app(scope, receive, answering)
-
-    return guarded
-
-
 def page_caller(request: Request) -> UUID | None:
     """Return the org of the user who requests the page, or None if not signed in."""
-    caller = getattr(request.state, "caller", None)
+    caller = request_state(request).get("caller")
     return caller.org_id if isinstance(caller, Caller) else None
 
 

@@ -1,4 +1,7 @@
-"""ASGI middleware in front of every route: host, origin, cross-site, header and body checks.
+"""Checks of every request before it is routed: host, origin, cross-site, header and body checks.
+
+Each check is a function that returns the response for a refused request, or None; `pipeline` calls
+them in order.
 
 Only known host names are served, which prevents DNS rebinding. Browsers report the origin of a
 request in headers that pages cannot set. Background requests, embedded resources and form posts
@@ -8,11 +11,14 @@ response allow its use in our own pages only, disable content sniffing and forbi
 
 import asyncio
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope
 
+from waybook.transport.http.headers import HeaderValues
 from waybook.transport.http.responses import error_response
 from waybook.transport.jsonrpc import MESSAGE_LIMIT
 
@@ -67,108 +73,48 @@ BODY_SECONDS: Final = 60.0
 MAX_DRAINED_BYTES: Final = 8 * BODY_LIMIT
 
 
-def reject_other_scopes(app: ASGIApp) -> ASGIApp:
-    """Refuse WebSocket connections; pass on HTTP requests and lifespan events."""
-
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})
-            return
-        await app(scope, receive, send)
-
-    return guarded
-
-
-def strip_header_whitespace(app: ASGIApp) -> ASGIApp:
-    """Strip the whitespace around header values, which the HTTP parser does not remove."""
-
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
-            scope = {**scope, "headers": headers}
-        await app(scope, receive, send)
-
-    return guarded
-
-
-def apply_public_scheme(public_host: str | None, app: ASGIApp) -> ASGIApp:
-    """Set the scheme to https for requests to the public host, where a proxy terminates TLS.
+def public_scheme(public_host: str | None, headers: HeaderValues, scheme: str) -> str:
+    """Return https for requests to the public host, where a proxy terminates TLS.
 
     Cookies of these requests are then restricted to https.
     """
-
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        named = header_values(scope, b"host") if scope["type"] == "http" else []
-        if [name.lower() for name in named] == [public_host]:
-            scope = {**scope, "scheme": "https"}
-        await app(scope, receive, send)
-
-    return guarded
+    if [name.lower() for name in headers.get(b"host", ())] == [public_host]:
+        return "https"
+    return scheme
 
 
-def check_host_and_origin(hosts: AllowedHosts, app: ASGIApp) -> ASGIApp:
+def host_refusal(hosts: AllowedHosts, headers: HeaderValues) -> Response | None:
     """Refuse requests for another host name (421) or from another site's page (403)."""
-
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        # Load balancers check the health of a server by its address, some without a host name.
-        if scope["type"] != "http" or scope["path"] in HEALTH_PATHS:
-            await app(scope, receive, send)
-            return
-        named = header_values(scope, b"host")
-        if len(named) != 1 or not hosts.allow_host(named[0]):
-            reply = error_response(
-                421, "FORBIDDEN", "This server does not answer to that host name."
-            )
-            await reply(scope, receive, send)
-        elif not all(hosts.allow_origin(o, named[0]) for o in header_values(scope, b"origin")):
-            reply = error_response(403, "FORBIDDEN", "Requests from that origin are not accepted.")
-            await reply(scope, receive, send)
-        else:
-            await app(scope, receive, send)
-
-    return guarded
+    named = headers.get(b"host", ())
+    if len(named) != 1 or not hosts.allow_host(named[0]):
+        return error_response(421, "FORBIDDEN", "This server does not answer to that host name.")
+    if not all(hosts.allow_origin(o, named[0]) for o in headers.get(b"origin", ())):
+        return error_response(403, "FORBIDDEN", "Requests from that origin are not accepted.")
+    return None
 
 
-def reject_encoded_bodies(app: ASGIApp) -> ASGIApp:
+def encoded_body_refusal(headers: HeaderValues) -> Response | None:
     """Refuse compressed request bodies (415), because they may expand to a very large size."""
-
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        coded = header_values(scope, b"content-encoding") if scope["type"] == "http" else []
-        if any(value.lower() not in {"", "identity"} for value in coded):
-            message = "A body that is compressed is not taken here; send it as it is."
-            reply = error_response(415, "INVALID_INPUT", message, {"accept-encoding": "identity"})
-            await reply(scope, receive, send)
-        else:
-            await app(scope, receive, send)
-
-    return guarded
+    coded = headers.get(b"content-encoding", ())
+    if any(value.lower() not in {"", "identity"} for value in coded):
+        message = "A body that is compressed is not taken here; send it as it is."
+        return error_response(415, "INVALID_INPUT", message, {"accept-encoding": "identity"})
+    return None
 
 
-def limit_body(limit: int, app: ASGIApp) -> ASGIApp:
-    """Read the whole request body before the app runs; refuse large (413) and slow (408) bodies."""
-
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await app(scope, receive, send)
-            return
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                heard = declared_size(scope) <= MAX_DRAINED_BYTES
-                body = await read_body(receive, limit) if heard else None
-        except TimeoutError:
-            reply = error_response(
-                408, "INVALID_INPUT", "The body took too long.", {"connection": "close"}
-            )
-            await reply(scope, receive, send)
-            return
-        if body is None:
-            message = f"A request body may have {limit} bytes; split the work into smaller calls."
-            reply = error_response(413, "TOO_LARGE", message, {"connection": "close"})
-            await reply(scope, receive, send)
-        else:
-            await app(scope, replay_body(body, receive), send)
-
-    return guarded
+async def receive_body(headers: HeaderValues, receive: Receive, limit: int) -> bytes | Response:
+    """Return the whole body of a request, or the response to a large (413) or slow (408) body."""
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            heard = declared_size(headers) <= MAX_DRAINED_BYTES
+            body = await read_body(receive, limit) if heard else None
+    except TimeoutError:
+        closing = {"connection": "close"}
+        return error_response(408, "INVALID_INPUT", "The body took too long.", closing)
+    if body is None:
+        message = f"A request body may have {limit} bytes; split the work into smaller calls."
+        return error_response(413, "TOO_LARGE", message, {"connection": "close"})
+    return body
 
 
 async def read_body(receive: Receive, limit: int) -> bytes | None:
@@ -196,9 +142,9 @@ def replay_body(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-def declared_size(scope: Scope) -> int:
+def declared_size(headers: HeaderValues) -> int:
     """Return the declared content length, or 0 if it is missing or not a number."""
-    values = header_values(scope, b"content-length")
+    values = headers.get(b"content-length", ())
     return int(values[0]) if values and values[0].isdecimal() and values[0].isascii() else 0
 
 
@@ -220,44 +166,29 @@ SECURITY_HEADERS: Final = {
 }
 
 
-def reject_cross_site(app: ASGIApp) -> ASGIApp:
+def cross_site_refusal(method: str, headers: HeaderValues) -> Response | None:
     """Refuse requests (403) that a page of another site made the browser send."""
-
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not is_same_site(scope):
-            reply = error_response(
-                403, "FORBIDDEN", "Requests of other sites' pages are not accepted."
-            )
-            await reply(scope, receive, send)
-        else:
-            await app(scope, receive, send)
-
-    return guarded
+    if is_same_site(method, headers):
+        return None
+    return error_response(403, "FORBIDDEN", "Requests of other sites' pages are not accepted.")
 
 
-def is_same_site(scope: Scope) -> bool:
+def is_same_site(method: str, headers: HeaderValues) -> bool:
     """Return whether a request comes from our own site, or from a link that the user followed."""
-    if set(header_values(scope, b"sec-fetch-site")) <= SAME_SITE:
+    if SAME_SITE.issuperset(headers.get(b"sec-fetch-site", ())):
         return True
     return (
-        scope["method"] in SAFE_METHODS
-        and header_values(scope, b"sec-fetch-mode") == ["navigate"]
-        and header_values(scope, b"sec-fetch-dest") == ["document"]
+        method in SAFE_METHODS
+        and headers.get(b"sec-fetch-mode") == ["navigate"]
+        and headers.get(b"sec-fetch-dest") == ["document"]
     )
 
 
-def add_security_headers(app: ASGIApp) -> ASGIApp:
-    """Add the security headers to every response, errors included."""
-    headers = {name.encode(): value.encode() for name, value in SECURITY_HEADERS.items()}
+_SECURITY: Final = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        async def tell(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                known = {name.lower() for name, _ in message.get("headers", ())}
-                more = [(name, value) for name, value in headers.items() if name not in known]
-                message = {**message, "headers": [*message.get("headers", ()), *more]}
-            await send(message)
 
-        await app(scope, receive, tell if scope["type"] == "http" else send)
-
-    return guarded
+def with_security_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a response with the security headers that it does not set itself."""
+    own = [*headers]
+    known = {name.lower() for name, _ in own}
+    return own + [header for header in _SECURITY if header[0] not in known]

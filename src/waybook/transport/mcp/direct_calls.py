@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 from mcp.server.connection import Connection
@@ -36,8 +36,9 @@ from pydantic_core import to_json
 from starlette.requests import Request
 
 from waybook.app.request.caller import Answer
+from waybook.errors import StaleCredential
 from waybook.transport.gateway import ToolGateway
-from waybook.transport.jsonrpc import compact_json
+from waybook.transport.jsonrpc import common_json, compact_json
 from waybook.transport.mcp.client_name import clean_name, product_of
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,12 @@ PARAM_HEADER: Final = MCP_PARAM_HEADER_PREFIX.lower().encode()
 #: sends the same metadata with every call.
 MAX_CACHED_BYTES: Final = 2_000
 MAX_CACHED: Final = 256
+#: Maximum number of cached headers of calls. A modern client has other headers for each tool.
+MAX_CACHED_HEADERS: Final = 1_024
+#: Headers that are read of a tool call.
+CALL_HEADERS: Final = frozenset({*ROUTING_HEADERS, b"content-type", b"accept", b"user-agent"})
+
+RawHeader: TypeAlias = tuple[bytes, bytes]
 
 
 class DirectCall(NamedTuple):
@@ -67,6 +74,18 @@ class DirectCall(NamedTuple):
     arguments: Mapping[str, object]
     client: str | None
     #: Whether the protocol revision of the client has no handshake.
+    is_modern: bool
+
+
+class CallHeaders(NamedTuple):
+    """Headers of a tool call in the ordinary form."""
+
+    #: Protocol revision of the client.
+    version: str
+    #: Tool that the headers name; only modern clients name it.
+    tool: str | None
+    #: Name of the client in its User-Agent header.
+    client: str | None
     is_modern: bool
 
 
@@ -94,22 +113,28 @@ class DirectCalls:
         params = message["params"]
         tool, arguments = params.get("name"), params.get("arguments", {})
         is_ordinary = isinstance(tool, str) and tool in self.tools and type(arguments) is dict
-        if not is_ordinary or not params.keys() <= PARAM_FIELDS or not accepts_json(request):
+        if not is_ordinary or not params.keys() <= PARAM_FIELDS:
             return None
-        version = protocol_version(request.scope["headers"], tool)
-        metadata = read_metadata(version, params.get("_meta")) if version else None
+        headers = call_headers(request.scope["headers"])
+        if headers is None or (headers.is_modern and headers.tool != tool):
+            return None
+        metadata = read_metadata(headers.version, params.get("_meta"))
         if metadata is None:
             return None
-        agent = request.headers.get("user-agent", "")
-        client = clean_name(product_of(agent)) if metadata.client is None else metadata.client
-        is_modern = version in MODERN_PROTOCOL_VERSIONS
-        return DirectCall(message["id"], tool, arguments, client, is_modern)
+        client = headers.client if metadata.client is None else metadata.client
+        return DirectCall(message["id"], tool, arguments, client, headers.is_modern)
 
     async def answer(self, request: Request, call: DirectCall) -> bytes:
-        """Carry out a tool call and return the body of the response."""
+        """Carry out a tool call and return the body of the response.
+
+        Raises:
+            StaleCredential: the caller's cached credential has changed; nothing was carried out.
+        """
         try:
             answer = await self.gateway.call_tool(request, call.tool, call.arguments, call.client)
             result = _result(answer)
+        except StaleCredential:
+            raise
         except Exception:
             log.exception("the handler of %s broke", CALL)
             error = {"code": INTERNAL_ERROR, "message": "Internal error"}
@@ -129,34 +154,46 @@ class ToolServer(Server[None]):
         self.direct_calls = DirectCalls(gateway, frozenset(tools), self.server_info_stamp)
 
 
-def protocol_version(headers: Iterable[tuple[bytes, bytes]], tool: str) -> str | None:
-    """Return the protocol revision of a tool call, or None if the MCP library must check it.
+def call_headers(headers: Iterable[RawHeader]) -> CallHeaders | None:
+    """Return the headers of a tool call, or None if the MCP library must check them.
+
+    The result is cached, because a client sends the same headers with every call.
+    """
+    own = tuple(one for one in headers if one[0] in CALL_HEADERS or one[0].startswith(PARAM_HEADER))
+    is_short = sum(len(value) for _, value in own) <= MAX_CACHED_BYTES
+    return (cached_call_headers if is_short else read_call_headers)(own)
+
+
+def read_call_headers(headers: tuple[RawHeader, ...]) -> CallHeaders | None:
+    """Return the headers of a tool call, or None if the MCP library must check them.
 
     A modern client repeats the method and the tool in headers.
     """
-    routing: dict[str, str] = {}
+    if any(name.startswith(PARAM_HEADER) for name, _ in headers):
+        return None
+    values: dict[bytes, str] = {}
     for name, value in headers:
-        if name in ROUTING_HEADERS:
-            text = name.decode()
-            if text in routing:
-                return None
-            routing[text] = value.decode("latin-1")
-        elif name.startswith(PARAM_HEADER):
+        if name in values and name in ROUTING_HEADERS:
             return None
-    version = routing.get(MCP_PROTOCOL_VERSION_HEADER, "")
-    if version in HANDSHAKE_PROTOCOL_VERSIONS:
-        return version
+        values.setdefault(name, value.decode("latin-1"))
+    version, method, tool = (values.get(name) for name in ROUTING_HEADERS)
     is_modern = version in MODERN_PROTOCOL_VERSIONS
-    named = routing.get(MCP_METHOD_HEADER), routing.get(MCP_NAME_HEADER)
-    return version if is_modern and named == (CALL, tool) else None
+    is_known = (is_modern and method == CALL) or version in HANDSHAKE_PROTOCOL_VERSIONS
+    if version is None or not is_known or not accepts_json(values):
+        return None
+    client = clean_name(product_of(values.get(b"user-agent", "")))
+    return CallHeaders(version, tool, client, is_modern)
 
 
-def accepts_json(request: Request) -> bool:
+cached_call_headers: Final = lru_cache(maxsize=MAX_CACHED_HEADERS)(read_call_headers)
+
+
+def accepts_json(headers: Mapping[bytes, str]) -> bool:
     """Return whether a request contains JSON and plainly accepts JSON."""
-    content_type = request.headers.get("content-type", "").partition(";")[0].strip()
+    content_type = headers.get(b"content-type", "").partition(";")[0].strip()
     return content_type == "application/json" and any(
         media_type.strip() == "application/json"
-        for media_type in request.headers.get("accept", "").split(",")
+        for media_type in headers.get(b"accept", "").split(",")
     )
 
 
@@ -216,6 +253,10 @@ def _modern(result: dict[str, Any], server_info: dict[str, Any]) -> dict[str, An
 
 def _encoded(message: Mapping[str, object], call: DirectCall) -> bytes:
     """Return a message as JSON; the MCP library encodes messages of the two eras differently."""
-    if call.is_modern:
-        return json.dumps(message, separators=(",", ":")).encode()
-    return to_json(message)
+    if not call.is_modern:
+        return to_json(message)
+    text = common_json(message)
+    # The library escapes every character that is not a printable ASCII character.
+    if text is not None and text.isascii() and b"\x7f" not in text:
+        return text
+    return json.dumps(message, separators=(",", ":")).encode()

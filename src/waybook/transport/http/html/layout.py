@@ -29,6 +29,7 @@ from waybook.dag.templates.json_markdown import json_to_markdown
 from waybook.dag.templates.rendering import escape_hidden_characters, markdown_to_html
 from waybook.json_values import Json
 from waybook.transport.http.compression import accepts_gzip, gzip_text
+from waybook.transport.http.headers import index_headers
 from waybook.transport.http.html.agent_urls import agent_url, session_label
 from waybook.transport.http.html.fragments import (
     VERSION_HEADER,
@@ -129,7 +130,7 @@ async def serve_asset(request: Request) -> Response:
     if _has_version(request, tag):
         return Response(status_code=304, headers=headers)
     kind = MEDIA_TYPES[name.rpartition(".")[2]]
-    if not accepts_gzip(request.headers.raw):
+    if not accepts_gzip(index_headers(request.headers.raw)):
         return Response(read_asset(name), headers=headers, media_type=kind)
     headers["content-encoding"] = "gzip"
     return Response(compressed_asset(name), headers=headers, media_type=kind)

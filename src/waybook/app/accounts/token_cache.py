@@ -1,0 +1,80 @@
+"""Cache of API tokens that were looked up a moment ago.
+
+A cached token is not trusted: the first message of the call to the database checks that the token
+is unchanged and still valid, and otherwise the token is looked up again. A token stays in the cache
+until the time of its last use must be recorded again, which is a minute at most.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from waybook.accounts.tokens import hash_token
+from waybook.app.request.caller import Caller
+from waybook.core.decision_context import Channel
+from waybook.errors import StaleCredential
+from waybook.store.accounts import accounts
+from waybook.store.accounts.accounts import TokenIdentity
+from waybook.store.driver.credential_check import CURRENT_CHECK, CredentialCheck
+from waybook.store.driver.queries import Statement
+
+MAX_TOKENS: Final = 10_000
+
+
+class CachedCaller(NamedTuple):
+    """Caller of a cached token, and the check without which the caller is not authenticated."""
+
+    caller: Caller
+    check: CredentialCheck
+
+    @contextmanager
+    def checking(self) -> Iterator[None]:
+        """Check the token in the first message that the block sends to the database.
+
+        If the check fails, the block ends, and `check.is_failed` is set.
+        """
+        current = CURRENT_CHECK.set(self.check)
+        try:
+            yield
+        except StaleCredential:
+            self.check.is_failed = True
+        finally:
+            # A pipelined request starts in the context of this one, when this one is answered.
+            CURRENT_CHECK.reset(current)
+
+
+class _Entry(NamedTuple):
+    caller: Caller
+    statement: Statement
+    recent_until: datetime
+
+
+class TokenCache:
+    def __init__(self, now: Callable[[], datetime | None], most: int = MAX_TOKENS) -> None:
+        """Create an empty cache for `most` tokens; `now` returns the estimated database time."""
+        self._now = now
+        self._most = most
+        #: Cached tokens by the hash of the secret; the token that was looked up first is first.
+        self._entries: OrderedDict[tuple[bytes, Channel], _Entry] = OrderedDict()
+
+    def get(self, secret: str, channel: Channel) -> CachedCaller | None:
+        """Return the caller for a cached token, or None if the token must be looked up."""
+        entry, now = self._entries.get((hash_token(secret), channel)), self._now()
+        if entry is None or now is None or now >= entry.recent_until:
+            return None
+        return CachedCaller(entry.caller, CredentialCheck(entry.caller.org_id, entry.statement))
+
+    def put(self, secret_hash: bytes, caller: Caller, token: TokenIdentity) -> None:
+        """Cache a valid token that was just looked up."""
+        key = secret_hash, caller.channel
+        statement = accounts.check_statement(token)
+        self._entries.pop(key, None)
+        self._entries[key] = _Entry(caller, statement, token.recent_until)
+        if len(self._entries) > self._most:
+            self._entries.popitem(last=False)
+
+    def discard(self, secret_hash: bytes, channel: Channel) -> None:
+        """Remove a token that is not valid."""
+        self._entries.pop((secret_hash, channel), None)

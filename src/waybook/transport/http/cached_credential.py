@@ -1,0 +1,43 @@
+"""Cached credential of an HTTP request, which is verified before the response starts."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from waybook.app.accounts.token_cache import CachedCaller
+from waybook.transport.gateway import request_state
+
+#: Names of the request state attributes with the cached caller, and with the function that looks
+#: its credential up.
+CACHED_CALLER: Final = "cached_caller"
+VERIFY: Final = "verify_credential"
+
+#: Function that looks a credential up, and returns the error response if it is not valid.
+Verifier: TypeAlias = Callable[[Request], Awaitable[Response | None]]
+
+
+def expect_caller(request: Request, cached: CachedCaller, verify: Verifier) -> None:
+    """Store a cached caller in a request, whose credential must still be verified."""
+    state = request.scope.setdefault("state", {})
+    state.update({"caller": cached.caller, CACHED_CALLER: cached, VERIFY: verify})
+
+
+def cached_caller(request: Request) -> CachedCaller | None:
+    """Return the cached caller of a request, or None if the credential was looked up."""
+    cached: CachedCaller | None = request_state(request).get(CACHED_CALLER)
+    return cached
+
+
+async def verify_credential(request: Request) -> Response | None:
+    """Look up the credential of a request, unless a message to the database has checked it.
+
+    Return the error response, or None if the request may proceed.
+    """
+    cached = cached_caller(request)
+    if cached is None or cached.check.is_passed:
+        return None
+    verify: Verifier = request_state(request)[VERIFY]
+    request.scope["state"][CACHED_CALLER] = None
+    return await verify(request)
