@@ -20,6 +20,7 @@ from typing import TypeAlias
 import psycopg
 import uvloop
 
+from limits import save
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.accounts.model import LOCAL_ORG
 from waybook.app.operations.stalls import sweep_stalls
@@ -125,6 +126,8 @@ async def main(sizes: list[int], rounds: int) -> None:
             ms, key = costs[size][name], costs[size]["one plan by its key"]
             cells += f"{ms:12.2f} ms{ms / key:6.1f}x"
         print(f"{name:28}{cells}")
+    for size in sizes:
+        save(f"lists-{size}", plans=size, milliseconds=costs[size])
 
 
 if __name__ == "__main__":
