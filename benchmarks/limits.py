@@ -21,6 +21,9 @@ from typing import Final, Literal
 ROOT: Final = Path(__file__).resolve().parents[1]
 RESULTS: Final = ROOT / "build" / "bench"
 
+#: Load average of the machine before the benchmark, which shows whether other programs ran.
+LOAD_BEFORE: Final = round(os.getloadavg()[0], 1)
+
 #: Comparison of a value with its limit: `>=` if larger values are better.
 Direction = Literal[">=", "<="]
 
@@ -122,12 +125,13 @@ def save(name: str, checks: Sequence[Check] = (), **figures: object) -> None:
 
 
 def machine() -> Mapping[str, object]:
-    """Return the processor, the number of cores and the versions of this machine."""
+    """Return the processor, the cores, the versions and the load of this machine."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
+        "loadBefore": LOAD_BEFORE,
     }
 
 
