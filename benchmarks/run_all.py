@@ -9,6 +9,7 @@ verdicts and outputs of all benchmarks are in `build/bench/summary.json`.
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -71,9 +72,13 @@ def run(name: str, command: Sequence[str | Path]) -> Outcome:
         env={**os.environ, "PYTHONPATH": SHARED},
     ) as process:
         assert process.stdout
-        for line in process.stdout:
-            print(line, end="", flush=True)
-            output.append(line.rstrip())
+        try:
+            for line in process.stdout:
+                print(line, end="", flush=True)
+                output.append(line.rstrip())
+        except BaseException:
+            process.terminate()
+            raise
     return Outcome(name, process.returncode, time.perf_counter() - started, output)
 
 
@@ -104,6 +109,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", help="benchmarks to run (default: all)")
     wanted = parser.parse_args().names
+    # On SIGTERM, end the benchmark that runs in the same way as on an interrupt.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if unknown := set(wanted) - set(BENCHMARKS):
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
     sys.exit(main(wanted))
