@@ -1,4 +1,4 @@
-"""Benchmarks: their limits, their drivers of other systems, and their results."""
+"""Benchmarks: their limits, their drivers of other systems, and their page."""
 
 import json
 import re
@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from limits import Check, Direction, format_checks, noise, save
-from project.repository import ROOT
+from project.repository import ROOT, read
+from run_all import BENCHMARKS
 from systems import SYSTEMS, System
+from tools import performance
+from tools.pictures.growth import SERIES, draw_growth
 
 
 def test_benchmark_of_dashboard_pages_renders_every_page() -> None:
@@ -68,6 +71,18 @@ def test_peers_in_the_makefile_are_the_compared_systems() -> None:
     assert set(names.split()) == {system.driver for system in SYSTEMS if system.package}
 
 
+def test_performance_page_lists_every_benchmark_of_make_bench() -> None:
+    listed = read("performance.md").split("| what it measures |")[1]
+    assert re.findall(r"^\| `(\w+)` \|", listed, re.MULTILINE) == list(BENCHMARKS)
+    assert all(Path(command[0]).exists() for command in BENCHMARKS.values())
+
+
+def test_performance_page_has_every_generated_part() -> None:
+    page = read("performance.md")
+    for name in (*performance.TABLES, "reads"):
+        assert performance.replace_part(page, name, "new").count("\n\nnew\n\n") == 1
+
+
 def test_saved_result_has_commit_machine_and_checks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,3 +91,11 @@ def test_saved_result_has_commit_machine_and_checks(
     result = json.loads((tmp_path / "one.json").read_text())
     assert result["checks"][0]["verdict"] == "limit kept"
     assert result["machine"]["cores"]
+    assert performance.format_checks(result["checks"]).endswith("| limit kept |")
+
+
+def test_growth_picture_has_a_line_for_each_read_that_was_measured() -> None:
+    results = [
+        {"plans": plans, "milliseconds": dict.fromkeys(SERIES, 1.5)} for plans in (1_000, 100_000)
+    ]
+    assert draw_growth(results).count('class="line"') == len(SERIES)
