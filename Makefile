@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: naive-agents audit docs examples fuzz sbom help env demo generate pictures fast model model-db test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock bench bench-large bench-search clean plugins wheel start-test clients clients-ci lock-clients test-load deploy-check fleet
+.PHONY: naive-agents audit docs examples fuzz sbom help env demo generate pictures fast model model-db test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock lock-bench bench bench-peers bench-large bench-search clean plugins wheel start-test clients clients-ci lock-clients test-load deploy-check fleet
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -39,7 +39,7 @@ help:
 	@echo "make fleet   rolling restarts and a migration behind HAProxy and pgbouncer; two minutes"
 	@echo "make faults-recovery  how soon the servers serve again after each kind of fault"
 	@echo "make soak    an hour of load: memory, descriptors and connections must stay flat"
-	@echo "make bench   the benchmarks, each beside its limit or its peer"
+	@echo "make bench   the benchmarks, each with its limits, and a summary; half an hour"
 	@echo "make bench-large  reads in an org with 100,000 and with 1,000,000 plans; fails over a limit; minutes"
 	@echo "make bench-search  how well and how fast search finds; takes minutes"
 	@echo "make wheel   the wheel and sdist in dist/, built twice: equal sources give equal files"
@@ -72,6 +72,10 @@ lock:
 # Apart from `lock`: a new version of a client needs `make clients`.
 lock-clients: env
 	@$(BIN)/python -m tools.clients.lock $(ONLY)
+
+# Apart from `lock`: a new version of a peer needs new figures in docs/performance.md.
+lock-bench: env
+	@for name in $(PEERS); do $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes requirements/bench-$$name.in -o requirements/bench-$$name.lock --no-header; done
 
 demo: env
 	@$(BIN)/waybook demo
@@ -258,21 +262,22 @@ faults-recovery: env
 soak: env
 	@$(FAULTS) soak --minutes $(MINUTES)
 
-bench: env
-	@$(BIN)/python benchmarks/first_list.py
-	@$(BIN)/python benchmarks/hook.py
-	@$(BIN)/python benchmarks/step_cycle.py
-	@$(BIN)/python benchmarks/mcp_http.py
-	@$(BIN)/python benchmarks/job_cycle.py
-	@$(BIN)/python benchmarks/open_stage.py
-	@$(BIN)/python benchmarks/report.py
-	@$(BIN)/python benchmarks/layout.py
-	@PYTHONPATH=tests:tests/support $(BIN)/python benchmarks/pages.py
-	@$(BIN)/python benchmarks/live.py
-	@$(BIN)/python benchmarks/flood.py
-	@$(BIN)/python benchmarks/waiting.py
-	@$(BIN)/python benchmarks/agent_tokens.py
-	@PYTHONPATH=tests:tests/support $(BIN)/python benchmarks/lists.py
+# Systems that benchmarks/peers compares with Waybook, each in an environment of its own in .bench/.
+# A peer that cannot be installed is left out of the comparison.
+PEERS := absurd pgqueuer langgraph dbos
+
+.bench/%/.installed: requirements/bench-%.lock | $(STAMP)
+	@test -x .bench/$*/bin/python || $(PYTHON) -m venv .bench/$* || uv venv --quiet --python $(PYTHON) .bench/$*
+	@VIRTUAL_ENV=.bench/$* $(UV) pip sync --quiet --require-hashes --compile-bytecode $<
+	@touch $@
+
+bench-peers: env
+	@-$(MAKE) --silent --keep-going $(PEERS:%=.bench/%/.installed)
+
+# All benchmarks run, even if one misses its limit; results are in build/bench. ONLY="name name"
+# runs those.
+bench: bench-peers
+	@$(BIN)/python benchmarks/run_all.py $(ONLY)
 
 # Apart, for it fills a database with a million plans first, about 8 GB in the temporary directory.
 bench-large: env
@@ -301,4 +306,4 @@ format: env
 	@$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .venv-docs .venv-examples .clients build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-docs .venv-examples .clients .bench build dist .mypy_cache .ruff_cache .pytest_cache

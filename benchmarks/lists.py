@@ -22,6 +22,7 @@ from typing import NamedTuple, TypeAlias
 import psycopg
 import uvloop
 
+from limits import save
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.accounts.model import LOCAL_ORG
 from waybook.app.operations.stalls import sweep_stalls
@@ -161,6 +162,9 @@ async def main(sizes: list[int], rounds: int) -> bool:
         over = any(costs[size][name].exceeds(limit) for size in sizes)
         missed = missed or over
         print(f"{name:28}{cells}{limit:7.0f}x{'  MISSED' if over else ''}")
+    for size in sizes:
+        milliseconds = {name: cost.ms for name, cost in costs[size].items()}
+        save(f"lists-{size}", plans=size, milliseconds=milliseconds)
     return not missed
 
 

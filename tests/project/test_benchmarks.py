@@ -1,9 +1,19 @@
-"""The benchmark of page rendering runs with the current code."""
+"""Benchmarks: their limits, their drivers of other systems, and their page."""
 
+import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
-from project.repository import ROOT
+import pytest
+
+from limits import Check, Direction, format_checks, noise, save
+from project.repository import ROOT, read
+from run_all import BENCHMARKS
+from systems import SYSTEMS, System
+from tools import performance
+from tools.pictures.growth import SERIES, draw_growth
 
 
 def test_benchmark_of_dashboard_pages_renders_every_page() -> None:
@@ -17,3 +27,75 @@ def test_benchmark_of_dashboard_pages_renders_every_page() -> None:
     )
     assert run.returncode == 0, run.stderr
     assert [line.split()[0] for line in run.stdout.splitlines()] == ["the", "13", "500", "5,000"]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "direction", "verdict"),
+    [
+        ([1.0, 1.1, 1.2], ">=", "goal reached"),
+        ([0.8, 0.9, 0.9], ">=", "goal not reached"),
+        ([0.6, 0.7, 0.9], ">=", "goal not reached"),
+        ([0.6, 0.6, 0.7], ">=", "limit missed"),
+        ([0.9, 0.9, 1.0], "<=", "limit missed"),
+        ([0.7, 0.9, 1.1], "<=", "goal not reached"),
+    ],
+)
+def test_check_is_missed_only_by_more_than_the_noise(
+    rounds: list[float], direction: Direction, verdict: str
+) -> None:
+    goal = 1.0 if direction == ">=" else 0.5
+    check = Check(name="ratio", rounds=rounds, direction=direction, limit=0.8, goal=goal)
+    assert check.verdict() == verdict
+    assert check.is_missed() == (verdict == "limit missed")
+    assert format_checks([check]).splitlines()[1].endswith(verdict)
+
+
+def test_noise_is_half_of_the_range() -> None:
+    assert noise([3.0, 1.0, 2.0]) == 1.0
+
+
+@pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.key)
+def test_compared_system_has_a_driver_and_a_locked_version(system: System) -> None:
+    assert system.script.exists()
+    assert bool(system.version) == (system.package is not None)
+
+
+def test_drivers_of_peers_do_not_import_waybook() -> None:
+    for system in SYSTEMS:
+        if system.package is not None:
+            assert not re.search(r"^(from|import) waybook", system.script.read_text(), re.MULTILINE)
+
+
+def test_peers_in_the_makefile_are_the_compared_systems() -> None:
+    (names,) = re.findall(r"^PEERS := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(names.split()) == {system.driver for system in SYSTEMS if system.package}
+
+
+def test_performance_page_lists_every_benchmark_of_make_bench() -> None:
+    listed = read("performance.md").split("| what it measures |")[1]
+    assert re.findall(r"^\| `(\w+)` \|", listed, re.MULTILINE) == list(BENCHMARKS)
+    assert all(Path(command[0]).exists() for command in BENCHMARKS.values())
+
+
+def test_performance_page_has_every_generated_part() -> None:
+    page = read("performance.md")
+    for name in (*performance.TABLES, "reads"):
+        assert performance.replace_part(page, name, "new").count("\n\nnew\n\n") == 1
+
+
+def test_saved_result_has_commit_machine_and_checks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("limits.RESULTS", tmp_path)
+    save("one", [Check(name="ratio", rounds=[1.0], limit=0.5)], rows=[])
+    result = json.loads((tmp_path / "one.json").read_text())
+    assert result["checks"][0]["verdict"] == "limit kept"
+    assert result["machine"]["cores"]
+    assert performance.format_checks(result["checks"]).endswith("| limit kept |")
+
+
+def test_growth_picture_has_a_line_for_each_read_that_was_measured() -> None:
+    results = [
+        {"plans": plans, "milliseconds": dict.fromkeys(SERIES, 1.5)} for plans in (1_000, 100_000)
+    ]
+    assert draw_growth(results).count('class="line"') == len(SERIES)

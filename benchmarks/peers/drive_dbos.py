@@ -1,0 +1,64 @@
+"""Driver of DBOS: a workflow with ten steps.
+
+Every step writes its result before the next step starts; there is no claim of a step. The start of
+a workflow, which stores its instructions, and its end are part of the measurement, because a
+workflow runs as soon as it is created. Each lane is a thread, which is faster than an asynchronous
+workflow: DBOS sends its queries from threads in both cases.
+"""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from dbos import DBOS
+
+import lanes
+
+
+@DBOS.step()
+def step(instructions: str) -> str:
+    """Return the result of a step."""
+    assert instructions
+    return lanes.RESULT
+
+
+@DBOS.workflow()
+def plan(steps: list[str]) -> str:
+    """Carry out the steps, one after the other."""
+    for instructions in steps:
+        step(instructions)
+    return "done"
+
+
+def work(plans: int) -> None:
+    """Carry out workflows, one after the other."""
+    for _ in range(plans):
+        assert plan([lanes.INSTRUCTIONS] * lanes.STEPS) == "done"
+
+
+async def main(address: str) -> None:
+    """Install the schema if necessary, and carry out the rounds."""
+    DBOS(
+        config={
+            "name": "benchmark",
+            "system_database_url": address,
+            "sys_db_pool_size": lanes.LANES,
+            "log_level": "ERROR",
+        }
+    )
+    DBOS.launch()
+    loop, threads = asyncio.get_running_loop(), ThreadPoolExecutor(lanes.LANES)
+
+    async def work_in_thread(plans: int) -> None:
+        await loop.run_in_executor(threads, work, plans)
+
+    async def prepare(_: int, plans: int) -> Sequence[Awaitable[object]]:
+        return [work_in_thread(plans) for _ in range(lanes.LANES)]
+
+    await lanes.serve(prepare)
+    DBOS.destroy()
+
+
+if __name__ == "__main__":
+    lanes.run(main(*sys.argv[1:]))

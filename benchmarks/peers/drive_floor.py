@@ -1,0 +1,106 @@
+"""Driver of the two SQL functions in `step_cycle_peer.sql`, which give the guarantees of Waybook.
+
+With `psycopg`, the functions are called through psycopg and its pool. With `driver`, they are
+called through the database driver of Waybook, with one message for each call.
+"""
+
+import sys
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager, closing
+from typing import Any
+
+import lanes
+from step_cycle import (
+    CONNECTION_OPTIONS,
+    PEER,
+    Pool,
+    create_peer_plans,
+    work_through_as_peer,
+)
+from waybook.accounts.model import LOCAL_ORG
+from waybook.bootstrap import DatabaseServer, database_server
+from waybook.settings_reading import read_settings
+from waybook.store.driver.pool import ConnectionPool
+from waybook.store.driver.queries import Query, Statement
+
+TAKE = Query("floor_take", "select peer.take(%(org)s, %(plan)s, %(session)s, %(key)s)")
+SUBMIT = Query(
+    "floor_submit",
+    "select peer.submit(%(org)s, %(plan)s, %(step)s, %(attempt)s, %(result)s, %(session)s,"
+    " %(key)s)",
+)
+#: First plan id of each variant, because both use the same tables, and distance between the first
+#: plan ids of two rounds.
+FIRST_PLAN = {"psycopg": 0, "driver": 1_000_000_000}
+PLANS_PER_ROUND = 100_000
+
+
+async def send(pool: ConnectionPool, statement: Statement) -> dict[str, Any]:
+    """Send one statement in one message, and return its reply."""
+    line = await pool.acquire(LOCAL_ORG.int)
+    try:
+        ((row,),) = await line.send((), (statement,))
+    finally:
+        await pool.release(line, LOCAL_ORG.int)
+    reply: dict[str, Any] = row[0]
+    return reply
+
+
+async def work_through_driver(pool: ConnectionPool, session: str, plans: Sequence[int]) -> None:
+    """Claim and submit every step of these plans."""
+    for plan in plans:
+        common: dict[str, Any] = {"org": LOCAL_ORG, "plan": plan, "session": session}
+        for step in range(lanes.STEPS):
+            held = await send(pool, TAKE(key=f"t{plan}-{step}", **common))
+            place = {"step": held["step"], "attempt": held["attempt"]}
+            key = f"s{plan}-{step}"
+            await send(pool, SUBMIT(key=key, result=lanes.RESULT, **place, **common))
+
+
+@asynccontextmanager
+async def open_owner_pool(postgres: DatabaseServer) -> AsyncIterator[Pool]:
+    """Yield a pool of the owner of the tables, and create the tables if they do not exist."""
+    async with Pool(postgres.owner_dsn, min_size=1, kwargs=CONNECTION_OPTIONS) as owner:
+        async with owner.connection() as connection:
+            cursor = await connection.execute("select to_regnamespace('peer') is not null")
+            if (await cursor.fetchone()) == (False,):
+                await connection.execute(PEER.read_bytes())
+        yield owner
+
+
+async def main(data_dir: str, variant: str) -> None:
+    """Create the functions, and carry out the rounds."""
+    settings = read_settings({"data_dir": data_dir}, {}).settings
+    async with (
+        database_server(settings) as postgres,
+        open_owner_pool(postgres) as owner,
+        Pool(
+            postgres.app_dsn,
+            min_size=lanes.LANES if variant == "psycopg" else 0,
+            max_size=lanes.LANES,
+            kwargs=CONNECTION_OPTIONS,
+        ) as pool,
+    ):
+        with closing(ConnectionPool(postgres.app_dsn, size=lanes.LANES)) as driver:
+
+            async def prepare(turn: int, plans: int) -> Sequence[Awaitable[object]]:
+                first = FIRST_PLAN[variant] + turn * PLANS_PER_ROUND
+                created = [
+                    await create_peer_plans(owner, first + lane * plans, plans)
+                    for lane in range(lanes.LANES)
+                ]
+                if variant == "psycopg":
+                    return [
+                        work_through_as_peer(pool, f"{turn}-{n}", mine)
+                        for n, mine in enumerate(created)
+                    ]
+                return [
+                    work_through_driver(driver, f"{turn}-{n}", mine)
+                    for n, mine in enumerate(created)
+                ]
+
+            await lanes.serve(prepare)
+
+
+if __name__ == "__main__":
+    lanes.run(main(*sys.argv[1:]))

@@ -1,0 +1,131 @@
+"""Systems that `run.py` compares: Waybook, two lower bounds of its cost, and durable peers."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+ENVIRONMENTS: Final = ROOT / ".bench"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """System with its driver, and the limits of Waybook's rate in relation to it."""
+
+    key: str
+    label: str
+    driver: str
+    variant: str | None = None
+    #: Package whose version is reported; systems without a package run in Waybook's environment.
+    package: str | None = None
+    #: Minimum ratio of Waybook's rate to the rate of this system, and the ratio to be reached.
+    limit: float | None = None
+    goal: float | None = None
+    #: Guarantees of Waybook that the measured work of the system lacks.
+    lacks: str = ""
+
+    @property
+    def script(self) -> Path:
+        """Return the script that drives the system."""
+        return Path(__file__).with_name(f"drive_{self.driver}.py")
+
+    @property
+    def environment(self) -> Path:
+        """Return the folder of the system's environment."""
+        return ROOT / ".venv" if self.package is None else ENVIRONMENTS / self.driver
+
+    @property
+    def version(self) -> str:
+        """Return the locked version of the package, or an empty text without a package."""
+        if self.package is None:
+            return ""
+        lock = ROOT / "requirements" / f"bench-{self.driver}.lock"
+        match = re.search(rf"^{self.package}==(\S+)", lock.read_text(), re.MULTILINE)
+        assert match, f"{lock.name} does not pin {self.package}"
+        return match[1]
+
+    def is_installed(self) -> bool:
+        """Return whether the environment of the system is complete."""
+        return self.package is None or (self.environment / ".installed").exists()
+
+
+WAYBOOK: Final = System(key="waybook", label="Waybook", driver="waybook")
+_NO_CLAIM: Final = "claim of each step, row-level security, sealed audit"
+_NO_RESULT: Final = "stored results, order of steps, row-level security, sealed audit"
+#: Systems in the order of a round.
+SYSTEMS: Final[Sequence[System]] = (
+    WAYBOOK,
+    System(
+        key="floor-psycopg",
+        label="two SQL functions, psycopg",
+        driver="floor",
+        variant="psycopg",
+        limit=0.25,
+        lacks="all other rules of Waybook",
+    ),
+    System(
+        key="floor-driver",
+        label="two SQL functions, Waybook's driver",
+        driver="floor",
+        variant="driver",
+        limit=0.2,
+        goal=0.7,
+        lacks="all other rules of Waybook",
+    ),
+    System(
+        key="absurd-steps",
+        label="Absurd, task of ten steps",
+        driver="absurd",
+        variant="steps",
+        package="absurd-sdk",
+        limit=0.25,
+        goal=1.0,
+        lacks=_NO_CLAIM,
+    ),
+    System(
+        key="absurd-tasks",
+        label="Absurd, task for each step",
+        driver="absurd",
+        variant="tasks",
+        package="absurd-sdk",
+        limit=0.5,
+        goal=1.0,
+        lacks="order of steps, row-level security, sealed audit",
+    ),
+    System(
+        key="pgqueuer-single",
+        label="pgqueuer, one job at a time",
+        driver="pgqueuer",
+        variant="single",
+        package="pgqueuer",
+        limit=0.4,
+        goal=1.0,
+        lacks=_NO_RESULT,
+    ),
+    System(
+        key="pgqueuer-batches",
+        label="pgqueuer, batches of ten",
+        driver="pgqueuer",
+        variant="batches",
+        package="pgqueuer",
+        lacks=f"durable completion of each job, {_NO_RESULT}",
+    ),
+    System(
+        key="langgraph",
+        label="LangGraph, PostgreSQL checkpointer",
+        driver="langgraph",
+        package="langgraph",
+        limit=0.45,
+        lacks=_NO_CLAIM,
+    ),
+    System(
+        key="dbos",
+        label="DBOS",
+        driver="dbos",
+        package="dbos",
+        limit=0.6,
+        lacks=_NO_CLAIM,
+    ),
+)

@@ -1,0 +1,222 @@
+"""Write the tables of docs/performance.md and its picture from the results in build/bench.
+
+A table whose result file does not exist is left as it is. `make bench` writes the result files.
+
+    python -m tools.performance
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from tools.pictures.growth import draw_growth
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+RESULTS: Final = ROOT / "build" / "bench"
+PAGE: Final = ROOT / "docs" / "performance.md"
+PICTURE: Final = ROOT / "docs" / "pictures" / "growth.svg"
+PICTURE_LINK: Final = "![Duration of reads by the number of plans](pictures/growth.svg)"
+
+#: Maximum load average of a machine that counts as idle; the benchmark before adds to the average.
+MAX_IDLE_LOAD: Final = 2.5
+BUSY: Final = (
+    "Other programs used the machine at the same time, so the figures are only indicative."
+)
+UNKNOWN_LOAD: Final = (
+    "The load of the machine was not recorded, so the figures are only indicative."
+)
+
+#: Content of a result file, or a part of it.
+Body: TypeAlias = Mapping[str, Any]
+
+
+def begin_mark(name: str) -> str:
+    """Return the comment before a generated table."""
+    return f"<!-- {name}: written by `python -m tools.performance` -->"
+
+
+def end_mark(name: str) -> str:
+    """Return the comment after a generated table."""
+    return f"<!-- end of {name} -->"
+
+
+# Tables
+
+#: Names of columns that contain text.
+TEXT_COLUMNS: Final = frozenset(
+    {"benchmark", "cycle", "figure", "lacks", "read, ms", "server", "system", "verdict", "version"}
+)
+
+
+def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table, with columns of numbers aligned to the right."""
+    rules = ["---" if name in TEXT_COLUMNS else "---:" for name in header]
+    lines = [header, rules, *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def describe(result: Body) -> str:
+    """Return sentences with the date, the commit and the machine of a result."""
+    machine = result["machine"]
+    version = result.get("postgresql")
+    postgres = f", PostgreSQL {version}" if version else ""
+    measured = (
+        f"Measured on {result['measured']} at commit {result['commit']}, on {machine['processor']} "
+        f"with {machine['cores']} cores, {machine['system']}, Python {machine['python']}{postgres}."
+    )
+    load = machine.get("loadBefore")
+    if load is None:
+        return f"{measured}\n{UNKNOWN_LOAD}"
+    return f"{measured}\nThe load average before the benchmark was {load}.{_warn(load)}"
+
+
+def _warn(load: float) -> str:
+    return f"\n{BUSY}" if load > MAX_IDLE_LOAD else ""
+
+
+def format_checks(checks: Sequence[Body]) -> str:
+    """Return the table of checks with their limits and goals."""
+    header = ["figure", "value", "noise", "limit", "goal", "verdict"]
+    return format_table(header, [[check["name"], *check_cells(check)] for check in checks])
+
+
+def check_cells(check: Body) -> list[str]:
+    """Return the value, noise, limit, goal and verdict of a check."""
+    sign = {">=": "≥", "<=": "≤"}[check["direction"]]
+    bounds = [
+        "" if check[bound] is None else f"{sign} {check[bound]:g}" for bound in ("limit", "goal")
+    ]
+    return [f"{check['value']:.2f}", f"± {check['noise']:.2f}", *bounds, check["verdict"]]
+
+
+def peers_table(result: Body) -> str:
+    """Return the tables of the comparison with durable peers."""
+    rates = format_table(
+        ["system", "version", "cycles/s", "Python µs", "PostgreSQL µs", "CPU, Waybook : system"],
+        [
+            [
+                row["label"],
+                row["version"],
+                f"{row['rate']:,.0f}",
+                f"{row['python']:,.0f}",
+                f"{row['postgres']:,.0f}",
+                f"{row['cpuRatio']:.2f}",
+            ]
+            for row in result["rows"]
+        ],
+    )
+    return f"{rates}\n\n{format_checks(result['checks'])}"
+
+
+def lacks_table(result: Body) -> str:
+    """Return the table of the guarantees that the measured work of each system lacks."""
+    rows = [[row["label"], row["lacks"]] for row in result["rows"] if row["lacks"]]
+    return format_table(["system", "lacks"], rows)
+
+
+def mcp_table(result: Body) -> str:
+    """Return the tables of tool calls over MCP and HTTP."""
+    rows = [
+        [name, f"{cpu:.2f}", f"{result['rates'][name]:,.0f}"]
+        for name, cpu in result["cpuMs"].items()
+    ]
+    costs = format_table(["server", "CPU ms per cycle", "cycles/s"], rows)
+    return f"{costs}\n\n{format_checks(result['checks'])}"
+
+
+def jobs_table(result: Body) -> str:
+    """Return the tables of job cycles."""
+    rows = [
+        [
+            name,
+            *(f"{row[key]:,.0f}" for key in ("rate", "python", "postgres")),
+            *(f"{row[key]:.1f}" for key in ("messages", "statements")),
+        ]
+        for name, row in result["rows"].items()
+    ]
+    header = ["cycle", "cycles/s", "Python µs", "PostgreSQL µs", "messages", "statements"]
+    return f"{format_table(header, rows)}\n\n{format_checks(result['checks'])}"
+
+
+def summary_table(result: Body) -> str:
+    """Return the table of the verdicts of all benchmarks."""
+    rows = [
+        [f"`{run['name']}`", run["verdict"], f"{run['seconds']:.0f}"] for run in result["outcomes"]
+    ]
+    return format_table(["benchmark", "verdict", "seconds"], rows)
+
+
+def lists_table(results: Sequence[Body]) -> str:
+    """Return the table of reads at all sizes, in milliseconds."""
+    names = [name for name in results[0]["milliseconds"] if in_all(name, results)]
+    rows = [[name, *(f"{size['milliseconds'][name]:.2f}" for size in results)] for name in names]
+    return format_table(["read, ms", *(f"{size['plans']:,} plans" for size in results)], rows)
+
+
+def in_all(name: str, results: Sequence[Body]) -> bool:
+    """Return whether every result contains this read."""
+    return all(name in result["milliseconds"] for result in results)
+
+
+#: Functions that return the tables of a result file, by the name of the generated part of the page.
+TABLES: Final[Mapping[str, tuple[str, Callable[[Body], str]]]] = {
+    "peers": ("peers", peers_table),
+    "missing guarantees": ("peers", lacks_table),
+    "calls over HTTP": ("mcp_http", mcp_table),
+    "jobs": ("job_cycle", jobs_table),
+    "summary": ("summary", summary_table),
+}
+#: Parts without the sentence about date and machine, because the part before has the same.
+UNDATED: Final = frozenset({"missing guarantees"})
+
+
+# Page
+
+
+def replace_part(page: str, name: str, body: str) -> str:
+    """Return the page with another generated part."""
+    begin, end = begin_mark(name), end_mark(name)
+    pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+    if not pattern.search(page):
+        raise LookupError(f"{PAGE.name} has no part {name!r}")
+    return pattern.sub(lambda _: f"{begin}\n\n{body}\n\n{end}", page)
+
+
+def read_result(name: str) -> Body | None:
+    """Return the result of a benchmark, or None if it was not measured."""
+    file = RESULTS / f"{name}.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+
+
+def read_lists() -> Sequence[Body]:
+    """Return the results of the reads, ordered by the number of plans."""
+    results = [
+        json.loads(file.read_text(encoding="utf-8")) for file in RESULTS.glob("lists-*.json")
+    ]
+    return sorted(results, key=lambda result: int(result["plans"]))
+
+
+def main() -> int:
+    """Write the page and the picture; return the exit code."""
+    page = PAGE.read_text(encoding="utf-8")
+    for name, (benchmark, make_table) in TABLES.items():
+        result = read_result(benchmark)
+        if result is None:
+            sys.stdout.write(f"{name}: build/bench/{benchmark}.json does not exist; kept\n")
+            continue
+        table = make_table(result)
+        dated = table if name in UNDATED else f"{describe(result)}\n\n{table}"
+        page = replace_part(page, name, dated)
+    if lists := read_lists():
+        table = f"{describe(lists[-1])}\n\n{PICTURE_LINK}\n\n{lists_table(lists)}"
+        page = replace_part(page, "reads", table)
+        PICTURE.write_text(draw_growth(lists), encoding="utf-8")
+    PAGE.write_text(page, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
