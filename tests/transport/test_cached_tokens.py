@@ -1,5 +1,6 @@
 """Cached API tokens: no lookup of their own, and no effect of a call once a token has changed."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
@@ -9,8 +10,10 @@ import httpx2
 import pytest
 
 from auth_env import another_token, at, bearer, make_token, open_visitor
+from grouped_calls import busy_org
 from org_env import Body, OrgEnv, make_env
 from postgres_servers import ServerDatabase
+from sample_definitions import make_definition, make_recipe_step, make_stage
 from transport.messages import LEGACY
 from waybook.accounts.tokens import hash_token
 from waybook.app.accounts.authentication import authenticate_token
@@ -25,6 +28,7 @@ from waybook.app.accounts.token_cache import TokenCache
 from waybook.core.decision_context import Channel, Scope
 from waybook.errors import StaleCredential, Unauthenticated
 from waybook.store.driver.credential_check import CURRENT_CHECK
+from waybook.store.driver.group_commit import MAX_CALLS
 
 #: Function that makes a token invalid.
 Ending = Callable[[OrgEnv, IssuedToken], Awaitable[object]]
@@ -277,3 +281,66 @@ async def test_number_of_cached_tokens_is_limited(world: OrgEnv) -> None:
     assert tokens.get(first.secret, Channel.MCP) is None
     assert tokens.get(second.secret, Channel.MCP) is not None
     assert tokens.get(second.secret, Channel.REST) is None
+
+
+async def test_revoked_cached_token_in_a_group_of_calls_writes_nothing(world: OrgEnv) -> None:
+    await make_token(world.agent)
+    tokens = [await another_token(world.agent) for _ in range(MAX_CALLS)]
+    async with open_visitor(world) as client:
+        steps = []
+        for issued in tokens:
+            plan = await called(client, issued, "create_research_plan", **PLAN)
+            steps.append(await called(client, issued, "get_next_step", planId=plan["planId"]))
+        await revoke_elsewhere(world, tokens[1])
+        async with busy_org(world.database, world.agent.org_id, len(tokens)):
+            tasks = [
+                asyncio.create_task(
+                    call(
+                        client,
+                        issued,
+                        "submit_step_result",
+                        stepId=step["stepId"],
+                        attempt=step["attempt"],
+                        resultSummary="Moon.",
+                    )
+                )
+                for issued, step in zip(tokens, steps, strict=True)
+            ]
+        replies = await asyncio.gather(*tasks)
+        assert [reply.status_code for reply in replies] == [200, 401, 200, 200]
+        statuses = [
+            await called(client, tokens[0], "get_plan_status", planId=step["planId"])
+            for step in steps
+        ]
+    assert [status["progress"]["done"] for status in statuses] == [1, 0, 1, 1]
+
+
+async def submit_job(
+    client: httpx2.AsyncClient, issued: IssuedToken, job: Body, session: str
+) -> httpx2.Response:
+    held = {"jobId": job["jobId"], "attempt": job["attempt"], "sessionId": session}
+    return await call(client, issued, "submit_job_result", **held, content="# Found")
+
+
+async def test_revoked_cached_token_in_a_batch_on_one_run_writes_nothing(world: OrgEnv) -> None:
+    await make_token(world.agent)
+    tokens = [await another_token(world.agent) for _ in range(4)]
+    stage = make_stage("one", make_recipe_step("one"), make_recipe_step("two"))
+    await world.agent.call("add_dag", definition=make_definition("wide", stage))
+    run = await world.agent.run("wide", "abcdefgh")
+    async with open_visitor(world) as client:
+        jobs = [
+            await called(client, issued, "get_next_job", runId=run["runId"], sessionId=f"s{n}")
+            for n, issued in enumerate(tokens)
+        ]
+        await revoke_elsewhere(world, tokens[2])
+        # The first call writes alone; the others wait for their turn and form a batch.
+        async with busy_org(world.database, world.agent.org_id, 1):
+            tasks = [
+                asyncio.create_task(submit_job(client, issued, job, f"s{n}"))
+                for n, (issued, job) in enumerate(zip(tokens, jobs, strict=True))
+            ]
+        replies = await asyncio.gather(*tasks)
+    assert [reply.status_code for reply in replies] == [200, 200, 401, 200]
+    completed = "select count(*) from job where completed_at is not null"
+    assert await world.database.read_org(world.agent.org_id, completed) == [[(3,)]]
