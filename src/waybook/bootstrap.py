@@ -191,7 +191,7 @@ async def start_application(
 
 
 def _prepare_schema(postgres: DatabaseServer, settings: Settings) -> None:
-    """Apply pending migrations, or check that there are none."""
+    """Apply pending migrations, or check that all migrations are applied."""
     if settings.migrates_at_start:
         migrate(postgres.owner_dsn, postgres.vectors)
     elif postgres.role is not None:

@@ -24,8 +24,8 @@ Process = subprocess.Popen[str]
 @pytest.fixture
 def place(eighteen: Server) -> Iterator[ServerDatabase]:
     """Yield a migrated database."""
-    with new_database(eighteen) as found:
-        yield found
+    with new_database(eighteen) as database:
+        yield database
 
 
 def start(place: ServerDatabase, *words: str, **environment: str) -> Process:

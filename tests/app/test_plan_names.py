@@ -70,13 +70,13 @@ async def search_names(
         ("no such plan", []),
     ],
 )
-async def test_older_plan_is_found_by_the_beginning_of_a_word(
+async def test_search_finds_older_plan_by_the_beginning_of_a_word(
     ctx: RequestContext, text: str, names: list[str]
 ) -> None:
     assert await search_names(ctx, text) == names
 
 
-async def test_part_of_a_word_is_found_only_in_the_names_of_the_newest_plans(
+async def test_search_for_part_of_a_word_reads_names_of_newest_plans_only(
     ctx: RequestContext,
 ) -> None:
     assert await search_names(ctx, "ewes") == ["Newest"]

@@ -35,7 +35,7 @@ class Phase:
 
 
 class Load:
-    """Agents that work at the same time until they are told to stop."""
+    """Concurrent agents that work until `is_running` is false."""
 
     def __init__(self, address: Address, token: str) -> None:
         self.phase = Phase("start")

@@ -99,28 +99,30 @@ async def stall(load: Load, address: Address, token: str) -> list[str]:
 
 async def violations(fleet: Fleet, load: Load) -> list[str]:
     """Return what is wrong in the database after the load."""
-    found = []
+    problems = []
     ((results,),) = await fleet.sql("select count(*) from step_result")
     expected = sum(load.completed.values())
     # Plans that were not finished when the agents stopped have results too.
     if results < expected:
-        found.append(f"{expected} results were acknowledged in completed plans, {results} stored")
+        problems.append(
+            f"{expected} results were acknowledged in completed plans, {results} stored"
+        )
     rows = await fleet.sql(
         """select plan_id, count(*), count(distinct step_id) from step_result
             group by plan_id having count(*) <> count(distinct step_id)"""
     )
-    found += [f"plan {plan}: {count} results of {steps} steps" for plan, count, steps in rows]
+    problems += [f"plan {plan}: {count} results of {steps} steps" for plan, count, steps in rows]
     leaders = await fleet.sql(
         "select count(*) from pg_locks where locktype = 'advisory' and granted and objid > 0"
     )
     if leaders != [(1,)]:
-        found.append(f"there is not one leader: {leaders}")
+        problems.append(f"there is not one leader: {leaders}")
     stalls = await fleet.sql(
         """select subject_id, count(*) from audit_entry where action like '%stall%'
             group by subject_id having count(*) > 1"""
     )
-    found += [f"plan {plan} was marked as stalled {count} times" for plan, count in stalls]
-    return found
+    problems += [f"plan {plan} was marked as stalled {count} times" for plan, count in stalls]
+    return problems
 
 
 def print_phase(phase: Phase) -> None:
@@ -160,11 +162,11 @@ async def main(servers: int, workers: int, agents: int, old: Path) -> int:
                 phases.append(load.begin(name))
                 await work
                 print_phase(phases[-1])
-        found = await violations(fleet, load)
-    found += [f"{phase.name}: {phase.lost} calls lost" for phase in phases if phase.lost]
+        problems = await violations(fleet, load)
+    problems += [f"{phase.name}: {phase.lost} calls lost" for phase in phases if phase.lost]
     say(f"{sum(phase.calls for phase in phases)} calls, {len(load.completed)} plans completed")
-    say("\n".join(found) if found else "no violation")
-    return int(bool(found))
+    say("\n".join(problems) if problems else "no violation")
+    return int(bool(problems))
 
 
 if __name__ == "__main__":

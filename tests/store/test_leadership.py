@@ -34,7 +34,7 @@ class Leading:
             await self.task
 
 
-async def test_second_process_does_not_lead_until_the_first_one_ends(
+async def test_second_process_does_not_lead_until_the_first_process_ends(
     own_place: ServerDatabase,
 ) -> None:
     first = Leading(own_place)
@@ -49,7 +49,7 @@ async def test_second_process_does_not_lead_until_the_first_one_ends(
     await third.end()
 
 
-async def test_leadership_ends_with_its_database_connection(
+async def test_leadership_ends_with_the_database_connection(
     own_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PROBE_SECONDS", 0.01)

@@ -322,7 +322,7 @@ async def submit_job(
     return await call(client, issued, "submit_job_result", **held, content="# Found")
 
 
-async def test_revoked_cached_token_in_a_batch_on_one_run_writes_nothing(world: OrgEnv) -> None:
+async def test_revoked_cached_token_in_a_batch_of_calls_writes_nothing(world: OrgEnv) -> None:
     await make_token(world.agent)
     tokens = [await another_token(world.agent) for _ in range(4)]
     stage = make_stage("one", make_recipe_step("one"), make_recipe_step("two"))

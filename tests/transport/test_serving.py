@@ -115,7 +115,7 @@ async def test_server_ignores_forwarded_headers() -> None:
         assert (await client.get(where, headers=headers)).text == "http 127.0.0.1"
 
 
-def test_draining_server_serves_and_closes_connections_until_a_second_signal() -> None:
+def test_draining_server_serves_until_a_second_signal() -> None:
     async def main() -> list[tuple[str, str | None]]:
         drain = Drain(seconds=3_600)
 

@@ -130,12 +130,12 @@ def containers(manifest: Mapping[str, object]) -> Iterator[Mapping[str, object]]
 def render(values: Mapping[str, object]) -> list[dict[str, object]]:
     """Return the manifests of the chart with these values."""
     with tempfile.TemporaryDirectory() as folder:
-        given = Path(folder, "values.yaml")
-        given.write_text(yaml.safe_dump(dict(values)), "utf-8")
+        values_file = Path(folder, "values.yaml")
+        values_file.write_text(yaml.safe_dump(dict(values)), "utf-8")
         # Debian installs the libraries of Go into this folder.
         packages = {"GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOCACHE": folder}
         go = find_tool("go")
-        text = run(go, "run", HERE / "render.go", CHART, "team", given, **packages)
+        text = run(go, "run", HERE / "render.go", CHART, "team", values_file, **packages)
     return [manifest for manifest in yaml.safe_load_all(text) if manifest]
 
 

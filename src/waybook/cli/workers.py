@@ -32,7 +32,7 @@ CHECK_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class SupervisorLink:
-    """What a worker knows of its supervisor."""
+    """Number of a worker, and its two pipes to the supervisor."""
 
     #: Number of the worker, from 0.
     index: int

@@ -28,7 +28,7 @@ class LocalTimes:
         self._until: dict[Hashable, int] = {}
 
     def get(self, who: Hashable, now: int) -> int:
-        """Return the time of a bucket; `now` if there is none."""
+        """Return the time of a bucket; `now` for a new bucket."""
         return self._until.get(who, now)
 
     def put(self, who: Hashable, until: int, now: int) -> None:

@@ -82,9 +82,9 @@ def _has_models(annotation: object) -> bool:
 
 def map_ids(args: ModelT, convert: Convert, at: str = "") -> ModelT:
     """Return the arguments with `convert` applied to the id of every plan, step, run and so on."""
-    changed, given = {}, args.model_fields_set
+    changed, set_names = {}, args.model_fields_set
     for field in _id_fields(type(args)):
-        if field.name in given:
+        if field.name in set_names:
             value = getattr(args, field.name)
             mapped = _map(field, value, convert, at)
             if mapped != value:

@@ -85,7 +85,7 @@ def command(**flags: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class HttpServer:
-    """What `waybook serve` prepares before an event loop runs."""
+    """Settings, socket and shared state that `waybook serve` prepares before an event loop runs."""
 
     loaded: LoadedSettings
     listening: socket.socket

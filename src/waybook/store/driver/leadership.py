@@ -34,7 +34,7 @@ FALLBACK_SECONDS = 900.0
 
 
 class Leadership:
-    """Whether this process is the leader, and when it last did each kind of background work."""
+    """State of the leadership, and the time of the last background work of each kind."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Create the state of a process that is not the leader."""
