@@ -14,17 +14,17 @@ from waybook.dag.snapshots.rows import as_list, as_object, as_text
 
 SLUGS = frozenset({"one", "two"})
 
-IDS: st.SearchStrategy[object] = st.sampled_from(["a", "b", "c", "", None, 7, "7", True, ["a"]])
+IDS: st.SearchStrategy[object] = st.sampled_from(["a", "b", "c", None, 7, "7", True, ["a"]])
 VALUES: dict[str, st.SearchStrategy[object]] = {
     "id": IDS,
-    "stageSlug": st.sampled_from(["one", "one", "two", "three", "", None, 1, {}]),
-    "stepKey": st.sampled_from(["x", "x", "y", "", None, 5, []]),
-    "jobType": st.sampled_from(["EXECUTE", "PLAN", "RENDER", "SLEEP", "", None, 0]),
-    "status": st.sampled_from(["completed", "failed", "paused", "", None, 3]),
-    "modelId": st.sampled_from(["m", "", None, 4]),
+    "stageSlug": st.sampled_from(["one", "one", "two", "three", None, 1, {}]),
+    "stepKey": st.sampled_from(["x", "x", "y", None, 5, []]),
+    "jobType": st.sampled_from(["EXECUTE", "PLAN", "RENDER", "SLEEP", None, 0]),
+    "status": st.sampled_from(["completed", "failed", "paused", None, 3]),
+    "modelId": st.sampled_from(["m", None, 4]),
     "parent": IDS,
     "continues": IDS,
-    "documentKey": st.sampled_from(["text", "", None, {}]),
+    "documentKey": st.sampled_from(["text", None, {}]),
 }
 #: Rows that are valid, incomplete, or not rows at all.
 RAWS: st.SearchStrategy[list[object]] = st.lists(

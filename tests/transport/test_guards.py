@@ -11,6 +11,7 @@ from transport.messages import LEGACY, make_request, modern_headers
 from waybook.transport.http.pipeline import RequestPipeline
 from waybook.transport.http.request_checks import (
     BODY_LIMIT,
+    HEALTH_PATHS,
     MAX_DRAINED_BYTES,
     AllowedHosts,
     read_body,
@@ -18,6 +19,8 @@ from waybook.transport.http.request_checks import (
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+#: Routes that answer only to the host names of the server.
+ROUTES_FOR_OWN_HOSTS = ["/", "/mcp", "/metrics", "/api/report", "/api/map", "/nowhere"]
 ROUTES = ["/", "/mcp", "/healthz", "/readyz", "/metrics", "/api/report", "/api/map", "/nowhere"]
 OUR_HOSTS = [
     "localhost",
@@ -59,7 +62,7 @@ OTHER_ORIGINS = [
 ]
 
 
-@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("route", ROUTES_FOR_OWN_HOSTS)
 async def test_every_route_returns_421_for_a_host_header_that_is_not_allowed(
     http: httpx2.AsyncClient, route: str
 ) -> None:
@@ -97,7 +100,19 @@ async def exchange(address: str, request: bytes) -> bytes:
         await writer.wait_closed()
 
 
-@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("route", sorted(HEALTH_PATHS))
+async def test_health_check_answers_to_every_host_name_and_to_none(
+    http: httpx2.AsyncClient, address: str, route: str
+) -> None:
+    for host in (*OUR_HOSTS, *OTHER_HOSTS):
+        assert (await http.get(route, headers={"host": host})).status_code == 200, host
+        other = {"host": host, "origin": "http://evil.example"}
+        assert (await http.get(route, headers=other)).status_code == 403, host
+    reply = await exchange(address, f"GET {route} HTTP/1.0\r\n\r\n".encode())
+    assert reply.startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("route", ROUTES_FOR_OWN_HOSTS)
 async def test_missing_or_duplicate_host_header_returns_421(address: str, route: str) -> None:
     for hosts in ("", "Host: localhost\r\nHost: evil.example\r\n"):
         head = f"GET {route} HTTP/1.1\r\n{hosts}Connection: close\r\n\r\n"

@@ -80,7 +80,7 @@ async def test_verification_of_shared_snapshot_returns_last_seal_of_the_audit(
         (b"6650 km long", b"6651 km long"),
         (b'"actor":"ann"', b'"actor":"bob"'),
         (b'"seq":2', b'"seq":3'),
-        (b'\\"to\\":\\"completed\\"', b'\\"to\\":\\"cancelled\\"'),
+        (b'\\"completed\\"]', b'\\"cancelled\\"]'),
         (b"completed", b"Completed"),
     ],
 )

@@ -183,15 +183,6 @@ a.id::text, a.title, a.media_type, a.version, a.content_hash, a.created_at, a.cr
                                else %(since)s::timestamptz end,
                           app_now() - interval '1 day')));
 
--- name: status_changes_of_entry
--- New statuses of steps in the changes of an audit entry. Earlier versions stored each change as an
--- object; an operator that does not fit the form of an element returns null.
-(select coalesce(c.value ->> 1, c.value ->> 'id') as id,
-        coalesce(c.value -> 2 -> 'status' ->> -1, c.value ->> 'to') as status
-   from json_array_elements(e.details -> 'changes') c
-  where c.value ->> 0 = 'step' and c.value -> 2 -> 'status' is not null
-     or c.value ->> 'entity' = 'step' and c.value ->> 'field' = 'status');
-
 -- name: title_of_step
 -- Title of a step, or the beginning of its instructions if it has no title.
 coalesce(s.title, (select left(i.instructions, %(wide)s)

@@ -20,7 +20,7 @@ from psycopg.rows import TupleRow
 from waybook.errors import Unavailable
 from waybook.store.driver.addresses import bounded_dsn
 from waybook.store.driver.database import Database
-from waybook.store.driver.queries import load
+from waybook.store.driver.queries import Query, load
 
 SQL = load("driver/leadership")
 
@@ -77,19 +77,19 @@ async def hold_leadership(database: Database, leadership: Leadership) -> None:
         async with await AsyncConnection.connect(
             bounded_dsn(database.dsn), prepare_threshold=None
         ) as connection:
-            if not await _ask(connection, "try_lead"):
+            if not await _ask(connection, SQL["try_lead"]):
                 return
             leadership.is_leader = True
             while True:
                 await asyncio.sleep(PROBE_SECONDS)
-                await _ask(connection, "probe")
+                await _ask(connection, SQL["probe"])
     except (psycopg.Error, TimeoutError) as error:
         raise Unavailable("the connection that holds the leadership broke") from error
     finally:
         leadership.is_leader = False
 
 
-async def _ask(connection: AsyncConnection[TupleRow], question: str) -> bool:
+async def _ask(connection: AsyncConnection[TupleRow], query: Query) -> bool:
     async with asyncio.timeout(ANSWER_SECONDS):
-        row = await (await connection.execute(SQL[question].text.encode())).fetchone()
+        row = await (await connection.execute(query.text.encode())).fetchone()
     return bool(row and row[0])

@@ -6,7 +6,7 @@ import psycopg
 from psycopg import sql
 
 from waybook.errors import Misconfigured
-from waybook.store.driver.queries import load
+from waybook.store.driver.queries import Query, load
 from waybook.store.maintenance.migrate import Migration, bundled_migrations, owner_connection
 
 
@@ -60,13 +60,13 @@ def check_schema(dsn: str, role: str) -> None:
     """
     with owner_connection(dsn) as connection:
         # The first migration creates the role, so a missing table is reported first.
-        if not _holds(connection, "is_migrated"):
+        if not _holds(connection, SQL["is_migrated"]):
             judge_schema([], bundled_migrations())
     check_serving_role(dsn, role)
     with owner_connection(dsn) as connection, connection.transaction(force_rollback=True):
         connection.execute(sql.SQL("set local role {}").format(sql.Identifier(role)))
         # The privilege to read the applied migrations is granted by a migration.
-        readable = _holds(connection, "can_read_migrations")
+        readable = _holds(connection, SQL["can_read_migrations"])
         judge_schema(_read_applied(connection) if readable else [], bundled_migrations())
 
 
@@ -103,6 +103,6 @@ def _read_applied(connection: psycopg.Connection) -> list[AppliedMigration]:
     return [AppliedMigration(*row) for row in rows]
 
 
-def _holds(connection: psycopg.Connection, question: str) -> bool:
-    row = connection.execute(SQL[question].text.encode()).fetchone()
+def _holds(connection: psycopg.Connection, query: Query) -> bool:
+    row = connection.execute(query.text.encode()).fetchone()
     return bool(row and row[0])

@@ -6,7 +6,8 @@ select b.step_id::text, left(b.instructions, coalesce(%(most)s, length(b.instruc
 
 -- name: step_status_changes
 -- Return the status changes of these steps, or of all steps, oldest first. Of a long history, only
--- the latest entries are read.
+-- the latest entries are read. Earlier versions stored each change as an object; an operator that
+-- does not fit the form of an element returns null.
 select e.at, e.actor, e.session, m.moves
   from (select a.seq, a.at, a.actor, a.session, a.details
           from audit_entry a
@@ -15,7 +16,11 @@ select e.at, e.actor, e.session, m.moves
          limit %(most)s) e
  cross join lateral (
          select json_agg(json_build_array(c.id, c.status)) as moves
-           from :status_changes_of_entry c
+           from (select coalesce(c.value ->> 1, c.value ->> 'id') as id,
+                        coalesce(c.value -> 2 -> 'status' ->> -1, c.value ->> 'to') as status
+                   from json_array_elements(e.details -> 'changes') c
+                  where c.value ->> 0 = 'step' and c.value -> 2 -> 'status' is not null
+                     or c.value ->> 'entity' = 'step' and c.value ->> 'field' = 'status') c
           where %(ids)s::uuid[] is null or c.id = any (%(ids)s::uuid[]::text[])) m
  where m.moves is not null
  order by e.seq;

@@ -123,10 +123,9 @@ class RequestPipeline:
         }
         respond = ResponseSend(send, headers)
         request = Request(scope, receive)
-        # Load balancers check the health of a server by its address, some without a host name.
-        refusal = (
-            None if scope["path"] in HEALTH_PATHS else host_refusal(self.hosts, headers)
-        ) or cross_site_refusal(scope["method"], headers)
+        any_host = scope["path"] in HEALTH_PATHS
+        refusal = host_refusal(self.hosts, headers, any_host=any_host)
+        refusal = refusal or cross_site_refusal(scope["method"], headers)
         if refusal is None and self.gate is not None:
             refusal = await self.gate.refusal(request)
             respond.verify = partial(verify_credential, request)

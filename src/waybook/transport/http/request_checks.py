@@ -83,12 +83,20 @@ def public_scheme(public_host: str | None, headers: HeaderValues, scheme: str) -
     return scheme
 
 
-def host_refusal(hosts: AllowedHosts, headers: HeaderValues) -> Response | None:
-    """Refuse requests for another host name (421) or from another site's page (403)."""
+def host_refusal(
+    hosts: AllowedHosts, headers: HeaderValues, *, any_host: bool = False
+) -> Response | None:
+    """Refuse requests for another host name (421) or from another site's page (403).
+
+    With `any_host`, every host name is accepted, or none: load balancers check the health of a
+    server by its address.
+    """
     named = headers.get(b"host", ())
-    if len(named) != 1 or not hosts.allow_host(named[0]):
+    is_ours = len(named) == 1 and hosts.allow_host(named[0])
+    if not is_ours and not any_host:
         return error_response(421, "FORBIDDEN", "This server does not answer to that host name.")
-    if not all(hosts.allow_origin(o, named[0]) for o in headers.get(b"origin", ())):
+    host = named[0] if is_ours else ""
+    if not all(hosts.allow_origin(o, host) for o in headers.get(b"origin", ())):
         return error_response(403, "FORBIDDEN", "Requests from that origin are not accepted.")
     return None
 
