@@ -233,7 +233,7 @@ def _jobs(writes: Sequence[RunWrite], patches: Patches) -> Iterator[Statement]:
     made: list[Json] = [{"id": p.id, **p.values} for p in patches.inserts(Entity.JOB)]
     for start in range(0, len(made), MAX_ROWS):
         rows = AsJson(made[start : start + MAX_ROWS])
-        yield SQL["insert_jobs"](run_id=writes[0].decision.run.id, rows=rows)
+        yield SQL["insert_jobs"](run_id=writes[0].decision.run.id, jobs=rows)
 
 
 def _changed_job(old: Job, job: Job, seen_at: datetime | None) -> Statement:

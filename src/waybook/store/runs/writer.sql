@@ -84,7 +84,7 @@ insert into job (id, run_id, stage_slug, step_key, job_type, model, rank, unit, 
 select n.id, %(run_id)s, n.stage_slug, n.step_key, n.job_type, n.model, n.rank, n.unit, n.status,
        n.attempt, n.tries, n.ready_at, n.held_by, n.held_session, n.started_at, n.completed_at,
        n.error, n.continues_id, n.part, n.document_id, n.counted
-  from json_to_recordset(%(rows)s::json)
+  from json_to_recordset(%(jobs)s::json)
        as n (id uuid, stage_slug text, step_key text, job_type text, model text, rank integer,
              unit json, status text, attempt integer, tries integer, ready_at timestamptz,
              held_by text, held_session text, started_at timestamptz, completed_at timestamptz,
