@@ -1,10 +1,10 @@
-"""Supervisor of worker processes that serve on one listening socket: `waybook serve --workers N`.
+"""Supervisor of worker processes that serve on one port: `waybook serve --workers N`.
 
-The supervisor forks the workers before it starts an event loop or a thread; they inherit the
-listening socket, so a connection is accepted by whichever worker is free, and no connection is lost
-when a worker is replaced. The supervisor starts a new worker when one dies, and passes on the
-signals that stop the server. It ends with the status of a worker that failed before it served. If
-the supervisor dies, its workers stop.
+The supervisor forks the workers before it starts an event loop or a thread; each inherits a
+listening socket of the port, and the system distributes the connections to the sockets. The
+supervisor holds the sockets too, so no connection is lost when a worker is replaced. It starts a
+new worker when one dies, and passes on the signals that stop the server. It ends with the status of
+a worker that failed before it served. If the supervisor dies, its workers stop.
 """
 
 import gc

@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -68,10 +68,10 @@ def command(**flags: object) -> None:
     configure_server_logging(loaded)
     settings = loaded.settings
     read_proxies(settings.trusted_proxies)  # Report an invalid proxy list before anything starts.
-    with (
-        server_claim(settings) as claim,
-        contextlib.closing(listen(settings.host, settings.port)) as listening,
-    ):
+    with server_claim(settings) as claim, contextlib.ExitStack() as sockets:
+        listening = sockets.enter_context(
+            contextlib.closing(listen(settings.host, settings.port, shared=settings.workers > 1))
+        )
         # The token is removed, because it identifies the caller of a command, and the server acts
         # for callers with their own tokens.
         known = replace(settings, port=listening.getsockname()[1], token=None)
@@ -79,8 +79,16 @@ def command(**flags: object) -> None:
         if settings.workers == 1:
             run(_serve(server))
             return
+        # Each worker has a socket of its own: with one socket for all, the first worker that wakes
+        # up accepts nearly all connections. The supervisor holds all sockets, so that connections
+        # to a worker that died wait for the next one.
+        port = known.port
+        more = [listen(settings.host, port, shared=True) for _ in range(1, settings.workers)]
+        for socket_of_worker in more:
+            sockets.enter_context(contextlib.closing(socket_of_worker))
         shared = replace(server, rate_limit_times=SharedTimes())
-        sys.exit(Supervisor(settings.workers, partial(_serve_as_worker, shared)).run())
+        serve_as_worker = partial(_serve_as_worker, shared, (listening, *more))
+        sys.exit(Supervisor(settings.workers, serve_as_worker).run())
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +102,13 @@ class HttpServer:
     rate_limit_times: SharedTimes | None = None
 
 
-def _serve_as_worker(server: HttpServer, link: SupervisorLink) -> int:
+def _serve_as_worker(
+    server: HttpServer, sockets: Sequence[socket.socket], link: SupervisorLink
+) -> int:
     """Serve in a worker process; print an error as the command line does, and return the status."""
-    only_first = server if link.index == 0 else replace(server, claim=None)
+    claim = server.claim if link.index == 0 else None
     try:
-        run(_serve(only_first, link))
+        run(_serve(replace(server, listening=sockets[link.index], claim=claim), link))
     except WaybookError as error:
         CommandError(error).show()
         return 1

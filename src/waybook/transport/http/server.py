@@ -161,8 +161,10 @@ CLOSE_CONNECTION: Final = (b"connection", b"close")
 T = TypeVar("T")
 
 
-def listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
     """Return a listening socket; with port 0, the system chooses a port.
+
+    Several sockets can be `shared` on one port; the system distributes the connections to them.
 
     The socket is created with an explicit protocol number, because asyncio sets TCP_NODELAY
     only on such sockets. Without TCP_NODELAY, a short response can wait 40 ms for the client's
@@ -174,6 +176,8 @@ def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if shared:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         listening.bind((host, port))
