@@ -35,7 +35,7 @@ from waybook.settings_reading import read_settings
 CONNECTIONS: Final = 16
 ORG: Final = "measured"
 CORES: Final = os.cpu_count() or 1
-ONE, TWO, ALTERNATING = "1 worker", "2 workers", "2 servers, calls alternate"
+SINGLE, DOUBLE, ALTERNATING = "1 worker", "2 workers", "2 servers, calls alternate"
 #: Goals of the ratios of two workers to one: rate, and CPU time of the servers per cycle.
 RATE_GOAL: Final = 1.7
 CPU_GOAL: Final = 1.1
@@ -154,11 +154,11 @@ async def main(cycles: int, rounds: int) -> None:
                 address, server = await stack.enter_async_context(serving(folder, *options))
                 return address, worker_processes(server)
 
-            (one, first), (two, pair), (other, second) = [await start(n) for n in (1, 2, 1)]
+            (address, first), (shared, pair), (other, second) = [await start(n) for n in (1, 2, 1)]
             targets = {
-                ONE: Target([one], first),
-                TWO: Target([two], pair),
-                ALTERNATING: Target([one, other], [*first, *second]),
+                SINGLE: Target([address], first),
+                DOUBLE: Target([shared], pair),
+                ALTERNATING: Target([address, other], [*first, *second]),
             }
             for turn in range(rounds + 1):
                 for name, target in targets.items():
@@ -176,7 +176,9 @@ def report(results: dict[str, list[Measured]]) -> None:
     print("".join(f"{column:>16}" for column in ("servers", "busiest", "PostgreSQL", "callers")))
     rows: dict[str, dict[str, float]] = {}
     for name, all_ in results.items():
-        typical = Measured(*(median(getattr(one, key) for one in all_) for key in columns))
+        typical = Measured(
+            *(median(getattr(measured, key) for measured in all_) for key in columns)
+        )
         rows[name] = typical._asdict()
         figures = [f"{ms:.2f} ({typical.share(ms):.0f} %)" for ms in typical[1:]]
         print(f"{name:32}{typical.rate:9.0f}{''.join(f'{figure:>16}' for figure in figures)}")
@@ -185,36 +187,36 @@ def report(results: dict[str, list[Measured]]) -> None:
 
 def compare(results: dict[str, list[Measured]]) -> list[Check]:
     """Return the ratios of two processes to one, within each round."""
-    turns = list(zip(results[ONE], results[TWO], results[ALTERNATING], strict=True))
+    turns = list(zip(results[SINGLE], results[DOUBLE], results[ALTERNATING], strict=True))
     return [
         Check(
             name="rate, 2 workers : 1 worker",
-            rounds=[two.rate / one.rate for one, two, _ in turns],
+            rounds=[two.rate / single.rate for single, two, _ in turns],
             limit=MIN_RATE,
             goal=RATE_GOAL,
         ),
         Check(
             name="rate with a core for each process, 2 workers : 1 worker",
-            rounds=[one.busiest / two.busiest for one, two, _ in turns],
+            rounds=[single.busiest / two.busiest for single, two, _ in turns],
             goal=RATE_GOAL,
         ),
         Check(
             name="server CPU per cycle, 2 workers : 1 worker",
-            rounds=[two.python / one.python for one, two, _ in turns],
+            rounds=[two.python / single.python for single, two, _ in turns],
             direction="<=",
             limit=MAX_CPU,
             goal=CPU_GOAL,
         ),
         Check(
             name="server CPU per cycle, calls alternate : 1 worker",
-            rounds=[alternating.python / one.python for one, _, alternating in turns],
+            rounds=[alternating.python / single.python for single, _, alternating in turns],
             direction="<=",
             limit=MAX_ALTERNATING_CPU,
             goal=ALTERNATING_GOAL,
         ),
         Check(
             name="PostgreSQL CPU per cycle, calls alternate : 1 worker",
-            rounds=[alternating.postgres / one.postgres for one, _, alternating in turns],
+            rounds=[alternating.postgres / single.postgres for single, _, alternating in turns],
             direction="<=",
             limit=MAX_ALTERNATING_POSTGRES_CPU,
             goal=ALTERNATING_GOAL,
