@@ -27,6 +27,7 @@ BENCHMARKS: Final[Mapping[str, Sequence[str | Path]]] = {
     "step_cycle": [FOLDER / "step_cycle.py"],
     "peers": [FOLDER / "peers" / "run.py"],
     "mcp_http": [FOLDER / "mcp_http.py"],
+    "workers": [FOLDER / "workers.py"],
     "job_cycle": [FOLDER / "job_cycle.py"],
     "open_stage": [FOLDER / "open_stage.py"],
     "storage": [FOLDER / "storage.py"],

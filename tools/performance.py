@@ -127,6 +127,26 @@ def mcp_table(result: Body) -> str:
     return f"{costs}\n\n{format_checks(result['checks'])}"
 
 
+def workers_table(result: Body) -> str:
+    """Return the tables of step cycles with one and with two server processes."""
+    header = ["server", "cycles/s", "all servers", "busiest process", "PostgreSQL", "callers"]
+    keys = ("python", "busiest", "postgres", "callers")
+    rows = [
+        [
+            name,
+            f"{row['rate']:,.0f}",
+            *(f"{row[key]:.2f} ({_share(result, row, key):.0f} %)" for key in keys),
+        ]
+        for name, row in result["rows"].items()
+    ]
+    return f"{format_table(header, rows)}\n\n{format_checks(result['checks'])}"
+
+
+def _share(result: Body, row: Body, key: str) -> float:
+    """Return CPU milliseconds per cycle as a share of the machine, in percent."""
+    return float(row[key]) * float(row["rate"]) / 10 / int(result["cores"])
+
+
 def jobs_table(result: Body) -> str:
     """Return the tables of job cycles."""
     rows = [
@@ -166,6 +186,7 @@ TABLES: Final[Mapping[str, tuple[str, Callable[[Body], str]]]] = {
     "peers": ("peers", peers_table),
     "missing guarantees": ("peers", lacks_table),
     "calls over HTTP": ("mcp_http", mcp_table),
+    "workers": ("workers", workers_table),
     "jobs": ("job_cycle", jobs_table),
     "summary": ("summary", summary_table),
 }

@@ -37,12 +37,12 @@ class Phase:
 class Load:
     """Concurrent agents that work until `is_running` is false."""
 
-    def __init__(self, address: Address, token: str) -> None:
+    def __init__(self, address: Address, token: str, prefix: str = "fleet") -> None:
         self.phase = Phase("start")
         self.is_running = True
         #: Plans that were completed, with the number of results that were acknowledged.
         self.completed: dict[str, int] = {}
-        self._address, self._token = address, token
+        self._address, self._token, self._prefix = address, token, prefix
         self._numbers = itertools.count()
 
     def begin(self, name: str) -> Phase:
@@ -79,7 +79,7 @@ class Load:
     async def call(self, wire: Wire, tool: str, arguments: Mapping[str, object]) -> dict[str, Any]:
         """Make a call, and repeat it with the same key until it is answered."""
         phase, begun = self.phase, time.monotonic()
-        keyed = {**arguments, "idempotencyKey": f"fleet-{next(self._numbers)}"}
+        keyed = {**arguments, "idempotencyKey": f"{self._prefix}-{next(self._numbers)}"}
         phase.calls += 1
         for attempt in range(MAX_ATTEMPTS):
             reply = await self._attempt(wire, tool, keyed, phase)

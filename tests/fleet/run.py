@@ -108,17 +108,24 @@ async def violations(fleet: Fleet, load: Load) -> list[str]:
             f"{expected} results were acknowledged in completed plans, {results} stored"
         )
     rows = await fleet.sql(
-        """select plan_id, count(*), count(distinct step_id) from step_result
-            group by plan_id having count(*) <> count(distinct step_id)"""
+        """select a.subject_id, a.entries, coalesce(s.steps, 0)
+             from (select subject_id, count(*) entries from audit_entry
+                    where event = 'step_completed' group by subject_id) a
+             left join (select plan_id, count(*) steps from plan_step
+                         where status = 'completed' group by plan_id) s on s.plan_id = a.subject_id
+            where a.entries is distinct from s.steps"""
     )
-    problems += [f"plan {plan}: {count} results of {steps} steps" for plan, count, steps in rows]
+    problems += [
+        f"plan {plan}: {count} completions of {steps} steps" for plan, count, steps in rows
+    ]
     leaders = await fleet.sql(
         "select count(*) from pg_locks where locktype = 'advisory' and granted and objid > 0"
     )
     if leaders != [(1,)]:
         problems.append(f"there is not one leader: {leaders}")
     stalls = await fleet.sql(
-        """select subject_id, count(*) from audit_entry where action like '%stall%'
+        """select subject_id, count(*) from audit_entry
+            where event = 'plan_modified' and details ->> 'action' = 'stall_detected'
             group by subject_id having count(*) > 1"""
     )
     problems += [f"plan {plan} was marked as stalled {count} times" for plan, count in stalls]

@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,7 +29,7 @@ STALL_SECONDS: Final = 3
 
 BALANCER: Final = """
 global
-  maxconn 2000
+  maxconn {connections}
 defaults
   mode http
   timeout connect 2s
@@ -43,7 +43,7 @@ frontend agents
   default_backend servers
 backend servers
   balance roundrobin
-  option httpchk GET /readyz
+{options}  option httpchk GET /readyz
   default-server check inter 500ms fall 1 rise 1
 {servers}
 """
@@ -61,6 +61,19 @@ max_client_conn = 200
 """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """Differences of a fleet from the one of `make fleet`."""
+
+    #: More environment variables of the servers.
+    environment: Mapping[str, str] = field(default_factory=dict)
+    #: Maximum number of connections to HAProxy, and more options of its backend.
+    balancer_connections: int = 2_000
+    backend_options: Sequence[str] = ()
+    #: Whether every second server connects through pgbouncer.
+    is_pooled: bool = True
+
+
 @dataclass(slots=True)
 class Fleet:
     """All processes of a fleet; every second server connects through pgbouncer."""
@@ -69,6 +82,7 @@ class Fleet:
     ports: dict[str, int]
     names: list[str]
     workers: int = 1
+    variant: Variant = field(default_factory=Variant)
     #: Folder of the Waybook package that each server runs.
     sources: dict[str, Path] = field(default_factory=dict)
     binaries: Path = DEBIAN_BINARIES
@@ -147,7 +161,8 @@ class Fleet:
     def _server_command(self, name: str) -> Command:
         words = [sys.executable, "-m", "waybook", "serve", "--auth", "required"]
         words += ["--port", str(self.ports[name]), "--workers", str(self.workers)]
-        through = "pgbouncer" if self.names.index(name) % 2 else "postgres"
+        is_pooled = self.variant.is_pooled and self.names.index(name) % 2
+        through = "pgbouncer" if is_pooled else "postgres"
         environment = {
             "PATH": os.environ.get("PATH", ""),
             "HOME": str(self.home),
@@ -158,6 +173,7 @@ class Fleet:
             "WAYBOOK_SWEEP_SECONDS": str(SWEEP_SECONDS),
             "WAYBOOK_STALL_SECONDS": str(STALL_SECONDS),
             "WAYBOOK_ALLOWED_HOSTS": f"{HOST}:{self.ports['balancer']}",
+            **self.variant.environment,
         }
         return Command(words=words, log=self.home / f"{name}.log", environment=environment)
 
@@ -175,12 +191,14 @@ async def is_ready(port: int) -> bool:
 
 
 @asynccontextmanager
-async def running_fleet(count: int, workers: int) -> AsyncIterator[Fleet]:
+async def running_fleet(
+    count: int, workers: int, variant: Variant | None = None
+) -> AsyncIterator[Fleet]:
     """Start everything but the servers; at the end, stop all processes and delete their files."""
     home = _new_home()
     names = [f"server-{number}" for number in range(count)]
     ports = free_ports(["postgres", "pgbouncer", "balancer", *names])
-    fleet = Fleet(home, ports, names, workers)
+    fleet = Fleet(home, ports, names, workers, variant or Variant())
     try:
         disk = home / "disk"
         disk.mkdir()
@@ -210,7 +228,13 @@ def _new_home() -> Path:
 def _configure(fleet: Fleet) -> None:
     ports = fleet.ports
     lines = [f"  server {name} {HOST}:{ports[name]}" for name in fleet.names]
-    text = BALANCER.format(host=HOST, port=ports["balancer"], servers="\n".join(lines))
+    text = BALANCER.format(
+        host=HOST,
+        port=ports["balancer"],
+        connections=fleet.variant.balancer_connections,
+        options="".join(f"  {option}\n" for option in fleet.variant.backend_options),
+        servers="\n".join(lines),
+    )
     (fleet.home / "haproxy.cfg").write_text(text)
     named = {"host": HOST, "port": ports["pgbouncer"], "postgres": ports["postgres"]}
     (fleet.home / "pgbouncer.ini").write_text(POOLER.format(dbname=DBNAME, user=SERVING, **named))

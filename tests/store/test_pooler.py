@@ -28,8 +28,6 @@ SETTINGS = {
     "statement_timeout": "6s",
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
 }
 WORKERS = 6
 ROUNDS = 4

@@ -1,0 +1,140 @@
+"""MCP clients behind a load balancer that sends every request to the next of two servers."""
+
+import itertools
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from typing import Any, Literal
+
+import httpx2
+import mcp_types as wire
+import pytest
+from mcp import Client
+from mcp.client import ClientRequestContext
+from mcp.client.streamable_http import streamable_http_client
+
+from postgres_servers import Server, ServerDatabase, new_database
+
+COUNT = 2
+Era = Literal["legacy", "2026-07-28"]
+EVERY_ERA = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+
+
+class RoundRobin(httpx2.AsyncBaseTransport):
+    """HTTP transport that sends each request to the next server."""
+
+    def __init__(self, addresses: list[str]) -> None:
+        self.counts: Counter[str] = Counter()
+        self._addresses = itertools.cycle(addresses)
+        self._transport = httpx2.AsyncHTTPTransport()
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        address = next(self._addresses)
+        self.counts[address] += 1
+        target = httpx2.URL(address)
+        request.url = request.url.copy_with(host=target.host, port=target.port)
+        request.headers["host"] = target.netloc.decode()
+        return await self._transport.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+
+@contextmanager
+def serving(place: ServerDatabase) -> Iterator[str]:
+    """Start a server process in local mode; yield its address."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "waybook", "serve", "--port", "0"],
+        env={**os.environ, "WAYBOOK_DATABASE_URL": place.app_dsn},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().split()[-1]
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def addresses(eighteen: Server) -> Iterator[list[str]]:
+    """Yield the addresses of two servers with one database."""
+    with new_database(eighteen) as place, ExitStack() as stack:
+        yield [stack.enter_context(serving(place)) for _ in range(COUNT)]
+
+
+async def approve(
+    context: ClientRequestContext, params: wire.ElicitRequestParams
+) -> wire.ElicitResult:
+    """Approve the review in a form, as the user of a client does."""
+    del context
+    assert isinstance(params, wire.ElicitRequestFormParams)
+    return wire.ElicitResult(action="accept", content={"decision": "approve"})
+
+
+@asynccontextmanager
+async def connected(addresses: list[str], era: Era) -> AsyncIterator[Client]:
+    """Yield a client whose requests alternate between the servers; check that they did."""
+    balancer = RoundRobin(addresses)
+    async with httpx2.AsyncClient(transport=balancer) as http:
+        transport = streamable_http_client("http://127.0.0.1/mcp", http_client=http)
+        async with Client(transport, mode=era, elicitation_callback=approve) as client:
+            yield client
+    assert set(balancer.counts) == set(addresses)
+    assert max(balancer.counts.values()) - min(balancer.counts.values()) <= 1
+
+
+async def call(client: Client, tool: str, **arguments: object) -> dict[str, Any]:
+    """Call a tool, and return its reply; fail if the reply is an error."""
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result
+    assert result.structured_content is not None
+    return {**result.structured_content}
+
+
+async def make_plan(client: Client, steps: int) -> str:
+    """Create a plan, and return its id."""
+    made = await call(
+        client,
+        "create_research_plan",
+        name="alternating",
+        researchQuestion="Which server?",
+        steps=[{"stepType": "search", "instructions": "Look."}] * steps,
+    )
+    return str(made["planId"])
+
+
+@EVERY_ERA
+async def test_plan_is_completed_if_every_request_reaches_another_server(
+    addresses: list[str], era: Era
+) -> None:
+    async with connected(addresses, era) as client:
+        first, second = await client.list_tools(), await client.list_tools()
+        assert [tool.name for tool in first.tools] == [tool.name for tool in second.tools]
+        plan = await make_plan(client, 3)
+        for _ in range(3):
+            step = await call(client, "get_next_step", planId=plan, sessionId="one")
+            held = {"stepId": step["stepId"], "attempt": step["attempt"], "sessionId": "one"}
+            await call(client, "submit_step_result", **held, resultSummary="found")
+        assert (await call(client, "get_plan_status", planId=plan))["status"] == "completed"
+        assert (await client.list_prompts()).prompts
+
+
+@EVERY_ERA
+async def test_review_is_decided_if_every_request_reaches_another_server(
+    addresses: list[str], era: Era
+) -> None:
+    async with connected(addresses, era) as client:
+        plan = await make_plan(client, 1)
+        step = await call(client, "get_next_step", planId=plan, sessionId="one")
+        review = {"stepId": step["stepId"], "summary": "Right?", "resultSummary": "Nile"}
+        reply = await call(client, "request_user_review", **review, sessionId="one")
+        if era == "legacy":
+            # Without a session there is no form: the agent passes the decision on.
+            assert "decision" not in reply
+            decision = {"planId": plan, "reviewId": reply["reviewId"], "decision": "approve"}
+            reply = await call(client, "submit_user_decision", **decision, sessionId="one")
+        assert (reply["decision"], reply["planStatus"]) == ("approve", "completed")

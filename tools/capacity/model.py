@@ -1,0 +1,164 @@
+"""Capacity model: cores, connections and disk of a fleet, from the number of agents and their pace.
+
+The model multiplies the rate of step cycles by the cost of one cycle. A step cycle is the claim of
+a step and the submission of its result, with the tenth part of the creation of a plan of ten steps.
+The CPU times come from `build/bench/workers.json`, which `benchmarks/workers.py` writes; without
+this file, from the constants below.
+
+    python -m tools.capacity.model [--agents 1000] [--steps-per-minute 2] [--balancing sticky]
+"""
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+RESULTS: Final = Path(__file__).resolve().parents[2] / "build" / "bench" / "workers.json"
+
+#: Distribution of the calls of an agent: all to one process, or each to the next process.
+Balancing = Literal["sticky", "alternating"]
+#: Names of the rows in the results of the benchmark.
+ROWS: Final[dict[Balancing, str]] = {
+    "sticky": "2 workers",
+    "alternating": "2 servers, calls alternate",
+}
+
+#: CPU milliseconds per cycle of the servers and of PostgreSQL, measured on a Neoverse N1 with two
+#: cores and a load average of 16; at a load average of 10, sticky calls took 2.8 and 2.0 ms.
+DEFAULT_CPU_MS: Final[dict[Balancing, tuple[float, float]]] = {
+    "sticky": (4.1, 2.8),
+    "alternating": (5.8, 5.7),
+}
+#: Bytes that a cycle adds to the database and to the write-ahead log, with results of 100 bytes and
+#: instructions of 240 bytes; the log also has images of pages, whose number depends on checkpoints.
+DISK_BYTES: Final = 3_600
+LOG_BYTES: Final = 5_600
+#: Share of a core that a process uses in operation: the rest is for peaks.
+UTILIZATION: Final = 0.6
+#: Database connections of a worker (`pool_size`) and its connection for notifications; one process
+#: of a fleet has a connection more, as the leader.
+POOL_SIZE: Final = 10
+#: Calls per cycle: the claim, the submission, and a tenth of the creation of a plan.
+CALLS_PER_STEP: Final = 2.1
+SECONDS_PER_DAY: Final = 86_400
+#: Agents and steps per minute of each agent in the table of sizes.
+SIZES: Final = ((10, 2.0), (100, 2.0), (1_000, 1.0), (1_000, 4.0), (5_000, 1.0), (10_000, 2.0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """CPU milliseconds of a step cycle, and where they come from."""
+
+    server_ms: float
+    database_ms: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """Resources that a load needs."""
+
+    steps_per_second: float
+    #: Cores in use by the servers and by PostgreSQL.
+    server_load: float
+    database_load: float
+
+    @property
+    def calls_per_second(self) -> float:
+        """Return the tool calls per second."""
+        return self.steps_per_second * CALLS_PER_STEP
+
+    @property
+    def workers(self) -> int:
+        """Return the number of server processes, each with a core of its own."""
+        return max(1, math.ceil(self.server_load / UTILIZATION))
+
+    @property
+    def database_cores(self) -> int:
+        """Return the number of cores of the database server."""
+        return max(1, math.ceil(self.database_load / UTILIZATION))
+
+    @property
+    def connections(self) -> int:
+        """Return the maximum number of database connections."""
+        return self.workers * (POOL_SIZE + 1) + 1
+
+    @property
+    def disk_gigabytes_per_day(self) -> float:
+        """Return the growth of the database in a day, in gigabytes."""
+        return self.steps_per_second * SECONDS_PER_DAY * DISK_BYTES / 1e9
+
+    @property
+    def log_gigabytes_per_day(self) -> float:
+        """Return the write-ahead log of a day, in gigabytes."""
+        return self.steps_per_second * SECONDS_PER_DAY * LOG_BYTES / 1e9
+
+
+def read_costs(balancing: Balancing, results: Path = RESULTS) -> Costs:
+    """Return the measured costs of a step cycle, or the documented ones."""
+    if not results.exists():
+        server, database = DEFAULT_CPU_MS[balancing]
+        return Costs(server_ms=server, database_ms=database, source="constants of the model")
+    measured = json.loads(results.read_text(encoding="utf-8"))
+    row = measured["rows"][ROWS[balancing]]
+    return Costs(
+        server_ms=row["python"],
+        database_ms=row["postgres"],
+        source=f"build/bench/workers.json of {measured['measured']}",
+    )
+
+
+def predict(steps_per_second: float, costs: Costs) -> Size:
+    """Return the resources for a rate of step cycles."""
+    return Size(
+        steps_per_second=steps_per_second,
+        server_load=steps_per_second * costs.server_ms / 1000,
+        database_load=steps_per_second * costs.database_ms / 1000,
+    )
+
+
+def size_for_agents(agents: int, steps_per_minute: float, costs: Costs) -> Size:
+    """Return the resources for a number of agents with a pace."""
+    return predict(agents * steps_per_minute / 60, costs)
+
+
+def format_sizes(sizes: Sequence[tuple[int, float]], costs: Costs) -> str:
+    """Return the table of sizes in Markdown."""
+    header = (
+        "| agents | steps/min each | calls/s | workers | database cores | connections "
+        "| disk GB/day | log GB/day |\n|---:|---:|---:|---:|---:|---:|---:|---:|"
+    )
+    lines = [header]
+    for agents, pace in sizes:
+        size = size_for_agents(agents, pace, costs)
+        lines.append(
+            f"| {agents:,} | {pace:g} | {size.calls_per_second:,.1f} | {size.workers} "
+            f"| {size.database_cores} | {size.connections} | {size.disk_gigabytes_per_day:.1f} "
+            f"| {size.log_gigabytes_per_day:.1f} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Print the sizes for the chosen load, or a table of sizes; return the exit code."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--agents", type=int)
+    parser.add_argument("--steps-per-minute", type=float, default=2.0)
+    parser.add_argument("--balancing", choices=get_args(Balancing), default="sticky")
+    options = parser.parse_args()
+    costs = read_costs(options.balancing)
+    sizes = [(options.agents, options.steps_per_minute)] if options.agents else SIZES
+    sys.stdout.write(
+        f"CPU per step cycle, {options.balancing} calls: {costs.server_ms:.2f} ms in the servers, "
+        f"{costs.database_ms:.2f} ms in PostgreSQL ({costs.source}); "
+        f"processes at {UTILIZATION:.0%} of a core\n\n{format_sizes(sizes, costs)}\n"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
