@@ -100,7 +100,7 @@ async def test_pending_call_fails_when_a_new_connection_reaches_another_primary(
         first.is_open.set()
 
 
-async def test_connection_pool_closes_free_connections_after_one_is_lost(
+async def test_lost_connection_closes_the_free_connections_of_the_pool(
     place: ServerDatabase,
 ) -> None:
     with fault_link(place.app_dsn) as (link, dsn), opened(place, dsn) as database:

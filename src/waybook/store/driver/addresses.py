@@ -48,7 +48,7 @@ def host_dsns(dsn: str) -> tuple[str, ...]:
     """Return a connection string for each host of this one, in the same order.
 
     >>> host_dsns("host=a,b port=1,2 dbname=d")
-    ('host=a port=1 dbname=d', 'host=b port=2 dbname=d')
+    ('dbname=d host=a port=1', 'dbname=d host=b port=2')
     >>> host_dsns("host=a,b port=1")
     ('host=a port=1', 'host=b port=1')
 
@@ -59,11 +59,11 @@ def host_dsns(dsn: str) -> tuple[str, ...]:
     count = _count_hosts(parameters)
     if count == 1:
         return (dsn,)
-    found = []
+    hosts = []
     for place in range(count):
         own = {name: _value_of(parameters[name], place) for name in PER_HOST if name in parameters}
-        found.append(make_conninfo("", **(parameters | own)))
-    return tuple(found)
+        hosts.append(make_conninfo("", **(parameters | own)))
+    return tuple(hosts)
 
 
 @lru_cache(maxsize=16)
