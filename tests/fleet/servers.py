@@ -177,7 +177,7 @@ async def is_ready(port: int) -> bool:
 @asynccontextmanager
 async def running_fleet(count: int, workers: int) -> AsyncIterator[Fleet]:
     """Start everything but the servers; at the end, stop all processes and delete their files."""
-    home = _new_home()
+    home = new_home("fleet")
     names = [f"server-{number}" for number in range(count)]
     ports = free_ports(["postgres", "pgbouncer", "balancer", *names])
     fleet = Fleet(home, ports, names, workers)
@@ -187,7 +187,8 @@ async def running_fleet(count: int, workers: int) -> AsyncIterator[Fleet]:
         if (user := unprivileged_user()) is not None:
             shutil.chown(disk, user)
         initialize(disk, fleet.binaries, ports["postgres"])
-        _configure(fleet)
+        configure_balancer(fleet)
+        _configure_pooler(fleet)
         await _start_database(fleet)
         fleet.pooler.start()
         fleet.balancer.start()
@@ -201,17 +202,23 @@ async def running_fleet(count: int, workers: int) -> AsyncIterator[Fleet]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _new_home() -> Path:
-    home = Path(tempfile.mkdtemp(prefix="waybook-fleet-"))
+def new_home(purpose: str) -> Path:
+    """Create a folder for the files of all processes, which every user can read."""
+    home = Path(tempfile.mkdtemp(prefix=f"waybook-{purpose}-"))
     home.chmod(0o755)
     return home
 
 
-def _configure(fleet: Fleet) -> None:
+def configure_balancer(fleet: Fleet) -> None:
+    """Write the configuration of HAProxy."""
     ports = fleet.ports
     lines = [f"  server {name} {HOST}:{ports[name]}" for name in fleet.names]
     text = BALANCER.format(host=HOST, port=ports["balancer"], servers="\n".join(lines))
     (fleet.home / "haproxy.cfg").write_text(text)
+
+
+def _configure_pooler(fleet: Fleet) -> None:
+    ports = fleet.ports
     named = {"host": HOST, "port": ports["pgbouncer"], "postgres": ports["postgres"]}
     (fleet.home / "pgbouncer.ini").write_text(POOLER.format(dbname=DBNAME, user=SERVING, **named))
 
@@ -228,6 +235,11 @@ async def _start_database(fleet: Fleet) -> None:
         return True
 
     await until(answers, "PostgreSQL accepts connections")
+    await create_database(fleet, maintenance)
+
+
+async def create_database(fleet: Fleet, maintenance: str) -> None:
+    """Create the roles and the migrated database through this superuser's connection string."""
     for statement in (
         f"create role {OWNER} login createrole",
         f"create database {DBNAME} owner {OWNER}",
