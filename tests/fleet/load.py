@@ -16,6 +16,10 @@ STEPS: Final = 10
 BALANCER: Final = "balancer"
 
 
+class Refused(AssertionError):
+    """A call was refused for a reason that a repetition does not change."""
+
+
 @dataclass(slots=True)
 class Phase:
     """Counts of one phase of a run."""
@@ -40,6 +44,8 @@ class Load:
     def __init__(self, address: Address, token: str, prefix: str = "fleet") -> None:
         self.phase = Phase("start")
         self.is_running = True
+        self.max_attempts = MAX_ATTEMPTS
+        self.max_pause_seconds = 1.0
         #: Plans that were completed, with the number of results that were acknowledged.
         self.completed: dict[str, int] = {}
         self._address, self._token, self._prefix = address, token, prefix
@@ -81,15 +87,15 @@ class Load:
         phase, begun = self.phase, time.monotonic()
         keyed = {**arguments, "idempotencyKey": f"{self._prefix}-{next(self._numbers)}"}
         phase.calls += 1
-        for attempt in range(MAX_ATTEMPTS):
+        for attempt in range(self.max_attempts):
             reply = await self._attempt(wire, tool, keyed, phase)
             if reply is not None:
                 phase.seconds.append(time.monotonic() - begun)
                 phase.healed += attempt > 0
                 return reply
-            await asyncio.sleep(0.05 * (attempt + 1))
+            await asyncio.sleep(min(0.05 * (attempt + 1), self.max_pause_seconds))
         phase.lost += 1
-        raise AssertionError(f"{tool} was not answered after {MAX_ATTEMPTS} attempts")
+        raise AssertionError(f"{tool} was not answered after {self.max_attempts} attempts")
 
     async def _attempt(
         self, wire: Wire, tool: str, arguments: Mapping[str, object], phase: Phase
@@ -108,7 +114,8 @@ class Load:
         refused, body = answer.tool_result()
         if refused:
             code = body["error"]["code"]
-            assert code in {"UNAVAILABLE", "BUSY"}, body
+            if code not in {"UNAVAILABLE", "BUSY"}:
+                raise Refused(body)
             phase.note_failure(code)
             return None
         return body

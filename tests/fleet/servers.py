@@ -195,7 +195,7 @@ async def running_fleet(
     count: int, workers: int, variant: Variant | None = None
 ) -> AsyncIterator[Fleet]:
     """Start everything but the servers; at the end, stop all processes and delete their files."""
-    home = _new_home()
+    home = new_home("fleet")
     names = [f"server-{number}" for number in range(count)]
     ports = free_ports(["postgres", "pgbouncer", "balancer", *names])
     fleet = Fleet(home, ports, names, workers, variant or Variant())
@@ -205,7 +205,8 @@ async def running_fleet(
         if (user := unprivileged_user()) is not None:
             shutil.chown(disk, user)
         initialize(disk, fleet.binaries, ports["postgres"])
-        _configure(fleet)
+        configure_balancer(fleet)
+        _configure_pooler(fleet)
         await _start_database(fleet)
         fleet.pooler.start()
         fleet.balancer.start()
@@ -219,13 +220,15 @@ async def running_fleet(
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _new_home() -> Path:
-    home = Path(tempfile.mkdtemp(prefix="waybook-fleet-"))
+def new_home(purpose: str) -> Path:
+    """Create a folder for the files of all processes, which every user can read."""
+    home = Path(tempfile.mkdtemp(prefix=f"waybook-{purpose}-"))
     home.chmod(0o755)
     return home
 
 
-def _configure(fleet: Fleet) -> None:
+def configure_balancer(fleet: Fleet) -> None:
+    """Write the configuration of HAProxy."""
     ports = fleet.ports
     lines = [f"  server {name} {HOST}:{ports[name]}" for name in fleet.names]
     text = BALANCER.format(
@@ -236,6 +239,10 @@ def _configure(fleet: Fleet) -> None:
         servers="\n".join(lines),
     )
     (fleet.home / "haproxy.cfg").write_text(text)
+
+
+def _configure_pooler(fleet: Fleet) -> None:
+    ports = fleet.ports
     named = {"host": HOST, "port": ports["pgbouncer"], "postgres": ports["postgres"]}
     (fleet.home / "pgbouncer.ini").write_text(POOLER.format(dbname=DBNAME, user=SERVING, **named))
 
@@ -252,6 +259,11 @@ async def _start_database(fleet: Fleet) -> None:
         return True
 
     await until(answers, "PostgreSQL accepts connections")
+    await create_database(fleet, maintenance)
+
+
+async def create_database(fleet: Fleet, maintenance: str) -> None:
+    """Create the roles and the migrated database through this superuser's connection string."""
     for statement in (
         f"create role {OWNER} login createrole",
         f"create database {DBNAME} owner {OWNER}",

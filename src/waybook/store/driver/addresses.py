@@ -10,6 +10,13 @@ from waybook.errors import Misconfigured
 
 #: Maximum time in seconds of an attempt to connect to one address.
 CONNECT_SECONDS: Final = 10
+#: Parameters of a connection string with several hosts, unless it sets them: the time for one host
+#: is short, because another one may answer, and only the primary is used.
+SEVERAL_HOSTS: Final = {"connect_timeout": "3", "target_session_attrs": "read-write"}
+#: Values of `target_session_attrs` with which only the primary is used.
+PRIMARY_ONLY: Final = frozenset({"read-write", "primary"})
+#: Parameters that have one value for each host.
+PER_HOST: Final = ("host", "hostaddr", "port")
 #: Connection parameters that apply unless the connection string sets them; they have no effect on
 #: Unix sockets. If a peer vanishes without closing the connection, the loss is detected after 25
 #: seconds without traffic, or after 10 seconds in which sent data is not acknowledged. With the
@@ -31,10 +38,62 @@ def bounded_dsn(dsn: str) -> str:
     Raises:
         Misconfigured: the connection string is not valid.
     """
+    parameters = _parameters(dsn)
+    limits = NETWORK_LIMITS | (SEVERAL_HOSTS if _count_hosts(parameters) > 1 else {})
+    return make_conninfo(dsn, **{k: v for k, v in limits.items() if k not in parameters})
+
+
+@lru_cache(maxsize=16)
+def host_dsns(dsn: str) -> tuple[str, ...]:
+    """Return a connection string for each host of this one, in the same order.
+
+    >>> host_dsns("host=a,b port=1,2 dbname=d")
+    ('dbname=d host=a port=1', 'dbname=d host=b port=2')
+    >>> host_dsns("host=a,b port=1")
+    ('host=a port=1', 'host=b port=1')
+
+    Raises:
+        Misconfigured: the connection string is not valid.
+    """
+    parameters = _parameters(dsn)
+    count = _count_hosts(parameters)
+    if count == 1:
+        return (dsn,)
+    hosts = []
+    for place in range(count):
+        own = {name: _value_of(parameters[name], place) for name in PER_HOST if name in parameters}
+        hosts.append(make_conninfo("", **(parameters | own)))
+    return tuple(hosts)
+
+
+@lru_cache(maxsize=16)
+def follows_primary(dsn: str) -> bool:
+    """Return whether the connection string names several hosts, of which the primary is used.
+
+    >>> follows_primary("host=a,b"), follows_primary("host=a")
+    (True, False)
+    >>> follows_primary("host=a,b target_session_attrs=any")
+    False
+    """
+    parameters = _parameters(bounded_dsn(dsn))
+    return _count_hosts(parameters) > 1 and parameters["target_session_attrs"] in PRIMARY_ONLY
+
+
+def _parameters(dsn: str) -> dict[str, str]:
     try:
-        parameters = conninfo_to_dict(dsn)
+        return {name: str(value) for name, value in conninfo_to_dict(dsn).items()}
     except psycopg.ProgrammingError:
         raise Misconfigured(
             "the database URL cannot be read; write it like postgresql://user:password@host/name"
         ) from None
-    return make_conninfo(dsn, **{k: v for k, v in NETWORK_LIMITS.items() if k not in parameters})
+
+
+def _count_hosts(parameters: dict[str, str]) -> int:
+    named = parameters.get("host") or parameters.get("hostaddr") or ""
+    return len(named.split(","))
+
+
+def _value_of(values: str, place: int) -> str:
+    """Return the value for one host; a single value is the value for all hosts."""
+    each = values.split(",")
+    return each[place] if place < len(each) else each[0]

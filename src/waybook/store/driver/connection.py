@@ -15,22 +15,20 @@ releases the locks of a server that vanished.
 """
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import orjson
 import psycopg
 from psycopg import AsyncConnection, errors
-from psycopg.abc import PQGen
 from psycopg.adapt import Transformer
 from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 from psycopg.types.json import set_json_loads
-from psycopg.waiting import Ready, Wait, wait_async
+from psycopg.waiting import wait_async
 
-from waybook.errors import Busy, Unavailable
+from waybook.errors import Busy
 from waybook.store.driver.queries import PreparedPlans, Query, Statement, raw_statement
 from waybook.store.driver.wire import (
     NO_BACKEND_PID,
@@ -38,9 +36,10 @@ from waybook.store.driver.wire import (
     KeyConflict,
     PreparedStatementLost,
     WireSettings,
+    check,
+    flushing,
+    lost_connection,
 )
-
-log = logging.getLogger(__name__)
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
 #: Results of several statements: for each statement, a list of rows. The rows are instances of the
@@ -52,7 +51,6 @@ Message: TypeAlias = Sequence[Statement | str]
 
 #: Maximum time in seconds for canceling a statement whose caller no longer waits for the result.
 CANCEL_SECONDS = 1.0
-SUCCESSES = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
 DISCARD_PLANS = Query("discard_plans", "discard plans")()
 #: Transaction states in which all answers of the database have arrived, so that the transaction can
 #: be rolled back.
@@ -76,6 +74,9 @@ class DbConnection:
         #: the socket when the connection breaks.
         self._heard: int | None = None
         self._arrived: asyncio.Future[None] | None = None
+        self.server = connection.pgconn.host, connection.pgconn.hostaddr, connection.pgconn.port
+        #: True if the server did not answer, closed the connection, or became a standby.
+        self.is_lost = False
 
     # Sending
 
@@ -116,7 +117,7 @@ class DbConnection:
             opening = self._opening(opening)
         try:
             places, results = await self._exchange((*opening, *statements))
-            _check(results)
+            check(results)
         except errors.UniqueViolation as error:
             raise KeyConflict(error.diag.constraint_name or "") from error
         except tuple(STALE_ERRORS) as error:
@@ -125,13 +126,12 @@ class DbConnection:
             raise PreparedStatementLost from error
         except (errors.LockNotAvailable, errors.DeadlockDetected, errors.QueryCanceled) as error:
             raise Busy from error
-        except (psycopg.OperationalError, TimeoutError) as error:
+        except (psycopg.OperationalError, errors.ReadOnlySqlTransaction, TimeoutError) as error:
+            if (refusal := lost_connection(error, self.connection)) is None:
+                raise
+            self.is_lost = True
             self.close()
-            log.warning("the connection to the database is given up: %s", str(error) or "no answer")
-            raise Unavailable(
-                "the connection to the database broke; whether the call took effect is not known. "
-                "Repeat it with the same idempotencyKey: it will not count twice"
-            ) from error
+            raise refusal from error
         own_places = places[len(opening) :]
         return [
             self._rows(results[place], statement)
@@ -269,6 +269,13 @@ class DbConnection:
         if self._arrived is not None and not self._arrived.done():
             self._arrived.set_exception(TimeoutError(f"no answer within {seconds:g} seconds"))
 
+    def give_up(self) -> None:
+        """Fail the pending message, because another server has become the primary."""
+        if self._arrived is None:
+            self.close()
+        elif not self._arrived.done():
+            self._arrived.set_exception(psycopg.OperationalError("the primary has changed"))
+
     def _hear_unasked(self) -> None:
         """Read unsolicited messages of the server; close the connection if the server closed it."""
         try:
@@ -293,7 +300,7 @@ class DbConnection:
         """Send the rest of a message that was too large to be sent at once."""
         self._stop_listening()
         async with asyncio.timeout(self._wire.message_seconds):
-            await wait_async(_flushing(self.connection), self.connection.pgconn.socket, interval=1)
+            await wait_async(flushing(self.connection), self.connection.pgconn.socket, interval=1)
 
     # Cleaning
 
@@ -321,7 +328,7 @@ class DbConnection:
             return
         try:
             _, results = await self._exchange(statements)
-            _check(results)
+            check(results)
         except (psycopg.Error, TimeoutError):
             self.close()
         except BaseException:
@@ -331,18 +338,3 @@ class DbConnection:
 
 def _unprepared(statement: Statement) -> Statement:
     return Statement(statement.form._replace(name=None), statement.parameters)
-
-
-def _flushing(connection: Connection) -> PQGen[None]:
-    while connection.pgconn.flush():
-        ready = yield Wait.RW
-        if ready & Ready.R:
-            connection.pgconn.consume_input()
-
-
-def _check(results: list[PGresult]) -> None:
-    """Raise the first error in the results of SQL statements, if there is one."""
-    if results[-1].status in SUCCESSES:
-        return
-    failed = next(result for result in results if result.status == ExecStatus.FATAL_ERROR)
-    raise errors.error_from_result(failed)

@@ -18,8 +18,8 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from waybook.errors import Unavailable
-from waybook.store.driver.addresses import bounded_dsn
 from waybook.store.driver.database import Database
+from waybook.store.driver.dial import connect
 from waybook.store.driver.queries import Query, load
 
 SQL = load("driver/leadership")
@@ -74,9 +74,7 @@ async def hold_leadership(database: Database, leadership: Leadership) -> None:
         Unavailable: the connection broke, and with it the leadership ended.
     """
     try:
-        async with await AsyncConnection.connect(
-            bounded_dsn(database.dsn), prepare_threshold=None
-        ) as connection:
+        async with await connect(database.dsn) as connection:
             if not await _ask(connection, SQL["try_lead"]):
                 return
             leadership.is_leader = True

@@ -16,9 +16,9 @@ from psycopg.rows import TupleRow
 
 from waybook.core.events import ChangeEvent, decode_batch, encode_batches
 from waybook.errors import Unavailable
-from waybook.store.driver.addresses import bounded_dsn
 from waybook.store.driver.bus import Bus
 from waybook.store.driver.database import Database
+from waybook.store.driver.dial import connect
 from waybook.store.driver.queries import load
 
 SQL = load("driver/pg_notify")
@@ -68,9 +68,7 @@ async def listen(database: Database, bus: Bus) -> None:
         Unavailable: the connection broke.
     """
     try:
-        async with await AsyncConnection.connect(
-            bounded_dsn(database.dsn), autocommit=True, prepare_threshold=None
-        ) as connection:
+        async with await connect(database.dsn, autocommit=True) as connection:
             async with asyncio.timeout(PROBE_DEADLINE_SECONDS):
                 if await _is_pooled(connection):
                     database.wire.assume_pooler()

@@ -3,7 +3,9 @@
 A call that finds no free connection opens one, up to the size of the pool, or waits for one in the
 fair queue. While the database is unreachable, calls try to connect until their deadline, so they
 succeed as soon as the database is reachable again. A broken connection is closed and frees its slot
-at once.
+at once, and so do the free connections, which lead to the same server. If the connection string
+names several hosts, and a new connection reaches another primary than the others, the others are
+given up.
 
 Fair queue over orgs: the waiting org that holds the fewest connections is served first.
 
@@ -16,7 +18,8 @@ of them, because it may take seconds until a connection is released.
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
+from functools import partial
 from random import uniform
 from typing import Final, Generic, TypeAlias, TypeVar
 
@@ -25,8 +28,9 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from waybook.errors import Busy, Unavailable
-from waybook.store.driver.addresses import bounded_dsn
+from waybook.store.driver.addresses import follows_primary
 from waybook.store.driver.connection import DbConnection
+from waybook.store.driver.dial import first_opened
 from waybook.store.driver.wire import LOCK_TIMEOUT, WireSettings
 
 T = TypeVar("T")
@@ -202,6 +206,9 @@ class ConnectionPool:
         finally:
             del self._held[line]
             self._turns.release(org)
+            if line.is_lost:
+                # The free connections lead to the same server.
+                self._discard_free(self._free)
             if line.is_clean() and not self._closed:
                 self._pass_on(line)
             else:
@@ -237,7 +244,7 @@ class ConnectionPool:
     async def _open(self, org: Org, deadline: float) -> DbConnection | None:
         self._places += 1
         try:
-            return DbConnection(await self._connect(deadline), self.wire)
+            return self._follow(DbConnection(await self._connect(deadline), self.wire))
         except BaseException as error:
             self._places -= 1
             self._turns.release(org)
@@ -247,6 +254,20 @@ class ConnectionPool:
             if isinstance(error, psycopg.Error | TimeoutError):
                 raise _unreachable() from error
             raise
+
+    def _follow(self, new: DbConnection) -> DbConnection:
+        """Give up the connections to another server, which the new one's server has replaced."""
+        if follows_primary(self.dsn):
+            for line in [line for line in self._held if line.server != new.server]:
+                line.give_up()
+            self._discard_free(line for line in self._free if line.server != new.server)
+        return new
+
+    def _discard_free(self, lines: Iterable[DbConnection]) -> None:
+        """Close free connections."""
+        for line in list(lines):
+            self._free.remove(line)
+            self._discard(line)
 
     async def _next_free(self, org: Org, deadline: float) -> DbConnection | None:
         """Return a free connection, or wait until a connection is released."""
@@ -261,13 +282,18 @@ class ConnectionPool:
         return isinstance(error, psycopg.Error) and is_full and bool(self._held or self._free)
 
     async def _connect(self, deadline: float) -> AsyncConnection[TupleRow]:
-        """Open a database connection, retrying until the deadline."""
+        """Open a database connection to the first usable host, retrying until the deadline."""
+        open_host = partial(self._connect_host, deadline=deadline)
+        return await first_opened(self.dsn, open_host, self._must_share)
+
+    async def _connect_host(self, dsn: str, *, deadline: float) -> AsyncConnection[TupleRow]:
+        """Open a database connection to one host, retrying until the deadline."""
         loop, limit, pause = asyncio.get_running_loop(), FIRST_CONNECT_SECONDS, RETRY_SECONDS[0]
         while True:
             try:
                 async with asyncio.timeout_at(min(deadline, loop.time() + limit)):
                     return await AsyncConnection.connect(
-                        bounded_dsn(self.dsn), autocommit=True, prepare_threshold=None
+                        dsn, autocommit=True, prepare_threshold=None
                     )
             except TimeoutError:
                 limit *= 2

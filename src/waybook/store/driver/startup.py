@@ -5,10 +5,9 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 import psycopg
-from psycopg import AsyncConnection
 
 from waybook.errors import Unavailable
-from waybook.store.driver.addresses import bounded_dsn
+from waybook.store.driver.dial import connect
 
 #: Callback that receives the error of the last connection attempt, the seconds waited so far, and
 #: the maximum seconds to wait.
@@ -51,7 +50,7 @@ async def _obstacle(dsn: str) -> str | None:
     """Return why the database is not ready; None if it accepts or refuses permanently."""
     try:
         async with asyncio.timeout(ATTEMPT_SECONDS):
-            connection = await AsyncConnection.connect(bounded_dsn(dsn))
+            connection = await connect(dsn)
     except TimeoutError:
         return "no answer"
     except psycopg.OperationalError as error:

@@ -6,9 +6,14 @@ from dataclasses import dataclass
 from typing import Final
 
 import psycopg
-from psycopg import errors
+from psycopg import AsyncConnection, errors
+from psycopg.abc import PQGen
+from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGresult
+from psycopg.rows import TupleRow
+from psycopg.waiting import Ready, Wait
 
-from waybook.errors import StaleCredential
+from waybook.errors import Busy, StaleCredential, Unavailable
 from waybook.store.driver.queries import Statement, load
 
 log = logging.getLogger(__name__)
@@ -31,6 +36,17 @@ PATIENT_MESSAGE_SECONDS = 630.0
 #: Process id that no PostgreSQL backend has. Settings that are requested with this id last for one
 #: transaction only.
 NO_BACKEND_PID = 0
+SUCCESSES: Final = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
+#: Parameters with which a server reports that it refuses all writes.
+READ_ONLY_PARAMETERS: Final = (b"in_hot_standby", b"default_transaction_read_only")
+BROKEN: Final = (
+    "the connection to the database broke; whether the call took effect is not known. "
+    "Repeat it with the same idempotencyKey: it will not count twice"
+)
+STANDBY: Final = (
+    "the database server accepts no writes, because another one takes over; nothing was written. "
+    "Wait a second, then repeat the call"
+)
 
 
 class KeyConflict(Exception):
@@ -87,3 +103,36 @@ class WireSettings:
         if not self.pooled:
             log.warning("a pooler is in front of the database: statements are not prepared")
         self.pooled = True
+
+
+def lost_connection(
+    error: Exception, connection: AsyncConnection[TupleRow]
+) -> Busy | Unavailable | None:
+    """Return the error for the caller if the connection cannot be used anymore, else None.
+
+    A pooler does not report whether the server is a standby, so that is assumed.
+    """
+    if not isinstance(error, errors.ReadOnlySqlTransaction):
+        log.warning("the connection to the database is given up: %s", str(error) or "no answer")
+        return Unavailable(BROKEN)
+    reported = map(connection.pgconn.parameter_status, READ_ONLY_PARAMETERS)
+    if all(value == b"off" for value in reported):
+        return None
+    log.warning("the connection to the database is given up: the server is a standby")
+    return Busy(STANDBY)
+
+
+def flushing(connection: AsyncConnection[TupleRow]) -> PQGen[None]:
+    """Send the rest of a message, and read what arrives in the meantime."""
+    while connection.pgconn.flush():
+        ready = yield Wait.RW
+        if ready & Ready.R:
+            connection.pgconn.consume_input()
+
+
+def check(results: list[PGresult]) -> None:
+    """Raise the first error in the results of SQL statements, if there is one."""
+    if results[-1].status in SUCCESSES:
+        return
+    failed = next(result for result in results if result.status == ExecStatus.FATAL_ERROR)
+    raise errors.error_from_result(failed)

@@ -1,0 +1,65 @@
+"""Load on a database that fails over: acknowledged results are noted, and compared later."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from faults.wire import Address, Wire
+from fleet.load import STEPS, Load, Refused
+
+#: Pause of an agent after each answer, in seconds, so that the load leaves the machine idle time.
+PAUSE_SECONDS: Final = 0.05
+
+
+class HaLoad(Load):
+    """Agents that note each acknowledged result, and give up a plan that the database lost."""
+
+    def __init__(self, address: Address, token: str, agents: int) -> None:
+        super().__init__(address, token)
+        self.max_attempts, self.max_pause_seconds = 2_000, 0.1
+        #: Steps whose result was acknowledged in the current scenario.
+        self.steps: set[str] = set()
+        self._agents = agents
+        #: Times of the last answers, and of each agent's first answer after the failover.
+        self._answers: dict[str, list[float]] = {}
+        self._resumed_at = 0.0
+
+    def await_answers_after(self, moment: float) -> None:
+        """Set the moment at which the database worked again."""
+        self._resumed_at = moment
+
+    async def all_answered(self) -> bool:
+        """Return whether every agent got an answer after the database worked again."""
+        return len(self._first_answers()) == self._agents
+
+    def last_first_answer(self) -> float:
+        """Return the time at which the last agent got its first answer after the failover."""
+        return max(self._first_answers())
+
+    def _first_answers(self) -> list[float]:
+        later = [[at for at in times if at > self._resumed_at] for times in self._answers.values()]
+        return [times[0] for times in later if times]
+
+    async def _work_through(self, wire: Wire, session: str) -> None:
+        with contextlib.suppress(Refused):
+            steps = [{"stepType": "search", "instructions": "Look."}] * STEPS
+            plan = {"name": session, "researchQuestion": "Does it last?", "steps": steps}
+            made = await self._answered(wire, session, "create_research_plan", plan)
+            for _ in range(STEPS):
+                named = {"planId": made["planId"], "sessionId": session}
+                ready = await self._answered(wire, session, "get_next_step", named)
+                step = {"stepId": ready["stepId"], "attempt": ready["attempt"]}
+                result = {"resultSummary": '{"found": 1}', "confidence": 0.9}
+                call = {**step, **result, "sessionId": session}
+                await self._answered(wire, session, "submit_step_result", call)
+                self.steps.add(ready["stepId"])
+
+    async def _answered(
+        self, wire: Wire, session: str, tool: str, arguments: Mapping[str, object]
+    ) -> dict[str, Any]:
+        reply = await self.call(wire, tool, arguments)
+        self._answers.setdefault(session, []).append(time.monotonic())
+        await asyncio.sleep(PAUSE_SECONDS)
+        return reply

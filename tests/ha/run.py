@@ -1,0 +1,237 @@
+"""Failovers of the database under load: `make failover`.
+
+    python -m ha.run [--agents 8] [--only TEXT]
+
+Two servers behind HAProxy use a database of two PostgreSQL servers that Patroni manages. While
+agents work, the primary is frozen and then killed with synchronous replication, a switchover is
+made, and the primary is killed with asynchronous replication whose standby lags behind by a
+second. The run fails if synchronous replication lost an acknowledged result, if a call was lost,
+or if an agent waited more than two seconds longer than the database needed.
+"""
+
+import argparse
+import asyncio
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from faults.cluster import SOURCE, free_ports, query, until
+from faults.wire import Address
+from fleet.load import BALANCER, Phase
+from fleet.run import make_token, say, working
+from fleet.servers import (
+    DBNAME,
+    HOST,
+    Fleet,
+    configure_balancer,
+    create_database,
+    new_home,
+)
+from ha.load import HaLoad
+from ha.patroni import NODES, TTL_SECONDS, Patroni, WriteProbe
+from waybook.core.short_ids import usual_form
+
+SERVERS: Final = ["server-1", "server-2"]
+#: Maximum time in seconds for which an agent may wait longer than the database needed.
+MAX_EXTRA_SECONDS: Final = 2.0
+WARM_SECONDS: Final = 4.0
+LAG_SECONDS: Final = 1.0
+RECOVERY_SECONDS: Final = 60.0
+
+#: Function that makes the node with this name fail.
+Failure: TypeAlias = Callable[[Patroni, str], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class HaFleet(Fleet):
+    """Servers that reach the database through a URL with the hosts of both nodes."""
+
+    hosts: str = ""
+
+    def dsn(self, user: str, through: str = "postgres") -> str:
+        """Return the connection string of a database user, with the hosts of both nodes."""
+        del through
+        return f"postgresql://{user}@{self.hosts}/{DBNAME}?target_session_attrs=read-write"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Figures of one scenario."""
+
+    name: str
+    is_loss_allowed: bool = False
+    #: Time in seconds until the new primary accepted writes, and until the last agent worked again.
+    cluster_seconds: float = 0.0
+    extra_seconds: float = 0.0
+    acknowledged: int = 0
+    lost_results: int = 0
+    healed: int = 0
+    lost_calls: int = 0
+    failed: dict[str, int] = field(default_factory=dict)
+
+    def violations(self) -> list[str]:
+        """Return what is wrong."""
+        violations = []
+        if self.lost_results and not self.is_loss_allowed:
+            violations.append(f"{self.name}: {self.lost_results} acknowledged results lost")
+        if self.lost_calls:
+            violations.append(f"{self.name}: {self.lost_calls} calls lost")
+        if self.extra_seconds > MAX_EXTRA_SECONDS:
+            violations.append(
+                f"{self.name}: {self.extra_seconds:.1f} s of silence after the database"
+            )
+        return violations
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[tuple[HaFleet, Patroni]]:
+    """Start the database and HAProxy; at the end, stop all processes and delete their files."""
+    home = new_home("ha")
+    ports = free_ports([*Patroni.port_names(), "balancer", *SERVERS])
+    cluster = Patroni(home, ports)
+    fleet = HaFleet(home, ports, SERVERS, hosts=cluster.hosts())
+    try:
+        await cluster.start()
+        name = await cluster.primary() or NODES[0]
+        await create_database(fleet, cluster.node_dsn(name))
+        await asyncio.to_thread(query, cluster.node_dsn(name), "create table probe (n int)")
+        configure_balancer(fleet)
+        fleet.balancer.start()
+        yield fleet, cluster
+    finally:
+        for server in fleet.servers.values():
+            await server.stop(signal.SIGKILL)
+        await fleet.balancer.stop(signal.SIGKILL)
+        await cluster.stop()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+async def kill_primary(cluster: Patroni, old: str) -> None:
+    """Kill the primary, as a crash of its machine would."""
+    await cluster.crash(old)
+
+
+async def freeze_primary(cluster: Patroni, old: str) -> None:
+    """Freeze the primary, so that it accepts connections and answers nothing."""
+    cluster.freeze(old)
+
+
+async def kill_primary_ahead(cluster: Patroni, old: str) -> None:
+    """Kill the primary after its standby has received nothing for a second."""
+    (standby,) = set(NODES) - {old}
+    resume = await cluster.cut_replication(standby)
+    await asyncio.sleep(LAG_SECONDS)
+    await cluster.crash(old)
+    resume()
+
+
+async def scenario(
+    fleet: HaFleet, cluster: Patroni, load: HaLoad, outcome: Outcome, fail: Failure
+) -> Outcome:
+    """Let the primary fail under load, and measure until every agent works again."""
+    old = await cluster.primary()
+    assert old is not None
+    (new,) = set(NODES) - {old}
+    phase = load.begin(outcome.name)
+    await asyncio.sleep(WARM_SECONDS)
+    probes = {name: WriteProbe(cluster.node_dsn(name)) for name in NODES}
+    tasks = [asyncio.create_task(probe.run()) for probe in probes.values()]
+    try:
+        await until(lambda: _has_written(probes[old]), "the primary accepts writes")
+        await fail(cluster, old)
+        await until(lambda: _has_written(probes[new]), "the new primary", RECOVERY_SECONDS)
+        begun, ended = probes[old].last, probes[new].first
+        assert begun is not None
+        assert ended is not None
+        load.await_answers_after(ended)
+        await until(load.all_answered, "every agent works again", RECOVERY_SECONDS)
+    finally:
+        for task in tasks:
+            task.cancel()
+    outcome.cluster_seconds = ended - begun
+    outcome.extra_seconds = load.last_first_answer() - ended
+    if fail is not switch_over:
+        await cluster.crash(old)
+        cluster.nodes[old].start()
+    await cluster.await_standby()
+    await _count(fleet, load, outcome, phase)
+    return outcome
+
+
+async def switch_over(cluster: Patroni, old: str) -> None:
+    """Let the standby take over in an orderly way."""
+    await cluster.switch_over(old)
+
+
+async def _has_written(probe: WriteProbe) -> bool:
+    return probe.first is not None
+
+
+async def _count(fleet: HaFleet, load: HaLoad, outcome: Outcome, phase: Phase) -> None:
+    """Compare the acknowledged results with the stored ones, and copy the counts of the calls."""
+    acknowledged, load.steps = load.steps, set()
+    rows = await fleet.sql("select step_id from step_result")
+    stored = {usual_form(str(step)) for (step,) in rows}
+    outcome.acknowledged = len(acknowledged)
+    outcome.lost_results = sum(usual_form(step) not in stored for step in acknowledged)
+    outcome.healed, outcome.lost_calls = phase.healed, phase.lost
+    outcome.failed = phase.failed_attempts
+
+
+def print_outcome(outcome: Outcome) -> None:
+    """Print the figures of a scenario as a line of a table."""
+    failed = ", ".join(f"{count} {cause}" for cause, count in outcome.failed.items())
+    say(
+        f"{outcome.name:40}{outcome.cluster_seconds:9.1f}{outcome.extra_seconds:9.2f}"
+        f"{outcome.acknowledged:13}{outcome.lost_results:6}{outcome.healed:8}"
+        f"{outcome.lost_calls:6}  {failed or 'none'}"
+    )
+
+
+async def main(agents: int, only: str) -> int:
+    """Run all scenarios, print their figures, and return the exit status."""
+    outcomes = []
+    async with running() as (fleet, cluster):
+        token = await make_token(fleet)
+        for name in SERVERS:
+            fleet.start_server(name, SOURCE)
+        for name in SERVERS:
+            await fleet.await_ready(name)
+        address = Address(fleet.ports[BALANCER], f"{HOST}:{fleet.ports[BALANCER]}")
+        load = HaLoad(address, token, agents)
+        say(f"2 servers, {agents} agents, HAProxy, Patroni with 2 nodes, ttl {TTL_SECONDS} s")
+        say(
+            f"{'scenario':40}{'cluster s':>9}{'beyond s':>9}{'acknowledged':>13}{'lost':>6}"
+            f"{'healed':>8}{'calls':>6}  failed attempts"
+        )
+        async with working(load, agents):
+            for name, fail, is_async in SCENARIOS:
+                if only not in name:
+                    continue
+                await cluster.set_synchronous(on=not is_async)
+                outcome = Outcome(name, is_loss_allowed=is_async)
+                outcomes.append(await scenario(fleet, cluster, load, outcome, fail))
+                print_outcome(outcome)
+    violations = [violation for outcome in outcomes for violation in outcome.violations()]
+    say("\n".join(violations) if violations else "no violation")
+    return int(bool(violations))
+
+
+#: Scenarios: name, function that makes the primary fail, and whether replication is asynchronous.
+SCENARIOS: Final = (
+    ("primary frozen, synchronous", freeze_primary, False),
+    ("primary killed, synchronous", kill_primary, False),
+    ("switchover, synchronous", switch_over, False),
+    ("primary killed, asynchronous, 1 s lag", kill_primary_ahead, True),
+)
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--agents", type=int, default=8)
+    parser.add_argument("--only", default="", help="run the scenarios whose name contains this")
+    options = parser.parse_args()
+    sys.exit(asyncio.run(main(options.agents, options.only)))
