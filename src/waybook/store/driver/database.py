@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from uuid import UUID
 
+from waybook.core.histograms import Histogram
 from waybook.errors import StaleCredential
 from waybook.store.driver.connection import DbConnection, Message, Results
 from waybook.store.driver.credential_check import CredentialCheck, pending_check
@@ -118,6 +119,11 @@ class Database:
     def wire(self) -> WireSettings:
         """Return the settings shared by all database connections."""
         return self.pool.wire
+
+    @property
+    def group_sizes(self) -> Histogram:
+        """Return the numbers of calls in the messages of the group commit."""
+        return self._groups.sizes
 
     def close(self) -> None:
         """Close the database connections."""
