@@ -58,6 +58,7 @@ from waybook.store.calls import (
     read_answer,
 )
 from waybook.store.driver.bus import Bus
+from waybook.tracing import TRACING, describe_call
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +102,18 @@ class Dispatcher:
             self.require_capacity(caller, tool.name)
         except RateLimited as error:
             return Answer(error.as_json(), is_error=True)
+        tracer = TRACING.tracer
+        if tracer is None:
+            return await self._dispatch(tool, caller, arguments)
+        with tracer.call(tool.name) as span:
+            answer = await self._dispatch(tool, caller, arguments)
+            describe_call(span, caller.org_id, outcome_of(answer), arguments, answer.body)
+        return answer
+
+    async def _dispatch(
+        self, tool: Tool, caller: Caller, arguments: Mapping[str, object]
+    ) -> Answer:
+        """Carry out a call, count it and log it."""
         started = time.perf_counter()
         plain = await self._answer(tool, caller, arguments)
         answer, size = within_ceiling(tool, caller, self._shortened(caller, plain))
