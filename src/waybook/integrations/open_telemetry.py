@@ -57,8 +57,9 @@ class OpenTelemetryTracer:
 
     def call(self, tool: str, /) -> OpenTelemetryCall:
         """Return the span of a tool call, which is the current span within the block."""
-        attributes = {"waybook.tool": tool}
-        span = self._tracer.start_span(tool, kind=SpanKind.SERVER, attributes=attributes)
+        span = self._tracer.start_span(tool, kind=SpanKind.SERVER)
+        if span.is_recording():
+            span.set_attribute("waybook.tool", tool)
         return OpenTelemetryCall(span)
 
     def message(self, statements: int, /) -> AbstractContextManager[None] | None:
