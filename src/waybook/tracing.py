@@ -94,11 +94,11 @@ def trace_fields(
     params = message.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None
     if not isinstance(meta, dict) or "traceparent" not in meta:
-        found = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+        fields = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
     else:
-        found = meta
+        fields = meta
     return {
         name: value
         for name in TRACE_FIELDS
-        if isinstance(value := found.get(name), str) and len(value) <= MAX_FIELD_LENGTH
+        if isinstance(value := fields.get(name), str) and len(value) <= MAX_FIELD_LENGTH
     }

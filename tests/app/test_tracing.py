@@ -37,18 +37,18 @@ def attributes(span: ReadableSpan) -> dict[str, object]:
     return dict(span.attributes or {})
 
 
-async def test_call_has_a_span_with_its_ids_and_one_child_per_message(
+async def test_call_has_a_span_with_ids_and_a_child_per_message(
     world: OrgEnv, spans: InMemorySpanExporter
 ) -> None:
     plan = await world.agent.plan()
     spans.clear()
     await world.agent.take(plan)
     *messages, call = spans.get_finished_spans()
-    found = attributes(call)
-    assert call.name == found["waybook.tool"] == "get_next_step"
-    assert found["waybook.org"] == str(world.agent.org_id)
-    assert (found["waybook.plan"], found["waybook.outcome"]) == (plan["planId"], "ok")
-    assert {"waybook.step"} <= found.keys()
+    shown = attributes(call)
+    assert call.name == shown["waybook.tool"] == "get_next_step"
+    assert shown["waybook.org"] == str(world.agent.org_id)
+    assert (shown["waybook.plan"], shown["waybook.outcome"]) == (plan["planId"], "ok")
+    assert {"waybook.step"} <= shown.keys()
     assert messages
     for message in messages:
         assert message.name == MESSAGE
@@ -65,7 +65,7 @@ async def test_failed_call_has_the_error_code(world: OrgEnv, spans: InMemorySpan
     assert not call.status.is_ok
 
 
-async def test_call_within_a_remote_trace_belongs_to_it(
+async def test_call_within_a_remote_trace_has_the_same_trace_id(
     world: OrgEnv, spans: InMemorySpanExporter
 ) -> None:
     assert TRACING.tracer is not None
@@ -86,7 +86,7 @@ async def test_call_that_is_not_sampled_has_no_spans(world: OrgEnv) -> None:
 
 
 @pytest.mark.usefixtures("spans")
-def test_log_lines_within_a_span_have_its_ids() -> None:
+def test_log_lines_within_a_span_have_trace_and_span_id() -> None:
     record = logging.LogRecord("waybook", logging.INFO, "file.py", 1, "text", (), None)
     assert "traceId" not in json.loads(JsonLineFormatter().format(record))
     assert TRACING.tracer is not None

@@ -51,7 +51,7 @@ def stack() -> Iterator[ExitStack]:
         yield opened
 
 
-def test_doctor_fleet_shows_ready_servers_and_their_leader(
+def test_doctor_fleet_shows_ready_servers_and_the_leader(
     terminal: Terminal, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAYBOOK_METRICS_TOKEN", TOKEN)
@@ -88,7 +88,7 @@ def test_doctor_fleet_exits_with_1_if_a_server_is_not_ready(
 
 
 @pytest.mark.parametrize("urls", ["", "ftp://a", "http://", "http://ann:s3cret@a"])
-def test_doctor_fleet_refuses_what_is_not_a_url(terminal: Terminal, urls: str) -> None:
+def test_doctor_fleet_refuses_invalid_urls(terminal: Terminal, urls: str) -> None:
     done = terminal.run("doctor", "--fleet", urls)
     assert done.exit_code != 0
     assert "s3cret" not in done.output

@@ -57,7 +57,7 @@ def test_collect_adds_up_counters_and_histograms_and_labels_gauges() -> None:
     assert "waybook_group_commit_calls_count 9\n" in text
 
 
-def test_new_worker_continues_the_counters_of_its_predecessor() -> None:
+def test_new_worker_continues_the_counters_of_the_replaced_worker() -> None:
     shared = SharedMetrics(1)
     worker(shared, 0, [calls(3), waiting(5), group_sizes(1, 0, 0)]).publish()
     successor = worker(shared, 0, [calls(1), waiting(0), group_sizes(0, 1, 0)])
@@ -68,7 +68,7 @@ def test_new_worker_continues_the_counters_of_its_predecessor() -> None:
     assert "waybook_group_commit_calls_count 2\n" in text
 
 
-def test_collect_leaves_out_gauges_of_an_ended_worker_but_keeps_its_counters() -> None:
+def test_collect_has_counters_but_no_gauges_of_an_ended_worker() -> None:
     shared, clock = SharedMetrics(2), Clock()
     worker(shared, 1, [calls(3), waiting(5)], clock).publish()
     clock.now += MAX_AGE_SECONDS + 1

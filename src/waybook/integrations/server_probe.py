@@ -22,7 +22,7 @@ LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 class ServerState(NamedTuple):
-    """Answers of one server; values that the server does not show are None."""
+    """Answers of one server; it may not show some of the values."""
 
     url: str
     is_alive: bool = False
@@ -129,16 +129,16 @@ def differences(states: Sequence[ServerState]) -> list[str]:
     >>> differences([ServerState("a", version="1"), ServerState("b", version="2")])
     ['The servers have different versions: 1, 2.']
     """
-    found = []
+    notes = []
     for noun, values in (
         ("versions", {state.version for state in states if state.version}),
         ("migrations", {state.schema for state in states if state.schema}),
     ):
         if len(values) > 1:
-            found.append(f"The servers have different {noun}: {', '.join(sorted(values))}.")
+            notes.append(f"The servers have different {noun}: {', '.join(sorted(values))}.")
     known = [state.leads for state in states if state.leads is not None]
     if len(known) == len(states) and sum(known) != 1:
-        found.append(
+        notes.append(
             f"{sum(known)} servers do the background work; if all use one database, it should be 1."
         )
-    return found
+    return notes

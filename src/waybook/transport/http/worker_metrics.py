@@ -115,10 +115,10 @@ class WorkerMetrics:
         now, metrics = self._clock(), list[Metric]()
         for index in range(self._shared.count):
             is_own = index == self._index
-            found = Published(now, self._own()) if is_own else self._shared.read(index)
-            if found is not None:
-                is_current = now - found.at <= MAX_AGE_SECONDS
-                metrics += _of_worker(index, found.metrics, is_current=is_current)
+            published = Published(now, self._own()) if is_own else self._shared.read(index)
+            if published is not None:
+                is_current = now - published.at <= MAX_AGE_SECONDS
+                metrics += _of_worker(index, published.metrics, is_current=is_current)
         return add_up(metrics)
 
     def _own(self) -> list[Metric]:
@@ -147,8 +147,8 @@ def add_up(metrics: Iterable[Metric]) -> list[Metric]:
     return list(sums.values())
 
 
-def _sum(one: Metric, other: Metric) -> Metric:
-    first, second = one.value, other.value
+def _sum(metric: Metric, other: Metric) -> Metric:
+    first, second = metric.value, other.value
     if isinstance(first, Buckets) and isinstance(second, Buckets):
         if len(first.counts) != len(second.counts):
             return other
@@ -158,7 +158,7 @@ def _sum(one: Metric, other: Metric) -> Metric:
         return other
     else:
         value = first + second
-    return Metric(name=one.name, value=value, labels=one.labels)
+    return Metric(name=metric.name, value=value, labels=metric.labels)
 
 
 def _encoded(metric: Metric) -> tuple[str, Mapping[str, str], object]:
