@@ -28,6 +28,7 @@ BENCHMARKS: Final[Mapping[str, Sequence[str | Path]]] = {
     "peers": [FOLDER / "peers" / "run.py"],
     "mcp_http": [FOLDER / "mcp_http.py"],
     "job_cycle": [FOLDER / "job_cycle.py"],
+    "tracing": [FOLDER / "tracing.py"],
     "open_stage": [FOLDER / "open_stage.py"],
     "storage": [FOLDER / "storage.py"],
     "report": [FOLDER / "report.py"],
