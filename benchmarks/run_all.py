@@ -29,6 +29,7 @@ BENCHMARKS: Final[Mapping[str, Sequence[str | Path]]] = {
     "mcp_http": [FOLDER / "mcp_http.py"],
     "workers": [FOLDER / "workers.py"],
     "job_cycle": [FOLDER / "job_cycle.py"],
+    "tracing": [FOLDER / "tracing.py"],
     "open_stage": [FOLDER / "open_stage.py"],
     "storage": [FOLDER / "storage.py"],
     "report": [FOLDER / "report.py"],

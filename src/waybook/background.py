@@ -17,6 +17,7 @@ from waybook.app.operations.indexing import index_research
 from waybook.app.operations.reminders import remind_of_reviews
 from waybook.app.operations.rendering import render_documents
 from waybook.app.operations.stalls import sweep_stalls
+from waybook.app.operations.work import count_work
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
@@ -102,6 +103,8 @@ async def stall_sweep_loop(services: Services, every_seconds: float) -> None:
         if services.leadership.take_turn("sweep"):
             await sweep_all_orgs(services)
             await remind_all_orgs(services)
+            await count_all_orgs(services)
+            services.leadership.finish_turn("sweep")
 
     await repeat(services, "the stall sweep", turn)
 
@@ -115,6 +118,12 @@ async def sweep_all_orgs(services: Services) -> int:
 async def remind_all_orgs(services: Services) -> int:
     """Store reminders of overdue reviews in every org; return how many were stored."""
     return await _in_every_org(services, remind_of_reviews)
+
+
+async def count_all_orgs(services: Services) -> int:
+    """Count the open work of every org, for the metrics; return the number of orgs."""
+    services.work.keep_only(await services.database.list_org_ids())
+    return await _in_every_org(services, count_work)
 
 
 async def _in_every_org(
@@ -170,6 +179,7 @@ async def render_loop(services: Services, every_seconds: float) -> None:
         if services.leadership.take_turn("render"):
             while await render_all_orgs(services):
                 pass
+            services.leadership.finish_turn("render")
 
     await repeat(services, "rendering", turn)
 
@@ -196,6 +206,7 @@ async def index_loop(services: Services, every_seconds: float) -> None:
         if services.leadership.take_turn("index"):
             while await index_all_orgs(services):
                 pass
+            services.leadership.finish_turn("index")
         await asyncio.sleep(every_seconds)
 
     await repeat(services, "indexing", warm)
@@ -231,6 +242,7 @@ async def delivery_loop(services: Services, every_seconds: float) -> None:
         if services.leadership.take_turn("deliver"):
             while await deliver_all_orgs(services):
                 pass
+            services.leadership.finish_turn("deliver")
 
     await repeat(services, "delivering webhooks", turn)
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -38,7 +39,12 @@ from waybook.core.decision_context import ALL_SCOPES, Channel, Scope
 from waybook.embedded_postgres.supervisor import attach
 from waybook.errors import Forbidden, WaybookError
 from waybook.integrations.config import action_links_from_settings, webhook_from_settings
-from waybook.integrations.factory import open_embedder, open_model, open_webhook_sender
+from waybook.integrations.factory import (
+    open_embedder,
+    open_model,
+    open_tracing,
+    open_webhook_sender,
+)
 from waybook.page_address import current_base_url
 from waybook.research.embedding import EmbeddingModel
 from waybook.settings import Settings
@@ -158,6 +164,7 @@ async def start_application(
             open_embedder(settings) as embedder,
             open_model(settings) as model,
             open_webhook_sender(webhook) as sender,
+            open_tracing(os.environ if sweeping else {}),
         ):
             if sender and sweeping:
                 await sender.warm()

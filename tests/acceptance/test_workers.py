@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from postgres_servers import Server, ServerDatabase, new_database
@@ -126,3 +127,29 @@ def test_error_at_the_start_of_workers_ends_the_supervisor(eighteen: Server) -> 
     assert process.returncode == 1
     assert "run waybook migrate" in errors
     assert "Traceback" not in errors
+
+
+async def test_metrics_of_every_worker_show_the_calls_of_all_workers(place: ServerDatabase) -> None:
+    calls = 'waybook_calls_total{tool="list_active_plans",outcome="ok"} '
+    durations = 'waybook_call_duration_seconds_count{tool="list_active_plans"} '
+
+    def figures(address: str) -> set[str]:
+        text = httpx2.get(f"{address}/metrics").text  # A new connection, to any worker.
+        return {line for line in text.splitlines() if line.startswith((calls, durations))}
+
+    def answering_workers(address: str) -> set[str]:
+        text = httpx2.get(f"{address}/metrics").text
+        return {f"{n}" for n in range(COUNT) if f'waybook_leader{{worker="{n}"}}' in text}
+
+    with serving(place) as (process, address):
+        await eventually(lambda: len(answering_workers(address)) == COUNT)
+        async with clients(address, 8) as several:
+            for client in several:
+                await client.call("list_active_plans")
+        expected = {f"{calls}8", f"{durations}8"}
+        for _ in range(10):
+            await eventually(lambda: figures(address) == expected)
+        os.kill(min(workers(process)), signal.SIGKILL)
+        await eventually(lambda: len(workers(process)) == COUNT)
+        for _ in range(10):
+            await eventually(lambda: figures(address) == expected)

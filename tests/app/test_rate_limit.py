@@ -213,4 +213,4 @@ async def test_consecutive_rate_limit_refusals_are_logged_once(limited: Limited)
     counting = "select count(*) from mcp_tool_call_log where error_code = 'RATE_LIMITED'"
     (rows,) = await limited.dispatcher.services.database.read_org(limited.org_id, counting)
     assert rows == [(2,)]
-    assert limited.dispatcher.counted["get_next_step", "RATE_LIMITED"] == 40
+    assert limited.dispatcher.figures.counted["get_next_step", "RATE_LIMITED"] == 40

@@ -41,11 +41,11 @@ async def test_client_steps_loop_that_waits_for_a_step_makes_only_two_calls(
     async with asyncio.timeout(WAIT_SECONDS), Client(address) as client:
         working = asyncio.create_task(work(client, plan))
         await until_waiting(agent, 1)
-        assert agent.dispatcher.counted["get_next_step", "ok"] == 2
+        assert agent.dispatcher.figures.counted["get_next_step", "ok"] == 2
         await agent.submit(taken)
         assert await working == plan["stepIds"][1:]
     # Three claims: one that succeeds at once, one that waits, and one that finds the plan complete.
-    assert agent.dispatcher.counted["get_next_step", "ok"] == 4
+    assert agent.dispatcher.figures.counted["get_next_step", "ok"] == 4
 
 
 async def test_client_loops_of_one_session_wait_concurrently_for_different_steps(

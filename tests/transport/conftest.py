@@ -11,12 +11,12 @@ from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_g
 from transport.page_client import make_browser
 from transport.page_reader import make_reader
 from waybook.transport.http.app import build_app
-from waybook.transport.http.metrics import Metric
+from waybook.transport.http.metric_families import Metric
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 
-CALLS = Metric(name="waybook_calls_total", help="Calls so far.", kind="counter", value=3)
+CALLS = Metric(name="waybook_calls_total", value=3)
 
 
 def pytest_configure(config: pytest.Config) -> None:

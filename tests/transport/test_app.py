@@ -82,7 +82,8 @@ async def test_metrics_endpoint_returns_prometheus_text_format(http: httpx2.Asyn
     reply = await http.get("/metrics")
     assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert reply.text == (
-        "# HELP waybook_calls_total Calls so far.\n"
+        "# HELP waybook_calls_total Calls answered, by tool and outcome "
+        "(ok, or the error's code).\n"
         "# TYPE waybook_calls_total counter\n"
         "waybook_calls_total 3\n"
     )

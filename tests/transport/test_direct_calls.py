@@ -88,6 +88,7 @@ ORDINARY = {
     "modern": Sent(call()),
     "text as id": Sent(call(identity="grün")),
     "client info": Sent(call(_meta={**META, INFO: CLIENT})),
+    "trace context": Sent(call(_meta={**META, "traceparent": "00-a", "tracestate": "b=1"})),
     "progress token": Sent(call(_meta={**META, "progressToken": 7})),
     "no arguments": Sent(with_params(without(PARAMS, "arguments"))),
     "error": Sent(call("submit_step_result"), modern_headers("tools/call", "submit_step_result")),

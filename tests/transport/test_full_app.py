@@ -11,6 +11,9 @@ import pytest
 import pytest_asyncio
 from mcp import Client, MCPError
 from mcp_types import CallToolResult, TextContent, TextResourceContents
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from embedded_postgres.data_directories import make_data_directory
 from org_env import Body
@@ -21,7 +24,9 @@ from waybook.app.registry import TOOLS
 from waybook.bootstrap import start_application
 from waybook.cli.commands.serve import build_gateway
 from waybook.core.decision_context import Channel
+from waybook.integrations.open_telemetry import OpenTelemetryTracer
 from waybook.settings import Settings
+from waybook.tracing import TRACING
 from waybook.transport.http.app import build_app
 from waybook.transport.http.metrics import collect_metrics
 from waybook.transport.http.request_checks import AllowedHosts
@@ -208,3 +213,32 @@ async def test_metrics_count_calls_by_tool_and_outcome(address: str) -> None:
         metrics = (await http.get(f"{address}/metrics")).text
     assert 'waybook_calls_total{tool="get_plan_status",outcome="NOT_FOUND"}' in metrics
     assert "waybook_call_log_dropped_total 0" in metrics
+
+
+TRACES = {
+    "header": ("0af7651916cd43dd8448eb211c80319c", "list_active_plans"),
+    "metadata": ("1af7651916cd43dd8448eb211c80319c", "list_active_plans"),
+    "metadata through the library": ("2af7651916cd43dd8448eb211c80319c", "request_user_review"),
+    "header through the library": ("3af7651916cd43dd8448eb211c80319c", "request_user_review"),
+}
+
+
+@pytest.mark.parametrize("case", TRACES)
+async def test_call_continues_the_trace_of_the_client(address: str, case: str) -> None:
+    trace_id, tool = TRACES[case]
+    provider, exporter = TracerProvider(), InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    parent = {"traceparent": f"00-{trace_id}-b7ad6b7169203331-01"}
+    headers, meta = ({}, parent) if case.startswith("metadata") else (parent, {})
+    params = {"name": tool, "arguments": {"stepId": "nowhere"}, "_meta": meta}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    TRACING.tracer = OpenTelemetryTracer(provider.get_tracer("test"))
+    try:
+        async with httpx2.AsyncClient(base_url=address, trust_env=False) as client:
+            reply = await client.post("/mcp", headers={**LEGACY, **headers}, json=message)
+    finally:
+        TRACING.tracer = None
+    assert reply.status_code == 200
+    [span] = [span for span in exporter.get_finished_spans() if span.name == tool]
+    assert span.context is not None
+    assert format(span.context.trace_id, "032x") == trace_id

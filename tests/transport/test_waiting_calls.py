@@ -145,7 +145,7 @@ async def test_call_that_waits_for_a_step_is_counted_once_in_the_metrics(env: Wa
         arguments = {"planId": plan["planId"], "waitSeconds": 55}
         call = asyncio.create_task(client.call_tool("get_next_step", arguments))
         await env.until(lambda: len(env.calls) == 1)
-        before = env.agent.dispatcher.counted["get_next_step", "ok"]
+        before = env.agent.dispatcher.figures.counted["get_next_step", "ok"]
         await env.agent.submit(taken)
         await answered(call)  # type: ignore[arg-type]  # a result of the protocol library
-    assert env.agent.dispatcher.counted["get_next_step", "ok"] == before + 1
+    assert env.agent.dispatcher.figures.counted["get_next_step", "ok"] == before + 1

@@ -26,6 +26,7 @@ from waybook.cli.app import app
 from waybook.cli.commands.serve import command as serve
 from waybook.plan.states import PLAN_MOVES, STEP_MOVES
 from waybook.settings import Settings
+from waybook.transport.http.metric_families import FAMILIES
 
 PART = re.compile(r"(<!-- generated: (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
@@ -179,6 +180,16 @@ def columns(table: str, schema: str) -> str:
     return "\n".join(["```sql", *definitions, "```"])
 
 
+def metrics() -> str:
+    """Return a Markdown table of all metrics."""
+    rows = [
+        f"| `{name}` | {family.kind} | {', '.join(f'`{label}`' for label in family.labels)} "
+        f"| {family.help} |"
+        for name, family in FAMILIES.items()
+    ]
+    return "\n".join(["| metric | kind | labels | content |", "|---|---|---|---|", *rows])
+
+
 # Pages
 
 MAKERS: Mapping[str, Callable[[str, str], str]] = {
@@ -188,6 +199,7 @@ MAKERS: Mapping[str, Callable[[str, str], str]] = {
     "setting": lambda name, _: setting(name),
     "help of": lambda name, _: help_of(name),
     "columns of": columns,
+    "metrics": lambda _name, _schema: metrics(),
 }
 
 

@@ -6,10 +6,8 @@ converts errors into answers, and logs the call. No other module does any of thi
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Final, cast
 from uuid import UUID
@@ -17,8 +15,9 @@ from uuid import UUID
 from waybook.app.queries.documents import list_outputs, read_document, read_output
 from waybook.app.queries.review_outcome import read_review_outcome
 from waybook.app.registry import TOOLS
-from waybook.app.request.answers import dumped, error_answer, retry_call, within_ceiling
-from waybook.app.request.arguments import ToolArguments, is_blank, parse_arguments
+from waybook.app.request.answers import error_answer, retry_call, within_ceiling
+from waybook.app.request.arguments import ToolArguments, parse_arguments
+from waybook.app.request.call_records import CallFigures, log_entry, outcome_of
 from waybook.app.request.caller import (
     Answer,
     Caller,
@@ -50,17 +49,16 @@ from waybook.errors import (
     WaybookError,
 )
 from waybook.json_values import Json
-from waybook.redaction import redact
 from waybook.store.calls import (
     CallLog,
     Key,
-    LoggedCall,
     StoredAnswer,
     hash_arguments,
     lookup_statement,
     read_answer,
 )
 from waybook.store.driver.bus import Bus
+from waybook.tracing import TRACING, describe_call
 
 log = logging.getLogger(__name__)
 
@@ -81,9 +79,7 @@ class Dispatcher:
         """Create a dispatcher that uses these services and logs every tool call to `calls`."""
         self.services = services
         self.calls = calls
-        #: Number of answered calls for each pair of a tool and an outcome, where the outcome is
-        #: `ok` or an error code.
-        self.counted: Counter[tuple[str, str]] = Counter()
+        self.figures = CallFigures()
         #: Function that returns the current time in nanoseconds for the rate limit.
         self.clock: Callable[[], int] = time.monotonic_ns
 
@@ -106,17 +102,31 @@ class Dispatcher:
             self.require_capacity(caller, tool.name)
         except RateLimited as error:
             return Answer(error.as_json(), is_error=True)
+        tracer = TRACING.tracer
+        if tracer is None:
+            return await self._dispatch(tool, caller, arguments)
+        with tracer.call(tool.name) as span:
+            answer = await self._dispatch(tool, caller, arguments)
+            describe_call(span, caller.org_id, outcome_of(answer), arguments, answer.body)
+        return answer
+
+    async def _dispatch(
+        self, tool: Tool, caller: Caller, arguments: Mapping[str, object]
+    ) -> Answer:
+        """Carry out a call, count it and log it."""
         started = time.perf_counter()
         plain = await self._answer(tool, caller, arguments)
         answer, size = within_ceiling(tool, caller, self._shortened(caller, plain))
         if size >= REPLY_BYTES_PER_CALL:
             self.charge(caller, size // REPLY_BYTES_PER_CALL)
-        self.counted[tool.name, _outcome(answer)] += 1
+        seconds = time.perf_counter() - started
+        self.figures.record(tool.name, outcome_of(answer), seconds)
         if tool.logged:
-            took = (time.perf_counter() - started) * 1000
             named = (arguments.get("stepId"), plain.body.get("stepId"))
             step_id = logged_step_id(caller.org_id, self.services.short_ids, *named)
-            self.calls.record(_logged(tool, caller, arguments, answer, size, took, step_id))
+            self.calls.record(
+                log_entry(tool, caller, arguments, answer, size, seconds * 1000, step_id)
+            )
         return answer
 
     def require_capacity(self, caller: Caller, what: str = UNATTRIBUTED) -> None:
@@ -205,10 +215,10 @@ class Dispatcher:
             return RateLimited()
         tool, error = TOOLS.get(what), limit.rate_limited_error(self.retry_after(caller))
         error.next_call = retry_call(error, tool, {}) if tool else None
-        self.counted[tool.name if tool else UNATTRIBUTED, error.code] += 1
+        self.figures.counted[tool.name if tool else UNATTRIBUTED, error.code] += 1
         if limit.is_first_refusal(_bucket_key(caller)) and tool is not None and tool.logged:
             self.calls.record(
-                _logged(tool, caller, {}, Answer(error.as_json(), is_error=True), 0, 0.0)
+                log_entry(tool, caller, {}, Answer(error.as_json(), is_error=True), 0, 0.0)
             )
         return error
 
@@ -313,37 +323,3 @@ def _refuse_without(tool: Tool, caller: Caller) -> None:
 def _bucket_key(caller: Caller) -> tuple[UUID, bool]:
     """Return the rate-limit key; the dashboard has its own key, so agents cannot block it."""
     return caller.org_id, caller.channel is Channel.DASHBOARD
-
-
-def _logged(
-    tool: Tool,
-    caller: Caller,
-    arguments: Mapping[str, object],
-    answer: Answer,
-    size: int,
-    took: float,
-    step_id: str | None = None,
-) -> LoggedCall:
-    named = arguments.get("sessionId")
-    session = None if is_blank(named) else named
-    return LoggedCall(
-        org_id=caller.org_id,
-        at=datetime.fromtimestamp(time.time(), UTC),
-        tool=tool.name,
-        actor=caller.user,
-        channel=caller.channel,
-        session=redact(session[:200]) if isinstance(session, str) else None,
-        duration_ms=round(took, 3),
-        request_bytes=len(dumped(arguments)),
-        response_bytes=size,
-        is_error=answer.is_error,
-        error_code=_outcome(answer) if answer.is_error else None,
-        replayed=bool(answer.body.get("replayed")),
-        step_id=step_id,
-        client=caller.client,
-    )
-
-
-def _outcome(answer: Answer) -> str:
-    error = answer.body.get("error")
-    return str(error["code"]) if answer.is_error and isinstance(error, dict) else "ok"

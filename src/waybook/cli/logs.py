@@ -13,6 +13,7 @@ from waybook.app.operations.settings_display import known_secrets
 from waybook.cli.output import escape_json
 from waybook.redaction import redact, redactor
 from waybook.settings import LoadedSettings
+from waybook.tracing import TRACING
 
 
 class JsonLineFormatter(logging.Formatter):
@@ -29,6 +30,8 @@ class JsonLineFormatter(logging.Formatter):
             "logger": record.name,
             "message": self._redact(record.getMessage()),
         }
+        if TRACING.tracer is not None:
+            line |= TRACING.tracer.ids()
         if record.exc_info:
             line["trace"] = self._redact(self.formatException(record.exc_info))
         return escape_json(json.dumps(line, ensure_ascii=False))

@@ -1,17 +1,22 @@
 """Factories for clients of the configured endpoints; HTTP modules are imported on demand."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib import import_module
-from typing import Protocol
+from typing import Final, Protocol
 
+from waybook.errors import Misconfigured
 from waybook.integrations.config import WebhookSettings, issuer_from_settings
 from waybook.integrations.llm_messages import Model
 from waybook.integrations.oidc_login import IssuerClient
 from waybook.notifications.message import DeliveryOutcome, WebhookMessage, WebhookSender
 from waybook.research.embedding import EmbeddingModel
 from waybook.settings import Settings
+from waybook.tracing import TRACING
+
+#: Variables that name the endpoint of traces.
+TRACE_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 
 @asynccontextmanager
@@ -113,3 +118,49 @@ async def open_webhook_sender(
         yield sender
     finally:
         await sender.close()
+
+
+def trace_exporter(environment: Mapping[str, str]) -> str | None:
+    """Return the name of the exporter of traces, or None without configuration.
+
+    >>> trace_exporter({}) or trace_exporter({"OTEL_TRACES_EXPORTER": "none"}) or "off"
+    'off'
+    >>> trace_exporter({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"})
+    'otlp'
+    >>> trace_exporter({"OTEL_TRACES_EXPORTER": "otlp", "OTEL_SDK_DISABLED": "true"}) or "off"
+    'off'
+    """
+    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return None
+    has_endpoint = any(environment.get(name) for name in TRACE_ENDPOINTS)
+    name = environment.get("OTEL_TRACES_EXPORTER") or ("otlp" if has_endpoint else "none")
+    return None if name == "none" else name
+
+
+@asynccontextmanager
+async def open_tracing(environment: Mapping[str, str]) -> AsyncIterator[None]:
+    """Trace the calls within the block, if the environment variables of OpenTelemetry say so.
+
+    Raises:
+        Misconfigured: the packages of the extra `otel` are missing, or there is no such exporter.
+    """
+    exporter = trace_exporter(environment)
+    if exporter is None:
+        yield
+        return
+    try:
+        module = await asyncio.to_thread(
+            import_module, "waybook.integrations.open_telemetry_export"
+        )
+    except ModuleNotFoundError as error:
+        raise Misconfigured(
+            f"the OTEL_ variables turn tracing on, but {error.name} is missing: install "
+            "waybook[otel], or set OTEL_TRACES_EXPORTER to none"
+        ) from error
+    export = module.TraceExport(exporter)
+    TRACING.tracer = export.tracer
+    try:
+        yield
+    finally:
+        TRACING.tracer = None
+        await asyncio.to_thread(export.close)

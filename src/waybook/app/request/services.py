@@ -18,7 +18,7 @@ from waybook.app.request.loop_health import LoopHealth
 from waybook.app.request.org_signal import OrgSignal
 from waybook.app.request.portable_search import PortableSearch
 from waybook.app.request.rate_limit import TokenBuckets
-from waybook.app.request.stall_counts import StallCounts
+from waybook.app.request.stall_counts import StallCounts, WorkCounts
 from waybook.app.request.vector_cache import DEFAULT_MAX_BYTES, VectorCache, make_vectors
 from waybook.app.request.wait_queue import WaitingCalls
 from waybook.app.skills.skill import Skill
@@ -207,6 +207,8 @@ class Services:
     loops: LoopHealth = field(default_factory=LoopHealth)
     #: Numbers of stalled plans and steps at the time of the last stall sweep.
     stalls: StallCounts = field(default_factory=StallCounts)
+    #: Open work of each org at the time of the last stall sweep.
+    work: WorkCounts = field(default_factory=WorkCounts)
 
     @property
     def base_url(self) -> str:

@@ -43,8 +43,15 @@ from waybook.cli.options import json_option, listening_options, serving_options,
 from waybook.cli.output import print_json
 from waybook.cli.runtime import get_console
 from waybook.core.decision_context import Channel
+from waybook.core.hidden_characters import escape_hidden
 from waybook.errors import Misconfigured, WaybookError
 from waybook.integrations.factory import open_embedder
+from waybook.integrations.server_probe import (
+    ServerState,
+    differences,
+    probe_servers,
+    read_urls,
+)
 from waybook.page_address import find_page_server
 from waybook.settings import LoadedSettings, Settings
 from waybook.transport.http.client_address import read_proxies
@@ -153,21 +160,51 @@ MARKS = {
 
 @click.command()
 @json_option
+@click.option(
+    "--fleet", metavar="URL[,URL...]", help="Ask these running servers instead of checking here."
+)
 @listening_options
 @serving_options
-def command(*, as_json: bool, **flags: object) -> None:
+def command(*, as_json: bool, fleet: str | None, **flags: object) -> None:
     """Check the configuration and environment.
 
-    Read-only. Exits with code 1 if a check fails.
+    Read-only. Exits with code 1 if a check fails, or if a server of --fleet is not ready.
     """
     loaded = settings_from(flags)
     configure_command_logging(loaded)
+    if fleet is not None:
+        sys.exit(_check_fleet(fleet, loaded.settings.metrics_token, as_json=as_json))
     findings = asyncio.run(run_checks(loaded.settings))
     if as_json:
         print_json(_as_json(loaded, findings))
     else:
         _show(get_console(), loaded, findings)
     sys.exit(int(any(finding.state is CheckState.FAIL for finding in findings)))
+
+
+def _check_fleet(fleet: str, metrics_token: str | None, *, as_json: bool) -> int:
+    """Print the state of several servers; return 1 if one of them is not ready, else 0."""
+    states = asyncio.run(probe_servers(read_urls(fleet), metrics_token))
+    notes = differences(states)
+    if as_json:
+        print_json({"servers": [state._asdict() for state in states], "differences": notes})
+    else:
+        _show_fleet(get_console(), states, notes)
+    return int(not all(state.is_ready for state in states))
+
+
+def _show_fleet(console: Console, states: list[ServerState], notes: list[str]) -> None:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for name in ("server", "alive", "ready", "version", "schema", "leader", "lag", ""):
+        table.add_column(name, overflow="fold")
+    for state in states:
+        leads = None if state.leads is None else ("yes" if state.leads else "no")
+        lag = None if state.lag_seconds is None else f"{state.lag_seconds:.0f} s"
+        marks = [MARKS[CheckState.OK if ok else CheckState.FAIL] for ok in state[1:3]]
+        shown = [text or "?" for text in (state.version, state.schema, leads, lag)]
+        texts = [Text(escape_hidden(text)) for text in (*shown, state.error or "")]
+        table.add_row(Text(state.url), *marks, *texts)
+    console.print(table, *(Text(escape_hidden(note)) for note in notes), sep="\n")
 
 
 def _show(console: Console, loaded: LoadedSettings, findings: list[CheckResult]) -> None:

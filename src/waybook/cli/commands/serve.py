@@ -40,11 +40,12 @@ from waybook.transport.http.bearer import ResourceMetadata
 from waybook.transport.http.client_address import read_proxies
 from waybook.transport.http.dashboard.routes import dashboard_routes
 from waybook.transport.http.dashboard.sign_in import SIGN_IN_PATH, SignInPage
-from waybook.transport.http.metrics import collect_metrics
+from waybook.transport.http.metrics import CollectMetrics, collect_metrics
 from waybook.transport.http.rate_limits import RequestThrottle
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.requests import ReadApi
 from waybook.transport.http.server import Drain, listen, run, serve
+from waybook.transport.http.worker_metrics import PUBLISH_SECONDS, SharedMetrics, WorkerMetrics
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
 
@@ -86,7 +87,9 @@ def command(**flags: object) -> None:
         more = [listen(settings.host, port, shared=True) for _ in range(1, settings.workers)]
         for socket_of_worker in more:
             sockets.enter_context(contextlib.closing(socket_of_worker))
-        shared = replace(server, rate_limit_times=SharedTimes())
+        shared = replace(
+            server, rate_limit_times=SharedTimes(), metrics=SharedMetrics(settings.workers)
+        )
         serve_as_worker = partial(_serve_as_worker, shared, (listening, *more))
         sys.exit(Supervisor(settings.workers, serve_as_worker).run())
 
@@ -100,6 +103,8 @@ class HttpServer:
     claim: PageClaim | None = None
     #: State of the rate limits that all workers share; None if there is one process.
     rate_limit_times: SharedTimes | None = None
+    #: Metrics of all workers; None if there is one process.
+    metrics: SharedMetrics | None = None
 
 
 def _serve_as_worker(
@@ -133,9 +138,15 @@ async def _serve(server: HttpServer, link: SupervisorLink | None = None) -> None
             find_base_url=own_url,
             rate_limit_times=server.rate_limit_times,
         ) as services,
+        contextlib.AsyncExitStack() as stack,
     ):
         drain = Drain(settings.drain_seconds)
-        app = build_http_app(services, loaded, issuer, drain)
+        collect: CollectMetrics = partial(collect_metrics, services.dispatcher)
+        if server.metrics is not None and link is not None:
+            own = WorkerMetrics(server.metrics, link.index, collect)
+            collect = own.collect
+            await stack.enter_async_context(_publishing(own))
+        app = build_http_app(services, loaded, issuer, drain, collect)
         freeze_gc()
         announce = partial(_announce, settings, link)
         keep_alive = settings.keep_alive_seconds
@@ -143,6 +154,24 @@ async def _serve(server: HttpServer, link: SupervisorLink | None = None) -> None
         await serve(app, listening, leaving, announce, keep_alive=keep_alive, drain=drain)
     if link is None or link.index == 0:
         click.echo("Stopped; everything acknowledged is in the database.")
+
+
+@asynccontextmanager
+async def _publishing(metrics: WorkerMetrics) -> AsyncIterator[None]:
+    """Write the metrics of this worker for the other workers, regularly and at the end."""
+
+    async def publish() -> None:
+        while True:
+            metrics.publish()
+            await asyncio.sleep(PUBLISH_SECONDS)
+
+    publishing = asyncio.create_task(publish())
+    try:
+        yield
+    finally:
+        publishing.cancel()
+        await asyncio.wait([publishing])
+        metrics.publish()
 
 
 def _try_record(claim: PageClaim, settings: Settings) -> bool:
@@ -183,8 +212,12 @@ def build_http_app(
     loaded: LoadedSettings,
     issuer: IssuerClient | None = None,
     drain: Drain | None = None,
+    metrics: CollectMetrics | None = None,
 ) -> ASGIApp:
-    """Return the HTTP application; settings and the issuer determine the authentication."""
+    """Return the HTTP application; settings and the issuer determine the authentication.
+
+    The function `metrics` returns the metrics; by default, those of this process.
+    """
     settings, asks = loaded.settings, loaded.settings.requires_auth
     is_reachable = build_gateway(services).is_ready
 
@@ -208,7 +241,7 @@ def build_http_app(
         hosts=allowed_hosts(settings),
         ready=is_ready,
         stuck=services.dispatcher.services.database.pool.is_stuck,
-        metrics=partial(collect_metrics, services.dispatcher),
+        metrics=metrics or partial(collect_metrics, services.dispatcher),
         reading=ReadApi(build_gateway(services, Channel.REST, asks=asks)),
         pace=RequestThrottle(gateway)
         if services.dispatcher.services.rate_limit is not None

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from uuid import UUID
 
+from waybook.core.histograms import Histogram
 from waybook.errors import StaleCredential
 from waybook.store.driver.connection import DbConnection, Message, Results
 from waybook.store.driver.credential_check import CredentialCheck, pending_check
@@ -16,6 +17,7 @@ from waybook.store.driver.group_commit import Call, GroupCommit
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.driver.queries import Query, Statement, first_column, first_value
 from waybook.store.driver.wire import WireSettings
+from waybook.tracing import TRACING
 
 
 class Clock:
@@ -61,6 +63,15 @@ class Transaction:
         Raises:
             StaleCredential: the caller's cached credential does not match the database.
         """
+        tracer = TRACING.tracer
+        span = None if tracer is None else tracer.message(len(statements))
+        if span is None:
+            return await self.send_untraced(*statements)
+        with span:
+            return await self.send_untraced(*statements)
+
+    async def send_untraced(self, *statements: Statement | str) -> Results:
+        """Send SQL statements like `send`, without a span."""
         opening, self._opening = self._opening, ()
         check, self._check = self._check, None
         if check is None:
@@ -119,6 +130,11 @@ class Database:
         """Return the settings shared by all database connections."""
         return self.pool.wire
 
+    @property
+    def group_sizes(self) -> Histogram:
+        """Return the numbers of calls in the messages of the group commit."""
+        return self._groups.sizes
+
     def close(self) -> None:
         """Close the database connections."""
         self.pool.close()
@@ -141,7 +157,12 @@ class Database:
         Raises:
             StaleCredential: the caller's cached credential does not match the database.
         """
-        return await self._groups.commit(call)
+        tracer = TRACING.tracer
+        span = None if tracer is None else tracer.message(len(call.statements))
+        if span is None:
+            return await self._groups.commit(call)
+        with span:
+            return await self._groups.commit(call)
 
     async def read_org(self, org_id: UUID, *statements: Statement | str) -> Results:
         """Read rows of this org from one snapshot, in one round trip."""
@@ -198,9 +219,12 @@ class Database:
         return self.pool.dsn
 
     async def _write_org(self, org_id: UUID, statements: Message) -> Results:
-        """Write the statements of calls, which contain the checks of their credentials."""
+        """Write the statements of calls, which contain the checks of their credentials.
+
+        There is no span here, because a group of calls is sent by a task of its own.
+        """
         async with TransactionScope(self.pool, self._opening(BEGIN, org_id), org_id) as tx:
-            return await tx.commit(*statements)
+            return (await tx.send_untraced(*statements, COMMIT))[:-1]
 
     def _opening(self, begin: Statement, org_id: UUID) -> Message:
         return self._opened(begin, f"set local app.org_id = '{org_id}'")

@@ -21,6 +21,7 @@ from uuid import UUID
 
 import psycopg
 
+from waybook.core.histograms import Histogram
 from waybook.errors import Busy, StaleCredential, Unavailable
 from waybook.store.driver.connection import Message, Results
 from waybook.store.driver.queries import Statement
@@ -104,6 +105,8 @@ class GroupCommit:
         self._write = write
         self._orgs: dict[UUID, _OrgCalls] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        #: Numbers of calls in the messages that were sent.
+        self.sizes = Histogram(range(1, MAX_CALLS + 1))
 
     async def commit(self, call: Call) -> Results:
         """Send a call in one message, possibly together with other calls, and commit.
@@ -125,6 +128,7 @@ class GroupCommit:
                 return results
             calls = self._calls(call.org_id)
         calls.in_flight += 1
+        self.sizes.observe(1)
         try:
             results = await self._write(call.org_id, call.statements)
         finally:
@@ -171,6 +175,7 @@ class GroupCommit:
         group = calls.take_group()
         if group:
             calls.in_flight += 1
+            self.sizes.observe(len(group))
             # The task belongs to no caller, so that a canceled caller does not cancel the others.
             task = asyncio.create_task(self._send_group(calls, group))
             self._tasks.add(task)

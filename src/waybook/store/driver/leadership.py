@@ -42,6 +42,8 @@ class Leadership:
         self._clock = clock
         self._started = clock()
         self._done: dict[str, float] = {}
+        #: For each kind of work, the time at which the last finished pass over all orgs began.
+        self._finished: dict[str, float] = {}
 
     def take_turn(self, work: str) -> bool:
         """Return whether this process does this work now for all orgs, and remember that it does.
@@ -63,6 +65,26 @@ class Leadership:
             return False
         self._done[work] = now
         return True
+
+    def finish_turn(self, work: str) -> None:
+        """Note that this work is done for all orgs, up to the time at which its turn was taken."""
+        self._finished[work] = self._done[work]
+
+    def lags(self) -> dict[str, float]:
+        """Return for each kind of work how many seconds ago its last finished pass began.
+
+        >>> now = [0.0]
+        >>> leadership = Leadership(lambda: now[0])
+        >>> leadership.is_leader = True
+        >>> leadership.take_turn("sweep"), leadership.lags()
+        (True, {})
+        >>> now[0] = 2.0
+        >>> leadership.finish_turn("sweep")
+        >>> leadership.lags()
+        {'sweep': 2.0}
+        """
+        now = self._clock()
+        return {work: now - begun for work, begun in self._finished.items()}
 
 
 async def hold_leadership(database: Database, leadership: Leadership) -> None:

@@ -21,7 +21,7 @@ from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable
 from functools import partial
 from random import uniform
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
@@ -128,6 +128,10 @@ class FairQueue(Generic[T]):
                 return org, waiting
         return None
 
+    def waiting_count(self) -> int:
+        """Return the number of waiting calls."""
+        return self._crowd
+
     def _move(self, org: Hashable, old: int, new: int) -> None:
         """Move an org's waiting calls to the queue of the orgs that hold `new` connections."""
         queue = self._waiting[old].pop(org, None) if old in self._waiting else None
@@ -154,6 +158,18 @@ MAX_HOLD_SECONDS = 120.0
 #: Parts of the error messages with which a database server or a connection pooler reports that it
 #: accepts no more connections.
 FULL = ("too many", "remaining connection slots", "no more connections")
+
+
+class PoolUsage(NamedTuple):
+    """Connections of a pool, and calls that wait for a connection."""
+
+    #: Maximum number of connections.
+    size: int
+    #: Number of connections that are open or being opened.
+    open: int
+    in_use: int
+    #: Number of calls that wait for a connection.
+    waiting: int
 
 
 class ConnectionPool:
@@ -219,6 +235,10 @@ class ConnectionPool:
         self._closed = True
         while self._free:
             self._discard(self._free.pop())
+
+    def usage(self) -> PoolUsage:
+        """Return the current numbers of connections and of calls that wait for one."""
+        return PoolUsage(self.size, self._places, len(self._held), self._turns.waiting_count())
 
     def is_stuck(self) -> bool:
         """Return whether a connection has been in use for longer than any call can take."""

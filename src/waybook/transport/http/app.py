@@ -16,7 +16,8 @@ from starlette.types import ASGIApp
 from waybook.transport.http.authentication import AuthGate
 from waybook.transport.http.html.error_pages import error_page, wants_html
 from waybook.transport.http.mcp_endpoint import McpEndpoint
-from waybook.transport.http.metrics import Metric, Operations
+from waybook.transport.http.metric_families import Metric
+from waybook.transport.http.metrics import Operations
 from waybook.transport.http.pipeline import RequestPipeline
 from waybook.transport.http.rate_limits import RequestThrottle
 from waybook.transport.http.request_checks import AllowedHosts

@@ -1,9 +1,10 @@
 """Stateless MCP endpoint: one POST request, one response, no sessions."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
+from typing import Any
 
 import anyio
 from mcp.server.lowlevel import Server
@@ -14,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from waybook.tracing import TRACING, trace_fields
 from waybook.transport.gateway import request_state
 from waybook.transport.http.cached_credential import cached_caller, verify_credential
 from waybook.transport.http.rate_limits import RequestThrottle
@@ -68,6 +70,18 @@ class McpEndpoint:
         if self.pace and (refusal := await self.pace.rate_limited_mcp_response(request, message)):
             await refusal(scope, receive, send)
             return
+        tracer = TRACING.tracer
+        if tracer is None:
+            await self._answer(request, body, message, send)
+            return
+        with tracer.remote(trace_fields(scope["headers"], message)):
+            await self._answer(request, body, message, send)
+
+    async def _answer(
+        self, request: Request, body: bytes, message: Mapping[str, Any], send: Send
+    ) -> None:
+        """Answer a tool call, and pass other messages to the MCP library."""
+        scope, receive = request.scope, request.receive
         streams = tool_with_progress(message) in self.reporting
         streams = streams and "text/event-stream" in request.headers.get("accept", "")
         direct, call = self.direct_calls, None

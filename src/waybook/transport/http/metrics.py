@@ -1,94 +1,104 @@
 """Health checks, and metrics in the Prometheus text format."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import groupby
-from operator import attrgetter
-from typing import Final, Literal
+import resource
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import Final, TypeAlias
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from waybook.app.dispatcher import Dispatcher
+from waybook.app.request.services import Services
+from waybook.core.histograms import Histogram
 from waybook.errors import WaybookError
+from waybook.transport.http.metric_families import Buckets, Metric, render_metrics
 from waybook.transport.http.responses import error_response, json_response
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metric:
-    """One Prometheus sample; samples with the same name differ in their labels."""
-
-    name: str
-    help: str
-    kind: Literal["counter", "gauge"]
-    value: float
-    labels: Mapping[str, str] = field(default_factory=dict)
-
-
-def render_metrics(metrics: Iterable[Metric]) -> str:
-    r"""Return the metrics in the Prometheus text format.
-
-    >>> calls = Metric(name="calls_total", help="Calls.", kind="counter", value=3)
-    >>> render_metrics([calls])
-    '# HELP calls_total Calls.\n# TYPE calls_total counter\ncalls_total 3\n'
-    """
-    lines = []
-    for name, group in groupby(metrics, key=attrgetter("name")):
-        figures = list(group)
-        lines += [
-            f"# HELP {name} {escape_label(figures[0].help)}",
-            f"# TYPE {name} {figures[0].kind}",
-        ]
-        lines += [f"{name}{format_labels(figure.labels)} {figure.value:g}" for figure in figures]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def format_labels(pairs: Mapping[str, str]) -> str:
-    """Return Prometheus labels in braces, or an empty string without labels."""
-    quoted = ",".join(
-        '{}="{}"'.format(key, escape_label(value).replace('"', r"\""))
-        for key, value in pairs.items()
-    )
-    return f"{{{quoted}}}" if quoted else ""
-
-
-def escape_label(text: str) -> str:
-    """Escape backslashes and line breaks for the Prometheus text format."""
-    return text.replace("\\", r"\\").replace("\n", r"\n")
+#: Function that returns the current metrics.
+CollectMetrics: TypeAlias = Callable[[], Iterable[Metric]]
 
 
 def collect_metrics(dispatcher: Dispatcher) -> Iterator[Metric]:
-    """Yield counts since the process started, waiting calls, and stalls found by the last sweep."""
-    for (tool, outcome), count in sorted(dispatcher.counted.items()):
+    """Yield the metrics of this process: its calls, database connections and background work."""
+    yield Metric(
+        name="waybook_info",
+        value=1,
+        labels={"version": version("waybook"), "schema": newest_migration()},
+    )
+    yield from _of_calls(dispatcher)
+    yield from _of_database(dispatcher.services)
+    yield from _of_background(dispatcher.services)
+    yield Metric(name="process_cpu_seconds_total", value=round(time.process_time(), 3))
+    yield Metric(name="process_resident_memory_bytes", value=resident_bytes())
+
+
+def _of_calls(dispatcher: Dispatcher) -> Iterator[Metric]:
+    figures = dispatcher.figures
+    for (tool, outcome), count in sorted(figures.counted.items()):
+        labels = {"tool": tool, "outcome": outcome}
+        yield Metric(name="waybook_calls_total", value=count, labels=labels)
+    for tool, durations in sorted(figures.durations.items()):
         yield Metric(
-            name="waybook_calls_total",
-            help="Calls answered, by tool and outcome (ok, or the error's code).",
-            kind="counter",
-            value=count,
-            labels={"tool": tool, "outcome": outcome},
+            name="waybook_call_duration_seconds", value=_buckets(durations), labels={"tool": tool}
         )
-    yield Metric(
-        name="waybook_call_log_dropped_total",
-        help="Calls that were answered but not logged.",
-        kind="counter",
-        value=dispatcher.calls.dropped,
-    )
-    yield Metric(
-        name="waybook_waiting_calls",
-        help="Calls that wait until work is free.",
-        kind="gauge",
-        value=len(dispatcher.services.waiting),
-    )
-    stalls = dispatcher.services.stalls
-    if stalls.is_counted:
-        for name, value in stalls.total()._asdict().items():
-            yield Metric(
-                name=f"waybook_stalled_{name}",
-                help=f"Stalled {name} of all orgs, as of the last stall sweep.",
-                kind="gauge",
-                value=value,
-            )
+    yield Metric(name="waybook_call_log_dropped_total", value=dispatcher.calls.dropped)
+    yield Metric(name="waybook_waiting_calls", value=len(dispatcher.services.waiting))
+
+
+def _of_database(services: Services) -> Iterator[Metric]:
+    for name, value in services.database.pool.usage()._asdict().items():
+        yield Metric(name=f"waybook_pool_{name}", value=value)
+    sizes = _buckets(services.database.group_sizes)
+    yield Metric(name="waybook_group_commit_calls", value=sizes)
+
+
+def _of_background(services: Services) -> Iterator[Metric]:
+    """Yield the state of the background work; numbers of all orgs only if this process leads."""
+    leads = services.leadership.is_leader
+    yield Metric(name="waybook_leader", value=int(leads))
+    yield Metric(name="waybook_loops_failing", value=len(services.loops.failures))
+    if services.stalls.is_counted:
+        for name, value in services.stalls.total()._asdict().items():
+            yield Metric(name=f"waybook_stalled_{name}", value=value)
+    if not leads:
+        return
+    for work, seconds in sorted(services.leadership.lags().items()):
+        labels = {"work": work}
+        yield Metric(name="waybook_background_lag_seconds", value=round(seconds, 1), labels=labels)
+    if services.work.by_org:
+        total = services.work.total()
+        yield Metric(name="waybook_steps_in_progress", value=total.steps)
+        yield Metric(name="waybook_jobs_in_progress", value=total.jobs)
+        yield Metric(name="waybook_documents_waiting", value=total.documents)
+        yield Metric(name="waybook_webhook_deliveries_waiting", value=total.deliveries)
+        yield Metric(name="waybook_webhook_deliveries_failed", value=total.failed_deliveries)
+
+
+def _buckets(histogram: Histogram) -> Buckets:
+    return Buckets(tuple(histogram.bounds), tuple(histogram.counts), histogram.total)
+
+
+@cache
+def newest_migration() -> str:
+    """Return the number of the newest migration that this program has."""
+    folder = files("waybook.store.migrations")
+    return max(file.name.partition("_")[0] for file in folder.iterdir() if file.name[:1].isdigit())
+
+
+def resident_bytes() -> int:
+    """Return the memory of this process in bytes; where it is not known, its maximum so far."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # In bytes on macOS.
+    return pages * resource.getpagesize()
 
 
 READY_WITHIN: Final = 2.0  # Seconds within which the database must respond for the readiness check.
@@ -100,7 +110,7 @@ class Operations:
 
     ready: Callable[[], Awaitable[bool]]
     stuck: Callable[[], bool]
-    metrics: Callable[[], Iterable[Metric]]
+    metrics: CollectMetrics
 
     async def healthz(self, _: Request) -> Response:
         """Answer 200 while the process can serve requests, and 503 if only a restart would help."""

@@ -37,6 +37,7 @@ from starlette.requests import Request
 
 from waybook.app.request.caller import Answer
 from waybook.errors import StaleCredential
+from waybook.tracing import TRACE_FIELDS
 from waybook.transport.gateway import ToolGateway
 from waybook.transport.jsonrpc import common_json, compact_json
 from waybook.transport.mcp.client_name import clean_name, product_of
@@ -207,7 +208,9 @@ def read_metadata(version: str, metadata: object) -> ClientMetadata | None:
     token = metadata.get(PROGRESS_TOKEN, "")
     if type(token) is not str and type(token) is not int:
         return None
-    encoded = orjson.dumps({**metadata, PROGRESS_TOKEN: ""})
+    # The trace context differs in every call and is not checked, so it is not part of the key.
+    own = {k: v for k, v in metadata.items() if k not in TRACE_FIELDS or type(v) is not str}
+    encoded = orjson.dumps({**own, PROGRESS_TOKEN: ""})
     return check_metadata(version, encoded) if len(encoded) <= MAX_CACHED_BYTES else None
 
 

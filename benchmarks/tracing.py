@@ -1,0 +1,159 @@
+"""CPU time of step cycles with tracing off, with a tenth of the calls sampled, and with all.
+
+The modes run in turn on the same server, with 16 concurrent workers. They are compared with a build
+without the hooks: the methods that look for a tracer are replaced by methods that do not. Spans are
+encoded for OTLP as in production, and then discarded. CPU time is that of the Python process, with
+the thread that exports spans.
+
+    python benchmarks/tracing.py [--cycles 1600] [--rounds 5]
+"""
+
+import argparse
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from statistics import median
+from typing import Final
+from unittest.mock import patch
+
+import uvloop
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased, TraceIdRatioBased
+
+from limits import Check, finish
+from step_cycle import STEPS, WORKERS, create_plans, work_through
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.registry import TOOLS
+from waybook.app.request.caller import Answer, Caller
+from waybook.bootstrap import Application, freeze_gc, start_application
+from waybook.cli.demo.environment import temporary_database
+from waybook.errors import RateLimited
+from waybook.integrations.open_telemetry import OpenTelemetryTracer
+from waybook.settings_reading import read_settings
+from waybook.store.driver.connection import Results
+from waybook.store.driver.database import Database, Transaction
+from waybook.store.driver.group_commit import Call
+from waybook.tracing import TRACING
+
+#: Part of the calls that are sampled in the mode `sampled`.
+SAMPLED: Final = 0.1
+#: Maximum CPU time of a cycle, as a multiple of that without the hooks.
+LIMITS: Final = {"off": 1.05, "sampled": 1.15, "all": None}
+
+
+class DiscardingExporter(SpanExporter):
+    """Exporter that encodes spans and discards them."""
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Encode spans."""
+        encode_spans(spans).SerializeToString()
+        return SpanExportResult.SUCCESS
+
+
+async def dispatch_without_hook(
+    self: Dispatcher, caller: Caller, tool_name: str, arguments: Mapping[str, object]
+) -> Answer:
+    """Carry out a call without looking for a tracer."""
+    tool = TOOLS[tool_name]
+    try:
+        self.require_capacity(caller, tool.name)
+    except RateLimited as error:
+        return Answer(error.as_json(), is_error=True)
+    return await self._dispatch(tool, caller, arguments)
+
+
+async def commit_without_hook(self: Database, call: Call) -> Results:
+    """Send the statements of a call without looking for a tracer."""
+    return await self._groups.commit(call)
+
+
+@contextmanager
+def without_hooks() -> Iterator[None]:
+    """Replace the methods that look for a tracer."""
+    with (
+        patch.object(Dispatcher, "dispatch", dispatch_without_hook),
+        patch.object(Database, "commit", commit_without_hook),
+        patch.object(Transaction, "send", Transaction.send_untraced),
+    ):
+        yield
+
+
+@contextmanager
+def tracing(mode: str) -> Iterator[None]:
+    """Set the tracer of a mode within the block."""
+    if mode == "without":
+        with without_hooks():
+            yield
+        return
+    if mode == "off":
+        yield
+        return
+    sampler = ALWAYS_ON if mode == "all" else ParentBased(TraceIdRatioBased(SAMPLED))
+    provider = TracerProvider(sampler=sampler)
+    provider.add_span_processor(BatchSpanProcessor(DiscardingExporter()))
+    TRACING.tracer = OpenTelemetryTracer(provider.get_tracer("waybook"))
+    try:
+        yield
+        provider.force_flush()
+    finally:
+        TRACING.tracer = None
+        provider.shutdown()
+
+
+async def measure(system: Application, mode: str, turn: int, each: int) -> float:
+    """Return the CPU microseconds of a step cycle in a mode."""
+    plans = [await create_plans(system, each) for _ in range(WORKERS)]
+    with tracing(mode):
+        before = time.process_time()
+        await asyncio.gather(
+            *[work_through(system, f"{mode}-{turn}-{n}", p) for n, p in enumerate(plans)]
+        )
+        used = time.process_time() - before
+    return used * 1e6 / (WORKERS * each * STEPS)
+
+
+async def main(cycles: int, rounds: int) -> None:
+    """Measure all modes in turn; the first round is a warm-up."""
+    each, costs = max(1, cycles // (WORKERS * STEPS)), defaultdict[str, list[float]](list)
+    with temporary_database() as folder:
+        settings = read_settings({"data_dir": folder, "pool_size": WORKERS}, {}).settings
+        async with start_application(settings, sweeping=False) as system:
+            freeze_gc()
+            modes = ["without", *LIMITS]
+            for turn in range(rounds + 1):
+                # Each round begins with another mode, because plans add up in the database.
+                for place in range(len(modes)):
+                    mode = modes[(place + turn) % len(modes)]
+                    costs[mode].append(await measure(system, mode, turn, each))
+    report({mode: values[1:] for mode, values in costs.items()})
+
+
+def report(costs: Mapping[str, Sequence[float]]) -> None:
+    """Print the medians; exit with code 1 if a limit is missed."""
+    print(f"{'tracing':12}{'Python µs/cycle':>18}")
+    for mode, values in costs.items():
+        print(f"{mode:12}{median(values):18.0f}")
+    checks = [
+        Check(
+            name=f"CPU, tracing {mode} : without hooks",
+            rounds=[
+                value / base for value, base in zip(costs[mode], costs["without"], strict=True)
+            ],
+            direction="<=",
+            limit=limit,
+        )
+        for mode, limit in LIMITS.items()
+    ]
+    finish("tracing", checks)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cycles", type=int, default=1600)
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    uvloop.run(main(arguments.cycles, arguments.rounds))

@@ -1,0 +1,70 @@
+"""Records of answered calls: counts and durations for the metrics, and entries of the call log."""
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from waybook.app.request.answers import dumped
+from waybook.app.request.arguments import is_blank
+from waybook.app.request.caller import Answer, Caller
+from waybook.app.request.tool import Tool
+from waybook.core.histograms import DURATION_BOUNDS, Histogram
+from waybook.redaction import redact
+from waybook.store.calls import LoggedCall
+
+
+class CallFigures:
+    """Counts and durations of the calls that this process has answered."""
+
+    def __init__(self) -> None:
+        """Create the figures of a process that has answered no call."""
+        #: Number of answered calls for each pair of a tool and an outcome, where the outcome is
+        #: `ok` or an error code.
+        self.counted: Counter[tuple[str, str]] = Counter()
+        #: Durations in seconds of the calls of each tool.
+        self.durations: dict[str, Histogram] = {}
+
+    def record(self, tool: str, outcome: str, seconds: float) -> None:
+        """Count a call, and add its duration."""
+        self.counted[tool, outcome] += 1
+        durations = self.durations.get(tool)
+        if durations is None:
+            durations = self.durations[tool] = Histogram(DURATION_BOUNDS)
+        durations.observe(seconds)
+
+
+def log_entry(
+    tool: Tool,
+    caller: Caller,
+    arguments: Mapping[str, object],
+    answer: Answer,
+    size: int,
+    took: float,
+    step_id: str | None = None,
+) -> LoggedCall:
+    """Return the log entry of a call that took `took` milliseconds."""
+    named = arguments.get("sessionId")
+    session = None if is_blank(named) else named
+    return LoggedCall(
+        org_id=caller.org_id,
+        at=datetime.fromtimestamp(time.time(), UTC),
+        tool=tool.name,
+        actor=caller.user,
+        channel=caller.channel,
+        session=redact(session[:200]) if isinstance(session, str) else None,
+        duration_ms=round(took, 3),
+        request_bytes=len(dumped(arguments)),
+        response_bytes=size,
+        is_error=answer.is_error,
+        error_code=outcome_of(answer) if answer.is_error else None,
+        replayed=bool(answer.body.get("replayed")),
+        step_id=step_id,
+        client=caller.client,
+    )
+
+
+def outcome_of(answer: Answer) -> str:
+    """Return `ok`, or the code of the error in an answer."""
+    error = answer.body.get("error")
+    return str(error["code"]) if answer.is_error and isinstance(error, dict) else "ok"

@@ -1,0 +1,108 @@
+"""Tracer that creates OpenTelemetry spans."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from types import TracebackType
+from typing import Final, Self
+
+from opentelemetry import context, trace
+from opentelemetry.trace import Span, SpanKind, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+#: Name of the spans of messages to the database.
+MESSAGE: Final = "database message"
+PROPAGATOR: Final = TraceContextTextMapPropagator()
+
+
+class OpenTelemetryCall:
+    """Span of a tool call, which is the current span within a `with` block."""
+
+    __slots__ = ("_span", "_token")
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+
+    def __enter__(self) -> Self:
+        self._token = context.attach(trace.set_span_in_context(self._span))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        context.detach(self._token)
+        _end(self._span, kind)
+
+    def is_recording(self) -> bool:
+        """Return whether the span is sampled."""
+        return self._span.is_recording()
+
+    def set_attributes(self, attributes: Mapping[str, str], /) -> None:
+        """Add attributes."""
+        self._span.set_attributes(attributes)
+
+    def mark_failed(self) -> None:
+        """Set the status of the span to an error."""
+        self._span.set_status(StatusCode.ERROR)
+
+
+class OpenTelemetryTracer:
+    """Creator of OpenTelemetry spans."""
+
+    def __init__(self, tracer: trace.Tracer) -> None:
+        """Create spans with this tracer of OpenTelemetry."""
+        self._tracer = tracer
+
+    def call(self, tool: str, /) -> OpenTelemetryCall:
+        """Return the span of a tool call, which is the current span within the block."""
+        span = self._tracer.start_span(tool, kind=SpanKind.SERVER)
+        if span.is_recording():
+            span.set_attribute("waybook.tool", tool)
+        return OpenTelemetryCall(span)
+
+    def message(self, statements: int, /) -> AbstractContextManager[None] | None:
+        """Return the span of a message to the database; None if the call is not sampled."""
+        return self._message(statements) if trace.get_current_span().is_recording() else None
+
+    @contextmanager
+    def _message(self, statements: int) -> Iterator[None]:
+        span = self._tracer.start_span(MESSAGE, kind=SpanKind.CLIENT)
+        span.set_attribute("db.system.name", "postgresql")
+        span.set_attribute("waybook.statements", statements)
+        kind: type[BaseException] | None = None
+        try:
+            yield
+        except BaseException as error:
+            kind = type(error)
+            raise
+        finally:
+            _end(span, kind)
+
+    @contextmanager
+    def remote(self, fields: Mapping[str, str], /) -> Iterator[None]:
+        """Create spans within the block in the trace that these W3C fields name."""
+        token = context.attach(PROPAGATOR.extract(fields))
+        try:
+            yield
+        finally:
+            context.detach(token)
+
+    def ids(self) -> Mapping[str, str]:
+        """Return the ids of the current trace and span; nothing outside a span."""
+        current = trace.get_current_span().get_span_context()
+        if not current.is_valid:
+            return {}
+        return {
+            "traceId": trace.format_trace_id(current.trace_id),
+            "spanId": trace.format_span_id(current.span_id),
+        }
+
+
+def _end(span: Span, kind: type[BaseException] | None) -> None:
+    """End a span. Of an exception only the type is recorded; its text may contain values."""
+    if kind is not None and span.is_recording():
+        span.set_attribute("error.type", kind.__name__)
+        span.set_status(StatusCode.ERROR)
+    span.end()

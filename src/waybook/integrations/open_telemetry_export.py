@@ -1,0 +1,50 @@
+"""Export of OpenTelemetry spans, configured by the standard environment variables.
+
+The SDK reads the sampler, the endpoint, the headers and the limits from `OTEL_…` variables itself.
+"""
+
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Final
+
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
+
+from waybook.errors import Misconfigured
+from waybook.integrations.open_telemetry import OpenTelemetryTracer
+
+#: Exporters by the name that `OTEL_TRACES_EXPORTER` gives them.
+EXPORTERS: Final[dict[str, Callable[[], SpanExporter]]] = {
+    "otlp": OTLPSpanExporter,
+    "console": ConsoleSpanExporter,
+}
+
+
+class TraceExport:
+    """Tracer whose spans are exported in the background, until it is closed."""
+
+    def __init__(self, exporter: str) -> None:
+        """Start the export with the named exporter.
+
+        Raises:
+            Misconfigured: there is no such exporter.
+        """
+        if exporter not in EXPORTERS:
+            known = ", ".join(EXPORTERS)
+            raise Misconfigured(f"OTEL_TRACES_EXPORTER must be one of {known}, or none")
+        own = Resource({"service.name": "waybook", "service.version": version("waybook")})
+        self._provider = TracerProvider(
+            resource=Resource.create().merge(own).merge(OTELResourceDetector().detect()),
+            shutdown_on_exit=False,
+        )
+        self._provider.add_span_processor(BatchSpanProcessor(EXPORTERS[exporter]()))
+        # The MCP library creates spans for the messages that it answers.
+        trace.set_tracer_provider(self._provider)
+        self.tracer = OpenTelemetryTracer(self._provider.get_tracer("waybook"))
+
+    def close(self) -> None:
+        """Export the remaining spans, within the time limits of the exporter, and stop."""
+        self._provider.shutdown()

@@ -1,0 +1,144 @@
+"""State of running servers, as their health checks and metrics show it over HTTP."""
+
+import asyncio
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+import httpx2
+
+from waybook.errors import InvalidInput
+
+#: Maximum number of servers.
+MAX_SERVERS: Final = 64
+#: Maximum time in seconds for all answers of one server, and maximum size in bytes of an answer.
+PROBE_SECONDS: Final = 5.0
+MAX_ANSWER_BYTES: Final = 1024 * 1024
+SAMPLE: Final = re.compile(r"^(\w+)(?:\{(.*)\})? (\d+(?:\.\d+)?)$")
+#: Maximum length of a label that is shown.
+MAX_LABEL_LENGTH: Final = 40
+LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+class ServerState(NamedTuple):
+    """Answers of one server; it may not show some of the values."""
+
+    url: str
+    is_alive: bool = False
+    is_ready: bool = False
+    version: str | None = None
+    #: Number of the newest migration that the server's program has.
+    schema: str | None = None
+    #: Whether a process of the server does the background work.
+    leads: bool | None = None
+    #: Largest lag of the background work in seconds; only known of the leader.
+    lag_seconds: float | None = None
+    error: str | None = None
+
+
+def read_urls(text: str) -> list[str]:
+    """Return the base URLs in a list that is separated by commas.
+
+    >>> read_urls("http://127.0.0.1:8080/, https://waybook.example")
+    ['http://127.0.0.1:8080', 'https://waybook.example']
+
+    Raises:
+        InvalidInput: a part is not a URL, or there are too many or none.
+    """
+    urls = [part.strip().rstrip("/") for part in text.split(",") if part.strip()]
+    for url in urls:
+        parts = urlsplit(url)
+        if "@" in parts.netloc:
+            raise InvalidInput("the URL of a server must not contain a user or a password")
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise InvalidInput(f"{url} is not a URL that begins with http:// or https://")
+    if not 1 <= len(urls) <= MAX_SERVERS:
+        raise InvalidInput(f"name 1 to {MAX_SERVERS} URLs, separated by commas")
+    return urls
+
+
+async def probe_servers(urls: Sequence[str], metrics_token: str | None) -> list[ServerState]:
+    """Ask all servers at the same time; return their states in the same order."""
+    return await asyncio.gather(*[probe_server(url, metrics_token) for url in urls])
+
+
+async def probe_server(url: str, metrics_token: str | None) -> ServerState:
+    """Return the state of one server; an unreachable server is neither alive nor ready."""
+    headers = {"authorization": f"Bearer {metrics_token}"} if metrics_token else {}
+    try:
+        async with (
+            asyncio.timeout(PROBE_SECONDS),
+            httpx2.AsyncClient(base_url=url, timeout=PROBE_SECONDS, trust_env=False) as client,
+        ):
+            alive, _ = await _get(client, "/healthz", {})
+            ready, _ = await _get(client, "/readyz", {})
+            status, metrics = await _get(client, "/metrics", headers)
+    except TimeoutError:
+        return ServerState(url, error=f"no answer within {PROBE_SECONDS:g} s")
+    except httpx2.HTTPError as error:
+        return ServerState(url, error=type(error).__name__)
+    state = read_metrics(url, metrics) if status == httpx2.codes.OK else ServerState(url)
+    is_alive, is_ready = alive == httpx2.codes.OK, ready == httpx2.codes.OK
+    return state._replace(is_alive=is_alive, is_ready=is_ready)
+
+
+async def _get(client: httpx2.AsyncClient, path: str, headers: dict[str, str]) -> tuple[int, str]:
+    """Return the status and the begin of the answer."""
+    body = b""
+    async with client.stream("GET", path, headers=headers) as answer:
+        async for chunk in answer.aiter_bytes():
+            body += chunk
+            if len(body) > MAX_ANSWER_BYTES:
+                break
+        return answer.status_code, body[:MAX_ANSWER_BYTES].decode("utf-8", "replace")
+
+
+def read_metrics(url: str, text: str) -> ServerState:
+    """Return the state that metrics in the Prometheus text format show.
+
+    >>> read_metrics("http://a", 'waybook_leader{worker="1"} 1').leads
+    True
+    """
+    version, schema, leads, lags = None, None, None, list[float]()
+    for name, labels, value in _samples(text):
+        if name == "waybook_info":
+            version, schema = (labels.get(label) for label in ("version", "schema"))
+        elif name == "waybook_leader":
+            leads = bool(leads) or value == 1
+        elif name == "waybook_background_lag_seconds":
+            lags.append(value)
+    return ServerState(
+        url, version=version, schema=schema, leads=leads, lag_seconds=max(lags, default=None)
+    )
+
+
+def _samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
+    for line in text.splitlines():
+        if (match := SAMPLE.match(line)) and match[1].startswith("waybook_"):
+            yield match[1], _labels(match[2] or ""), float(match[3])
+
+
+def _labels(text: str) -> dict[str, str]:
+    return {name: value[:MAX_LABEL_LENGTH] for name, value in LABEL.findall(text)}
+
+
+def differences(states: Sequence[ServerState]) -> list[str]:
+    """Return sentences about differences between servers that should be equal.
+
+    >>> differences([ServerState("a", version="1"), ServerState("b", version="2")])
+    ['The servers have different versions: 1, 2.']
+    """
+    notes = []
+    for noun, values in (
+        ("versions", {state.version for state in states if state.version}),
+        ("migrations", {state.schema for state in states if state.schema}),
+    ):
+        if len(values) > 1:
+            notes.append(f"The servers have different {noun}: {', '.join(sorted(values))}.")
+    known = [state.leads for state in states if state.leads is not None]
+    if len(known) == len(states) and sum(known) != 1:
+        notes.append(
+            f"{sum(known)} servers do the background work; if all use one database, it should be 1."
+        )
+    return notes

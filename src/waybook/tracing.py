@@ -1,0 +1,104 @@
+"""Interface of tracing: spans of tool calls and of the messages that they send to the database.
+
+Tracing is off unless the standard environment variables of OpenTelemetry configure it. While it is
+off, a call only checks that there is no tracer. Spans contain ids, counts and error codes, and no
+texts of callers.
+"""
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Final, Protocol
+
+#: Fields of the W3C trace context, in HTTP headers and in the metadata of MCP messages.
+TRACE_FIELDS: Final = ("traceparent", "tracestate")
+#: Maximum length of such a field; longer fields are ignored.
+MAX_FIELD_LENGTH: Final = 512
+#: Attributes of a span and the fields of arguments and replies that they are read from.
+ID_FIELDS: Final = {"waybook.plan": "planId", "waybook.step": "stepId", "waybook.run": "runId"}
+#: Maximum length of an id in an attribute.
+MAX_ID_LENGTH: Final = 64
+
+
+class CallSpan(Protocol):
+    """Span of a tool call."""
+
+    def is_recording(self) -> bool:
+        """Return whether the span is sampled, so that attributes are worth their cost."""
+
+    def set_attributes(self, attributes: Mapping[str, str], /) -> None:
+        """Add attributes."""
+
+    def mark_failed(self) -> None:
+        """Set the status of the span to an error."""
+
+
+class Tracer(Protocol):
+    """Creator of spans."""
+
+    def call(self, tool: str, /) -> AbstractContextManager[CallSpan]:
+        """Return the span of a tool call, which is the current span within the block."""
+
+    def message(self, statements: int, /) -> AbstractContextManager[None] | None:
+        """Return the span of a message to the database; None if the call is not sampled."""
+
+    def remote(self, fields: Mapping[str, str], /) -> AbstractContextManager[None]:
+        """Return a block in which spans belong to the trace that these fields name."""
+
+    def ids(self) -> Mapping[str, str]:
+        """Return the ids of the current trace and span; nothing outside a span."""
+
+
+class Tracing:
+    """Tracer of this process; None while tracing is off."""
+
+    __slots__ = ("tracer",)
+
+    def __init__(self) -> None:
+        self.tracer: Tracer | None = None
+
+
+TRACING: Final = Tracing()
+
+
+def describe_call(
+    span: CallSpan,
+    org_id: object,
+    outcome: str,
+    arguments: Mapping[str, object],
+    reply: Mapping[str, object],
+) -> None:
+    """Add the org, the ids and the outcome of a call to its span, if the span is sampled."""
+    if not span.is_recording():
+        return
+    attributes = {"waybook.org": str(org_id), "waybook.outcome": outcome}
+    for attribute, field in ID_FIELDS.items():
+        named = reply.get(field) or arguments.get(field)
+        if isinstance(named, str) and len(named) <= MAX_ID_LENGTH:
+            attributes[attribute] = named
+    if outcome != "ok":
+        attributes["error.type"] = outcome
+        span.mark_failed()
+    span.set_attributes(attributes)
+
+
+def trace_fields(
+    headers: Iterable[tuple[bytes, bytes]], message: Mapping[str, object]
+) -> dict[str, str]:
+    """Return the trace context of an MCP message over HTTP; its metadata precede the headers.
+
+    >>> trace_fields([(b"traceparent", b"00-a")], {"params": {"_meta": {"tracestate": "b=1"}}})
+    {'traceparent': '00-a'}
+    >>> trace_fields([(b"traceparent", b"00-a")], {"params": {"_meta": {"traceparent": "00-b"}}})
+    {'traceparent': '00-b'}
+    """
+    params = message.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    if not isinstance(meta, dict) or "traceparent" not in meta:
+        fields = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+    else:
+        fields = meta
+    return {
+        name: value
+        for name in TRACE_FIELDS
+        if isinstance(value := fields.get(name), str) and len(value) <= MAX_FIELD_LENGTH
+    }

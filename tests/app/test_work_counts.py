@@ -1,0 +1,32 @@
+"""Counts of open work, which the leader keeps for the metrics endpoint."""
+
+from org_env import OrgEnv
+from waybook.background import count_all_orgs
+from waybook.transport.http.metrics import collect_metrics
+
+
+async def test_leader_shows_steps_in_progress_of_all_orgs(own_world: OrgEnv) -> None:
+    services = own_world.dispatcher.services
+    plan = await own_world.agent.plan()
+    await own_world.agent.take(plan)
+    await count_all_orgs(services)
+    assert services.work.by_org[own_world.agent.org_id].steps == 1
+    assert services.work.total().steps >= 1
+    shown = {metric.name for metric in collect_metrics(own_world.dispatcher)}
+    assert "waybook_steps_in_progress" not in shown
+    services.leadership.is_leader = True
+    try:
+        figures = {metric.name: metric.value for metric in collect_metrics(own_world.dispatcher)}
+    finally:
+        services.leadership.is_leader = False
+    assert figures["waybook_leader"] == 1
+    assert figures["waybook_steps_in_progress"] == services.work.total().steps
+    assert figures["waybook_pool_size"] == services.database.pool.size
+
+
+async def test_count_of_removed_org_is_forgotten(own_world: OrgEnv) -> None:
+    services = own_world.dispatcher.services
+    await count_all_orgs(services)
+    services.work.keep_only([])
+    assert services.work.by_org == {}
+    assert services.work.total() == (0, 0, 0, 0, 0)
