@@ -226,6 +226,19 @@ async def test_vector_cache_evicts_least_recently_searched_org_to_fit_limit(
     assert cache.size_bytes <= 50_000
 
 
+async def test_vector_cache_keeps_limited_number_of_orgs_without_vectors(
+    database: Database, shared_place: ServerDatabase
+) -> None:
+    cache = VectorCache(max_orgs=2)
+    orgs = [await make_search_corpus(database, shared_place) for _ in range(3)]
+    await orgs[0].store("flood", FLOOD)
+    for org_library in (*orgs, orgs[0]):
+        org_library.cache = cache
+        await near(org_library, FLOOD)
+        assert len(cache) <= 2
+    assert len(await near(orgs[0], FLOOD)) == 1
+
+
 async def test_vector_cache_uses_bounded_memory_per_passage(library: SearchCorpus) -> None:
     for n in range(64):
         await library.store(f"note {n}", FLOOD)

@@ -11,7 +11,8 @@ from postgres_servers import Server, ServerDatabase, new_database
 from store.test_runs_speed import ANY, HOT, SELECT_1, hot, plan
 from store.test_speed import ME, explained, indexes, unbounded_reads
 from waybook.app.queries.plans.plan_list import PlanFilter, PlanOrder, summaries_statement
-from waybook.store.driver.queries import Statement, new_id
+from waybook.app.queries.runs.run_list import RunFilter, RunOrder, page_statement
+from waybook.store.driver.queries import Query, Statement, new_id
 from waybook.store.plans import lists, load
 from waybook.store.plans.load import PlanRequest
 from waybook.store.runs import cache, jobs
@@ -65,11 +66,13 @@ def test_lookup_by_id_uses_the_primary_key_without_statistics(
     assert {"plan_pkey", "plan_brief_pkey"} <= set(indexes(explained(fresh, lock, *settings)))
     step = load.plan_of_step_statement(new_id())
     assert set(indexes(explained(fresh, step, *settings))) == {"plan_step_pkey"}
+    document = Query("document", "select content from document where id = %(id)s")(id=new_id())
+    assert set(indexes(explained(fresh, document, *settings))) == {"document_pkey"}
 
 
 #: Indexes that limit the number of rows that a query about all plans or runs reads.
 LIMITING_INDEXES = {
-    "totals": {"plan_status", "plan_step_failed", "plan_failed", "plan_ended"},
+    "totals": {"plan_status", "plan_ended"},
     "in trouble": {"plan_status", "plan_step_failed", "plan_failed"},
     "running": {"plan_open_activity", "plan_step_failed"},
     "finished": {"plan_ended"},
@@ -81,6 +84,7 @@ LIMITING_INDEXES = {
     "runs in trouble": {"stage_step_failed"},
     "running runs": {"run_open", "stage_step_failed"},
     "plans by name": {"plan_word_pkey"},
+    "runs by activity": {"run_open_activity", "run_ended_activity"},
 }
 
 
@@ -92,9 +96,10 @@ def limited_reads() -> dict[str, Statement]:
         **unbounded_reads(),
         "waiting": lists.SQL["waiting"](most=1_000),
         "waiting runs": run_load.awaiting_statement(10),
-        "runs in trouble": runs[1],
-        "running runs": runs[3],
+        "runs in trouble": runs[0],
+        "running runs": runs[1],
         "plans by name": summaries_statement(named, 20),
+        "runs by activity": page_statement(RunFilter(order=RunOrder.ACTIVITY), 20),
     }
 
 

@@ -141,32 +141,38 @@ array_to_string(s.depends_on, ' ') as depends_on, s.max_attempts, s.silent_holde
 s.copied_from::text;
 
 -- name: steps_of_plan
--- Number of a plan's steps in each status.
-(select json_object_agg(c.status, c.steps)
-   from (select s.status, count(*) as steps
-           from plan_step s
-          where s.plan_id = p.id
-          group by s.status) c);
+-- Number of a plan's steps in each status, the order number of its current step, and the time since
+-- which its steps in progress have been inactive, all from one read of the steps.
+(select json_build_object(
+          'pending', count(*) filter (where s.status = 'pending'),
+          'in_progress', count(*) filter (where s.status = 'in_progress'),
+          'awaiting_input', count(*) filter (where s.status = 'awaiting_input'),
+          'completed', count(*) filter (where s.status = 'completed'),
+          'skipped', count(*) filter (where s.status = 'skipped'),
+          'failed', count(*) filter (where s.status = 'failed')) as counts,
+        coalesce(min(s.step_order) filter (where s.status = 'awaiting_input'),
+                 min(s.step_order) filter (where s.status = 'in_progress')) as current_order,
+        min(greatest(s.in_progress_since, s.last_seen_at))
+          filter (where s.status = 'in_progress') as inactive_since
+   from plan_step s
+  where s.plan_id = p.id);
+
+-- name: details_of_plan
+-- Rows from which `row_of_plan` takes its columns, for a limited number of plans.
+join plan_brief b on b.plan_id = p.id
+cross join lateral :steps_of_plan c;
 
 -- name: row_of_plan
 -- Columns of a plan in a list, with its step counts, its current step, and, if it is stalled, the
 -- time since which it has been inactive.
 p.id::text as id, p.name, p.status, p.revision, left(b.research_question, %(wide)s) as question,
-b.created_at, b.created_by, p.updated_at, app_now() as now,
-:steps_of_plan as counts,
-(select json_build_array(s.step_order,
-                         coalesce(s.title, (select left(i.instructions, %(wide)s)
-                                              from step_brief i
-                                             where i.step_id = s.id)))
-   from plan_step s
-  where s.plan_id = p.id and s.status in ('awaiting_input', 'in_progress')
-  order by s.status, s.step_order
-  limit 1) as current_step,
-case when p.status = 'stalled'
-     then (select min(greatest(s.in_progress_since, s.last_seen_at))
+b.created_at, b.created_by, p.updated_at, app_now() as now, c.counts,
+case when c.current_order is not null
+     then (select json_build_array(s.step_order, :title_of_step)
              from plan_step s
-            where s.plan_id = p.id and s.status = 'in_progress')
-end as inactive_since;
+            where s.plan_id = p.id and s.step_order = c.current_order)
+end as current_step,
+case when p.status = 'stalled' then c.inactive_since end as inactive_since;
 
 -- name: row_of_output
 -- Columns of a version of an output, without its text.

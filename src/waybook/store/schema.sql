@@ -316,7 +316,7 @@ create table document (
   constraint document_org_id_job_id_fkey FOREIGN KEY (org_id, job_id) REFERENCES job(org_id, id),
   constraint document_version_check CHECK ((version >= 1))
 );
-CREATE UNIQUE INDEX document_place ON public.document USING btree (org_id, run_id, stage_slug, document_key, step_key, model, lineage, COALESCE(reviewer, ''::text), version);
+CREATE UNIQUE INDEX document_place ON public.document USING btree (run_id, org_id, stage_slug, document_key, step_key, model, lineage, COALESCE(reviewer, ''::text), version);
 CREATE INDEX document_words ON public.document USING gin (words) WITH (gin_pending_list_limit='256');
 alter table document enable row level security;
 alter table document force row level security;
@@ -824,6 +824,7 @@ create table run (
   short_key bigint not null generated always as (app_short_key(id)) stored,
   words tsvector generated always as (app_name_words(org_id, name)) stored,
   awaiting_since timestamp with time zone,
+  active_minute timestamp without time zone not null generated always as (date_bin('00:01:00'::interval, (updated_at AT TIME ZONE 'UTC'::text), '2000-01-01 00:00:00'::timestamp without time zone)) stored,
   constraint run_pkey PRIMARY KEY (org_id, id),
   constraint run_org_id_dag_slug_dag_version_fkey FOREIGN KEY (org_id, dag_slug, dag_version) REFERENCES dag_definition(org_id, slug, version),
   constraint run_org_id_fkey FOREIGN KEY (org_id) REFERENCES org(org_id),
@@ -835,7 +836,9 @@ create table run (
 CREATE INDEX run_awaiting ON public.run USING btree (org_id, awaiting_since, id) WHERE (awaiting_since IS NOT NULL);
 CREATE INDEX run_canceled ON public.run USING btree (org_id, canceled_at) WHERE (canceled_at IS NOT NULL);
 CREATE INDEX run_completed ON public.run USING btree (org_id, completed_at) WHERE (completed_at IS NOT NULL);
+CREATE INDEX run_ended_activity ON public.run USING btree (org_id, active_minute) WHERE ((completed_at IS NOT NULL) OR (canceled_at IS NOT NULL));
 CREATE INDEX run_open ON public.run USING btree (org_id, id) WHERE ((completed_at IS NULL) AND (canceled_at IS NULL));
+CREATE INDEX run_open_activity ON public.run USING btree (org_id, active_minute) WHERE ((completed_at IS NULL) AND (canceled_at IS NULL));
 CREATE UNIQUE INDEX run_short_key ON public.run USING btree (short_key, org_id);
 CREATE INDEX run_words ON public.run USING gin (words) WITH (gin_pending_list_limit='256');
 alter table run enable row level security;

@@ -1,5 +1,6 @@
 """Lookup of full ids by the keys of short ids, and a per-process cache of id pairs."""
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -44,7 +45,7 @@ class ShortIdCache:
     def __init__(self, most: int = MAX_ENTRIES) -> None:
         """Create an empty cache that keeps the `most` ids that were added last."""
         #: Keys contain the org as a number, because numbers can be hashed fast.
-        self._full_ids: dict[tuple[int, IdKind, str], str] = {}
+        self._full_ids: OrderedDict[tuple[int, IdKind, str], str] = OrderedDict()
         self._most = most
 
     def add(self, org_id: UUID, kind: IdKind, full_id: str) -> str:
@@ -54,7 +55,8 @@ class ShortIdCache:
         if key not in self._full_ids:
             self._full_ids[key] = full_id.lower()
             if len(self._full_ids) > self._most:
-                del self._full_ids[next(iter(self._full_ids))]
+                # A plain dict would search its first entry among all the deleted ones.
+                self._full_ids.popitem(last=False)
         return short
 
     def get(self, org_id: UUID, kind: IdKind, short: str) -> str | None:

@@ -1,13 +1,18 @@
 """Overview: plans and runs that need a person, are in trouble, are running, or have finished."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 from waybook.app.queries.inbox import PendingFeedback, PendingReview, pending_actions
 from waybook.app.queries.inbox import pending_statements as inbox_statements
-from waybook.app.queries.plans.plan_list import EXCERPT_LENGTH, PlanSummary, read_summaries
+from waybook.app.queries.plans.plan_list import (
+    EXCERPT_LENGTH,
+    PlanSummary,
+    read_progress,
+    read_summaries,
+)
 from waybook.app.queries.runs.run_list import RunSummary, read_run_summaries
 from waybook.app.request.request_context import RequestContext
 from waybook.core.durations import format_duration
@@ -22,7 +27,7 @@ from waybook.store.plans.overview import (
     TroubledPlanRow,
 )
 from waybook.store.runs import overview as run_rows
-from waybook.store.runs.overview import FinishedRunRow, RunFailureRow, RunHolderRow
+from waybook.store.runs.overview import FinishedRunRow, RunningRunRow, TroubledRunRow
 
 __all__ = ["LastLook"]
 
@@ -110,6 +115,23 @@ class TroubledPlan:
         return (self.stalled_step,) if self.stalled_step else self.failed_steps
 
 
+class RunFailure(NamedTuple):
+    """Stage of a run with failed jobs, and the job that failed last."""
+
+    stage: str
+    step_key: str
+    model: str
+    attempt: int
+    error: str
+    held_by: str | None
+    #: Time at which the job failed, as text in the format of the database, which sorts by time.
+    at: str
+    #: Whether the job failed because it used all its retries.
+    out_of_retries: bool
+    #: Number of failed jobs of the stage.
+    jobs: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TroubledRun:
     """Open run with jobs that failed permanently."""
@@ -118,7 +140,7 @@ class TroubledRun:
 
     run: RunSummary
     #: Stages with failed jobs, each with the job that failed last.
-    failures: tuple[RunFailureRow, ...]
+    failures: tuple[RunFailure, ...]
 
     @property
     def name(self) -> str:
@@ -217,28 +239,35 @@ async def read_overview(
     )
     rows = await ctx.read(*pending, *of_plans, *of_runs)
     reviews, awaiting, (plans,), troubled, running, finished = rows[:6]
-    (runs,), failed_runs, failures, running_runs, holders, finished_runs = rows[6:]
-    summaries = await read_run_summaries(ctx, [*failed_runs, *running_runs])
-    failed = summaries[: len(failed_runs)]
-    working = summaries[len(failed_runs) :]
+    troubled_runs, running_runs, finished_runs = rows[6:]
+    summaries = await read_run_summaries(
+        ctx, [row.summary for row in (*troubled_runs, *running_runs)]
+    )
+    failed = map(_troubled_run, summaries, troubled_runs)
+    working = map(_running_run, summaries[len(troubled_runs) :], running_runs)
     return Overview(
         needs=await pending_actions(ctx, reviews, awaiting, most=most),
-        trouble=_latest([*map(_troubled_plan, troubled), *_troubled_runs(failed, failures)], most),
-        running=_latest(
-            [*map(_running_plan, running), *_running_runs(working, _by_run(holders))], most
-        ),
+        trouble=_latest([*map(_troubled_plan, troubled), *failed], most),
+        running=_latest([*map(_running_plan, running), *working], most),
         finished=_latest(
             [*map(_finished_plan, finished), *map(_finished_run, finished_runs)], most
         ),
         totals=SectionTotals(
-            in_trouble=plans.in_trouble + runs.in_trouble,
-            running=plans.running + runs.running,
-            finished=plans.finished + runs.finished,
+            in_trouble=_total(troubled, "in_trouble") + _total(troubled_runs, "in_trouble"),
+            running=max(0, plans.running - _total(troubled, "running"))
+            + _total(running_runs, "running"),
+            finished=max(0, plans.finished - _total(troubled, "finished"))
+            + _total(finished_runs, "finished"),
         ),
         has_work=plans.has_work,
         since=plans.since,
         now=plans.now,
     )
+
+
+def _total(rows: Sequence[object], column: str) -> int:
+    """Return a total that every row contains; 0 without rows."""
+    return getattr(rows[0], column) if rows else 0
 
 
 class _Dated(Protocol):
@@ -272,26 +301,13 @@ def _running_plan(row: RunningPlanRow) -> RunningPlan:
     return RunningPlan(plan=_summary(row), holders=tuple(row.holders or ()))
 
 
-def _troubled_runs(
-    runs: Iterable[RunSummary], failures: Sequence[RunFailureRow]
-) -> Iterator[TroubledRun]:
-    for run in runs:
-        of_run = tuple(failure for failure in failures if failure.run_id == run.id)
-        yield TroubledRun(run=run, failures=of_run)
+def _troubled_run(run: RunSummary, row: TroubledRunRow) -> TroubledRun:
+    failures = tuple(RunFailure(*failure) for failure in row.failures or ())
+    return TroubledRun(run=run, failures=failures)
 
 
-def _by_run(rows: Iterable[RunHolderRow]) -> dict[str, list[str]]:
-    holders: dict[str, list[str]] = {}
-    for row in rows:
-        holders.setdefault(row.run_id, []).append(row.held_by)
-    return holders
-
-
-def _running_runs(
-    runs: Iterable[RunSummary], holders: Mapping[str, Sequence[str]]
-) -> Iterator[RunningRun]:
-    for run in runs:
-        yield RunningRun(run=run, holders=tuple(holders.get(run.id, ())))
+def _running_run(run: RunSummary, row: RunningRunRow) -> RunningRun:
+    return RunningRun(run=run, holders=tuple(row.holders or ()))
 
 
 def _finished_plan(row: FinishedPlanRow) -> FinishedWork:
@@ -304,7 +320,7 @@ def _finished_plan(row: FinishedPlanRow) -> FinishedWork:
         note=note,
         started_at=row.created_at,
         at=row.completed_at,
-        progress=Progress({StepStatus(s): count for s, count in (row.counts or {}).items()}),
+        progress=read_progress(row.counts),
     )
 
 

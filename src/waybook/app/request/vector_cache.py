@@ -24,6 +24,8 @@ Owner: TypeAlias = tuple[UUID, str]
 
 MEGABYTE = 1 << 20
 DEFAULT_MAX_BYTES = 256 * MEGABYTE
+#: Maximum number of orgs in the cache: an org without embeddings takes no bytes of the limit above.
+MAX_ORGS = 1_000
 #: Maximum time in seconds between two updates of the cached vectors; after a longer gap the process
 #: reloads all vectors. The database keeps records of deletions for two days, so a gap of one day
 #: misses no deletion.
@@ -85,10 +87,15 @@ class Held:
 class VectorCache:
     """Cached embeddings of many orgs; the least recently searched org is evicted first."""
 
-    def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+    def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES, max_orgs: int = MAX_ORGS) -> None:
         self.max_bytes = max_bytes
+        self.max_orgs = max_orgs
         self._held: OrderedDict[Owner, Held] = OrderedDict()
         self._loading = asyncio.Lock()
+
+    def __len__(self) -> int:
+        """Return the number of cached orgs and models."""
+        return len(self._held)
 
     @property
     def size_bytes(self) -> int:
@@ -99,6 +106,8 @@ class VectorCache:
         """Return the embeddings of an org, loaded now if they are not cached yet."""
         locked = self._held.setdefault(owner, Held())
         self._held.move_to_end(owner)
+        if len(self._held) > self.max_orgs:
+            self._held.popitem(last=False)
         if locked.vectors is None and locked.too_large_until <= _now():
             async with locked.lock:
                 if locked.vectors is None and locked.too_large_until <= _now():

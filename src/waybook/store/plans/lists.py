@@ -21,7 +21,7 @@ class PlanSummaryRow(NamedTuple):
     updated_at: datetime
     now: datetime
     #: Number of the plan's steps in each status.
-    counts: dict[str, int] | None
+    counts: dict[str, int]
     #: Order number and title of the plan's current step.
     current_step: tuple[int, str] | None
     inactive_since: datetime | None

@@ -18,7 +18,7 @@ select :row_of_plan
             and :plan_is_asked_for
           order by p.id desc
           limit %(most)s)) p
-  join plan_brief b on b.plan_id = p.id
+  :details_of_plan
  order by p.id desc;
 
 -- name: plans_in_state
@@ -31,7 +31,7 @@ select :row_of_plan
            and :plan_is_asked_for
          order by p.id desc
          limit %(most)s) p
-  join plan_brief b on b.plan_id = p.id
+  :details_of_plan
  order by p.id desc;
 
 -- name: plans_of_creator
@@ -46,32 +46,34 @@ select :row_of_plan
            and :plan_is_asked_for
          order by o.plan_id desc
          limit %(most)s) p
-  join plan_brief b on b.plan_id = p.id
+  :details_of_plan
  order by p.id desc;
 
 -- name: plans_by_activity
 -- Return a page of plans, most recent activity first. Open and closed plans have an index each, by
 -- the minute of their last activity; the plans of a minute are sorted.
 select :row_of_plan
-  from ((select p.id, p.name, p.status, p.revision, p.updated_at
-           from plan p
-          where p.completed_at is null
-            and :plan_is_less_active
-            and :plan_is_asked_for
-          order by p.active_minute desc, p.updated_at desc, p.id desc
-          limit %(most)s)
-         union all
-        (select p.id, p.name, p.status, p.revision, p.updated_at
-           from plan p
-          where not %(open_only)s
-            and p.completed_at is not null
-            and :plan_is_less_active
-            and :plan_is_asked_for
-          order by p.active_minute desc, p.updated_at desc, p.id desc
-          limit %(most)s)) p
-  join plan_brief b on b.plan_id = p.id
- order by p.updated_at desc, p.id desc
- limit %(most)s;
+  from (select p.*
+          from ((select p.id, p.name, p.status, p.revision, p.updated_at
+                   from plan p
+                  where p.completed_at is null
+                    and :plan_is_less_active
+                    and :plan_is_asked_for
+                  order by p.active_minute desc, p.updated_at desc, p.id desc
+                  limit %(most)s)
+                 union all
+                (select p.id, p.name, p.status, p.revision, p.updated_at
+                   from plan p
+                  where not %(open_only)s
+                    and p.completed_at is not null
+                    and :plan_is_less_active
+                    and :plan_is_asked_for
+                  order by p.active_minute desc, p.updated_at desc, p.id desc
+                  limit %(most)s)) p
+         order by p.updated_at desc, p.id desc
+         limit %(most)s) p
+  :details_of_plan
+ order by p.updated_at desc, p.id desc;
 
 -- name: plans_with_text
 -- Return a page of plans whose id begins with a text or whose name contains it, newest plan first or
@@ -167,7 +169,7 @@ select :row_of_plan
            and (:plan_has_text or p.id >= %(first_id)s::uuid and p.id <= %(last_id)s::uuid)
          order by case when %(by_activity)s then p.updated_at end desc, p.id desc
          limit %(most)s) p
-  join plan_brief b on b.plan_id = p.id
+  :details_of_plan
  order by case when %(by_activity)s then p.updated_at end desc, p.id desc;
 
 -- name: count_plans

@@ -8,9 +8,8 @@ from waybook.store.plans.lists import PlanSummaryRow
 
 
 class PlanTotalsRow(NamedTuple):
-    """Number of plans in each section of the overview page."""
+    """Number of open plans and of plans that ended lately, including those in trouble."""
 
-    in_trouble: int
     running: int
     finished: int
     #: Whether the org has any plan or run.
@@ -34,6 +33,11 @@ class TroubledPlanRow(NamedTuple):
     stalled_step: StepColumns | None
     #: Actor of the plan's latest change, which may be the change that ended the plan.
     last_change: str | None
+    #: Number of all plans in trouble, of those that agents can still work on, and of those that
+    #: ended lately.
+    in_trouble: int
+    running: int
+    finished: int
 
 
 class RunningPlanRow(NamedTuple):
@@ -53,7 +57,7 @@ class FinishedPlanRow(NamedTuple):
     fail_reason: str | None
     created_at: datetime
     completed_at: datetime
-    counts: dict[str, int] | None
+    counts: dict[str, int]
     last_change: str | None
 
 
@@ -87,7 +91,7 @@ def overview_statements(
     """Select totals, and plans that have problems, are running, or finished recently."""
     times = {**look._asdict(), "newest": MAX_NEWEST_PLANS}
     return (
-        SQL["plan_totals"](**times, counted=MAX_COUNTED_PLANS),
+        SQL["plan_totals"](**look._asdict(), counted=MAX_COUNTED_PLANS),
         SQL["plans_in_trouble"](**times, most=most, wide=wide),
         SQL["plans_running"](newest=MAX_NEWEST_PLANS, most=most, wide=wide),
         SQL["plans_finished"](**times, most=most),

@@ -1,31 +1,25 @@
 -- name: plan_totals
--- Return the number of plans in each section of the overview, counted up to a limit.
-with blocked as materialized (select p.status from :blocked_plans),
-failed as materialized (select p.completed_at from :plans_failed_lately)
-select (select count(*) from blocked) + (select count(*) from failed) as in_trouble,
-       greatest(0, (select count(*)
-                      from (select
-                              from plan p
-                             where p.status in ('planning', 'executing')
-                             limit %(counted)s) p)
-                   - (select count(*)
-                        from blocked b
-                       where b.status in ('planning', 'executing'))) as running,
-       greatest(0, (select count(*)
-                      from (select
-                              from plan p
-                             where p.completed_at >= :last_look
-                             order by p.completed_at desc
-                             limit %(counted)s) p)
-                   - (select count(*)
-                        from failed f
-                       where f.completed_at >= :last_look)) as finished,
+-- Return the number of open plans and of plans that ended, counted up to a limit, including plans in
+-- trouble.
+select (select count(*)
+          from ((select p.status from plan p where p.status = 'executing' limit %(counted)s)
+                 union all
+                (select p.status from plan p where p.status = 'planning' limit %(counted)s)
+                limit %(counted)s) p) as running,
+       (select count(*)
+          from (select
+                  from plan p
+                 where p.completed_at >= :last_look
+                 order by p.completed_at desc
+                 limit %(counted)s) p) as finished,
        exists (select from plan) or exists (select from run) as has_work,
        :last_look as since, app_now() as now;
 
 -- name: plans_in_trouble
 -- Return open plans that are stalled or have a failed step, and plans that failed lately, latest
--- activity first, each with its failed steps and with the step that has been inactive longest.
+-- activity first, each with its failed steps and with the step that has been inactive longest. Each
+-- row also has the number of all such plans, of those that agents can still work on, and of those
+-- that ended since the reader's last look.
 select :row_of_plan, p.fail_reason,
        (select json_agg(json_build_array(s.id, s.step_order, :title_of_step, s.held_by,
                                          s.fail_reason)
@@ -40,20 +34,20 @@ select :row_of_plan, p.fail_reason,
                    order by greatest(s.in_progress_since, s.last_seen_at), s.step_order
                    limit 1)
        end as stalled_step,
-       :last_change_of_plan as last_change
-  from (select t.*
-          from ((select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason
-                   from :blocked_plans
-                  order by p.updated_at desc, p.id desc
-                  limit %(most)s)
+       :last_change_of_plan as last_change, p.in_trouble, p.running, p.finished
+  from (select p.*, count(*) over () as in_trouble,
+               count(*) filter (where p.status in ('planning', 'executing')) over () as running,
+               count(*) filter (where p.completed_at >= :last_look) over () as finished
+          from (select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason,
+                       null::timestamptz as completed_at
+                  from :blocked_plans
                  union all
-                (select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason
-                   from :plans_failed_lately
-                  order by p.updated_at desc, p.id desc
-                  limit %(most)s)) t
-         order by t.updated_at desc, t.id desc
+                select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason,
+                       p.completed_at
+                  from :plans_failed_lately) p
+         order by p.updated_at desc, p.id desc
          limit %(most)s) p
-  join plan_brief b on b.plan_id = p.id
+  :details_of_plan
  order by p.updated_at desc, p.id desc;
 
 -- name: plans_running
@@ -77,14 +71,14 @@ select :row_of_plan,
                               and s.status = 'failed')
          order by p.active_minute desc, p.updated_at desc, p.id desc
          limit %(most)s) p
-  join plan_brief b on b.plan_id = p.id
+  :details_of_plan
  order by p.updated_at desc, p.id desc;
 
 -- name: plans_finished
 -- Return plans that were completed or canceled since a given time, latest first, among a limited
 -- number of plans that ended.
 select p.id::text, p.name, p.status, p.status = 'failed' as canceled, p.fail_reason, b.created_at,
-       p.completed_at, :steps_of_plan as counts, :last_change_of_plan as last_change
+       p.completed_at, c.counts, :last_change_of_plan as last_change
   from (select p.*
           from (select p.id, p.name, p.status, p.fail_reason, p.completed_at
                   from plan p
@@ -94,5 +88,5 @@ select p.id::text, p.name, p.status, p.status = 'failed' as canceled, p.fail_rea
          where p.status = 'completed' or :plan_is_canceled
          order by p.completed_at desc, p.id desc
          limit %(most)s) p
-  join plan_brief b on b.plan_id = p.id
+  :details_of_plan
  order by p.completed_at desc, p.id desc;

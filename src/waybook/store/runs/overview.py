@@ -6,35 +6,27 @@ from typing import NamedTuple
 from waybook.store.driver.queries import Statement, load
 from waybook.store.runs.rows import RunSummaryRow
 
+#: Stage with failed jobs, and step, model, attempt, error, holder and end of the job that failed
+#: last, whether it used all its retries, and the number of failed jobs.
+FailureColumns = tuple[str, str, str, int, str, str | None, str, bool, int]
 
-class RunTotalsRow(NamedTuple):
-    """Number of runs in each section of the overview page."""
 
+class TroubledRunRow(NamedTuple):
+    """Open run with failed jobs, as a row of the overview page."""
+
+    summary: RunSummaryRow
+    #: Number of all runs in trouble.
     in_trouble: int
+    failures: list[FailureColumns] | None
+
+
+class RunningRunRow(NamedTuple):
+    """Open run without problems, as a row of the overview page."""
+
+    summary: RunSummaryRow
+    #: Number of all running runs.
     running: int
-    finished: int
-
-
-class RunFailureRow(NamedTuple):
-    """Stage of a run with failed jobs, and the job that failed last."""
-
-    run_id: str
-    stage: str
-    step_key: str
-    model: str
-    attempt: int
-    error: str
-    held_by: str | None
-    at: datetime
-    #: Whether the job failed because it used all its retries.
-    out_of_retries: bool
-    #: Number of failed jobs of the stage.
-    jobs: int
-
-
-class RunHolderRow(NamedTuple):
-    run_id: str
-    held_by: str
+    holders: list[str] | None
 
 
 class FinishedRunRow(NamedTuple):
@@ -47,15 +39,14 @@ class FinishedRunRow(NamedTuple):
     cancel_reason: str | None
     created_at: datetime
     ended_at: datetime
+    #: Number of all runs that finished lately.
+    finished: int
 
 
 SQL = load(
     "runs/overview",
-    run_totals=RunTotalsRow,
-    runs_in_trouble=RunSummaryRow,
-    run_failures=RunFailureRow,
-    runs_running=RunSummaryRow,
-    run_holders=RunHolderRow,
+    runs_in_trouble=TroubledRunRow,
+    runs_running=RunningRunRow,
     runs_finished=FinishedRunRow,
 )
 
@@ -65,15 +56,11 @@ MAX_NEWEST_RUNS = 200
 
 def overview_statements(
     since: datetime | None, looked_at: datetime | None, *, most: int, wide: int
-) -> tuple[Statement, ...]:
-    """Select totals, and runs that have problems, are running, or finished recently."""
-    times = {"since": since, "looked_at": looked_at, "newest": MAX_NEWEST_RUNS}
+) -> tuple[Statement, Statement, Statement]:
+    """Select runs that have problems, are running, or finished recently, with their totals."""
     listed = {"newest": MAX_NEWEST_RUNS, "most": most}
     return (
-        SQL["run_totals"](**times),
-        SQL["runs_in_trouble"](**listed),
-        SQL["run_failures"](**listed, wide=wide),
+        SQL["runs_in_trouble"](**listed, wide=wide),
         SQL["runs_running"](**listed),
-        SQL["run_holders"](**listed),
-        SQL["runs_finished"](**times, most=most),
+        SQL["runs_finished"](**listed, since=since, looked_at=looked_at),
     )

@@ -1,6 +1,6 @@
 """Lists of plans: pages in a given order, and lookup by id prefix or part of a name."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum, auto
@@ -208,12 +208,17 @@ def read_summaries(rows: Iterable[PlanSummaryRow]) -> tuple[PlanSummary, ...]:
             created_by=row.created_by,
             updated_at=row.updated_at,
             now=row.now,
-            progress=Progress({StepStatus(s): count for s, count in (row.counts or {}).items()}),
+            progress=read_progress(row.counts),
             current_step=CurrentStep(*row.current_step) if row.current_step else None,
             inactive_since=row.inactive_since,
         )
         for row in rows
     )
+
+
+def read_progress(counts: Mapping[str, int]) -> Progress:
+    """Return the progress of a plan from the number of its steps in each status."""
+    return Progress({StepStatus(status): count for status, count in counts.items() if count})
 
 
 def _read_counts(rows: list[PlanCountRow]) -> dict[PlanStatus, int]:
