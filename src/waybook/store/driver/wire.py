@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import psycopg
-from psycopg import errors
+from psycopg import AsyncConnection, errors
+from psycopg.abc import PQGen
+from psycopg.rows import TupleRow
+from psycopg.waiting import Ready, Wait
 
 from waybook.errors import StaleCredential
 from waybook.store.driver.queries import Statement, load
@@ -31,6 +34,9 @@ PATIENT_MESSAGE_SECONDS = 630.0
 #: Process id that no PostgreSQL backend has. Settings that are requested with this id last for one
 #: transaction only.
 NO_BACKEND_PID = 0
+#: Org of a transaction that has none. It is not an id, so that PostgreSQL refuses statements that
+#: take the org.
+NO_ORG = b"no org"
 
 
 class KeyConflict(Exception):
@@ -55,6 +61,19 @@ STALE_ERRORS: Final[Mapping[type[psycopg.Error], type[Exception]]] = {
 
 class PreparedStatementLost(Exception):
     """Error: the server does not know a prepared statement, so a pooler must be in use."""
+
+
+def unprepared(statement: Statement) -> Statement:
+    """Return a statement that is sent with its text, and not prepared."""
+    return Statement(statement.form._replace(name=None), statement.parameters)
+
+
+def flush_steps(connection: AsyncConnection[TupleRow]) -> PQGen[None]:
+    """Send what libpq has not sent yet; yield each time the socket has to be waited for."""
+    while connection.pgconn.flush():
+        ready = yield Wait.RW
+        if ready & Ready.R:
+            connection.pgconn.consume_input()
 
 
 @dataclass(slots=True)

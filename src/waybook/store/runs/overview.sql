@@ -15,7 +15,7 @@ select :row_of_run, null::bigint as documents_available, null::timestamptz as aw
           from :failed_runs
          order by r.updated_at desc, r.id desc
          limit %(most)s) r
-  join run_brief b on b.run_id = r.id
+  join run_brief b on b.org_id = :org and b.run_id = r.id
  order by r.updated_at desc, r.id desc;
 
 -- name: run_failures
@@ -29,7 +29,7 @@ select distinct on (r.updated_at, r.id, j.stage_slug)
           from :failed_runs
          order by r.updated_at desc, r.id desc
          limit %(most)s) r
-  join job j on j.run_id = r.id and j.status in ('failed', 'retry_loop_failed')
+  join job j on j.org_id = :org and j.run_id = r.id and j.status in ('failed', 'retry_loop_failed')
  where j.job_type <> 'RENDER'
  order by r.updated_at desc, r.id desc, j.stage_slug, j.completed_at desc, j.id;
 
@@ -41,7 +41,7 @@ select :row_of_run, null::bigint as documents_available, null::timestamptz as aw
          where :run_is_running
          order by r.updated_at desc, r.id desc
          limit %(most)s) r
-  join run_brief b on b.run_id = r.id
+  join run_brief b on b.org_id = :org and b.run_id = r.id
  order by r.updated_at desc, r.id desc;
 
 -- name: run_holders
@@ -52,7 +52,7 @@ select distinct r.id::text as run_id, j.held_by
          where :run_is_running
          order by r.updated_at desc, r.id desc
          limit %(most)s) r
-  join job j on j.run_id = r.id and j.status = 'processing'
+  join job j on j.org_id = :org and j.run_id = r.id and j.status = 'processing'
  where j.held_by is not null
  order by 1, 2;
 
@@ -64,5 +64,5 @@ select r.id::text, r.name, r.completed_at is null as canceled, r.canceled_by, r.
           from :runs_ended_since
          order by r.ended_at desc, r.id desc
          limit %(most)s) r
-  join run_brief b on b.run_id = r.id
+  join run_brief b on b.org_id = :org and b.run_id = r.id
  order by r.ended_at desc, r.id desc;
