@@ -44,9 +44,12 @@ RETURN ((((('x'::text || encode(SUBSTRING(sha256(uuid_send(id)) FROM 1 FOR 8), '
 
 CREATE OR REPLACE FUNCTION public.app_statement_time()
  RETURNS timestamp with time zone
- LANGUAGE sql
+ LANGUAGE plpgsql
  STABLE PARALLEL SAFE
-RETURN COALESCE((NULLIF(current_setting('app.now'::text, true), ''::text))::timestamp with time zone, statement_timestamp());
+AS $function$
+begin
+  return coalesce(nullif(current_setting('app.now', true), '')::timestamptz, statement_timestamp());
+end $function$;
 
 CREATE OR REPLACE FUNCTION public.app_transaction()
  RETURNS bigint

@@ -10,7 +10,11 @@ drop trigger passage_deleted on passage;
 drop function note_deleted_passages();
 
 -- Time at which the statement began, for updates; `app_now()` returns the current time and is
--- therefore volatile.
+-- therefore volatile. It is not written in SQL, because PostgreSQL would insert its body into the
+-- update, and Citus refuses stable functions within `coalesce`.
 create function app_statement_time() returns timestamptz
-  language sql stable parallel safe
+  language plpgsql stable parallel safe
+  as $$
+begin
   return coalesce(nullif(current_setting('app.now', true), '')::timestamptz, statement_timestamp());
+end $$;
