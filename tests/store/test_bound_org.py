@@ -59,7 +59,7 @@ async def rows_of(world: OrgEnv, agent: AgentClient, statement: Statement) -> li
     return rows
 
 
-async def test_prepared_statements_see_only_rows_of_the_org_of_their_transaction(
+async def test_prepared_statements_see_only_rows_of_the_current_org(
     shared_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with make_env(shared_place, pool_size=1) as world:

@@ -80,8 +80,8 @@ def test_check_finds_a_planted_violation_in_the_schema(
 ) -> None:
     connection.execute("create table target (id uuid primary key)")
     connection.execute(planted.encode())
-    found = check_schema(connection, read_catalog(connection))
-    assert [item for item in found if item.name == name and rule in item.rule]
+    violations = check_schema(connection, read_catalog(connection))
+    assert [item for item in violations if item.name == name and rule in item.rule]
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_check_finds_a_planted_violation_in_the_schema(
     ],
 )
 def test_check_finds_a_planted_violation_in_a_query(text: str, rule: str) -> None:
-    (found,) = check_queries({"planted": text}, CATALOG)
-    assert rule in found.rule
+    (violation,) = check_queries({"planted": text}, CATALOG)
+    assert rule in violation.rule
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,8 @@ class Catalog(NamedTuple):
 def check(connection: psycopg.Connection) -> list[Violation]:
     """Return everything in a migrated database and in the queries that cannot be distributed."""
     catalog = read_catalog(connection)
-    found = [*check_schema(connection, catalog), *check_queries(query_texts(), catalog)]
-    return [item for item in found if item.name not in OBJECTS | QUERIES]
+    violations = [*check_schema(connection, catalog), *check_queries(query_texts(), catalog)]
+    return [item for item in violations if item.name not in OBJECTS | QUERIES]
 
 
 def read_catalog(connection: psycopg.Connection) -> Catalog:
