@@ -1,7 +1,7 @@
 # Every target sets itself up: `make env` builds .venv from the locked, hashed requirements.
 
 .DEFAULT_GOAL := help
-.PHONY: naive-agents audit docs examples fuzz sbom help env demo generate pictures fast model model-db test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock lock-bench bench bench-peers bench-large bench-search clean plugins wheel start-test clients clients-ci lock-clients test-load deploy-check fleet capacity failover
+.PHONY: naive-agents audit docs examples fuzz sbom help env demo generate pictures fast model model-db test test-15 test-rls test-offline test-controls quick check fan-in faults faults-long faults-planted faults-recovery soak format lock lock-bench bench bench-peers bench-large bench-search clean plugins wheel start-test clients clients-ci lock-clients test-load deploy-check fleet capacity failover schema-check
 
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -28,6 +28,7 @@ help:
 	@echo "make docs    the documentation site with search in build/site; broken links fail"
 	@echo "make clients  drive real clients and agent frameworks through a plan; prints their matrix"
 	@echo "make audit   scanners over every file: our own rules, Bandit, secrets"
+	@echo "make schema-check  whether the schema and all queries can be distributed by org"
 	@echo "make sbom    what we ship with, as requirements/sbom.cdx.json"
 	@echo "make examples  the examples for agent frameworks, with scripted models"
 	@echo "make fuzz    fuzzers, a minute for each target; what they find is kept"
@@ -167,6 +168,10 @@ $(AUDIT): requirements/audit.lock | $(STAMP)
 
 audit: $(AUDIT)
 	@.venv-audit/bin/python tools/audit/check.py
+
+# What a cluster that distributes the tables by org would refuse, in the schema and in all queries.
+schema-check: env
+	@$(BIN)/python -m tools.schema_check
 
 # The linters of the files in deploy/ have an environment of their own.
 DEPLOY := .venv-deploy/.installed

@@ -55,6 +55,7 @@ from waybook.store.driver.database import Database
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.driver.queries import new_id
 from waybook.store.driver.startup import WaitReport, wait_until_reachable
+from waybook.store.maintenance.distribute import distribute
 from waybook.store.maintenance.migrate import (
     APP_ROLE,
     VectorTable,
@@ -225,6 +226,12 @@ async def run_migrations(settings: Settings) -> list[str]:
     """Migrate the database without starting the server; return the names of new migrations."""
     async with database_server(settings) as postgres:
         return await asyncio.to_thread(migrate, postgres.owner_dsn, postgres.vectors)
+
+
+async def distribute_tables(settings: Settings) -> list[str]:
+    """Distribute the tables over the nodes of a cluster; return the names of these tables."""
+    async with database_server(settings) as postgres:
+        return await asyncio.to_thread(distribute, postgres.owner_dsn)
 
 
 async def examined_owner(postgres: DatabaseServer) -> CheckResult:

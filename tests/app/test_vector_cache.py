@@ -133,13 +133,10 @@ async def test_searches_in_two_processes_agree_after_concurrent_writes(
     assert set(await near(library, FLOOD)) == set(await near(other, FLOOD)) == stored
 
 
-async def test_deleted_passage_is_not_returned_by_next_search(
-    library: SearchCorpus, shared_place: ServerDatabase
-) -> None:
+async def test_deleted_passage_is_not_returned_by_next_search(library: SearchCorpus) -> None:
     remaining, erased = [await library.store(name, FLOOD) for name in ("kept", "erased")]
     assert set(await near(library, FLOOD)) == {remaining, erased}
-    with psycopg.connect(shared_place.admin_dsn) as admin:
-        admin.execute("delete from passage where subject_id = %s", (erased,))
+    await library.write(artifacts.unindex_statement(erased))
     assert await near(library, FLOOD) == [remaining]
     assert len(await library.rows("select from passage_embedding")) == 1
 

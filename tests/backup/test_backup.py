@@ -272,5 +272,4 @@ def test_schema_has_only_tables_and_triggers_that_backup_supports(
         triggers = admin.execute("select tgname from pg_trigger where not tgisinternal").fetchall()
     assert {name for name, kind in relations} == carried | {"schema_migration"}
     assert {kind for _, kind in relations} == {"r", "p"}
-    # The only trigger fires when passages are deleted, and a restore never deletes passages.
-    assert triggers == [("passage_deleted",)]
+    assert triggers == []

@@ -127,6 +127,7 @@ async def test_query_of_the_change_poller_uses_the_index_on_audit_time(own_world
         load("driver/pg_notify")["changed"]
         .text.replace("%(seconds)s", "15")
         .replace("%(most)s", "10")
+        .replace("%(org)s", f"'{own_world.agent.org_id}'")
     )
     (rows,) = await own_world.database.read_org(own_world.agent.org_id, f"explain {query}")
     assert any("Index Cond" in row[0] and "(at > " in row[0] for row in rows), rows

@@ -21,6 +21,8 @@ from waybook.store.research import artifacts, embeddings, search
 from waybook.store.research.artifacts import Backend, index_source
 from waybook.store.research.search import Scope, SearchCapabilities
 
+#: Org of local mode.
+ORG = b"00000000-0000-7000-8000-000000000001"
 NOTES = {
     "flood": "When an avalanche falls into a glacial lake the wave cuts the dam of loose moraine.",
     "sleep": "Caffeine blocks adenosine receptors and has a half-life of five to six hours.",
@@ -308,13 +310,13 @@ def test_full_text_search_with_row_level_security_uses_index(own_place: ServerDa
         question, None, Scope(), SearchCapabilities(backend=None, indexed=True)
     )
     with psycopg.connect(own_place.app_dsn) as serving:
-        serving.execute("set local app.org_id = '00000000-0000-7000-8000-000000000001'")
+        serving.execute(f"set local app.org_id = '{ORG.decode()}'".encode())
         for statement in statements[:-1]:
             assert isinstance(statement, str)
             serving.execute(statement.encode())
         assert not isinstance(statements[-1], str)
         text = b"explain " + statements[-1].form.text
-        plan = serving.pgconn.exec_params(text, statements[-1].parameters)
+        plan = serving.pgconn.exec_params(text, [*statements[-1].parameters, ORG])
         lines = [(plan.get_value(n, 0) or b"").decode() for n in range(plan.ntuples)]
     assert any("Bitmap Index Scan on passage_words" in line for line in lines), "\n".join(lines)
     assert not any("Seq Scan on passage" in line for line in lines), "\n".join(lines)

@@ -45,6 +45,7 @@ async def test_short_id_lookup_finds_only_rows_of_the_own_org(world: OrgEnv) -> 
 async def test_lookup_of_a_short_id_uses_a_database_index(world: OrgEnv, kind: IdKind) -> None:
     """Under row-level security, an index on a function of a column would not be used."""
     text = str(lookup_statement(kind, [1])).replace("$1", "'{1,2}'")
+    text = text.replace("$2", f"'{world.agent.org_id}'")
     table = TABLES[kind]
     async with world.database.org_transaction(world.agent.org_id) as tx:
         await tx.send("set local enable_seqscan = off")

@@ -130,14 +130,9 @@ def test_public_schema_contains_only_tables_and_indexes(catalog: psycopg.Connect
     assert kinds == []
 
 
-def test_database_has_no_rules_and_only_the_trigger_passage_deleted(
-    catalog: psycopg.Connection,
-) -> None:
+def test_database_has_no_rules_and_no_triggers(catalog: psycopg.Connection) -> None:
     assert ask(catalog, "select evtname from pg_event_trigger") == []
-    # The only trigger records deleted passages. It runs with the rights of the role that deletes
-    # the passages.
-    triggers = ask(catalog, "select tgname from pg_trigger where not tgisinternal")
-    assert triggers == [("passage_deleted",)]
+    assert ask(catalog, "select tgname from pg_trigger where not tgisinternal") == []
     rules = """select r.rulename from pg_rewrite r join pg_class c on c.oid = r.ev_class
                 where c.relnamespace = 'public'::regnamespace"""
     assert ask(catalog, rules) == []
@@ -155,14 +150,11 @@ def test_public_schema_has_only_known_functions_without_definer_rights(
              order by 1""",
     )
     assert functions == [
-        *(
-            (f"app_{name}", False, "sql", None)
-            for name in (
-                *("json_words", "name_parts", "name_words", "now", "org", "secret_hash"),
-                *("short_key", "transaction", "words"),
-            )
-        ),
-        ("note_deleted_passages", False, "plpgsql", None),
+        (f"app_{name}", False, "plpgsql" if name == "statement_time" else "sql", None)
+        for name in (
+            *("json_words", "name_parts", "name_words", "now", "org", "secret_hash"),
+            *("short_key", "statement_time", "transaction", "words"),
+        )
     ]
 
 

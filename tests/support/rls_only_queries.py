@@ -36,7 +36,7 @@ WAYS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\busing \(org_id, "), "using ("),
     # Full-text search term that selects an org. In the full-text index, every passage contains the
     # term of its org.
-    (re.compile(r"\('''@' \|\| app_org\(\) \|\| ''''\)::tsquery && "), ""),
+    (re.compile(r"\('''@' \|\| %\(org\)s::uuid \|\| ''''\)::tsquery && "), ""),
 )
 
 

@@ -7,8 +7,14 @@ from waybook.store.driver.queries import Statement
 
 
 def prepared(connection: psycopg.Connection, statement: Statement) -> str:
-    """Prepare the SQL statement on this connection; return the SQL text that executes it."""
+    """Prepare the SQL statement on this connection; return the SQL text that executes it.
+
+    A statement that takes the org gets the org that is set on the connection.
+    """
     connection.execute(f"prepare asked as {statement}".encode())
     parameters = [None if value is None else value.decode() for value in statement.parameters]
+    if statement.form.takes_org:
+        row = connection.execute("select current_setting('app.org_id')").fetchone()
+        parameters += row or ()
     values = sql.SQL(", ").join(map(sql.Literal, parameters)).as_string(connection)
     return f"execute asked({values})" if parameters else "execute asked"

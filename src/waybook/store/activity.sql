@@ -4,7 +4,7 @@
 with latest as materialized (
   select e.subject, e.subject_id, e.event
     from audit_entry e
-   where e.org_id = app_org() and e.at > %(since)s::timestamptz
+   where e.org_id = :org and e.at > %(since)s::timestamptz
    order by e.at desc
    limit %(most)s
 )
@@ -19,7 +19,7 @@ select count(*) filter (where l.event = 'step_completed' and l.subject = 'plan')
        (select coalesce(sum(u.cost_micros), 0)::bigint
           from (select u.cost_micros
                   from usage u
-                 where u.org_id = app_org() and u.at > %(since)s::timestamptz
+                 where u.org_id = :org and u.at > %(since)s::timestamptz
                  order by u.at desc
                  limit %(most)s) u) as cost_micros
   from latest l;
@@ -29,7 +29,7 @@ select count(*) filter (where l.event = 'step_completed' and l.subject = 'plan')
 select d.actor as user, d.decision, count(*) as reviews
   from (select e.actor, e.event, e.details ->> 'decision' as decision
           from audit_entry e
-         where e.org_id = app_org() and e.at > %(since)s::timestamptz
+         where e.org_id = :org and e.at > %(since)s::timestamptz
          order by e.at desc
          limit %(most)s) d
  where d.event = 'user_reviewed' and d.decision is not null

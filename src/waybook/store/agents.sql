@@ -22,14 +22,17 @@ select a.name, a.session, to_json(a.clients) as clients, a.first_seen_at, a.last
        app_now() as now
   from (select a.*
           from agent a
-         where a.last_seen_at >= (select app_now() - interval '30 days')
+         where a.org_id = :org
+           and a.last_seen_at >= (select app_now() - interval '30 days')
            and (a.last_seen_at, a.name, a.session)
                < (%(at)s::timestamptz, %(name)s::text, %(session)s::text)
            and (a.session <> ''
-                or not exists (select from agent g where g.name = a.name and g.session <> '')
+                or not exists (select from agent g where g.org_id = :org
+                                                     and g.name = a.name and g.session <> '')
                 or exists (select
                              from audit_entry e
-                            where e.actor = a.name
+                            where e.org_id = :org
+                              and e.actor = a.name
                               and :session_of_entry = ''
                               and e.channel = 'mcp'
                               and e.at >= (select app_now() - interval '30 days')))
@@ -47,14 +50,16 @@ select a.name, a.session, to_json(a.clients) as clients, a.first_seen_at, a.last
        app_now() as now
   from (select g.name, g.session, g.clients, g.first_seen_at, g.last_seen_at
           from agent g
-         where g.name = %(name)s and g.session = %(session)s
+         where g.org_id = :org and g.name = %(name)s and g.session = %(session)s
          union all
         (select e.actor, :session_of_entry, '{}'::text[], null, e.at
            from audit_entry e
-          where e.actor = %(name)s
+          where e.org_id = :org
+            and e.actor = %(name)s
             and :session_of_entry = %(session)s
             and not exists (select from agent g
-                             where g.name = %(name)s and g.session = %(session)s)
+                             where g.org_id = :org
+                               and g.name = %(name)s and g.session = %(session)s)
           order by e.at desc
           limit 1)) a
  cross join lateral :work_of_agent w
@@ -70,7 +75,8 @@ select count(*) filter (where e.event = 'step_started') as started,
        count(*) as entries
   from (select e.event, e.details
           from audit_entry e
-         where e.actor = %(name)s
+         where e.org_id = :org
+           and e.actor = %(name)s
            and :session_of_entry = %(session)s::text
            and e.channel = 'mcp'
            and e.at >= %(since)s::timestamptz
@@ -89,7 +95,7 @@ select s.held_by, coalesce(s.held_session, '') as session, 'plan' as kind, p.id:
   from (select p.id, p.name
           from (select p.id, p.name, p.status, p.active_minute
                   from plan p
-                 where p.completed_at is null
+                 where p.org_id = :org and p.completed_at is null
                  order by p.active_minute desc
                  limit %(newest)s) p
          where p.status <> 'planning'
@@ -97,7 +103,8 @@ select s.held_by, coalesce(s.held_session, '') as session, 'plan' as kind, p.id:
          limit %(started)s) p
  cross join lateral (select s.*
                        from plan_step s
-                      where s.plan_id = p.id
+                      where s.org_id = :org
+                        and s.plan_id = p.id
                         and s.status = 'in_progress'
                         and s.held_by is not null
                         and (%(name)s::text is null
@@ -114,45 +121,46 @@ select h.held_by, coalesce(h.held_session, '') as session, 'run' as kind, r.id::
        h.started_at as since
   from (select j.id, j.run_id, j.step_key, j.held_by, j.held_session, j.started_at
           from job j
-         where j.status = 'processing'
+         where j.org_id = :org
+           and j.status = 'processing'
            and j.held_by is not null
            and (%(name)s::text is null
                 or j.held_by = %(name)s::text and coalesce(j.held_session, '') = %(session)s::text)
          limit %(most)s) h
-  join run r on r.id = h.run_id
+  join run r on r.org_id = :org and r.id = h.run_id
  order by h.started_at, h.id;
 
 -- name: names
 -- Return the names of plans, runs, steps, jobs, skill executions and artifacts.
 select 'plan' as kind, p.id::text, p.name, null::integer as number, null::text as work_id
   from plan p
- where p.id = any (%(ids)s)
+ where p.org_id = :org and p.id = any (%(ids)s)
  union all
 select 'run', r.id::text, r.name, null, null
   from run r
- where r.id = any (%(ids)s)
+ where r.org_id = :org and r.id = any (%(ids)s)
  union all
 select 'step', s.id::text, :title_of_step, s.step_order, s.plan_id::text
   from plan_step s
- where s.id = any (%(ids)s)
+ where s.org_id = :org and s.id = any (%(ids)s)
  union all
 select 'job', j.id::text, j.step_key || ', ' || j.model, null, j.run_id::text
   from job j
- where j.id = any (%(ids)s)
+ where j.org_id = :org and j.id = any (%(ids)s)
  union all
 select 'skill_execution', x.id::text, x.skill, null, null
   from skill_execution x
- where x.id = any (%(ids)s)
+ where x.org_id = :org and x.id = any (%(ids)s)
  union all
 select 'artifact', a.id::text, a.title, null, a.plan_id::text
   from artifact a
- where a.id = any (%(ids)s);
+ where a.org_id = :org and a.id = any (%(ids)s);
 
 -- name: runs_named
 -- Return the newest runs whose name contains a text, among a limited number of the newest runs.
 select 'run' as kind, r.id::text, r.name, null::integer as number, null::text as work_id
   from (select r.id, r.name
-          from run r
+          from run r where r.org_id = :org
          order by r.id desc
          limit %(newest)s) r
  where strpos(lower(r.name), lower(%(text)s::text)) > 0
@@ -163,7 +171,8 @@ select 'run' as kind, r.id::text, r.name, null::integer as number, null::text as
 -- Return the org's usage on each day in UTC, oldest first. Days without usage are not included.
 select :usage_sums, (u.at at time zone 'UTC')::date::text as day
   from usage u
- where u.at >= (select coalesce(%(since)s::timestamptz, app_now() - interval '30 days'))
+ where u.org_id = :org
+   and u.at >= (select coalesce(%(since)s::timestamptz, app_now() - interval '30 days'))
  group by 5
  order by 5
  limit %(most)s;
@@ -175,11 +184,12 @@ select s.*, coalesce(a.clients, '{}') as clients
   from (select :usage_sums, u.by as name, :session_of_usage as session,
                count(*) over () as total
           from usage u
-         where u.at >= (select coalesce(%(since)s::timestamptz, app_now() - interval '30 days'))
+         where u.org_id = :org
+           and u.at >= (select coalesce(%(since)s::timestamptz, app_now() - interval '30 days'))
          group by u.by, :session_of_usage
          order by 3 desc, 1 desc, 2 desc, u.by, 6
          limit %(most)s) s
-  left join agent a on a.name = s.name and a.session = s.session
+  left join agent a on a.org_id = :org and a.name = s.name and a.session = s.session
  order by s.cost_micros desc, s.input_tokens desc, s.output_tokens desc, s.name, s.session;
 
 -- name: results_without_usage
@@ -192,6 +202,7 @@ select count(*) filter (where c.event = 'step_completed') as completed,
        count(*) as counted
   from (select e.event, e.details
           from audit_entry e
-         where e.at >= (select coalesce(%(since)s::timestamptz, app_now() - interval '30 days'))
+         where e.org_id = :org
+           and e.at >= (select coalesce(%(since)s::timestamptz, app_now() - interval '30 days'))
          order by e.at desc
          limit %(most)s) c;

@@ -3,7 +3,7 @@
 -- exact stored text.
 select :row_of_entry
   from audit_entry
- where subject_id = %(subject_id)s and seq > %(since)s::bigint
+ where org_id = :org and subject_id = %(subject_id)s and seq > %(since)s::bigint
  order by seq
  limit %(most)s;
 
@@ -11,7 +11,7 @@ select :row_of_entry
 -- Return a subject's last audit entries, newest first.
 select :row_of_entry
   from audit_entry
- where subject_id = %(subject_id)s
+ where org_id = :org and subject_id = %(subject_id)s
  order by seq desc
  limit %(most)s;
 
@@ -19,14 +19,15 @@ select :row_of_entry
 -- Return one audit entry of a subject.
 select :row_of_entry
   from audit_entry
- where subject_id = %(subject_id)s and seq = %(seq)s;
+ where org_id = :org and subject_id = %(subject_id)s and seq = %(seq)s;
 
 -- name: recent
 -- Return the latest audit entries of one subject or of the whole org, newest first. Entries about
 -- users and tokens are included only if `members` is true, for administrators.
 select :row_of_entry
   from audit_entry
- where (%(subject_id)s::uuid is null or subject_id = %(subject_id)s::uuid)
+ where org_id = :org
+   and (%(subject_id)s::uuid is null or subject_id = %(subject_id)s::uuid)
    and (%(since)s::timestamptz is null or at >= %(since)s::timestamptz)
    and (%(members)s::boolean or subject <> 'org')
  order by at desc, subject_id desc, seq desc
@@ -34,35 +35,35 @@ select :row_of_entry
 
 -- name: subjects
 -- Return all subjects that have an audit chain.
-select 'plan' as kind, id::text from plan
+select 'plan' as kind, id::text from plan where org_id = :org
  union all
-select 'run', id::text from run
+select 'run', id::text from run where org_id = :org
  union all
-select 'skill_execution', id::text from skill_execution
+select 'skill_execution', id::text from skill_execution where org_id = :org
  union all
-select 'artifact', id::text from artifact where plan_id is null
+select 'artifact', id::text from artifact where org_id = :org and plan_id is null
  union all
 select 'org', o.org_id::text
   from org o
- where o.org_id = app_org()
+ where o.org_id = :org
    and (o.audit_seq > 0
-        or exists (select from org_user)
-        or exists (select from audit_entry e where e.subject_id = o.org_id));
+        or exists (select from org_user where org_id = :org)
+        or exists (select from audit_entry e where e.org_id = :org and e.subject_id = o.org_id));
 
 -- name: head
 -- Return the sequence number and hash at which an audit chain should end, and the sequence number
 -- at which it does end.
 select h.audit_seq as seq, h.audit_hash as hash,
-       (select max(e.seq) from audit_entry e where e.subject_id = h.id) as last
-  from (select id, audit_seq, audit_hash from plan
+       (select max(e.seq) from audit_entry e where e.org_id = :org and e.subject_id = h.id) as last
+  from (select id, audit_seq, audit_hash from plan where org_id = :org
          union all
-        select id, audit_seq, audit_hash from run
+        select id, audit_seq, audit_hash from run where org_id = :org
          union all
-        select id, audit_seq, audit_hash from skill_execution
+        select id, audit_seq, audit_hash from skill_execution where org_id = :org
          union all
-        select id, audit_seq, audit_hash from artifact where plan_id is null
+        select id, audit_seq, audit_hash from artifact where org_id = :org and plan_id is null
          union all
-        select org_id, audit_seq, coalesce(audit_hash, '') from org where org_id = app_org()) h
+        select org_id, audit_seq, coalesce(audit_hash, '') from org where org_id = :org) h
  where h.id = %(subject_id)s;
 
 -- name: chain
@@ -70,7 +71,7 @@ select h.audit_seq as seq, h.audit_hash as hash,
 -- exact stored text.
 select :row_of_entry
   from audit_entry
- where subject_id = %(subject_id)s and seq > %(since)s and seq <= %(until)s
+ where org_id = :org and subject_id = %(subject_id)s and seq > %(since)s and seq <= %(until)s
  order by seq
  limit %(most)s;
 
@@ -78,31 +79,38 @@ select :row_of_entry
 -- Return subjects that have audit entries but no row.
 select distinct e.subject as kind, e.subject_id::text as id
   from audit_entry e
- where not exists (select from plan p where p.id = e.subject_id)
-   and not exists (select from run r where r.id = e.subject_id)
-   and not exists (select from skill_execution x where x.id = e.subject_id)
-   and not exists (select from artifact a where a.id = e.subject_id and a.plan_id is null)
-   and not exists (select from org o where o.org_id = app_org() and o.org_id = e.subject_id);
+ where e.org_id = :org
+   and not exists (select from plan p where p.org_id = :org
+                                        and p.id = e.subject_id)
+   and not exists (select from run r where r.org_id = :org
+                                       and r.id = e.subject_id)
+   and not exists (select from skill_execution x where x.org_id = :org
+                                                   and x.id = e.subject_id)
+   and not exists (select from artifact a where a.org_id = :org
+                                            and a.id = e.subject_id and a.plan_id is null)
+   and not exists (select from org o where o.org_id = :org and o.org_id = e.subject_id);
 
 -- name: until
 -- Return the length of an audit chain at a given time.
 select coalesce(max(seq), 0) as seq
   from audit_entry
- where subject_id = %(subject_id)s and at <= %(at)s;
+ where org_id = :org and subject_id = %(subject_id)s and at <= %(at)s;
 
 -- name: page
 -- Return a page of audit entries that match the filters, newest first, starting before a given
 -- entry, by the index on the time.
 select :row_of_entry
   from audit_entry e
- where :entry_is_asked_for
+ where e.org_id = :org
+   and :entry_is_asked_for
    and :next_entries;
 
 -- name: page_of_actor
 -- Return a page as `page` does, of the entries of one actor, by their index.
 select :row_of_entry
   from audit_entry e
- where actor = %(actor)s::text
+ where e.org_id = :org
+   and actor = %(actor)s::text
    and :entry_is_asked_for
    and :next_entries;
 
@@ -110,7 +118,8 @@ select :row_of_entry
 -- Return a page as `page` does, of the entries of one event that is not frequent, by their index.
 select :row_of_entry
   from audit_entry e
- where event = %(event)s::text
+ where e.org_id = :org
+   and event = %(event)s::text
    and event not in ('step_started', 'step_completed')
    and :entry_is_asked_for
    and :next_entries;
@@ -119,7 +128,8 @@ select :row_of_entry
 -- Return a page as `page` does, of the entries of one channel other than MCP, by their index.
 select :row_of_entry
   from audit_entry e
- where channel = %(channel)s::text
+ where e.org_id = :org
+   and channel = %(channel)s::text
    and channel <> 'mcp'
    and :entry_is_asked_for
    and :next_entries;
@@ -128,7 +138,8 @@ select :row_of_entry
 -- Return a page as `page` does, of the entries of one user and session, by their index.
 select :row_of_entry
   from audit_entry e
- where actor = %(actor)s::text
+ where e.org_id = :org
+   and actor = %(actor)s::text
    and :session_of_entry = %(session)s::text
    and :entry_is_asked_for
    and :next_entries;
@@ -138,7 +149,8 @@ select :row_of_entry
 -- made on the pages or on the command line are not included.
 select :row_of_entry
   from audit_entry e
- where actor = %(name)s
+ where e.org_id = :org
+   and actor = %(name)s
    and :session_of_entry = %(session)s::text
    and channel = 'mcp'
    and :next_entries;
@@ -149,7 +161,8 @@ select :row_of_entry
 -- org.
 select :row_of_entry
   from audit_entry e
- where subject_id = %(subject_id)s
+ where e.org_id = :org
+   and subject_id = %(subject_id)s
    and seq < %(seq)s::integer
    and (at >= %(since)s::timestamptz) is true
    and (at < %(at)s::timestamptz) is true

@@ -12,7 +12,8 @@ select c.tool, count(*) as calls, count(*) filter (where c.is_error) as errors,
        max(c.at) as last_at
   from (select l.tool, l.is_error, l.duration_ms, l.at
           from mcp_tool_call_log l
-         where l.at >= (select app_now() - make_interval(secs => %(seconds)s::integer))
+         where l.org_id = :org
+           and l.at >= (select app_now() - make_interval(secs => %(seconds)s::integer))
          order by l.at desc
          limit %(most)s) c
  group by c.tool
@@ -22,7 +23,8 @@ select c.tool, count(*) as calls, count(*) filter (where c.is_error) as errors,
 -- Return the latest calls that ended in an error.
 select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code as code
   from mcp_tool_call_log l
- where l.at >= (select app_now() - make_interval(secs => %(seconds)s::integer))
+ where l.org_id = :org
+   and l.at >= (select app_now() - make_interval(secs => %(seconds)s::integer))
    and l.is_error
  order by l.at desc, l.id desc
  limit %(most)s;
@@ -31,7 +33,7 @@ select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code 
 -- Return the latest calls about a step.
 select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code as code
   from mcp_tool_call_log l
- where l.step_id = %(step_id)s
+ where l.org_id = :org and l.step_id = %(step_id)s
  order by l.at desc, l.id desc
  limit %(most)s;
 
@@ -39,7 +41,7 @@ select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code 
 select encode(arguments_hash, 'hex') as arguments_hash, is_error, answer,
        encode(packed, 'hex') as packed
   from idempotency_answer
- where tool = %(tool)s and key = %(key)s;
+ where org_id = :org and tool = %(tool)s and key = %(key)s;
 
 -- name: insert_own_usage
 -- Insert the usage of the server's own model. It belongs to no step and no job, and is not audited.
@@ -51,13 +53,13 @@ values (%(id)s, 1, %(input_tokens)s, %(output_tokens)s, %(cost_micros)s, %(model
 select :usage_sums,
        coalesce(%(since)s::timestamptz, app_now() - interval '30 days') as since, app_now() as until
   from usage u
- where u.at >= coalesce(%(since)s::timestamptz, app_now() - interval '30 days');
+ where u.org_id = :org and u.at >= coalesce(%(since)s::timestamptz, app_now() - interval '30 days');
 
 -- name: usage_by_model
 -- Return the org's usage per model, highest cost first, and the number of models in all.
 select :usage_sums, u.model, count(*) over () as total
   from usage u
- where u.at >= coalesce(%(since)s::timestamptz, app_now() - interval '30 days')
+ where u.org_id = :org and u.at >= coalesce(%(since)s::timestamptz, app_now() - interval '30 days')
  group by u.model
  order by 3 desc, 1 desc, 2 desc, u.model
  limit %(most)s;
@@ -68,17 +70,18 @@ select g.input_tokens, g.output_tokens, g.cost_micros, g.results,
        g.plan_id::text, g.run_id::text, coalesce(p.name, r.name, 'extract_data') as name, g.total
   from (select :usage_sums, u.plan_id, u.run_id, count(*) over () as total
           from usage u
-         where u.at >= coalesce(%(since)s::timestamptz, app_now() - interval '30 days')
+         where u.org_id = :org
+           and u.at >= coalesce(%(since)s::timestamptz, app_now() - interval '30 days')
          group by u.plan_id, u.run_id
          order by 3 desc, 1 desc, 2 desc, u.plan_id, u.run_id
          limit %(most)s) g
-  left join plan p on p.id = g.plan_id
-  left join run r on r.id = g.run_id
+  left join plan p on p.org_id = :org and p.id = g.plan_id
+  left join run r on r.org_id = :org and r.id = g.run_id
  order by 3 desc, 1 desc, 2 desc, g.plan_id, g.run_id;
 
 -- name: usage_of_steps
 -- Return the usage of each step of a plan over all its attempts. Deleted steps are included.
 select :usage_sums, u.step_id::text
   from usage u
- where u.plan_id = %(plan_id)s
+ where u.org_id = :org and u.plan_id = %(plan_id)s
  group by u.step_id;

@@ -12,14 +12,15 @@ returning id::text;
 select r.id::text as review_id, r.plan_id::text, n.id::text as reminder_id,
        r.requested_at + make_interval(secs => %(patience)s) as due_at
   from review r
-  join plan p on p.id = r.plan_id
+  join plan p on p.org_id = :org and p.id = r.plan_id
  cross join lateral (
        select encode(substring(sha256(uuid_send(r.id)) from 1 for 16), 'hex')::uuid as id) n
- where r.decision is null
+ where r.org_id = :org
+   and r.decision is null
    and p.completed_at is null
    and r.requested_at <= app_now() - make_interval(secs => %(patience)s)
    and r.requested_at > app_now() - make_interval(secs => %(patience)s, days => %(days)s)
-   and not exists (select from webhook_delivery d where d.id = n.id)
+   and not exists (select from webhook_delivery d where d.org_id = :org and d.id = n.id)
  order by r.requested_at, r.id
  limit %(most)s;
 
@@ -29,17 +30,17 @@ select r.id::text as review_id, r.plan_id::text, n.id::text as reminder_id,
 with due as materialized (
   select org_id, id
     from webhook_delivery
-   where status = 'waiting' and due_at <= app_now()
+   where org_id = :org and status = 'waiting' and due_at <= app_statement_time()
    order by due_at
    limit %(most)s
      for update skip locked
 )
 update webhook_delivery d
    set attempt = d.attempt + 1,
-       due_at = app_now() + make_interval(secs => %(lease)s)
+       due_at = app_statement_time() + make_interval(secs => %(lease)s)
   from due
  where d.org_id = due.org_id and d.id = due.id
-returning d.id::text, d.event, d.data, d.at, app_now() as now, d.attempt, d.expires_at;
+returning d.id::text, d.event, d.data, d.at, app_statement_time() as now, d.attempt, d.expires_at;
 
 -- name: record_outcome
 -- Record the outcome of a delivery attempt. A success is recorded even if another process has
@@ -47,31 +48,34 @@ returning d.id::text, d.event, d.data, d.at, app_now() as now, d.attempt, d.expi
 update webhook_delivery
    set status = %(status)s,
        due_at = %(due_at)s,
-       settled_at = case when %(status)s = 'waiting' then null else app_now() end,
+       settled_at = case when %(status)s = 'waiting' then null else app_statement_time() end,
        answered = %(answered)s,
        fault = %(fault)s
- where id = %(id)s and status = 'waiting'
+ where org_id = :org
+   and id = %(id)s and status = 'waiting'
    and (attempt = %(attempt)s or %(status)s = 'delivered');
 
 -- name: unindex
 -- Delete settled deliveries that are older than this many days.
 delete from webhook_delivery
- where status <> 'waiting' and at < app_now() - make_interval(days => %(days)s);
+ where org_id = :org
+   and status <> 'waiting' and at < app_statement_time() - make_interval(days => %(days)s);
 
 -- name: latest
 select id::text, event, subject_id::text, data, status, attempt, at, due_at, settled_at, answered,
        fault as error
   from webhook_delivery
- where %(id)s::uuid is null or id = %(id)s::uuid
+ where org_id = :org and (%(id)s::uuid is null or id = %(id)s::uuid)
  order by at desc, id desc
  limit %(most)s;
 
 -- name: retry_delivery
 -- Reset a delivery, so that it is sent again from the first attempt, with the same id.
 update webhook_delivery
-   set status = 'waiting', attempt = 0, due_at = app_now(), settled_at = null, answered = null,
-       fault = null, expires_at = app_now() + make_interval(secs => %(patience)s)
- where id = %(id)s
+   set status = 'waiting', attempt = 0, due_at = app_statement_time(), settled_at = null,
+       answered = null,
+       fault = null, expires_at = app_statement_time() + make_interval(secs => %(patience)s)
+ where org_id = :org and id = %(id)s
 returning id::text;
 
 -- name: delivery_counts
@@ -79,4 +83,4 @@ select count(*) filter (where status = 'waiting') as waiting,
        count(*) filter (where status = 'given_up') as given_up,
        min(at) filter (where status = 'waiting') as oldest_waiting_at,
        max(settled_at) filter (where status = 'delivered') as last_delivered_at
-  from webhook_delivery;
+  from webhook_delivery where org_id = :org;

@@ -24,7 +24,7 @@ select %(id)s::uuid, %(kind)s::text, %(hash)s::bytea, %(plan_id)s::uuid, %(revie
        %(run_id)s::uuid, %(stage)s::text, u.id, %(for_user)s::text, %(now)s::timestamptz,
        %(expires_at)s::timestamptz
   from (select true) one
-  left join org_user u on u.org_id = app_org() and u.name = %(for_user)s::text
+  left join org_user u on u.org_id = :org and u.name = %(for_user)s::text
                       and u.disabled_at is null
  where u.id is not null or not %(needs_account)s::boolean
 on conflict (org_id, id) do nothing;
@@ -38,29 +38,30 @@ returning id::text;
 -- name: is_link_usable
 select id::text
   from access_link
- where org_id = app_org() and id = %(id)s and revoked_at is null and expires_at > app_now();
+ where org_id = :org and id = %(id)s and revoked_at is null and expires_at > app_now();
 
 -- name: snapshot_links
 -- Return the links to snapshots of a plan that can still be opened, newest first.
 select id::text, seq, for_user as created_by, created_at, expires_at
   from access_link
- where org_id = app_org() and plan_id = %(plan_id)s and kind = 'snapshot'
+ where org_id = :org and plan_id = %(plan_id)s and kind = 'snapshot'
    and revoked_at is null and expires_at > app_now()
  order by created_at desc, id desc
  limit %(most)s;
 
 -- name: revoke_snapshot_link
 update access_link
-   set revoked_at = app_now(), revoked_by = %(by)s
- where org_id = app_org() and id = %(id)s and plan_id = %(plan_id)s and kind = 'snapshot'
+   set revoked_at = app_statement_time(), revoked_by = %(by)s
+ where org_id = :org and id = %(id)s and plan_id = %(plan_id)s and kind = 'snapshot'
    and revoked_at is null
 returning id::text;
 
 -- name: revoke_action_links
 -- Revoke the links that decide for a plan or a run, or for all plans and runs.
 update access_link
-   set revoked_at = app_now(), revoked_by = %(by)s
- where org_id = app_org() and kind <> 'snapshot' and revoked_at is null and expires_at > app_now()
+   set revoked_at = app_statement_time(), revoked_by = %(by)s
+ where org_id = :org
+   and kind <> 'snapshot' and revoked_at is null and expires_at > app_statement_time()
    and (%(subject_id)s::uuid is null
         or plan_id = %(subject_id)s::uuid
         or run_id = %(subject_id)s::uuid)

@@ -1,5 +1,9 @@
 -- Fragments shared by several queries; a query refers to a fragment as `:name`.
 
+-- name: org
+-- Org of the transaction. The driver binds it, so that a cluster sends the query to one node.
+%(org)s::uuid;
+
 -- name: row_of_entry
 -- Columns of an audit entry, with its details as the exact stored text.
 subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash;
@@ -30,14 +34,16 @@ j.error, j.continues_id::text, j.part, j.document_id::text, j.counted;
 -- name: row_of_document
 -- Columns of a document without its text, in the order of `DocumentRow`.
 d.id::text, d.stage_slug as stage, d.step_key, d.document_key, d.model, d.lineage, d.reviewer,
-length(d.content), (select j.held_by from job j where j.id = d.job_id) as by, d.created_at as at;
+length(d.content), (select j.held_by from job j where j.org_id = :org
+                                                  and j.id = d.job_id) as by, d.created_at as at;
 
 -- name: row_of_input
 -- Columns of a document that is an input of a job, with its text if the texts of the documents
 -- before it and its own text are short enough together.
 n.id, n.stage, n.step_key, n.document_key, n.model, n.lineage, n.reviewer, n.length, n.by, n.at,
 case when sum(n.length) over (order by n.number, n.id) <= %(most)s
-     then (select d.content from document d where d.id = n.id::uuid) end as content;
+     then (select d.content from document d where d.org_id = :org
+                                              and d.id = n.id::uuid) end as content;
 
 -- name: row_of_definition
 -- Columns of a version of a DAG definition.
@@ -62,14 +68,16 @@ and (j.status in ('pending', 'retrying', 'waiting') and j.ready_at <= app_now()
 -- name: jobs_to_claim
 -- Claimable jobs of a run, in the order in which they are claimed.
 job j
- where j.run_id = %(run_id)s
+ where j.org_id = :org
+   and j.run_id = %(run_id)s
    and :job_is_claimable
  order by j.rank, j.id;
 
 -- name: jobs_to_claim_for_model
 -- Claimable jobs of a run that are assigned to one model, in the order in which they are claimed.
 job j
- where j.run_id = %(run_id)s
+ where j.org_id = :org
+   and j.run_id = %(run_id)s
    and j.model = %(model)s
    and :job_is_claimable
  order by j.rank, j.id;
@@ -77,7 +85,8 @@ job j
 -- name: jobs_in_progress
 -- Jobs of a run that workers hold, longest running first.
 job j
- where j.run_id = %(run_id)s
+ where j.org_id = :org
+   and j.run_id = %(run_id)s
    and j.completed_at is null
    and j.job_type <> 'RENDER'
    and j.status = 'processing'
@@ -89,17 +98,19 @@ job j
 (select json_agg(json_build_array(g.stage_slug, g.completed_at is not null,
                                   g.feedback is not null,
                                   (select count(*) from stage_step s
-                                    where s.run_id = g.run_id
+                                    where s.org_id = :org
+                                      and s.run_id = g.run_id
                                       and s.stage_slug = g.stage_slug
                                       and s.closed_at is not null),
                                   (select count(*) from stage_step s
-                                    where s.run_id = g.run_id
+                                    where s.org_id = :org
+                                      and s.run_id = g.run_id
                                       and s.stage_slug = g.stage_slug
                                       and s.failed > 0 and s.closed_at is null),
                                   g.models)
                  order by g.started_at, g.stage_slug)
    from stage_run g
-  where g.run_id = r.id);
+  where g.org_id = :org and g.run_id = r.id);
 
 -- name: row_of_run
 -- Columns of a run in a list.
@@ -109,18 +120,21 @@ r.completed_at, r.canceled_at, app_now() as now, :stages_of_run as stages;
 -- name: runs_asked_for
 -- Runs that match the filters of a list, with the state of each run.
 run r
-join run_brief b on b.run_id = r.id
+join run_brief b on b.org_id = :org and b.run_id = r.id
 cross join lateral (
       select case when r.completed_at is not null then 'completed'
                   when r.canceled_at is not null then 'canceled'
                   when exists (select from stage_step s
-                                where s.run_id = r.id and s.failed > 0 and s.closed_at is null)
+                                where s.org_id = :org
+                                  and s.run_id = r.id and s.failed > 0 and s.closed_at is null)
                   then 'failed'
                   when exists (select from stage_run g
-                                where g.run_id = r.id and g.completed_at is null)
+                                where g.org_id = :org
+                                  and g.run_id = r.id and g.completed_at is null)
                   then 'in_progress'
                   else 'awaiting_feedback' end as state) w
-where r.id < %(before)s::uuid
+where r.org_id = :org
+  and r.id < %(before)s::uuid
   and (%(state)s::text is null or (%(state)s::text = 'open' and r.completed_at is null
                                        and r.canceled_at is null)
        or w.state = %(state)s::text)
@@ -155,11 +169,11 @@ s.copied_from::text;
         min(greatest(s.in_progress_since, s.last_seen_at))
           filter (where s.status = 'in_progress') as inactive_since
    from plan_step s
-  where s.plan_id = p.id);
+  where s.org_id = :org and s.plan_id = p.id);
 
 -- name: details_of_plan
 -- Rows from which `row_of_plan` takes its columns, for a limited number of plans.
-join plan_brief b on b.plan_id = p.id
+join plan_brief b on b.org_id = :org and b.plan_id = p.id
 cross join lateral :steps_of_plan c;
 
 -- name: row_of_plan
@@ -170,7 +184,7 @@ b.created_at, b.created_by, p.updated_at, app_now() as now, c.counts,
 case when c.current_order is not null
      then (select json_build_array(s.step_order, :title_of_step)
              from plan_step s
-            where s.plan_id = p.id and s.step_order = c.current_order)
+            where s.org_id = :org and s.plan_id = p.id and s.step_order = c.current_order)
 end as current_step,
 case when p.status = 'stalled' then c.inactive_since end as inactive_since;
 
@@ -193,7 +207,7 @@ a.id::text, a.title, a.media_type, a.version, a.content_hash, a.created_at, a.cr
 -- Title of a step, or the beginning of its instructions if it has no title.
 coalesce(s.title, (select left(i.instructions, %(wide)s)
                      from step_brief i
-                    where i.step_id = s.id));
+                    where i.org_id = :org and i.step_id = s.id));
 
 -- name: blocked_plans
 -- Open plans that are stalled or have a failed step, a limited number of the newest of each. Each plan
@@ -201,25 +215,27 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
 (select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason, p.audit_seq
    from ((select p.id
             from plan p
-           where p.status = 'stalled'
+           where p.org_id = :org and p.status = 'stalled'
            order by p.id desc
            limit %(newest)s)
           union
          (select f.plan_id
             from (select s.plan_id
                     from plan_step s
-                   where s.fail_reason is not null
+                   where s.org_id = :org
+                     and s.fail_reason is not null
                      and s.status = 'failed'
                    order by s.plan_id desc
                    limit %(newest)s) f)) f
-  cross join lateral (select p.* from plan p where p.id = f.id offset 0) p
+  cross join lateral (select p.* from plan p where p.org_id = :org and p.id = f.id offset 0) p
   where p.completed_at is null) p;
 
 -- name: plan_is_canceled
 -- True if a person or agent canceled the plan.
 (p.status = 'failed'
  and exists (select from audit_entry e
-              where e.subject_id = p.id
+              where e.org_id = :org
+                and e.subject_id = p.id
                 and e.event = 'plan_modified'
                 and e.details ->> 'action' = 'cancel_plan'));
 
@@ -230,7 +246,8 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
    from (select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason, p.audit_seq,
                 p.completed_at
            from plan p
-          where p.status = 'failed'
+          where p.org_id = :org
+            and p.status = 'failed'
             and p.completed_at >= (select least(:last_look, app_now() - interval '1 day'))
           order by p.completed_at desc
           limit %(newest)s) p
@@ -240,7 +257,8 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
 -- Actor of the latest audit entry that may have ended the plan.
 (select e.actor
    from audit_entry e
-  where e.subject_id = p.id
+  where e.org_id = :org
+    and e.subject_id = p.id
     and e.event in ('step_completed', 'step_failed', 'plan_modified', 'user_reviewed')
   order by e.seq desc
   limit 1);
@@ -250,7 +268,8 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
 (select r.id, r.name, r.dag_slug, r.dag_version, r.updated_at, r.completed_at, r.canceled_at,
         r.awaiting_since
    from run r
-  where r.completed_at is null
+  where r.org_id = :org
+    and r.completed_at is null
     and r.canceled_at is null
   order by r.id desc
   limit %(newest)s) r;
@@ -262,11 +281,12 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
    from (select distinct f.run_id
            from (select s.run_id
                    from stage_step s
-                  where s.failed > 0
+                  where s.org_id = :org
+                    and s.failed > 0
                     and s.closed_at is null
                   order by s.run_id desc
                   limit %(newest)s) f) f
-  cross join lateral (select r.* from run r where r.id = f.run_id offset 0) r
+  cross join lateral (select r.* from run r where r.org_id = :org and r.id = f.run_id offset 0) r
   where r.completed_at is null
     and r.canceled_at is null) r;
 
@@ -274,13 +294,13 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
 -- Runs that were completed or canceled since the reader's last look, a limited number of the latest.
 ((select r.id, r.name, r.completed_at, r.canceled_by, r.cancel_reason, r.completed_at as ended_at
     from run r
-   where r.completed_at >= :last_look
+   where r.org_id = :org and r.completed_at >= :last_look
    order by r.completed_at desc
    limit %(newest)s)
   union all
  (select r.id, r.name, r.completed_at, r.canceled_by, r.cancel_reason, r.canceled_at
     from run r
-   where r.canceled_at >= :last_look
+   where r.org_id = :org and r.canceled_at >= :last_look
    order by r.canceled_at desc
    limit %(newest)s)) r;
 
@@ -288,7 +308,8 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
 -- True if a stage of an open run is in progress, and no step of the run failed.
 r.awaiting_since is null
 and not exists (select from stage_step s
-                 where s.run_id = r.id and s.failed > 0 and s.closed_at is null);
+                 where s.org_id = :org
+                   and s.run_id = r.id and s.failed > 0 and s.closed_at is null);
 
 -- name: plan_is_less_active
 -- True if the plan comes after the last plan of the previous page, by last activity; on the first
@@ -302,7 +323,7 @@ and p.active_minute <= coalesce(%(before_at)s::timestamptz at time zone 'UTC', '
 and (%(creator)s::text is null
      or %(creator)s::text = (select b.created_by
                                from plan_brief b
-                              where b.plan_id = p.id));
+                              where b.org_id = :org and b.plan_id = p.id));
 
 -- name: plan_has_text
 -- True if the name of the plan contains the text.
@@ -317,9 +338,9 @@ p.status as plan_status;
 
 -- name: review_with_its_step
 review r
-join plan p on p.id = r.plan_id
-join plan_step s on s.id = r.step_id
-join step_brief b on b.step_id = s.id;
+join plan p on p.org_id = :org and r.org_id = :org and p.id = r.plan_id
+join plan_step s on s.org_id = :org and s.id = r.step_id
+join step_brief b on b.org_id = :org and b.step_id = s.id;
 
 -- name: passage_fits
 -- True if the passage matches the filters of a search.
@@ -332,14 +353,15 @@ and (%(tags)s::text is null
 -- Ids of the sources that a plan's artifacts cite.
 (select distinct l.source_id
    from artifact a
-   join artifact_source l on l.artifact_id = a.id
-  where a.plan_id = %(plan_id)s::uuid);
+   join artifact_source l on l.org_id = :org and l.artifact_id = a.id
+  where a.org_id = :org and a.plan_id = %(plan_id)s::uuid);
 
 -- name: passages_of_plan
 -- Passages of a plan that match the filters of a search, a limited number of the newest.
 (select p.subject_id, p.part
    from passage p
-  where p.plan_id = %(plan_id)s::uuid
+  where p.org_id = :org
+    and p.plan_id = %(plan_id)s::uuid
     and :passage_fits
   order by p.created_at desc
   limit %(newest)s);
@@ -348,7 +370,7 @@ and (%(tags)s::text is null
 -- Passages of the sources that a plan's artifacts cite, a limited number of those that match.
 (select p.subject_id, p.part
    from :sources_of_plan l
-   join passage p on p.subject_id = l.source_id
+   join passage p on p.org_id = :org and p.subject_id = l.source_id
   where :passage_fits
   limit %(newest)s);
 
@@ -393,16 +415,18 @@ uuid_send(e.subject_id) || int4send(e.part) || e.codes;
 pg_snapshot_xmin(pg_current_snapshot())::text::bigint as running,
 (select b.oid::bigint from pg_database b where b.datname = current_database()) as database,
 extract(epoch from now())::float8 as at,
-coalesce((select o.erasures from org o where o.org_id = app_org()), 0) as erasures;
+coalesce((select o.erasures from org o where o.org_id = :org), 0) as erasures;
 
 -- name: passages_to_embed
 -- Passages created since a given time, except those whose indexing broke the connection within the
 -- last day.
 select p.subject_id::text, p.part, p.title, p.body
   from passage p
- where (%(since)s::timestamptz is null or p.created_at >= %(since)s)
+ where p.org_id = :org
+   and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
    and not exists (select from passage_quarantine q
-                    where q.subject_id = p.subject_id and q.part = p.part
+                    where q.org_id = :org
+                      and q.subject_id = p.subject_id and q.part = p.part
                       and q.model = %(model)s and q.backend = %(backend)s
                       and q.quarantined_at > app_now() - interval '1 day');
 
@@ -423,7 +447,8 @@ case when u.session is null then '' else u.session end;
         count(*) as counted
    from (select e.event
            from audit_entry e
-          where e.actor = a.name
+          where e.org_id = :org
+            and e.actor = a.name
             and :session_of_entry = a.session
             and e.channel = 'mcp'
             and e.at >= (select app_now() - interval '30 days')
@@ -435,7 +460,8 @@ case when u.session is null then '' else u.session end;
 (select :usage_sums
    from (select u.input_tokens, u.output_tokens, u.cost_micros
            from usage u
-          where u.by = a.name
+          where u.org_id = :org
+            and u.by = a.name
             and :session_of_usage = a.session
             and u.at >= (select app_now() - interval '30 days')
           order by u.at desc
@@ -446,9 +472,9 @@ case when u.session is null then '' else u.session end;
 -- word; `name` also accepts the beginnings of all words. Both are null if no term is left, because a
 -- query without terms would match every row of the org.
 asked as materialized (
-  select ('''@' || app_org() || '''')::tsquery && case when numnode(q.words) > 0 then q.words end
+  select ('''@' || :org || '''')::tsquery && case when numnode(q.words) > 0 then q.words end
            as words,
-         ('''@' || app_org() || '''')::tsquery && case when numnode(q.name) > 0 then q.name end
+         ('''@' || :org || '''')::tsquery && case when numnode(q.name) > 0 then q.name end
            as name
     from (select coalesce(w.terms || (websearch_to_tsquery('english', %(before_last)s)
                                       && to_tsquery('english', %(last)s)), w.terms) as words,

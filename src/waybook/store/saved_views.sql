@@ -2,7 +2,7 @@
 -- Return the saved views of a user for a page, by name.
 select v.name, v.query
   from saved_view v
- where v.user_name = %(user_name)s and v.page = %(page)s
+ where v.org_id = :org and v.user_name = %(user_name)s and v.page = %(page)s
  order by lower(v.name), v.name
  limit %(most)s;
 
@@ -11,10 +11,10 @@ select v.name, v.query
 insert into saved_view (user_name, page, name, query, created_at)
 select %(user_name)s, %(page)s, %(name)s, %(query)s, app_now()
  where (select count(*) from saved_view v
-         where v.user_name = %(user_name)s and v.page = %(page)s) < %(most)s
+         where v.org_id = :org and v.user_name = %(user_name)s and v.page = %(page)s) < %(most)s
 returning name;
 
 -- name: delete_view
 delete from saved_view
- where user_name = %(user_name)s and page = %(page)s and name = %(name)s
+ where org_id = :org and user_name = %(user_name)s and page = %(page)s and name = %(name)s
 returning name;

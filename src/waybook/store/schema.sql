@@ -42,6 +42,15 @@ CREATE OR REPLACE FUNCTION public.app_short_key(id uuid)
  IMMUTABLE PARALLEL SAFE STRICT
 RETURN ((((('x'::text || encode(SUBSTRING(sha256(uuid_send(id)) FROM 1 FOR 8), 'hex'::text)))::bit(64))::bigint & '9223372036854775807'::bigint) % '26439622160671'::bigint);
 
+CREATE OR REPLACE FUNCTION public.app_statement_time()
+ RETURNS timestamp with time zone
+ LANGUAGE plpgsql
+ STABLE PARALLEL SAFE
+AS $function$
+begin
+  return coalesce(nullif(current_setting('app.now', true), '')::timestamptz, statement_timestamp());
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.app_transaction()
  RETURNS bigint
  LANGUAGE sql
@@ -52,17 +61,6 @@ CREATE OR REPLACE FUNCTION public.app_words(org uuid, body text)
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
 RETURN (array_to_tsvector(ARRAY[('@'::text || (org)::text)]) || to_tsvector('english'::regconfig, "left"(COALESCE(body, ''::text), 100000)));
-
-CREATE OR REPLACE FUNCTION public.note_deleted_passages()
- RETURNS trigger
- LANGUAGE plpgsql
-AS $function$
-begin
-  insert into passage_deletion (org_id, subject_id, part)
-  select org_id, subject_id, part from gone
-      on conflict do nothing;
-  return null;
-end $function$;
 
 create table access_link (
   org_id uuid not null default app_org(),
@@ -552,7 +550,6 @@ CREATE INDEX passage_kind ON public.passage USING btree (org_id, kind, created_a
 CREATE INDEX passage_plan ON public.passage USING btree (org_id, plan_id, created_at DESC) WHERE (plan_id IS NOT NULL);
 CREATE INDEX passage_time ON public.passage USING btree (org_id, created_at DESC);
 CREATE INDEX passage_words ON public.passage USING gin (words) WITH (fastupdate=off);
-CREATE TRIGGER passage_deleted AFTER DELETE ON public.passage REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION note_deleted_passages();
 alter table passage enable row level security;
 alter table passage force row level security;
 create policy tenant on passage as permissive for all to public

@@ -5,33 +5,33 @@
 select r.id::text, r.short_key
   from unnest(%(keys)s::bigint[]) k (key)
  cross join lateral (select id, short_key from plan
-                      where org_id = app_org() and short_key = k.key
+                      where org_id = :org and short_key = k.key
                       limit 1) r;
 
 -- name: step
 select r.id::text, r.short_key
   from unnest(%(keys)s::bigint[]) k (key)
  cross join lateral (select id, short_key from plan_step
-                      where org_id = app_org() and short_key = k.key
+                      where org_id = :org and short_key = k.key
                       limit 1) r;
 
 -- name: run
 select r.id::text, r.short_key
   from unnest(%(keys)s::bigint[]) k (key)
  cross join lateral (select id, short_key from run
-                      where org_id = app_org() and short_key = k.key
+                      where org_id = :org and short_key = k.key
                       limit 1) r;
 
 -- name: job
 select r.id::text, r.short_key
   from unnest(%(keys)s::bigint[]) k (key)
  cross join lateral (select id, short_key from job
-                      where org_id = app_org() and short_key = k.key
+                      where org_id = :org and short_key = k.key
                       limit 1) r;
 
 -- name: review
 select r.id::text, r.short_key
   from unnest(%(keys)s::bigint[]) k (key)
  cross join lateral (select id, short_key from review
-                      where org_id = app_org() and short_key = k.key
+                      where org_id = :org and short_key = k.key
                       limit 1) r;

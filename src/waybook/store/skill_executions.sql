@@ -2,14 +2,14 @@
 -- Return the latest skill execution that this user's session started and has not completed.
 select id::text
   from skill_execution
- where session = %(session)s and started_by = %(user)s and status = 'started'
+ where org_id = :org and session = %(session)s and started_by = %(user)s and status = 'started'
  order by started_at desc, id desc
  limit 1;
 
 -- name: lock_execution
 select id::text, skill, status, session, audit_seq, audit_hash, started_at
   from skill_execution
- where id = %(id)s
+ where org_id = :org and id = %(id)s
    for update;
 
 -- name: stored_execution
@@ -21,4 +21,4 @@ select json_build_object(
          'started_at', started_at, 'started_by', started_by,
          'completed_at', completed_at, 'outcome', outcome) as fields
   from skill_execution
- where id = %(id)s;
+ where org_id = :org and id = %(id)s;

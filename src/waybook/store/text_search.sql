@@ -7,35 +7,38 @@
 -- name: plans
 -- Return plans whose id, name or research question matches, best first.
 with :text_asked,
-named as not materialized (select p.id, p.words from plan p),
-texts as not materialized (select b.plan_id as id, b.words from plan_brief b)
+named as not materialized (select p.id, p.words from plan p where p.org_id = :org),
+texts as not materialized (select b.plan_id as id, b.words from plan_brief b
+                                                          where b.org_id = :org)
 select p.id::text, p.name, null::text as place, to_json(left(b.research_question, %(brief)s)) as body,
        p.updated_at as at, p.id::text as plan_id, null::text as step_id, null::text as run_id,
        null::text as job_id, null::text as resource_id
   from :best_named_rows h
-  join plan p on p.id = h.id
-  join plan_brief b on b.plan_id = h.id
+  join plan p on p.org_id = :org and p.id = h.id
+  join plan_brief b on b.org_id = :org and b.plan_id = h.id
  order by h.rank desc, h.id desc;
 
 -- name: steps
 -- Return steps whose id, title or instructions match, best first.
 with :text_asked,
-named as not materialized (select s.id, s.words from plan_step s),
-texts as not materialized (select b.step_id as id, b.words from step_brief b)
+named as not materialized (select s.id, s.words from plan_step s where s.org_id = :org),
+texts as not materialized (select b.step_id as id, b.words from step_brief b
+                                                          where b.org_id = :org)
 select s.id::text, :title_of_step as name, p.name as place,
        to_json(left(b.instructions, %(brief)s)) as body,
        coalesce(s.completed_at, s.in_progress_since, p.updated_at) as at, s.plan_id::text,
        s.id::text as step_id, null::text as run_id, null::text as job_id, null::text as resource_id
   from :best_named_rows h
-  join plan_step s on s.id = h.id
-  join step_brief b on b.step_id = h.id
-  join plan p on p.id = s.plan_id
+  join plan_step s on s.org_id = :org and s.id = h.id
+  join step_brief b on b.org_id = :org and b.step_id = h.id
+  join plan p on p.org_id = :org and p.id = s.plan_id
  order by h.rank desc, h.id desc;
 
 -- name: results
 -- Return steps whose result matches, best first. Only the beginning of a large result is read.
 with :text_asked,
-texts as not materialized (select r.step_id as id, r.words from step_result r),
+texts as not materialized (select r.step_id as id, r.words from step_result r
+                                                          where r.org_id = :org),
 matching as (
   select t.id, t.words
     from texts t
@@ -48,37 +51,38 @@ select s.id::text, :title_of_step as name, p.name as place,
        coalesce(s.completed_at, p.updated_at) as at, s.plan_id::text, s.id::text as step_id,
        null::text as run_id, null::text as job_id, null::text as resource_id
   from :best_texts h
-  join step_result r on r.step_id = h.id
-  join plan_step s on s.id = h.id
-  join plan p on p.id = s.plan_id
+  join step_result r on r.org_id = :org and r.step_id = h.id
+  join plan_step s on s.org_id = :org and s.id = h.id
+  join plan p on p.org_id = :org and p.id = s.plan_id
  order by h.rank desc, h.id desc;
 
 -- name: runs
 -- Return runs whose id, name or input matches, best first.
 with :text_asked,
-named as not materialized (select r.id, r.words from run r),
-texts as not materialized (select b.run_id as id, b.words from run_brief b)
+named as not materialized (select r.id, r.words from run r where r.org_id = :org),
+texts as not materialized (select b.run_id as id, b.words from run_brief b where b.org_id = :org)
 select r.id::text, r.name, null::text as place,
        case when length(b.input::text) <= %(long)s then b.input
             else to_json(left(b.input::text, %(long)s)) end as body,
        r.updated_at as at, null::text as plan_id, null::text as step_id, r.id::text as run_id,
        null::text as job_id, null::text as resource_id
   from :best_named_rows h
-  join run r on r.id = h.id
-  join run_brief b on b.run_id = h.id
+  join run r on r.org_id = :org and r.id = h.id
+  join run_brief b on b.org_id = :org and b.run_id = h.id
  order by h.rank desc, h.id desc;
 
 -- name: documents
 -- Return documents of runs whose text matches, best first, each only in its latest version. Only
 -- the beginning of a long document is read.
 with :text_asked,
-texts as not materialized (select d.* from document d),
+texts as not materialized (select d.* from document d where d.org_id = :org),
 matching as (
   select t.id, t.words
     from texts t
    where :text_matches
      and not exists (select from document n
-                      where n.run_id = t.run_id and n.stage_slug = t.stage_slug
+                      where n.org_id = :org
+                        and n.run_id = t.run_id and n.stage_slug = t.stage_slug
                         and n.document_key = t.document_key
                         and n.step_key = t.step_key and n.model = t.model
                         and n.lineage = t.lineage
@@ -89,15 +93,16 @@ matching as (
 select d.id::text, d.document_key || ' by ' || d.model as name, r.name as place,
        to_json(left(d.content, %(long)s)) as body, d.created_at as at, null::text as plan_id,
        null::text as step_id, d.run_id::text, d.job_id::text,
-       (select h.id::text from rendered_document h where h.document_id = d.id) as resource_id
+       (select h.id::text from rendered_document h where h.org_id = :org
+                                                     and h.document_id = d.id) as resource_id
   from :best_texts h
-  join document d on d.id = h.id
-  join run r on r.id = d.run_id
+  join document d on d.org_id = :org and d.id = h.id
+  join run r on r.org_id = :org and r.id = d.run_id
  order by h.rank desc, h.id desc;
 
 -- name: workflows
 -- Return the latest version of each stored workflow, without its definition.
 select distinct on (d.slug) d.slug, d.name, d.created_at as at
-  from dag_definition d
+  from dag_definition d where d.org_id = :org
  order by d.slug, d.version desc
  limit %(most)s;

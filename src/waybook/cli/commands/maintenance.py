@@ -16,7 +16,13 @@ from rich.text import Text
 
 from waybook.app.operations.diagnostics import CheckResult, CheckState
 from waybook.app.operations.erasure import Erased, erase_org, erase_user, retain
-from waybook.bootstrap import database_server, examined_owner, pending_migrations, run_migrations
+from waybook.bootstrap import (
+    database_server,
+    distribute_tables,
+    examined_owner,
+    pending_migrations,
+    run_migrations,
+)
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json
 from waybook.cli.runtime import get_console, load_settings
@@ -25,9 +31,10 @@ from waybook.settings import Settings
 
 @click.command()
 @click.option("--check", is_flag=True, help="Only check; exit code 1 if migrations are pending.")
+@click.option("--distribute", is_flag=True, help="Then distribute the tables by org (Citus).")
 @json_option
 @database_options
-def migrate_command(*, check: bool, as_json: bool, **flags: object) -> None:
+def migrate_command(*, check: bool, distribute: bool, as_json: bool, **flags: object) -> None:
     """Apply pending database migrations.
 
     Run it as the owner of the database, before servers of the new version start. With the embedded
@@ -39,6 +46,8 @@ def migrate_command(*, check: bool, as_json: bool, **flags: object) -> None:
         click.echo(json.dumps({"pending" if check else "ran": names}))
     else:
         _print_migrations(names, check=check)
+    if distribute and not check:
+        click.echo(f"distributed: {len(asyncio.run(distribute_tables(settings)))} tables", err=True)
     if settings.database_url and not check:
         _warn(asyncio.run(_owner(settings)))
     sys.exit(1 if check and names else 0)

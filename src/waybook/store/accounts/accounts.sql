@@ -23,7 +23,7 @@ select t.org_id, u.name as user, t.id::text as token_id, t.scopes as token_scope
 select ln(count(*))
   from api_token t
   join org_user u on u.id = t.user_id and u.org_id = t.org_id
- where t.org_id = app_org()
+ where t.org_id = :org
    and t.id = %(token_id)s::uuid and t.revoked_at is null
    and u.disabled_at is null and (t.expires_at is null or t.expires_at > app_now())
    and u.name = %(user)s
@@ -33,17 +33,17 @@ select ln(count(*))
 -- name: tokens_used
 -- Record the last use of tokens, at most once a minute. Telemetry, like heartbeats: not audited.
 update api_token
-   set last_used_at = app_now()
- where org_id = app_org()
+   set last_used_at = app_statement_time()
+ where org_id = :org
    and id = any (%(ids)s::uuid[])
-   and (last_used_at is null or last_used_at < app_now() - interval '1 minute');
+   and (last_used_at is null or last_used_at < app_statement_time() - interval '1 minute');
 
 -- name: lock_org
 -- Lock the org, so that changes of users and tokens are serialized. This lock mode does not block
 -- inserts of plans that reference the org.
 select org_id::text as id, slug, name, review_policy, created_at, audit_seq, audit_hash
   from org
- where org_id = app_org()
+ where org_id = :org
    for no key update;
 
 -- name: last_entry_of_org
@@ -51,32 +51,33 @@ select org_id::text as id, slug, name, review_policy, created_at, audit_seq, aud
 -- locking statement may be older than the last entry.
 select e.at
   from audit_entry e
- where e.subject_id = app_org()
-   and e.seq = (select o.audit_seq from org o where o.org_id = app_org());
+ where e.org_id = :org
+   and e.subject_id = :org
+   and e.seq = (select o.audit_seq from org o where o.org_id = :org);
 
 -- name: org
 select org_id::text as id, slug, name, review_policy, created_at, audit_seq, audit_hash
   from org
- where org_id = app_org();
+ where org_id = :org;
 
 -- name: users
 select id::text, name, scopes, created_at, created_by, email, issuer, subject, disabled_at
-  from org_user
+  from org_user where org_id = :org
  order by name
  limit %(most)s;
 
 -- name: user_by_name
 select id::text, name, scopes, created_at, created_by, email, issuer, subject, disabled_at
   from org_user
- where name = %(name)s;
+ where org_id = :org and name = %(name)s;
 
 -- name: tokens
 -- Return the org's tokens: tokens that are not revoked first, then by creation time, newest first.
 select t.id::text, t.user_id::text, t.label, encode(t.hash, 'hex') as hash, t.scopes, t.created_at,
        t.created_by, t.expires_at, t.revoked_at, t.revoked_by, t.last_used_at, u.name as user
   from api_token t
-  join org_user u on u.id = t.user_id
- where t.org_id = app_org()
+  join org_user u on u.org_id = :org and u.id = t.user_id
+ where t.org_id = :org
  order by (t.revoked_at is not null), t.created_at desc, t.id desc
  limit %(most)s;
 
@@ -84,8 +85,8 @@ select t.id::text, t.user_id::text, t.label, encode(t.hash, 'hex') as hash, t.sc
 select t.id::text, t.user_id::text, t.label, encode(t.hash, 'hex') as hash, t.scopes, t.created_at,
        t.created_by, t.expires_at, t.revoked_at, t.revoked_by, t.last_used_at, u.name as user
   from api_token t
-  join org_user u on u.id = t.user_id
- where t.org_id = app_org() and t.id = %(id)s;
+  join org_user u on u.org_id = :org and u.id = t.user_id
+ where t.org_id = :org and t.id = %(id)s;
 
 -- name: stored_org
 -- Return all rows that the org's audit accounts for, to compare with a replay of the audit.
@@ -98,14 +99,14 @@ select 'user', u.id::text, json_build_object(
          'name', u.name, 'scopes', u.scopes, 'created_at', u.created_at,
          'created_by', u.created_by, 'email', u.email, 'issuer', u.issuer,
          'subject', u.subject, 'disabled_at', u.disabled_at)
-  from org_user u
+  from org_user u where u.org_id = :org
  union all
 select 'token', t.id::text, json_build_object(
          'user_id', t.user_id, 'label', t.label, 'hash', encode(t.hash, 'hex'),
          'scopes', t.scopes, 'created_at', t.created_at, 'created_by', t.created_by,
          'expires_at', t.expires_at, 'revoked_at', t.revoked_at, 'revoked_by', t.revoked_by)
   from api_token t
- where t.org_id = app_org();
+ where t.org_id = :org;
 
 -- name: name_org_by_slug
 -- Set the transaction's org to the org with this slug; if there is no such org, leave it unset.
@@ -159,17 +160,17 @@ values (%(id)s, %(user_id)s, %(hash)s, app_now(), app_now(), app_now() + interva
 insert into web_session (id, user_id, token_id, hash, created_at, last_seen_at, expires_at)
 select %(id)s, t.user_id, t.id, %(hash)s, app_now(), app_now(), app_now() + interval '7 days'
   from api_token t
- where t.id = %(token_id)s;
+ where t.org_id = :org and t.id = %(token_id)s;
 
 -- name: session_seen
 update web_session
-   set last_seen_at = app_now()
- where id = %(id)s and last_seen_at < app_now();
+   set last_seen_at = app_statement_time()
+ where org_id = :org and id = %(id)s and last_seen_at < app_statement_time();
 
 -- name: end_session
 update web_session
-   set ended_at = app_now()
- where id = %(id)s and ended_at is null;
+   set ended_at = app_statement_time()
+ where org_id = :org and id = %(id)s and ended_at is null;
 
 -- name: add_org
 insert into org (org_id, slug) values (%(org_id)s, %(slug)s) on conflict (org_id) do nothing;
@@ -181,4 +182,4 @@ select org_id::text as id, slug, name, review_policy, created_at, audit_seq, aud
  order by slug;
 
 -- name: review_policy
-select review_policy from org where org_id = app_org();
+select review_policy from org where org_id = :org;

@@ -4,10 +4,10 @@ values (%(id)s, %(name)s, %(email)s, %(issuer)s, %(subject)s, %(scopes)s::text[]
         %(created_by)s);
 
 -- name: enable_user
-update org_user set disabled_at = %(disabled_at)s where id = %(id)s;
+update org_user set disabled_at = %(disabled_at)s where org_id = :org and id = %(id)s;
 
 -- name: set_user_scopes
-update org_user set scopes = %(scopes)s::text[] where id = %(id)s;
+update org_user set scopes = %(scopes)s::text[] where org_id = :org and id = %(id)s;
 
 -- name: insert_token
 insert into api_token (id, user_id, label, hash, scopes, created_at, created_by, expires_at)
@@ -18,7 +18,7 @@ values (%(id)s, %(user_id)s, %(label)s, decode(%(hash)s, 'hex'), %(scopes)s::tex
 with written as (
   update api_token
      set revoked_at = %(revoked_at)s, revoked_by = %(revoked_by)s
-   where id = %(id)s and revoked_at is null
+   where org_id = :org and id = %(id)s and revoked_at is null
   returning 1)
 select 1 / count(*) from written;
 
@@ -31,6 +31,6 @@ with written as (
          review_policy = %(review_policy)s,
          audit_seq = %(audit_seq)s,
          audit_hash = %(audit_hash)s
-   where org_id = app_org() and audit_seq = %(old_seq)s
+   where org_id = :org and audit_seq = %(old_seq)s
   returning 1)
 select 1 / count(*) from written;

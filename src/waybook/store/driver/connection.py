@@ -32,13 +32,15 @@ from waybook.errors import Busy
 from waybook.store.driver.queries import PreparedPlans, Query, Statement, raw_statement
 from waybook.store.driver.wire import (
     NO_BACKEND_PID,
+    NO_ORG,
     STALE_ERRORS,
     KeyConflict,
     PreparedStatementLost,
     WireSettings,
     check,
-    flushing,
+    flush_steps,
     lost_connection,
+    unprepared,
 )
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
@@ -64,6 +66,8 @@ class DbConnection:
         """Create the wrapper of a new psycopg connection."""
         set_json_loads(orjson.loads, connection)
         self.connection = connection
+        #: Id of the transaction's org as text, which is bound to statements that take the org.
+        self.org = NO_ORG
         self._wire = wire
         self._transformer = Transformer(connection)
         self._prepared: set[bytes] = set()
@@ -107,7 +111,7 @@ class DbConnection:
     async def _greet(self) -> None:
         """Apply the session settings outside any transaction, so that they remain in force."""
         process = self.connection.pgconn.backend_pid
-        ((row,),) = await self._send((), (_unprepared(self._wire.session_settings(process)),))
+        ((row,),) = await self._send((), (unprepared(self._wire.session_settings(process)),))
         self._greeted = True
         if row[0] != process:
             self._wire.assume_pooler()
@@ -169,12 +173,14 @@ class DbConnection:
 
     def _post(self, message: Message, *, preparing: bool) -> list[int]:
         """Pass SQL statements to libpq, and return the position of each statement's result."""
-        pgconn, prepared = self.connection.pgconn, self._prepared
+        pgconn, prepared, org = self.connection.pgconn, self._prepared, self.org
         places, sent = [], 0
         for statement in message:
-            (name, text, _), parameters = (
+            (name, text, _, takes_org), parameters = (
                 raw_statement(statement) if isinstance(statement, str) else statement
             )
+            if takes_org:
+                parameters = [*parameters, org]
             if name is None or not preparing:
                 pgconn.send_query_params(text, parameters, result_format=Format.BINARY)
             else:
@@ -300,7 +306,9 @@ class DbConnection:
         """Send the rest of a message that was too large to be sent at once."""
         self._stop_listening()
         async with asyncio.timeout(self._wire.message_seconds):
-            await wait_async(flushing(self.connection), self.connection.pgconn.socket, interval=1)
+            await wait_async(
+                flush_steps(self.connection), self.connection.pgconn.socket, interval=1
+            )
 
     # Cleaning
 
@@ -334,7 +342,3 @@ class DbConnection:
         except BaseException:
             self.close()
             raise
-
-
-def _unprepared(statement: Statement) -> Statement:
-    return Statement(statement.form._replace(name=None), statement.parameters)

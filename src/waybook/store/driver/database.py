@@ -16,7 +16,7 @@ from waybook.store.driver.credential_check import CredentialCheck, pending_check
 from waybook.store.driver.group_commit import Call, GroupCommit
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.driver.queries import Query, Statement, first_column, first_value
-from waybook.store.driver.wire import WireSettings
+from waybook.store.driver.wire import NO_ORG, WireSettings
 from waybook.tracing import TRACING
 
 
@@ -96,23 +96,30 @@ class TransactionScope:
         self,
         pool: ConnectionPool,
         opening: Message,
-        org_id: UUID | None,
+        turn: UUID | None,
+        org: bytes = NO_ORG,
         check: CredentialCheck | None = None,
     ) -> None:
+        """Create the scope; the pool lets `turn`, usually the org, wait for its turn.
+
+        `org` is the id of the org as text, if the org is known.
+        """
         self._pool = pool
         self._check = check
-        self._org = None if org_id is None else org_id.int
+        self._turn = None if turn is None else turn.int
+        self._org = org
         self._opening = opening
         self._line: DbConnection | None = None
 
     async def __aenter__(self) -> Transaction:
-        self._line = await self._pool.acquire(self._org)
+        self._line = await self._pool.acquire(self._turn)
+        self._line.org = self._org
         return Transaction(self._line, self._opening, self._check)
 
     async def __aexit__(self, *_: object) -> None:
         line, self._line = self._line, None
         if line is not None:
-            await self._pool.release(line, self._org)
+            await self._pool.release(line, self._turn)
 
 
 class Database:
@@ -145,8 +152,9 @@ class Database:
 
     def org_transaction(self, org_id: UUID) -> TransactionScope:
         """Return a transaction confined to this org, which is rolled back unless committed."""
-        opening = self._opening(BEGIN, org_id)
-        return TransactionScope(self.pool, opening, org_id, pending_check(org_id))
+        org = str(org_id)
+        opening, check = self._opening(BEGIN, org), pending_check(org_id)
+        return TransactionScope(self.pool, opening, org_id, org.encode(), check)
 
     async def commit(self, call: Call) -> Results:
         """Send all statements of a call in one message, possibly with other calls, and commit.
@@ -166,8 +174,9 @@ class Database:
 
     async def read_org(self, org_id: UUID, *statements: Statement | str) -> Results:
         """Read rows of this org from one snapshot, in one round trip."""
-        opening = self._opening(BEGIN_READING, org_id)
-        async with TransactionScope(self.pool, opening, org_id, pending_check(org_id)) as tx:
+        org = str(org_id)
+        opening, check = self._opening(BEGIN_READING, org), pending_check(org_id)
+        async with TransactionScope(self.pool, opening, org_id, org.encode(), check) as tx:
             return await tx.commit(*statements)
 
     async def read_now(self, org_id: UUID) -> datetime:
@@ -223,11 +232,13 @@ class Database:
 
         There is no span here, because a group of calls is sent by a task of its own.
         """
-        async with TransactionScope(self.pool, self._opening(BEGIN, org_id), org_id) as tx:
+        org = str(org_id)
+        opening = self._opening(BEGIN, org)
+        async with TransactionScope(self.pool, opening, org_id, org.encode()) as tx:
             return (await tx.send_untraced(*statements, COMMIT))[:-1]
 
-    def _opening(self, begin: Statement, org_id: UUID) -> Message:
-        return self._opened(begin, f"set local app.org_id = '{org_id}'")
+    def _opening(self, begin: Statement, org: str) -> Message:
+        return self._opened(begin, f"set local app.org_id = '{org}'")
 
     def _opened(self, begin: Statement, named: str) -> Message:
         opening = (begin, *self._role, named)

@@ -9,7 +9,8 @@ select pg_notify('waybook_news', %(payload)s);
 -- changed.
 select subject, subject_id::text, max(seq)
   from audit_entry
- where at > (select app_now() - make_interval(secs => %(seconds)s))
+ where org_id = :org
+   and at > (select app_now() - make_interval(secs => %(seconds)s))
    and subject in ('plan', 'run')
  group by subject, subject_id
  limit %(most)s;

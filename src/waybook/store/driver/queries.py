@@ -59,6 +59,9 @@ Parameters: TypeAlias = list[bytes | None]
 PREPARED_ROW_COUNT = 4
 BATCH_SIZE = 32
 
+#: Placeholder for the org of the transaction; in `.sql` files, the fragment `:org`.
+ORG_PLACE = "org"
+
 _PLACE = pattern(r"%\((\w+)\)s")
 #: Pattern for a reference to a fragment of `parts.sql`, written like a psql variable. The pattern
 #: does not match casts, which have two colons.
@@ -132,6 +135,8 @@ class PreparedForm(NamedTuple):
     name: bytes | None
     text: bytes
     make_row: RowMaker = tuple
+    #: Whether the last parameter is the org of the transaction, which the connection adds.
+    takes_org: bool = False
 
 
 class Statement(NamedTuple):
@@ -162,8 +167,10 @@ class Query:
         #: SQL text with named placeholders, for statements executed through psycopg.
         self.text = text
         #: Names of the placeholders in the SQL text, without duplicates, in the order in which the
-        #: text first uses them.
-        self.places = tuple(dict.fromkeys(_PLACE.findall(self.text)))
+        #: text first uses them. The org is not among them: the connection adds it.
+        places = dict.fromkeys(_PLACE.findall(self.text))
+        self.takes_org = ORG_PLACE in places
+        self.places = tuple(place for place in places if place != ORG_PLACE)
         listed = _ROWS_PLACE.search(self.text)
         self._listed = listed[1] if listed else None
         self._digest = sha256(text.encode()).hexdigest()[:8]
@@ -194,7 +201,7 @@ class Query:
         form = self._forms.get((rows, width))
         if form is None:
             text = self._numbered(rows, width).encode()
-            form = PreparedForm(self._prepared_name(rows), text, self.make_row)
+            form = PreparedForm(self._prepared_name(rows), text, self.make_row, self.takes_org)
             if form.name is not None:
                 self._forms[rows, width] = form
         return form
@@ -211,6 +218,7 @@ class Query:
             place: _rows_of(rows, width, numbers) if place == self._listed else f"${next(numbers)}"
             for place in self.places
         }
+        placeholders[ORG_PLACE] = f"${next(numbers)}"
         return _PLACE.sub(lambda place: placeholders[place[1]], self.text)
 
 

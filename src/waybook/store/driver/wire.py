@@ -47,6 +47,9 @@ STANDBY: Final = (
     "the database server accepts no writes, because another one takes over; nothing was written. "
     "Wait a second, then repeat the call"
 )
+#: Org of a transaction that has none. It is not an id, so that PostgreSQL refuses statements that
+#: take the org.
+NO_ORG = b"no org"
 
 
 class KeyConflict(Exception):
@@ -71,6 +74,19 @@ STALE_ERRORS: Final[Mapping[type[psycopg.Error], type[Exception]]] = {
 
 class PreparedStatementLost(Exception):
     """Error: the server does not know a prepared statement, so a pooler must be in use."""
+
+
+def unprepared(statement: Statement) -> Statement:
+    """Return a statement that is sent with its text, and not prepared."""
+    return Statement(statement.form._replace(name=None), statement.parameters)
+
+
+def flush_steps(connection: AsyncConnection[TupleRow]) -> PQGen[None]:
+    """Send what libpq has not sent yet; yield each time the socket has to be waited for."""
+    while connection.pgconn.flush():
+        ready = yield Wait.RW
+        if ready & Ready.R:
+            connection.pgconn.consume_input()
 
 
 @dataclass(slots=True)

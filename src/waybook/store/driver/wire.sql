@@ -1,14 +1,18 @@
 -- name: set_session
 -- Configure the session for our statements. They look up rows by key, so one generic plan that uses
--- indexes fits all values, and JIT compilation never pays off. Sequential scans are disabled, because
--- a plan made while a table was small is kept until the table is analyzed again. Timeouts limit statements, lock
--- waits, and transactions left open by a process that died. The settings apply to the session. If
--- the backend's process id differs from the one reported at connect, a pooler shares the session
+-- indexes fits all values, and JIT compilation never pays off. Citus chooses the node while it makes
+-- a plan, so there a plan is made for each execution. Sequential scans are disabled, because a plan
+-- made while a table was small is kept until the table is analyzed again. Timeouts limit statements,
+-- lock waits, and transactions left open by a process that died. The settings apply to the session.
+-- If the backend's process id differs from the one reported at connect, a pooler shares the session
 -- with other clients; then they apply to this transaction only.
 select pg_backend_pid(),
        set_config('lock_timeout', %(lock_timeout)s, pg_backend_pid() <> %(pid)s),
        set_config('statement_timeout', %(statement_timeout)s, pg_backend_pid() <> %(pid)s),
        set_config('idle_in_transaction_session_timeout', %(idle_timeout)s, pg_backend_pid() <> %(pid)s),
-       set_config('plan_cache_mode', 'force_generic_plan', pg_backend_pid() <> %(pid)s),
+       set_config('plan_cache_mode',
+                  case when exists (select from pg_extension where extname = 'citus')
+                       then 'force_custom_plan' else 'force_generic_plan' end,
+                  pg_backend_pid() <> %(pid)s),
        set_config('enable_seqscan', 'off', pg_backend_pid() <> %(pid)s),
        set_config('jit', 'off', pg_backend_pid() <> %(pid)s);

@@ -3,9 +3,9 @@
 
 -- name: is_taken
 -- Return whether a plan, a run or an audit chain with this id exists in the org.
-select exists (select from plan where id = %(id)s)
-    or exists (select from run where id = %(id)s)
-    or exists (select from audit_entry where subject_id = %(id)s) as is_taken,
+select exists (select from plan where org_id = :org and id = %(id)s)
+    or exists (select from run where org_id = :org and id = %(id)s)
+    or exists (select from audit_entry where org_id = :org and subject_id = %(id)s) as is_taken,
        app_now() as now;
 
 -- name: plan
@@ -123,7 +123,8 @@ update run r
           from made
          group by run_id
         having bool_and(completed_at is not null) and bool_or(feedback is null)) m
- where r.id = m.run_id and r.completed_at is null and r.canceled_at is null;
+ where r.org_id = :org
+   and r.id = m.run_id and r.completed_at is null and r.canceled_at is null;
 
 -- name: stage_step
 insert into stage_step (run_id, stage_slug, step_key, total, done, failed, opened_at, closed_at)

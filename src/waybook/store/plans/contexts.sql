@@ -3,27 +3,28 @@
 -- plan has passages to search.
 select s.plan_id::text,
        left(p.research_question, %(most)s) || chr(10) || left(b.instructions, %(most)s) as question,
-       exists (select from passage f where f.plan_id = s.plan_id) as has_research
+       exists (select from passage f where f.org_id = :org
+                                       and f.plan_id = s.plan_id) as has_research
   from plan_step s
-  join step_brief b on b.step_id = s.id
-  join plan_brief p on p.plan_id = s.plan_id
- where s.id = %(step_id)s;
+  join step_brief b on b.org_id = :org and b.step_id = s.id
+  join plan_brief p on p.org_id = :org and p.plan_id = s.plan_id
+ where s.org_id = :org and s.id = %(step_id)s;
 
 -- name: result_prefixes
 -- Return the results of a plan's steps, each truncated to a maximum length.
 select s.id::text as step_id, r.confidence, json_typeof(r.result_summary) as kind,
        length(r.result_summary #>> '{}') as length, left(r.result_summary #>> '{}', %(most)s) as text
   from plan_step s
-  join step_result r on r.step_id = s.id
- where s.plan_id = %(plan_id)s
+  join step_result r on r.org_id = :org and r.step_id = s.id
+ where s.org_id = :org and s.plan_id = %(plan_id)s
  order by s.step_order;
 
 -- name: instruction_prefixes
 select s.id::text as step_id, length(b.instructions) as length,
        left(b.instructions, %(most)s) as text
   from plan_step s
-  join step_brief b on b.step_id = s.id
- where s.plan_id = %(plan_id)s
+  join step_brief b on b.org_id = :org and b.step_id = s.id
+ where s.org_id = :org and s.plan_id = %(plan_id)s
  order by s.step_order;
 
 -- name: feedback
@@ -31,7 +32,8 @@ select s.id::text as step_id, length(b.instructions) as length,
 select r.id::text, r.decision, r.decided_by, r.decided_at, length(r.feedback) as length,
        left(r.feedback, %(most)s) as feedback, count(*) over () as total
   from review r
- where r.plan_id = %(plan_id)s and r.step_id = %(step_id)s and r.decision is not null
+ where r.org_id = :org
+   and r.plan_id = %(plan_id)s and r.step_id = %(step_id)s and r.decision is not null
  order by r.decided_at desc, r.id desc
 offset %(offset)s limit %(page)s;
 
@@ -40,7 +42,8 @@ offset %(offset)s limit %(page)s;
 select e.seq, e.at, e.actor, length(e.details ->> 'reason') as length,
        left(e.details ->> 'reason', %(most)s) as reason, count(*) over () as total
   from audit_entry e
- where e.subject_id = %(plan_id)s and e.event = 'step_failed'
+ where e.org_id = :org
+   and e.subject_id = %(plan_id)s and e.event = 'step_failed'
    and e.details ->> 'stepId' = %(step_id)s::text
  order by e.seq desc
 offset %(offset)s limit %(page)s;
@@ -54,11 +57,12 @@ select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at,
        null::text as passage, n.total
   from (select m.id, count(*) over () as total
           from artifact m
-         where m.plan_id = %(plan_id)s
+         where m.org_id = :org
+           and m.plan_id = %(plan_id)s
            and (%(step_id)s::uuid is null or m.step_id = %(step_id)s::uuid)
          order by m.created_at desc, m.id desc
         offset %(offset)s limit %(page)s) n
-  join artifact a on a.id = n.id
+  join artifact a on a.org_id = :org and a.id = n.id
  order by a.created_at desc, a.id desc;
 
 -- name: artifacts_by_id
@@ -68,10 +72,11 @@ select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at,
        left(a.content #>> '{}', %(most)s) as content,
        (select p.body
           from passage p
-         where p.subject_id = a.id and p.part = (%(parts)s::json ->> a.id::text)::integer
+         where p.org_id = :org
+           and p.subject_id = a.id and p.part = (%(parts)s::json ->> a.id::text)::integer
            and p.part > 1) as passage, 0 as total
   from artifact a
- where a.id = any (%(ids)s) and a.plan_id = %(plan_id)s;
+ where a.org_id = :org and a.id = any (%(ids)s) and a.plan_id = %(plan_id)s;
 
 -- name: plan_text_slice
 -- Return a slice of one of a plan's texts that a packet may have truncated, and the full length.
@@ -79,35 +84,40 @@ select length(t.whole) as length,
        substr(t.whole, %(offset)s::integer + 1, %(most)s::integer) as text
   from (select case %(kind)s::text
           when 'name' then
-            (select p.name from plan p where p.id = %(plan_id)s)
+            (select p.name from plan p where p.org_id = :org and p.id = %(plan_id)s)
           when 'reason' then
-            (select p.fail_reason from plan p where p.id = %(plan_id)s)
+            (select p.fail_reason from plan p where p.org_id = :org and p.id = %(plan_id)s)
           when 'researchQuestion' then
-            (select b.research_question from plan_brief b where b.plan_id = %(plan_id)s)
+            (select b.research_question from plan_brief b where b.org_id = :org
+                                                            and b.plan_id = %(plan_id)s)
           when 'planFormattingNotes' then
-            (select b.formatting_notes from plan_brief b where b.plan_id = %(plan_id)s)
+            (select b.formatting_notes from plan_brief b where b.org_id = :org
+                                                           and b.plan_id = %(plan_id)s)
           when 'outputFormattingInstructions' then
             (select e.formatting_instructions
                from plan_brief b
-               join skill_execution e on e.id = b.skill_execution_id
-              where b.plan_id = %(plan_id)s)
+               join skill_execution e on e.org_id = :org and e.id = b.skill_execution_id
+              where b.org_id = :org and b.plan_id = %(plan_id)s)
           when 'artifact' then
             (select a.content #>> '{}'
                from artifact a
-              where a.plan_id = %(plan_id)s and a.id = %(id)s::uuid)
+              where a.org_id = :org and a.plan_id = %(plan_id)s and a.id = %(id)s::uuid)
           when 'summary' then
             (select r.summary
-               from review r where r.plan_id = %(plan_id)s and r.id = %(id)s::uuid)
+               from review r where r.org_id = :org
+                               and r.plan_id = %(plan_id)s and r.id = %(id)s::uuid)
           when 'questions' then
             (select r.questions #>> '{}'
-               from review r where r.plan_id = %(plan_id)s and r.id = %(id)s::uuid)
+               from review r where r.org_id = :org
+                               and r.plan_id = %(plan_id)s and r.id = %(id)s::uuid)
           when 'feedback' then
             (select r.feedback
-               from review r where r.plan_id = %(plan_id)s and r.id = %(id)s::uuid)
+               from review r where r.org_id = :org
+                               and r.plan_id = %(plan_id)s and r.id = %(id)s::uuid)
           when 'failure' then
             (select e.details ->> 'reason'
                from audit_entry e
-              where e.subject_id = %(plan_id)s and e.seq = %(seq)s::integer)
+              where e.org_id = :org and e.subject_id = %(plan_id)s and e.seq = %(seq)s::integer)
         end as whole) t;
 
 -- name: step_text_slice
@@ -120,10 +130,12 @@ select length(t.whole) as length,
           when 'failReason' then s.fail_reason
           when 'dependsOn' then to_json(s.depends_on)::text
           when 'instructions' then
-            (select b.instructions from step_brief b where b.step_id = s.id)
+            (select b.instructions from step_brief b where b.org_id = :org and b.step_id = s.id)
           when 'resultSchema' then
-            (select b.result_schema #>> '{}' from step_brief b where b.step_id = s.id)
+            (select b.result_schema #>> '{}' from step_brief b where b.org_id = :org
+                                                                 and b.step_id = s.id)
           when 'result' then
-            (select r.result_summary #>> '{}' from step_result r where r.step_id = s.id)
+            (select r.result_summary #>> '{}' from step_result r where r.org_id = :org
+                                                                   and r.step_id = s.id)
         end as whole) t
- where s.plan_id = %(plan_id)s and s.id = %(id)s;
+ where s.org_id = :org and s.plan_id = %(plan_id)s and s.id = %(id)s;

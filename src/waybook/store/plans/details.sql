@@ -2,7 +2,7 @@
 -- Return the beginnings of these steps' instructions, to display as their names.
 select b.step_id::text, left(b.instructions, coalesce(%(most)s, length(b.instructions))) as beginning
   from step_brief b
- where b.step_id = any (%(ids)s);
+ where b.org_id = :org and b.step_id = any (%(ids)s);
 
 -- name: step_status_changes
 -- Return the status changes of these steps, or of all steps, oldest first. Of a long history, only
@@ -11,7 +11,7 @@ select b.step_id::text, left(b.instructions, coalesce(%(most)s, length(b.instruc
 select e.at, e.actor, e.session, m.moves
   from (select a.seq, a.at, a.actor, a.session, a.details
           from audit_entry a
-         where a.subject_id = %(plan_id)s and a.seq > %(since)s
+         where a.org_id = :org and a.subject_id = %(plan_id)s and a.seq > %(since)s
          order by a.seq desc
          limit %(most)s) e
  cross join lateral (
@@ -34,11 +34,13 @@ select coalesce(sum((select count(*)
                          or c.value ->> 'entity' = 'step' and c.value ->> 'field' = '*'
                             and c.value ->> 'from' is null)), 0)::integer
   from audit_entry e
- where e.subject_id = %(plan_id)s
+ where e.org_id = :org
+   and e.subject_id = %(plan_id)s
    and strpos(e.details::text, 'add_steps') > 0
    and exists (select
                  from audit_entry b
-                where b.subject_id = %(plan_id)s and b.seq <= e.seq
+                where b.org_id = :org
+                  and b.subject_id = %(plan_id)s and b.seq <= e.seq
                   and b.event in ('step_started', 'step_completed', 'step_failed'));
 
 -- name: history
@@ -50,7 +52,8 @@ select e.seq, e.at, e.event, e.actor, e.channel, e.session, e.details ->> 'actio
                      'from ' || (e.details ->> 'reclaimedFrom')), %(words)s) as comment,
        case when %(step_id)s::text is not null then e.details -> 'branches' end as branches
   from audit_entry e
- where e.subject_id = %(plan_id)s
+ where e.org_id = :org
+   and e.subject_id = %(plan_id)s
    and (%(step_id)s::text is null or strpos(e.details::text, %(step_id)s::text) > 0)
  order by e.seq desc
  limit %(most)s;
@@ -59,10 +62,11 @@ select e.seq, e.at, e.event, e.actor, e.channel, e.session, e.details ->> 'actio
 -- Return the artifacts of a plan except outputs, newest first, without their contents, and the
 -- number of artifacts in all.
 select a.id::text, a.step_id::text, a.kind, a.title, a.version, a.superseded, a.created_at,
-       a.created_by, (select count(*) from artifact_source l where l.artifact_id = a.id) as sources,
+       a.created_by, (select count(*) from artifact_source l where l.org_id = :org
+                                                               and l.artifact_id = a.id) as sources,
        count(*) over () as total
   from artifact a
- where a.plan_id = %(plan_id)s and a.kind <> 'output'
+ where a.org_id = :org and a.plan_id = %(plan_id)s and a.kind <> 'output'
  order by a.created_at desc, a.id desc
  limit %(most)s;
 
@@ -70,14 +74,15 @@ select a.id::text, a.step_id::text, a.kind, a.title, a.version, a.superseded, a.
 -- Return the result of a step.
 select r.result_summary as summary, r.confidence, r.report, r.formatting_notes
   from step_result r
- where r.step_id = %(step_id)s;
+ where r.org_id = :org and r.step_id = %(step_id)s;
 
 -- name: conditions_about
 -- Return the conditions of a step, and the conditions that may skip to it, evaluated or not.
 select c.id::text, c.step_id::text, c.position, c.expression, c.action, c.target_step_id::text,
        c.steps, c.reason, c.outcome, c.from_step_id::text, c.max_repeats, c.repeats
   from branching_condition c
- where c.plan_id = %(plan_id)s
+ where c.org_id = :org
+   and c.plan_id = %(plan_id)s
    and (c.step_id = %(step_id)s or c.target_step_id = %(step_id)s)
  order by c.position;
 
@@ -87,7 +92,7 @@ select r.id::text, r.step_id::text, r.summary, r.questions, r.result_summary, r.
        r.requested_by, r.decision, r.feedback, r.decided_at, r.decided_by, r.decided_via,
        r.requested_as, r.decided_as
   from review r
- where r.plan_id = %(plan_id)s and r.step_id = %(step_id)s
+ where r.org_id = :org and r.plan_id = %(plan_id)s and r.step_id = %(step_id)s
  order by r.requested_at desc, r.id desc
  limit %(most)s;
 
@@ -95,9 +100,9 @@ select r.id::text, r.step_id::text, r.summary, r.questions, r.result_summary, r.
 -- Return the sources that a step's artifacts cite, newest artifact first.
 select l.artifact_id::text, s.title, s.url, left(s.quote, %(words)s) as quote
   from artifact a
-  join artifact_source l on l.artifact_id = a.id
-  join source s on s.id = l.source_id
- where a.plan_id = %(plan_id)s and a.step_id = %(step_id)s
+  join artifact_source l on l.org_id = :org and l.artifact_id = a.id
+  join source s on s.org_id = :org and s.id = l.source_id
+ where a.org_id = :org and a.plan_id = %(plan_id)s and a.step_id = %(step_id)s
  order by a.created_at desc, a.id desc, l.position
  limit %(most)s;
 
@@ -105,14 +110,14 @@ select l.artifact_id::text, s.title, s.url, left(s.quote, %(words)s) as quote
 -- Return the outputs of a plan with their texts, oldest first.
 select a.id::text, a.content #>> '{}' as content
   from artifact a
- where a.plan_id = %(plan_id)s and a.kind = 'output'
+ where a.org_id = :org and a.plan_id = %(plan_id)s and a.kind = 'output'
  order by a.created_at, a.id;
 
 -- name: outputs
 -- Return all versions of a plan's outputs, newest first, without their texts.
 select :row_of_output
   from artifact a
- where plan_id = %(plan_id)s and kind = 'output'
+ where a.org_id = :org and plan_id = %(plan_id)s and kind = 'output'
  order by created_at desc, id desc
  limit %(most)s;
 
@@ -120,18 +125,20 @@ select :row_of_output
 -- Return one output with its text.
 select :row_of_output, a.plan_id::text, a.content #>> '{}' as content
   from artifact a
- where id = %(id)s and kind = 'output';
+ where a.org_id = :org and id = %(id)s and kind = 'output';
 
 -- name: latest_outputs
 -- Return a page with the latest version of each output of all plans, newest first, starting before
 -- a given output.
 select :row_of_output, a.plan_id::text, p.name as plan_name
   from artifact a
-  join plan p on p.id = a.plan_id
- where a.kind = 'output'
+  join plan p on p.org_id = :org and p.id = a.plan_id
+ where a.org_id = :org
+   and a.kind = 'output'
    and (a.created_at, a.id) < (%(at)s::timestamptz, %(id)s::uuid)
    and not exists (select from artifact n
-                    where n.plan_id = a.plan_id and n.kind = a.kind and n.title = a.title
+                    where n.org_id = :org
+                      and n.plan_id = a.plan_id and n.kind = a.kind and n.title = a.title
                       and n.version > a.version)
  order by a.created_at desc, a.id desc
  limit %(most)s;

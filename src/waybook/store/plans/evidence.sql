@@ -7,8 +7,9 @@ select distinct on (r.id)
          as result_summary,
        coalesce(length(e.result_summary::text), 0) as result_length
   from review r
-  join review e on e.plan_id = r.plan_id and e.step_id = r.step_id
- where r.id = any (%(ids)s)
+  join review e on e.org_id = :org and e.plan_id = r.plan_id and e.step_id = r.step_id
+ where r.org_id = :org
+   and r.id = any (%(ids)s)
    and e.id <> r.id
    and e.decided_at <= r.requested_at
  order by r.id, e.decided_at desc, e.id desc;
@@ -21,18 +22,21 @@ select r.id::text as review_id, n.id::text, n.kind, n.title, n.total
   cross join lateral (
          (select a.id, a.kind, a.title, a.created_at, count(*) over () as total
             from artifact a
-           where a.step_id = r.step_id and a.kind <> 'output' and not a.superseded
+           where a.org_id = :org
+             and a.step_id = r.step_id and a.kind <> 'output' and not a.superseded
            order by a.created_at desc, a.id desc
            limit %(most)s)
           union all
          (select a.id, a.kind, a.title, a.created_at, count(*) over () as total
             from artifact a
-           where a.plan_id = r.plan_id
+           where a.org_id = :org
+             and a.plan_id = r.plan_id
              and a.kind = 'output'
              and not exists (select from artifact v
-                              where v.plan_id = a.plan_id and v.kind = a.kind and v.title = a.title
+                              where v.org_id = :org
+                                and v.plan_id = a.plan_id and v.kind = a.kind and v.title = a.title
                                 and v.version > a.version)
            order by a.created_at desc, a.id desc
            limit %(most)s)) n
- where r.id = any (%(ids)s)
+ where r.org_id = :org and r.id = any (%(ids)s)
  order by r.id, n.created_at desc, n.id desc;

@@ -5,31 +5,34 @@
 with chosen as (
   (select p.id, true as is_own
      from plan p
-    where p.id = %(plan_id)s)
+    where p.org_id = :org and p.id = %(plan_id)s)
    union all
   (select p.id, false
      from plan p
-    where p.status = 'completed'
+    where p.org_id = :org
+      and p.status = 'completed'
       and p.id <> %(plan_id)s
     order by p.id desc
     limit %(plans)s)),
 used as (
   select u.step_id, sum(u.cost_micros)::bigint as cost_micros
     from chosen c
-    join usage u on u.plan_id = c.id
+    join usage u on u.org_id = :org and u.plan_id = c.id
    group by u.step_id)
 select c.is_own, s.title,
        extract(epoch from s.completed_at - s.in_progress_since)::float8 as seconds,
        used.cost_micros
   from chosen c
- cross join lateral (select s.* from plan_step s where s.plan_id = c.id offset 0) s
+ cross join lateral (select s.* from plan_step s where s.org_id = :org
+                                                   and s.plan_id = c.id offset 0) s
   left join used on used.step_id = s.id
  where s.status = 'completed'
    and s.in_progress_since is not null
    and s.copied_from is null
    and not exists (select
                      from review v
-                    where v.plan_id = s.plan_id
+                    where v.org_id = :org
+                      and v.plan_id = s.plan_id
                       and v.step_id = s.id)
  order by c.is_own desc, s.completed_at desc, s.id
  limit %(most)s;

@@ -4,7 +4,8 @@
 select :row_of_plan
   from ((select p.id, p.name, p.status, p.revision, p.updated_at
            from plan p
-          where %(open_only)s
+          where p.org_id = :org
+            and %(open_only)s
             and p.completed_at is null
             and p.id < %(before)s::uuid
             and :plan_is_asked_for
@@ -13,7 +14,8 @@ select :row_of_plan
          union all
         (select p.id, p.name, p.status, p.revision, p.updated_at
            from plan p
-          where not %(open_only)s
+          where p.org_id = :org
+            and not %(open_only)s
             and p.id < %(before)s::uuid
             and :plan_is_asked_for
           order by p.id desc
@@ -26,7 +28,8 @@ select :row_of_plan
 select :row_of_plan
   from (select p.id, p.name, p.status, p.revision, p.updated_at
           from plan p
-         where p.status = %(state)s::text
+         where p.org_id = :org
+           and p.status = %(state)s::text
            and p.id < %(before)s::uuid
            and :plan_is_asked_for
          order by p.id desc
@@ -39,8 +42,9 @@ select :row_of_plan
 select :row_of_plan
   from (select p.id, p.name, p.status, p.revision, p.updated_at
           from plan_brief o
-          join plan p on p.id = o.plan_id
-         where o.created_by = %(creator)s::text
+          join plan p on p.org_id = :org and p.id = o.plan_id
+         where o.org_id = :org
+           and o.created_by = %(creator)s::text
            and o.plan_id < %(before)s::uuid
            and (not %(open_only)s or p.completed_at is null)
            and :plan_is_asked_for
@@ -56,7 +60,7 @@ select :row_of_plan
   from (select p.*
           from ((select p.id, p.name, p.status, p.revision, p.updated_at
                    from plan p
-                  where p.completed_at is null
+                  where p.org_id = :org and p.completed_at is null
                     and :plan_is_less_active
                     and :plan_is_asked_for
                   order by p.active_minute desc, p.updated_at desc, p.id desc
@@ -64,7 +68,7 @@ select :row_of_plan
                  union all
                 (select p.id, p.name, p.status, p.revision, p.updated_at
                    from plan p
-                  where not %(open_only)s
+                  where p.org_id = :org and not %(open_only)s
                     and p.completed_at is not null
                     and :plan_is_less_active
                     and :plan_is_asked_for
@@ -92,7 +96,7 @@ rarest as materialized (
    cross join lateral (select count(*) as plans
                          from (select
                                  from plan_word n
-                                where n.word >= a.first and n.word < a.last
+                                where n.org_id = :org and n.word >= a.first and n.word < a.last
                                 limit %(named)s) n) c
    order by c.plans, length(a.first) desc, a.first
    limit 1
@@ -101,7 +105,8 @@ walked as materialized (
   select p.id
     from ((select p.id, p.name
              from plan p
-            where %(state)s::text is null and %(creator)s::text is null and %(open_only)s
+            where p.org_id = :org
+              and %(state)s::text is null and %(creator)s::text is null and %(open_only)s
               and p.completed_at is null
               and p.id < %(before)s::uuid
             order by p.id desc
@@ -109,14 +114,16 @@ walked as materialized (
            union all
           (select p.id, p.name
              from plan p
-            where %(state)s::text is null and %(creator)s::text is null and not %(open_only)s
+            where p.org_id = :org
+              and %(state)s::text is null and %(creator)s::text is null and not %(open_only)s
               and p.id < %(before)s::uuid
             order by p.id desc
             limit %(walked)s)
            union all
           (select p.id, p.name
              from plan p
-            where p.status = %(state)s::text
+            where p.org_id = :org
+              and p.status = %(state)s::text
               and p.id < %(before)s::uuid
               and :plan_is_asked_for
             order by p.id desc
@@ -124,8 +131,9 @@ walked as materialized (
            union all
           (select p.id, p.name
              from plan_brief o
-             join plan p on p.id = o.plan_id
-            where %(state)s::text is null
+             join plan p on p.org_id = :org and p.id = o.plan_id
+            where o.org_id = :org
+              and %(state)s::text is null
               and o.created_by = %(creator)s::text
               and o.plan_id < %(before)s::uuid
               and (not %(open_only)s or p.completed_at is null)
@@ -140,7 +148,8 @@ select :row_of_plan
                  union
                 (select i.id
                    from plan i
-                  where i.id >= %(first_id)s::uuid and i.id <= %(last_id)s::uuid
+                  where i.org_id = :org
+                    and i.id >= %(first_id)s::uuid and i.id <= %(last_id)s::uuid
                     and i.id < %(before)s::uuid
                   order by i.id desc
                   limit %(walked)s)
@@ -150,7 +159,8 @@ select :row_of_plan
                           from rarest a
                          cross join lateral (select n.plan_id
                                                from plan_word n
-                                              where n.word = a.first
+                                              where n.org_id = :org
+                                                and n.word = a.first
                                                 and n.plan_id < %(before)s::uuid
                                               order by n.plan_id desc
                                               limit %(named)s) n
@@ -159,10 +169,11 @@ select :row_of_plan
                           from rarest a
                          cross join lateral (select n.plan_id
                                                from plan_word n
-                                              where n.word > a.first and n.word < a.last
+                                              where n.org_id = :org
+                                                and n.word > a.first and n.word < a.last
                                               limit %(named)s) n) n
                  where (select count(*) from walked) < %(enough)s) f
-          join plan p on p.id = f.id
+          join plan p on p.org_id = :org and p.id = f.id
          where p.id < %(before)s::uuid
            and (not %(open_only)s or p.completed_at is null)
            and :plan_is_asked_for
@@ -178,7 +189,7 @@ select s.status,
        (select count(*)
           from (select
                   from plan p
-                 where p.status = s.status
+                 where p.org_id = :org and p.status = s.status
                  limit %(most)s) p) as plans
   from unnest(string_to_array(%(statuses)s, ' ')) as s (status);
 
@@ -204,8 +215,8 @@ select r.id::text, r.plan_id::text, r.step_id::text, r.summary, r.questions, r.r
        r.requested_as, r.decision, r.feedback, r.decided_by, r.decided_at,
        p.completed_at as plan_ended_at
   from review r
-  join plan p on p.id = r.plan_id
- where r.id = %(review_id)s;
+  join plan p on p.org_id = :org and p.id = r.plan_id
+ where r.org_id = :org and r.id = %(review_id)s;
 
 -- name: review_lines
 -- Return the open reviews with truncated summaries, longest waiting first.
@@ -214,9 +225,10 @@ select r.id::text, p.id::text as plan_id, p.name as plan_name, s.step_order,
        coalesce(r.requested_at < app_now() - make_interval(secs => %(patience)s), false)
        as is_overdue
   from review r
-  join plan p on p.id = r.plan_id
-  join plan_step s on s.id = r.step_id
- where r.decision is null
+  join plan p on p.org_id = :org and p.id = r.plan_id
+  join plan_step s on s.org_id = :org and s.id = r.step_id
+ where r.org_id = :org
+   and r.decision is null
    and p.completed_at is null
  order by r.requested_at, r.id
  limit %(most)s;
@@ -226,13 +238,14 @@ select r.id::text, p.id::text as plan_id, p.name as plan_name, s.step_order,
 select (select count(*)
           from (select
                   from review r
-                  join plan p on p.id = r.plan_id
-                 where r.decision is null
+                  join plan p on p.org_id = :org and p.id = r.plan_id
+                 where r.org_id = :org
+                   and r.decision is null
                    and p.completed_at is null
                  limit %(most)s) r) as reviews,
        (select count(*)
           from (select
                   from run r
-                 where r.awaiting_since is not null
+                 where r.org_id = :org and r.awaiting_since is not null
                  limit %(most)s) r) as runs,
        app_now() as now;

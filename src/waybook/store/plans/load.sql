@@ -1,7 +1,7 @@
 -- name: plan_of_step
 -- Return the plan id of a step. Queried separately, so that later statements can filter by plan id:
 -- under row-level security, no index serves a comparison with a subquery.
-select plan_id::text from plan_step where id = %(step_id)s;
+select plan_id::text from plan_step where org_id = :org and id = %(step_id)s;
 
 -- name: load_plan
 -- Return the plan without its steps. For a decision, this statement runs first and locks the plan:
@@ -10,8 +10,8 @@ select p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, 
        p.audit_seq, p.audit_hash, app_now() as now, p.usage, p.budget, b.created_by, b.created_at,
        p.updated_at, b.copied_from::text, b.copied_seq
   from plan p
-  join plan_brief b on b.plan_id = p.id
- where p.id = %(plan_id)s;
+  join plan_brief b on b.org_id = :org and b.plan_id = p.id
+ where p.org_id = :org and p.id = %(plan_id)s;
 
 -- name: lock_if_unchanged
 -- Lock the plan if it has not changed since it was cached and the database time is as expected.
@@ -19,7 +19,8 @@ select p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, 
 select 1 / count(*) as locked, max(same.now) as now
   from (select app_now() as now
           from plan p
-         where p.id = %(plan_id)s
+         where p.org_id = :org
+           and p.id = %(plan_id)s
            and p.audit_seq = %(seq)s
            and p.audit_hash = %(hash)s
            and app_now() >= %(now)s::timestamptz - interval '5 ms'
@@ -37,17 +38,19 @@ select :row_of_step,
                                 then (select json_agg(json_build_array(c.id, c.title, c.url))
                                         from (select distinct o.id, o.title, o.url
                                                 from artifact a
-                                                join artifact_source x on x.artifact_id = a.id
-                                                join source o on o.id = x.source_id
-                                               where a.step_id = s.id
+                                                join artifact_source x on x.org_id = :org
+                                                                         and x.artifact_id = a.id
+                                                join source o on o.org_id = :org
+                                                                and o.id = x.source_id
+                                               where a.org_id = :org and a.step_id = s.id
                                                order by o.id
                                                limit 50) c)
                            end)
                     from step_brief b
-                   where b.step_id = s.id)
+                   where b.org_id = :org and b.step_id = s.id)
        end as text
   from plan_step s
- where s.plan_id = %(plan_id)s
+ where s.org_id = :org and s.plan_id = %(plan_id)s
  order by s.step_order;
 
 -- name: load_candidates
@@ -61,12 +64,14 @@ select :row_of_step,
                  or s.status = 'pending'
                     and s.step_order - (select n.step_order
                                           from plan_step n
-                                         where n.plan_id = %(plan_id)s
+                                         where n.org_id = :org
+                                           and n.plan_id = %(plan_id)s
                                            and n.status = 'pending'
                                            and (n.depends_on is null
                                                 or not exists (
                                                   select from plan_step d
-                                                   where d.plan_id = %(plan_id)s
+                                                   where d.org_id = :org
+                                                     and d.plan_id = %(plan_id)s
                                                      and d.id = any (n.depends_on)
                                                      and d.status in ('pending', 'in_progress',
                                                                       'awaiting_input')))
@@ -74,41 +79,42 @@ select :row_of_step,
                                          limit 1) between 0 and 7
             then (select json_build_array(b.instructions, b.result_schema, b.required_sources)
                     from step_brief b
-                   where b.step_id = s.id)
+                   where b.org_id = :org and b.step_id = s.id)
        end as text
   from plan_step s
- where s.plan_id = %(plan_id)s
+ where s.org_id = :org and s.plan_id = %(plan_id)s
  order by s.step_order;
 
 -- name: load_call
 -- Return whether the plan has seen the caller's session before, the stored answer, if the call is a
 -- repeated one, and the plan's conditions, or null if it has none. Conditions already evaluated are
 -- needed to copy them with their steps.
-select exists (select from plan_session k where k.plan_id = %(plan_id)s and k.session = %(session)s)
+select exists (select from plan_session k where k.org_id = :org
+                                            and k.plan_id = %(plan_id)s and k.session = %(session)s)
          as is_known_session,
        (select json_build_array(encode(a.arguments_hash, 'hex'), a.is_error, a.answer,
                                 encode(a.packed, 'hex'))
           from idempotency_answer a
-         where a.tool = %(tool)s and a.key = %(key)s) as answer,
+         where a.org_id = :org and a.tool = %(tool)s and a.key = %(key)s) as answer,
        (select json_agg(json_build_array(
                           c.id, c.step_id, c.position, c.expression, c.action, c.target_step_id,
                           c.steps, c.reason, c.outcome, c.from_step_id, c.max_repeats, c.repeats)
                         order by c.position)
           from branching_condition c
-         where c.plan_id = %(plan_id)s) as conditions;
+         where c.org_id = :org and c.plan_id = %(plan_id)s) as conditions;
 
 -- name: load_texts
 -- Return the texts of these steps of the plan, in the form that `load_candidates` returns.
 select s.id::text, json_build_array(b.instructions, b.result_schema, b.required_sources) as text
   from plan_step s
-  join step_brief b on b.step_id = s.id
- where s.plan_id = %(plan_id)s and s.id = any (%(wanted)s);
+  join step_brief b on b.org_id = :org and b.step_id = s.id
+ where s.org_id = :org and s.plan_id = %(plan_id)s and s.id = any (%(wanted)s);
 
 -- name: left_behind
 -- Return the newest artifacts that earlier holders of a step stored for it.
 select a.id::text, a.kind, a.title
   from artifact a
- where a.step_id = %(step_id)s
+ where a.org_id = :org and a.step_id = %(step_id)s
  order by a.created_at desc, a.id desc
  limit %(most)s;
 
@@ -118,7 +124,7 @@ select r.id::text, r.step_id::text, r.summary, r.questions, r.result_summary, r.
        r.requested_by, r.decision, r.feedback, r.decided_at, r.decided_by, r.decided_via,
        r.requested_as, r.decided_as
   from review r
- where r.plan_id = %(plan_id)s
+ where r.org_id = :org and r.plan_id = %(plan_id)s
  order by r.requested_at desc, r.id desc
  limit 1;
 
@@ -128,8 +134,8 @@ select b.research_question as question, b.formatting_notes, b.created_at, b.crea
        e.output_media_type, e.formatting_instructions, e.skill,
        case when e.status = 'started' then e.id::text end as skill_execution_id
   from plan_brief b
-  left join skill_execution e on e.id = b.skill_execution_id
- where b.plan_id = %(plan_id)s;
+  left join skill_execution e on e.org_id = :org and e.id = b.skill_execution_id
+ where b.org_id = :org and b.plan_id = %(plan_id)s;
 
 -- name: results_within
 -- Return the results of a plan's completed and skipped steps in plan order, with their sizes. If
@@ -141,8 +147,9 @@ select found.id::text as step_id,
   from (select s.id, s.step_order, r.result_summary, r.confidence,
                coalesce(octet_length(r.result_summary::text), 4) as octets
           from plan_step s
-          join step_result r on r.step_id = s.id
-         where s.plan_id = %(plan_id)s
+          join step_result r on r.org_id = :org and r.step_id = s.id
+         where s.org_id = :org
+           and s.plan_id = %(plan_id)s
            and s.status in ('completed', 'skipped')) found
  order by found.step_order;
 
@@ -151,8 +158,9 @@ select found.id::text as step_id,
 -- the beginning of each value is read.
 select s.id::text as step_id, left(r.result_summary::text, %(most)s) as beginning
   from plan_step s
-  join step_result r on r.step_id = s.id
- where s.plan_id = %(plan_id)s
+  join step_result r on r.org_id = :org and r.step_id = s.id
+ where s.org_id = :org
+   and s.plan_id = %(plan_id)s
    and s.status in ('completed', 'skipped')
  order by s.step_order;
 
@@ -160,16 +168,17 @@ select s.id::text as step_id, left(r.result_summary::text, %(most)s) as beginnin
 -- Return the notes of a plan's steps on how to format the plan's output, in plan order.
 select s.id::text as step_id, r.formatting_notes as notes
   from plan_step s
-  join step_result r on r.step_id = s.id
- where s.plan_id = %(plan_id)s
+  join step_result r on r.org_id = :org and r.step_id = s.id
+ where s.org_id = :org
+   and s.plan_id = %(plan_id)s
    and r.formatting_notes <> ''
  order by s.step_order;
 
 -- name: touch_step
 -- Record a heartbeat of a step. Telemetry: neither locked nor audited.
 update plan_step
-   set last_seen_at = app_now()
- where id = %(step_id)s and status = 'in_progress'
+   set last_seen_at = app_statement_time()
+ where org_id = :org and id = %(step_id)s and status = 'in_progress'
 returning plan_id::text;
 
 -- name: count_stalls
@@ -178,7 +187,8 @@ returning plan_id::text;
 select count(*) as plans,
        coalesce(sum((select count(*)
                        from plan_step s
-                      where s.plan_id = p.id
+                      where s.org_id = :org
+                        and s.plan_id = p.id
                         and s.status = 'in_progress'
                         and greatest(s.in_progress_since, s.last_seen_at)
                             < (select app_now()) - make_interval(secs =>
@@ -186,7 +196,7 @@ select count(*) as plans,
          ::bigint as steps
   from (select p.id, p.stall_seconds
           from plan p
-         where p.status = 'stalled'
+         where p.org_id = :org and p.status = 'stalled'
          order by p.id desc
          limit %(most)s) p;
 
@@ -201,8 +211,8 @@ select 'plan' as entity, p.id::text as id, json_build_object(
          'created_by', b.created_by, 'usage', p.usage, 'budget', p.budget,
          'copied_from', b.copied_from, 'copied_seq', b.copied_seq) as values
   from plan p
-  join plan_brief b on b.plan_id = p.id
- where p.id = %(plan_id)s
+  join plan_brief b on b.org_id = :org and b.plan_id = p.id
+ where p.org_id = :org and p.id = %(plan_id)s
  union all
 select 'step', s.id::text, json_build_object(
          'order', s.step_order, 'type', s.step_type, 'title', s.title, 'status', s.status,
@@ -217,9 +227,9 @@ select 'step', s.id::text, json_build_object(
          'result_summary', r.result_summary, 'confidence', r.confidence, 'report', r.report,
          'formatting_notes', r.formatting_notes, 'usage', r.usage)
   from plan_step s
-  join step_brief b on b.step_id = s.id
-  left join step_result r on r.step_id = s.id
- where s.plan_id = %(plan_id)s
+  join step_brief b on b.org_id = :org and b.step_id = s.id
+  left join step_result r on r.org_id = :org and r.step_id = s.id
+ where s.org_id = :org and s.plan_id = %(plan_id)s
  union all
 select 'condition', c.id::text, json_build_object(
          'step_id', c.step_id, 'position', c.position, 'expression', c.expression,
@@ -227,7 +237,7 @@ select 'condition', c.id::text, json_build_object(
          'reason', c.reason, 'outcome', c.outcome, 'from_step_id', c.from_step_id,
          'max_repeats', c.max_repeats, 'repeats', c.repeats)
   from branching_condition c
- where c.plan_id = %(plan_id)s
+ where c.org_id = :org and c.plan_id = %(plan_id)s
  union all
 select 'review', r.id::text, json_build_object(
          'step_id', r.step_id, 'summary', r.summary, 'questions', r.questions,
@@ -236,11 +246,11 @@ select 'review', r.id::text, json_build_object(
          'decided_at', r.decided_at, 'decided_by', r.decided_by, 'decided_via', r.decided_via,
          'requested_as', r.requested_as, 'decided_as', r.decided_as)
   from review r
- where r.plan_id = %(plan_id)s
+ where r.org_id = :org and r.plan_id = %(plan_id)s
  union all
 select 'session', k.session, json_build_object('seen_at', k.seen_at)
   from plan_session k
- where k.plan_id = %(plan_id)s
+ where k.org_id = :org and k.plan_id = %(plan_id)s
  union all
 select 'artifact', a.id::text, json_build_object(
          'step_id', a.step_id, 'kind', a.kind, 'title', a.title,
@@ -251,26 +261,26 @@ select 'artifact', a.id::text, json_build_object(
          'tags', nullif(a.tags::text, '[]')::json, 'metadata', a.metadata,
          'created_at', a.created_at, 'created_by', a.created_by)
   from artifact a
- where a.plan_id = %(plan_id)s
+ where a.org_id = :org and a.plan_id = %(plan_id)s
  union all
 select 'source', s.id::text, json_build_object(
          'url', s.url, 'title', s.title, 'quote', s.quote, 'content_hash', s.content_hash)
   from source s
- where s.id in (select l.source_id
+ where s.org_id = :org and s.id in (select l.source_id
                   from artifact a
-                  join artifact_source l on l.artifact_id = a.id
-                 where a.plan_id = %(plan_id)s)
+                  join artifact_source l on l.org_id = :org and l.artifact_id = a.id
+                 where a.org_id = :org and a.plan_id = %(plan_id)s)
  union all
 select 'artifact_source', l.artifact_id || '/' || l.position, json_build_object(
          'artifact_id', l.artifact_id, 'source_id', l.source_id, 'position', l.position,
          'retrieved_at', l.retrieved_at)
   from artifact a
-  join artifact_source l on l.artifact_id = a.id
- where a.plan_id = %(plan_id)s
+  join artifact_source l on l.org_id = :org and l.artifact_id = a.id
+ where a.org_id = :org and a.plan_id = %(plan_id)s
  union all
 select 'usage', u.id::text, json_build_object(
          'step_id', u.step_id, 'attempt', u.attempt, 'input_tokens', u.input_tokens,
          'output_tokens', u.output_tokens, 'cost_micros', u.cost_micros, 'model', u.model,
          'at', u.at, 'by', u.by, 'session', u.session)
   from usage u
- where u.plan_id = %(plan_id)s;
+ where u.org_id = :org and u.plan_id = %(plan_id)s;

@@ -2,17 +2,20 @@
 -- Return the number of open plans and of plans that ended, counted up to a limit, including plans in
 -- trouble.
 select (select count(*)
-          from ((select p.status from plan p where p.status = 'executing' limit %(counted)s)
+          from ((select p.status from plan p
+                  where p.org_id = :org and p.status = 'executing' limit %(counted)s)
                  union all
-                (select p.status from plan p where p.status = 'planning' limit %(counted)s)
+                (select p.status from plan p
+                  where p.org_id = :org and p.status = 'planning' limit %(counted)s)
                 limit %(counted)s) p) as running,
        (select count(*)
           from (select
                   from plan p
-                 where p.completed_at >= :last_look
+                 where p.org_id = :org and p.completed_at >= :last_look
                  order by p.completed_at desc
                  limit %(counted)s) p) as finished,
-       exists (select from plan) or exists (select from run) as has_work,
+       exists (select from plan where org_id = :org)
+         or exists (select from run where org_id = :org) as has_work,
        :last_look as since, app_now() as now;
 
 -- name: plans_in_trouble
@@ -25,12 +28,12 @@ select :row_of_plan, p.fail_reason,
                                          s.fail_reason)
                         order by s.step_order)
           from plan_step s
-         where s.plan_id = p.id and s.status = 'failed') as failed_steps,
+         where s.org_id = :org and s.plan_id = p.id and s.status = 'failed') as failed_steps,
        case when p.status = 'stalled'
             then (select json_build_array(s.id, s.step_order, :title_of_step, s.held_by,
                                           s.fail_reason)
                     from plan_step s
-                   where s.plan_id = p.id and s.status = 'in_progress'
+                   where s.org_id = :org and s.plan_id = p.id and s.status = 'in_progress'
                    order by greatest(s.in_progress_since, s.last_seen_at), s.step_order
                    limit 1)
        end as stalled_step,
@@ -56,17 +59,19 @@ select :row_of_plan, p.fail_reason,
 select :row_of_plan,
        (select json_agg(distinct s.held_by)
           from plan_step s
-         where s.plan_id = p.id and s.status = 'in_progress' and s.held_by is not null) as holders
+         where s.org_id = :org
+           and s.plan_id = p.id and s.status = 'in_progress' and s.held_by is not null) as holders
   from (select p.*
           from (select p.id, p.name, p.status, p.revision, p.updated_at, p.active_minute
                   from plan p
-                 where p.completed_at is null
+                 where p.org_id = :org and p.completed_at is null
                  order by p.active_minute desc, p.updated_at desc, p.id desc
                  limit %(newest)s) p
          where p.status in ('planning', 'executing')
            and not exists (select
                              from plan_step s
-                            where s.plan_id = p.id
+                            where s.org_id = :org
+                              and s.plan_id = p.id
                               and s.fail_reason is not null
                               and s.status = 'failed')
          order by p.active_minute desc, p.updated_at desc, p.id desc
@@ -82,7 +87,7 @@ select p.id::text, p.name, p.status, p.status = 'failed' as canceled, p.fail_rea
   from (select p.*
           from (select p.id, p.name, p.status, p.fail_reason, p.completed_at
                   from plan p
-                 where p.completed_at >= :last_look
+                 where p.org_id = :org and p.completed_at >= :last_look
                  order by p.completed_at desc, p.id desc
                  limit %(newest)s) p
          where p.status = 'completed' or :plan_is_canceled

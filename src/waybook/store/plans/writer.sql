@@ -36,7 +36,7 @@ update plan
                              when status <> 'executing' or %(has_new_steps)s then %(now)s
                              else coalesce(stall_check_at, %(now)s) end,
        updated_at = %(now)s
- where id = %(id)s;
+ where org_id = :org and id = %(id)s;
 
 -- name: check_stalls
 -- Check the executing plans that are due, a limited number of those due longest, and return those
@@ -48,7 +48,7 @@ update plan
 with due as (
   select p.id, p.audit_seq, p.stall_seconds, p.resumed_at, p.stall_check_at
     from plan p
-   where p.stall_check_at <= (select app_now())
+   where p.org_id = :org and p.stall_check_at <= (select app_statement_time())
    order by p.stall_check_at
    limit %(most)s),
 checked as materialized (
@@ -62,27 +62,28 @@ checked as materialized (
           cross join lateral (select make_interval(secs => coalesce(s.stall_seconds,
                                                                     d.stall_seconds,
                                                                     %(patience)s))) t (threshold)
-          where s.plan_id = d.id) s),
+          where s.org_id = :org and s.plan_id = d.id) s),
 free as (
   select p.id
     from checked c
-    join plan p on p.id = c.id and p.audit_seq = c.audit_seq
-   where c.stalls_at is null or c.stalls_at >= (select app_now())
+    join plan p on p.org_id = :org and p.id = c.id and p.audit_seq = c.audit_seq
+   where c.stalls_at is null or c.stalls_at >= (select app_statement_time())
      for no key update of p skip locked),
 moved as (
   update plan p
      set stall_check_at = case when c.stalls_at is not null
-                               then least(c.stalls_at, (select app_now()) + c.shortest) end
+                               then least(c.stalls_at,
+                                          (select app_statement_time()) + c.shortest) end
     from checked c
     join free f on f.id = c.id
-   where p.id = c.id and p.audit_seq = c.audit_seq)
+   where p.org_id = :org and p.id = c.id and p.audit_seq = c.audit_seq)
 select c.id::text
   from checked c
- where c.stalls_at < (select app_now())
+ where c.stalls_at < (select app_statement_time())
  order by c.stall_check_at, c.id;
 
 -- name: update_budget
-update plan set budget = %(budget)s where id = %(id)s;
+update plan set budget = %(budget)s where org_id = :org and id = %(id)s;
 
 -- name: insert_steps
 insert into plan_step (id, plan_id, step_order, step_type, title, status, attempt, stall_seconds,
@@ -110,32 +111,34 @@ update plan_step
        held_session = %(held_session)s,
        fail_reason = %(fail_reason)s,
        silent_holders = %(silent_holders)s
- where plan_id = %(plan_id)s and id = %(id)s;
+ where org_id = :org and plan_id = %(plan_id)s and id = %(id)s;
 
 -- name: touch_steps
-update plan_step set last_seen_at = %(now)s where id = any (%(ids)s);
+update plan_step set last_seen_at = %(now)s where org_id = :org and id = any (%(ids)s);
 
 -- name: update_title
-update plan_step set title = %(title)s where plan_id = %(plan_id)s and id = %(id)s;
+update plan_step set title = %(title)s where org_id = :org
+                                         and plan_id = %(plan_id)s and id = %(id)s;
 
 -- name: update_dependencies
-update plan_step set depends_on = %(depends_on)s where plan_id = %(plan_id)s and id = %(id)s;
+update plan_step set depends_on = %(depends_on)s where org_id = :org
+                                                   and plan_id = %(plan_id)s and id = %(id)s;
 
 -- name: update_instructions
-update step_brief set instructions = %(instructions)s where step_id = %(step_id)s;
+update step_brief set instructions = %(instructions)s where org_id = :org and step_id = %(step_id)s;
 
 -- name: insert_result
 insert into step_result (step_id, result_summary, confidence, report, formatting_notes)
 values (%(step_id)s, %(result_summary)s, %(confidence)s, %(report)s, %(formatting_notes)s);
 
 -- name: delete_conditions
-delete from branching_condition where id = any (%(ids)s);
+delete from branching_condition where org_id = :org and id = any (%(ids)s);
 
 -- name: delete_step_briefs
-delete from step_brief where step_id = any (%(ids)s);
+delete from step_brief where org_id = :org and step_id = any (%(ids)s);
 
 -- name: delete_steps
-delete from plan_step where id = any (%(ids)s);
+delete from plan_step where org_id = :org and id = any (%(ids)s);
 
 -- name: insert_conditions
 insert into branching_condition (id, plan_id, step_id, position, expression, action,
@@ -144,7 +147,7 @@ insert into branching_condition (id, plan_id, step_id, position, expression, act
 values %(rows)s;
 
 -- name: update_condition
-update branching_condition set outcome = %(outcome)s where id = %(id)s;
+update branching_condition set outcome = %(outcome)s where org_id = :org and id = %(id)s;
 
 -- name: insert_review
 insert into review (id, plan_id, step_id, summary, questions, result_summary, requested_at,
@@ -161,7 +164,7 @@ with written as (
          decided_by = %(decided_by)s,
          decided_via = %(decided_via)s,
          decided_as = %(decided_as)s
-   where id = %(id)s and decision is null
+   where org_id = :org and id = %(id)s and decision is null
   returning 1)
 select 1 / count(*) from written;
 
@@ -206,7 +209,7 @@ with written as (
          outcome = %(outcome)s,
          audit_seq = %(audit_seq)s,
          audit_hash = %(audit_hash)s
-   where id = %(id)s and status = 'started'
+   where org_id = :org and id = %(id)s and status = 'started'
   returning 1)
 select 1 / count(*) from written;
 

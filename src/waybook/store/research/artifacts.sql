@@ -2,21 +2,23 @@
 -- Serialize writes of artifacts without a plan that have this kind and title, even if no row exists
 -- to lock.
 select pg_advisory_xact_lock(hashtextextended(
-         app_org() || chr(31) || %(kind)s::text || chr(31) || %(title)s::text, 718291004528));
+         :org || chr(31) || %(kind)s::text || chr(31) || %(title)s::text, 718291004528));
 
 -- name: latest_standalone
 -- Return the latest version of the artifact with this kind and title that was stored without a
 -- plan.
 select id::text, version, content_hash
   from artifact
- where plan_id is null and kind = %(kind)s and title = %(title)s and version is not null
+ where org_id = :org
+   and plan_id is null and kind = %(kind)s and title = %(title)s and version is not null
  order by version desc
  limit 1;
 
 -- name: latest_in_plan
 select id::text, version, content_hash
   from artifact
- where plan_id = %(plan_id)s and kind = %(kind)s and title = %(title)s and version is not null
+ where org_id = :org
+   and plan_id = %(plan_id)s and kind = %(kind)s and title = %(title)s and version is not null
  order by version desc
  limit 1;
 
@@ -24,8 +26,8 @@ select id::text, version, content_hash
 -- Return the ids of these sources that the plan's artifacts already cite.
 select distinct l.source_id::text
   from artifact_source l
-  join artifact a on a.id = l.artifact_id
- where l.source_id = any (%(ids)s) and a.plan_id = %(plan_id)s;
+  join artifact a on a.org_id = :org and a.id = l.artifact_id
+ where l.org_id = :org and l.source_id = any (%(ids)s) and a.plan_id = %(plan_id)s;
 
 -- name: stored_standalone_rows
 -- Return all rows that the audit of an artifact without a plan accounts for, to compare with a
@@ -36,19 +38,19 @@ select 'artifact' as entity, a.id::text as id, json_build_object(
          'tags', nullif(a.tags::text, '[]')::json, 'metadata', a.metadata, 'version', a.version,
          'content_hash', a.content_hash) as values
   from artifact a
- where a.id = %(artifact_id)s
+ where a.org_id = :org and a.id = %(artifact_id)s
  union all
 select 'source', s.id::text, json_build_object(
          'url', s.url, 'title', s.title, 'quote', s.quote, 'content_hash', s.content_hash)
   from artifact_source l
-  join source s on s.id = l.source_id
- where l.artifact_id = %(artifact_id)s
+  join source s on s.org_id = :org and s.id = l.source_id
+ where l.org_id = :org and l.artifact_id = %(artifact_id)s
  union all
 select 'artifact_source', l.artifact_id || '/' || l.position, json_build_object(
          'artifact_id', l.artifact_id, 'source_id', l.source_id, 'position', l.position,
          'retrieved_at', l.retrieved_at)
   from artifact_source l
- where l.artifact_id = %(artifact_id)s;
+ where l.org_id = :org and l.artifact_id = %(artifact_id)s;
 
 -- name: artifact
 -- Return one artifact with its full content, and the ids of its previous and next versions.
@@ -61,30 +63,33 @@ select a.id::text, a.plan_id::text, a.step_id::text, a.kind, a.title, a.content,
                 max(n.id::text) filter (where n.version > a.version) as later
            from (select n.id, n.version
                    from artifact n
-                  where n.plan_id = a.plan_id and n.kind = a.kind and n.title = a.title
+                  where n.org_id = :org
+                    and n.plan_id = a.plan_id and n.kind = a.kind and n.title = a.title
                     and n.version between a.version - 1 and a.version + 1
                   union all
                  select n.id, n.version
                    from artifact n
-                  where a.plan_id is null and n.plan_id is null and n.kind = a.kind
+                  where n.org_id = :org
+                    and a.plan_id is null and n.plan_id is null and n.kind = a.kind
                     and n.title = a.title
                     and n.version between a.version - 1 and a.version + 1) n) v
- where a.id = %(artifact_id)s;
+ where a.org_id = :org and a.id = %(artifact_id)s;
 
 -- name: source
 -- Return one source and the latest artifacts that cite it, newest first.
 select s.id::text, s.url, s.title, s.quote, s.created_at, s.created_by,
-       (select max(l.retrieved_at) from artifact_source l where l.source_id = s.id) as retrieved_at,
+       (select max(l.retrieved_at) from artifact_source l where l.org_id = :org
+                                                            and l.source_id = s.id) as retrieved_at,
        (select json_agg(json_build_object('id', c.id, 'kind', c.kind, 'title', c.title,
                                            'plan_id', c.plan_id))
           from (select a.id, a.kind, a.title, a.plan_id
                   from artifact_source l
-                  join artifact a on a.id = l.artifact_id
-                 where l.source_id = s.id
+                  join artifact a on a.org_id = :org and a.id = l.artifact_id
+                 where l.org_id = :org and l.source_id = s.id
                  order by a.created_at desc, a.id desc
                  limit %(most)s) c) as citations
   from source s
- where s.id = %(source_id)s;
+ where s.org_id = :org and s.id = %(source_id)s;
 
 -- Queries on `passage_vector`; run only if the server has pgvector, because otherwise the table
 -- does not exist.
@@ -101,13 +106,14 @@ values %(rows)s
 with size as materialized (
   select count(*) as passages
     from (select from passage p
-           where :passage_fits
+           where p.org_id = :org and :passage_fits
            limit %(few)s::integer + 1) counted
 ), compared as (
   select v.subject_id, v.part, v.embedding <#> %(embedding)s::halfvec as distance
     from passage p
     join passage_vector v on v.subject_id = p.subject_id and v.part = p.part
-   where (select passages from size) <= %(few)s::integer
+   where p.org_id = :org
+     and (select passages from size) <= %(few)s::integer
      and v.model = %(model)s
      and :passage_fits
    order by (v.embedding <#> %(embedding)s::halfvec) + 0
@@ -115,7 +121,7 @@ with size as materialized (
 ), walked as (
   select v.subject_id, v.part, v.embedding <#> %(embedding)s::halfvec as distance
     from passage_vector v
-    join passage p on p.subject_id = v.subject_id and p.part = v.part
+    join passage p on p.org_id = :org and p.subject_id = v.subject_id and p.part = v.part
    where (select passages from size) > %(few)s::integer
      and v.model = %(model)s
      and :passage_fits
@@ -156,29 +162,46 @@ values %(rows)s
     on conflict (org_id, subject_id, part) do nothing;
 
 -- name: unindex
-delete from passage where subject_id = %(artifact_id)s;
+-- Delete the passages of an artifact, and record this for processes that have them in memory.
+with gone as (
+  delete from passage
+   where org_id = :org and subject_id = %(artifact_id)s
+  returning org_id, subject_id, part)
+insert into passage_deletion (org_id, subject_id, part)
+select org_id, subject_id, part from gone
+    on conflict (org_id, deleted, subject_id, part) do nothing;
 
 -- name: unindex_earlier
--- Delete the passages of earlier versions of these artifacts: only the latest version is
--- searchable.
-delete from passage p
- using artifact a, artifact n
- where a.id = any (%(ids)s)
-   and n.plan_id = a.plan_id and n.kind = a.kind and n.title = a.title and n.version < a.version
-   and p.subject_id = n.id;
+-- Delete the passages of earlier versions of these artifacts, because only the latest version is
+-- searchable, and record this for processes that have them in memory.
+with gone as (
+  delete from passage p
+   using artifact a, artifact n
+   where p.org_id = :org and a.org_id = :org and n.org_id = :org
+     and a.id = any (%(ids)s)
+     and n.plan_id = a.plan_id and n.kind = a.kind and n.title = a.title and n.version < a.version
+     and p.subject_id = n.id
+  returning p.org_id, p.subject_id, p.part)
+insert into passage_deletion (org_id, subject_id, part)
+select org_id, subject_id, part from gone
+    on conflict (org_id, deleted, subject_id, part) do nothing;
 
 -- name: without_passages
 -- Return artifacts that are not indexed for search yet, oldest first; of several versions, only the
 -- latest.
 select a.id::text, a.plan_id::text, a.kind, a.title, a.tags, a.content, a.created_at
   from artifact a
- where (%(since)s::timestamptz is null or a.created_at >= %(since)s)
-   and not exists (select from passage p where p.subject_id = a.id)
+ where a.org_id = :org
+   and (%(since)s::timestamptz is null or a.created_at >= %(since)s)
+   and not exists (select from passage p where p.org_id = :org
+                                           and p.subject_id = a.id)
    and not exists (select from artifact n
-                    where n.plan_id = a.plan_id and n.kind = a.kind and n.title = a.title
+                    where n.org_id = :org
+                      and n.plan_id = a.plan_id and n.kind = a.kind and n.title = a.title
                       and n.version > a.version)
    and not exists (select from artifact n
-                    where a.plan_id is null and n.plan_id is null and n.kind = a.kind
+                    where n.org_id = :org
+                      and a.plan_id is null and n.plan_id is null and n.kind = a.kind
                       and n.title = a.title and n.version > a.version)
  order by a.created_at, a.id
  limit %(most)s;

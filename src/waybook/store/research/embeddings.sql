@@ -11,7 +11,8 @@ values %(rows)s
 select string_agg(:packed_embedding, '') as packed, :snapshot
   from (select e.subject_id, e.part, e.codes
           from passage_embedding e
-         where e.model = %(model)s
+         where e.org_id = :org
+           and e.model = %(model)s
            and (e.subject_id, e.part) > (%(subject_id)s::uuid, %(part)s::integer)
          order by e.subject_id, e.part
          limit %(most)s) e;
@@ -21,8 +22,9 @@ select string_agg(:packed_embedding, '') as packed, :snapshot
 select string_agg(:packed_embedding, '')
   from (select e.subject_id, e.part, e.codes
           from passage_embedding e
-          join passage p on p.subject_id = e.subject_id and p.part = e.part
-         where e.model = %(model)s
+          join passage p on p.org_id = :org and p.subject_id = e.subject_id and p.part = e.part
+         where e.org_id = :org
+           and e.model = %(model)s
            and (e.subject_id, e.part) > (%(subject_id)s::uuid, %(part)s::integer)
            and :passage_fits
          order by e.subject_id, e.part
@@ -36,13 +38,15 @@ select a.rows as additions, a.packed as added, d.rows as deletions, d.packed as 
   from (select count(*) as rows, string_agg(:packed_embedding, '') as packed
           from (select e.subject_id, e.part, e.codes
                   from passage_embedding e
-                 where e.model = %(model)s and e.added >= %(since)s::bigint
+                 where e.org_id = :org
+                   and e.model = %(model)s and e.added >= %(since)s::bigint
                    and e.added < pg_snapshot_xmax(pg_current_snapshot())::text::bigint
                  limit %(most)s) e) a,
        (select count(*) as rows, string_agg(uuid_send(d.subject_id) || int4send(d.part), '') as packed
           from (select d.subject_id, d.part
                   from passage_deletion d
-                 where d.deleted >= %(since)s::bigint
+                 where d.org_id = :org
+                   and d.deleted >= %(since)s::bigint
                    and d.deleted < pg_snapshot_xmax(pg_current_snapshot())::text::bigint
                  limit %(most)s) d) d;
 
@@ -52,13 +56,14 @@ select a.rows as additions, a.packed as added, d.rows as deletions, d.packed as 
 with fitting as materialized (
   select p.subject_id, p.part
     from passage p
-   where :passage_fits
+   where p.org_id = :org and :passage_fits
    limit %(few)s::integer + 1
 )
 select (select count(*) from fitting) as passages,
        (select string_agg(:packed_embedding, '')
           from fitting f
-          join passage_embedding e on e.subject_id = f.subject_id and e.part = f.part
+          join passage_embedding e on e.org_id = :org
+                                     and e.subject_id = f.subject_id and e.part = f.part
          where e.model = %(model)s
            and (select count(*) from fitting) <= %(few)s::integer) as packed;
 
@@ -71,7 +76,7 @@ with among as (
 )
 select string_agg(:packed_embedding, '')
   from among a
-  join passage_embedding e on e.subject_id = a.subject_id and e.part = a.part
+  join passage_embedding e on e.org_id = :org and e.subject_id = a.subject_id and e.part = a.part
  where e.model = %(model)s;
 
 -- name: which_fit
@@ -79,14 +84,15 @@ select string_agg(:packed_embedding, '')
 select n.place::integer
   from unnest(%(subjects)s::uuid[], %(parts)s::integer[]) with ordinality
        as n (subject_id, part, place)
-  join passage p on p.subject_id = n.subject_id and p.part = n.part
+  join passage p on p.org_id = :org and p.subject_id = n.subject_id and p.part = n.part
  where :passage_fits;
 
 -- name: without_embeddings
 -- Return passages created since a given time that have no embedding of this model yet.
 :passages_to_embed
    and not exists (select from passage_embedding e
-                    where e.subject_id = p.subject_id and e.part = p.part
+                    where e.org_id = :org
+                      and e.subject_id = p.subject_id and e.part = p.part
                       and e.model = %(model)s)
  order by p.subject_id, p.part
  limit %(most)s;
@@ -97,7 +103,7 @@ select n.place::integer
 insert into passage_quarantine (subject_id, part, model, backend, quarantined_at)
 select p.subject_id, p.part, %(model)s, %(backend)s, app_now()
   from unnest(%(subjects)s::uuid[], %(parts)s::integer[]) as n (subject_id, part)
-  join passage p on p.subject_id = n.subject_id and p.part = n.part
+  join passage p on p.org_id = :org and p.subject_id = n.subject_id and p.part = n.part
     on conflict (org_id, subject_id, part, model, backend)
     do update set quarantined_at = excluded.quarantined_at;
 
@@ -105,4 +111,4 @@ select p.subject_id, p.part, %(model)s, %(backend)s, app_now()
 -- Return the number of passages in quarantine, and the time of the oldest quarantine.
 select count(*) as passages, min(q.quarantined_at) as since
   from passage_quarantine q
- where q.quarantined_at > app_now() - interval '1 day';
+ where q.org_id = :org and q.quarantined_at > app_now() - interval '1 day';

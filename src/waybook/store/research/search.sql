@@ -11,15 +11,17 @@ select to_regclass('public.passage_vector') is not null as has_pgvector,
 with candidate as (
   (select p.subject_id, p.part, p.words, p.created_at, true as has_every
      from passage p
-    where p.words @@ case when numnode(websearch_to_tsquery('english', %(every)s)) > 0 then
-            ('''@' || app_org() || '''')::tsquery && websearch_to_tsquery('english', %(every)s) end
+    where p.org_id = :org
+      and p.words @@ case when numnode(websearch_to_tsquery('english', %(every)s)) > 0 then
+            ('''@' || :org || '''')::tsquery && websearch_to_tsquery('english', %(every)s) end
       and :passage_fits
     limit %(candidates)s)
   union all
   (select p.subject_id, p.part, p.words, p.created_at, false
      from passage p
-    where p.words @@ case when numnode(websearch_to_tsquery('english', %(some)s)) > 0 then
-            ('''@' || app_org() || '''')::tsquery && websearch_to_tsquery('english', %(some)s) end
+    where p.org_id = :org
+      and p.words @@ case when numnode(websearch_to_tsquery('english', %(some)s)) > 0 then
+            ('''@' || :org || '''')::tsquery && websearch_to_tsquery('english', %(some)s) end
       and not coalesce(p.words @@ case when numnode(websearch_to_tsquery('english', %(every)s)) > 0
                                        then websearch_to_tsquery('english', %(every)s) end, false)
       and :passage_fits
@@ -33,21 +35,23 @@ with candidate as (
 with among as (
   (select p.subject_id, p.part, p.words, p.created_at
      from passage p
-    where %(plan_id)s::uuid is null
+    where p.org_id = :org
+      and %(plan_id)s::uuid is null
       and :passage_fits
     order by p.created_at desc
     limit %(newest)s)
   union all
   (select p.subject_id, p.part, p.words, p.created_at
      from passage p
-    where p.plan_id = %(plan_id)s::uuid
+    where p.org_id = :org
+      and p.plan_id = %(plan_id)s::uuid
       and :passage_fits
     order by p.created_at desc
     limit %(newest)s)
   union all
   (select p.subject_id, p.part, p.words, p.created_at
      from :sources_of_plan l
-     join passage p on p.subject_id = l.source_id
+     join passage p on p.org_id = :org and p.subject_id = l.source_id
     where :passage_fits
     limit %(newest)s)
 ), :terms_asked, candidate as (
@@ -66,19 +70,20 @@ select p.subject, p.subject_id::text as id, p.plan_id::text, p.kind, p.body, p.c
        a.step_id::text, coalesce(a.created_by, s.created_by) as created_by, s.url,
        coalesce(a.title, s.title) as title, a.tags, a.version, a.superseded
   from (values %(rows)s) as v (subject_id, part)
-  join passage p on p.subject_id = v.subject_id::uuid and p.part = v.part::integer
-  left join artifact a on p.subject = 'artifact' and a.id = p.subject_id
-  left join source s on p.subject = 'source' and s.id = p.subject_id;
+  join passage p on p.org_id = :org
+                   and p.subject_id = v.subject_id::uuid and p.part = v.part::integer
+  left join artifact a on a.org_id = :org and p.subject = 'artifact' and a.id = p.subject_id
+  left join source s on s.org_id = :org and p.subject = 'source' and s.id = p.subject_id;
 
 -- name: sources_of
 -- Return the sources of these artifacts, in the order in which each artifact lists them.
 select l.artifact_id::text, s.id::text, s.url, s.title, s.quote, l.retrieved_at
   from artifact_source l
-  join source s on s.id = l.source_id
- where l.artifact_id = any (%(ids)s)
+  join source s on s.org_id = :org and s.id = l.source_id
+ where l.org_id = :org and l.artifact_id = any (%(ids)s)
  order by l.artifact_id, l.position;
 
 -- name: plan_exists
 -- Return whether the plan to search in exists; true if the search is not limited to a plan.
 select %(plan_id)s::uuid is null
-    or exists (select from plan where id = %(plan_id)s::uuid);
+    or exists (select from plan where org_id = :org and id = %(plan_id)s::uuid);

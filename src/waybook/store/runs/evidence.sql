@@ -7,8 +7,9 @@ select n.*, count(*) over () as total
                d.run_id::text, h.id::text as resource_id, d.document_key, d.step_key, d.model,
                d.lineage, left(h.markdown, %(longest)s) as beginning
           from rendered_document h
-          join document d on d.id = h.document_id
-         where h.run_id = %(run_id)s
+          join document d on d.org_id = :org and d.id = h.document_id
+         where h.org_id = :org
+           and h.run_id = %(run_id)s
            and d.stage_slug = %(stage)s
          order by d.document_key, d.step_key, d.model, d.lineage, coalesce(d.reviewer, ''),
                   d.version desc) n

@@ -9,7 +9,8 @@ select :row_of_input
                                                         document_key text)
          cross join lateral (select d.*
                                from document d
-                              where d.run_id = %(run_id)s
+                              where d.org_id = :org
+                                and d.run_id = %(run_id)s
                                 and d.stage_slug = w.stage
                                 and d.document_key = w.document_key
                              offset 0) d
@@ -27,7 +28,8 @@ select :row_of_input
                                                         document_key text, lineage text)
          cross join lateral (select d.*
                                from document d
-                              where d.run_id = %(run_id)s
+                              where d.org_id = :org
+                                and d.run_id = %(run_id)s
                                 and d.stage_slug = w.stage
                                 and d.document_key = w.document_key
                                 and d.lineage = w.lineage

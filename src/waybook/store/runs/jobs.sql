@@ -1,17 +1,18 @@
 -- name: run_of_job
 -- Return the run id of a job. Queried separately, so that later statements can filter by run id.
-select run_id::text from job where id = %(job_id)s;
+select run_id::text from job where org_id = :org and id = %(job_id)s;
 
 -- name: load_job
 select :row_of_job
   from job j
- where j.id = %(job_id)s;
+ where j.org_id = :org and j.id = %(job_id)s;
 
 -- name: held_job
 -- Return the job that the caller holds and has not submitted; of several, the one claimed first.
 select :row_of_job
   from job j
- where j.run_id = %(run_id)s
+ where j.org_id = :org
+   and j.run_id = %(run_id)s
    and j.completed_at is null
    and j.job_type <> 'RENDER'
    and j.status = 'processing'
@@ -44,13 +45,14 @@ select :row_of_job
 with recursive working as (
   (select j.run_id
      from job j
-    where j.completed_at is null and j.job_type <> 'RENDER'
+    where j.org_id = :org and j.completed_at is null and j.job_type <> 'RENDER'
     order by j.run_id
     limit 1)
    union all
   select (select j.run_id
             from job j
-           where j.completed_at is null and j.job_type <> 'RENDER' and j.run_id > w.run_id
+           where j.org_id = :org
+             and j.completed_at is null and j.job_type <> 'RENDER' and j.run_id > w.run_id
            order by j.run_id
            limit 1)
     from working w
@@ -58,9 +60,11 @@ with recursive working as (
 select found.run_id::text
   from ((select j.run_id, 1 as turn
            from job j
-          where j.completed_at is null
+          where j.org_id = :org
+            and j.completed_at is null
             and j.status = 'processing'
-            and (select r.canceled_at from run r where r.id = j.run_id) is null
+            and (select r.canceled_at from run r where r.org_id = :org
+                                                   and r.id = j.run_id) is null
             and :is_held_by_caller
             and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
             and (%(model)s::text is null or j.model = %(model)s::text)
@@ -70,9 +74,11 @@ select found.run_id::text
         (select w.run_id, 2
            from working w
           where w.run_id is not null
-            and (select r.canceled_at from run r where r.id = w.run_id) is null
+            and (select r.canceled_at from run r where r.org_id = :org
+                                                   and r.id = w.run_id) is null
             and exists (select from job j
-                         where j.run_id = w.run_id
+                         where j.org_id = :org
+                           and j.run_id = w.run_id
                            and (%(model)s::text is null or j.model = %(model)s::text)
                            and :job_is_claimable)
           limit 1)) found
@@ -87,7 +93,8 @@ select extract(epoch from min(case when j.status = 'processing'
                                         + %(lease)s * interval '1 second'
                                    else j.ready_at end) - app_now())::float8 as seconds
   from job j
- where j.completed_at is null
+ where j.org_id = :org
+   and j.completed_at is null
    and j.job_type <> 'RENDER'
    and (%(run_id)s::uuid is null or j.run_id = %(run_id)s::uuid)
    and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
@@ -100,7 +107,8 @@ select j.stage_slug, j.step_key, j.status, j.model, count(*) as jobs,
        min(j.ready_at) as ready_at
   from (select o.stage_slug, o.step_key, o.status, o.model, o.ready_at, o.rank
           from job o
-         where o.run_id = %(run_id)s and o.completed_at is null and o.job_type <> 'RENDER'
+         where o.org_id = :org
+           and o.run_id = %(run_id)s and o.completed_at is null and o.job_type <> 'RENDER'
          order by o.rank, o.id
          limit %(first)s) j
  group by j.stage_slug, j.step_key, j.status, j.model
@@ -117,7 +125,8 @@ select coalesce(j.held_session, j.held_by) as name, j.stage_slug as stage, j.ste
 -- name: failed_jobs
 select :row_of_job
   from job j
- where j.run_id = %(run_id)s
+ where j.org_id = :org
+   and j.run_id = %(run_id)s
    and j.stage_slug = %(stage)s
    and j.status in ('failed', 'retry_loop_failed')
    and (%(step_key)s::text is null or j.step_key = %(step_key)s::text)
@@ -127,12 +136,13 @@ select :row_of_job
 -- Return the texts of the jobs that this job continues, first to last. Each is looked up by key: a
 -- join might be planned differently while there are few jobs, and be slow when there are many.
 with recursive before as (
-  select (select j.continues_id from job j where j.id = %(job_id)s) as id, 1 as back
+  select (select j.continues_id from job j where j.org_id = :org
+                                             and j.id = %(job_id)s) as id, 1 as back
    union all
-  select (select j.continues_id from job j where j.id = b.id), b.back + 1
+  select (select j.continues_id from job j where j.org_id = :org and j.id = b.id), b.back + 1
     from before b
    where b.id is not null)
-select (select p.content from job_part p where p.job_id = b.id) as content
+select (select p.content from job_part p where p.org_id = :org and p.job_id = b.id) as content
   from before b
  where b.id is not null
  order by b.back desc;
@@ -142,8 +152,9 @@ select (select p.content from job_part p where p.job_id = b.id) as content
 select :row_of_job,
        d.document_key, d.model as document_model, d.lineage, d.version, d.content
   from job j
-  join document d on d.id = j.document_id
- where j.run_id = %(run_id)s
+  join document d on d.org_id = :org and d.id = j.document_id
+ where j.org_id = :org
+   and j.run_id = %(run_id)s
    and j.completed_at is null
    and j.job_type = 'RENDER'
  order by j.id
@@ -153,7 +164,7 @@ select :row_of_job,
 -- name: runs_to_render
 select distinct j.run_id::text
   from job j
- where j.completed_at is null and j.job_type = 'RENDER'
+ where j.org_id = :org and j.completed_at is null and j.job_type = 'RENDER'
  limit %(most)s;
 
 -- name: failures
@@ -161,7 +172,8 @@ select distinct j.run_id::text
 select j.id::text as job_id, j.stage_slug as stage, j.step_key, j.job_type, j.model, j.attempt,
        coalesce(j.error, '') as error, j.completed_at as at
   from job j
- where j.run_id = %(run_id)s
+ where j.org_id = :org
+   and j.run_id = %(run_id)s
    and j.status in ('failed', 'retry_loop_failed')
  order by j.rank, j.id
  limit %(most)s;
@@ -170,10 +182,12 @@ select j.id::text as job_id, j.stage_slug as stage, j.step_key, j.job_type, j.mo
 -- Return one finished job for each unit of work of a run: the last one that handed in documents.
 select distinct on (j.stage_slug, j.step_key, (j.unit ->> 'number')::integer) :row_of_job
   from job j
- where j.run_id = %(run_id)s
+ where j.org_id = :org
+   and j.run_id = %(run_id)s
    and j.job_type <> 'RENDER'
    and j.status in ('completed', 'superseded')
-   and not exists (select from job c where c.run_id = %(run_id)s and c.continues_id = j.id)
+   and not exists (select from job c where c.org_id = :org
+                                       and c.run_id = %(run_id)s and c.continues_id = j.id)
  order by j.stage_slug, j.step_key, (j.unit ->> 'number')::integer, j.completed_at desc, j.id desc;
 
 -- name: original_documents
@@ -183,7 +197,7 @@ select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage
        d.id::text, d.stage_slug as stage, d.step_key, d.job_id::text, d.document_key, d.model,
        d.lineage, d.reviewer, d.content_hash
   from document d
- where d.run_id = %(run_id)s
+ where d.org_id = :org and d.run_id = %(run_id)s
  order by d.stage_slug, d.document_key, d.step_key, d.model, d.lineage, coalesce(d.reviewer, ''),
           d.version desc;
 
@@ -191,30 +205,31 @@ select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage
 -- Return the beginnings of these documents.
 select d.id::text, left(d.content, %(most)s) as content
   from document d
- where d.id = any (%(ids)s);
+ where d.org_id = :org and d.id = any (%(ids)s);
 
 -- name: content
 -- Return a slice of one document of a run.
 select d.document_key, d.model, d.version, length(d.content),
        substr(d.content, %(start)s + 1, %(most)s) as content,
-       (select j.held_by from job j where j.id = d.job_id) as by, d.created_at as at
+       (select j.held_by from job j where j.org_id = :org
+                                      and j.id = d.job_id) as by, d.created_at as at
   from document d
- where d.id = %(document_id)s and d.run_id = %(run_id)s;
+ where d.org_id = :org and d.id = %(document_id)s and d.run_id = %(run_id)s;
 
 -- name: document_job
 -- Return the latest version of a document and the job that produced it.
 select n.job_id::text, n.version, n.id::text as document_id
   from document d
-  join document n on n.run_id = d.run_id and n.stage_slug = d.stage_slug
+  join document n on n.org_id = :org and n.run_id = d.run_id and n.stage_slug = d.stage_slug
                  and n.document_key = d.document_key and n.step_key = d.step_key
                  and n.model = d.model and n.lineage = d.lineage
                  and coalesce(n.reviewer, '') = coalesce(d.reviewer, '')
- where d.id = %(document_id)s and d.run_id = %(run_id)s
+ where d.org_id = :org and d.id = %(document_id)s and d.run_id = %(run_id)s
  order by n.version desc
  limit 1;
 
 -- name: run_of_document
-select run_id::text from document where id = %(document_id)s;
+select run_id::text from document where org_id = :org and id = %(document_id)s;
 
 -- name: available
 -- Return the latest rendered version of each document of a run.
@@ -222,8 +237,8 @@ select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage
                     coalesce(d.reviewer, ''))
        d.stage_slug as stage, d.document_key, d.model, h.id::text as resource_id
   from rendered_document h
-  join document d on d.id = h.document_id
- where h.run_id = %(run_id)s
+  join document d on d.org_id = :org and d.id = h.document_id
+ where h.org_id = :org and h.run_id = %(run_id)s
  order by d.stage_slug, d.document_key, d.step_key, d.model, d.lineage, coalesce(d.reviewer, ''),
           d.version desc;
 
@@ -233,8 +248,8 @@ select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage
                     coalesce(d.reviewer, ''))
        :row_of_readable
   from rendered_document h
-  join document d on d.id = h.document_id
- where h.run_id = %(run_id)s
+  join document d on d.org_id = :org and d.id = h.document_id
+ where h.org_id = :org and h.run_id = %(run_id)s
  order by d.stage_slug, d.document_key, d.step_key, d.model, d.lineage, coalesce(d.reviewer, ''),
           d.version desc;
 
@@ -243,23 +258,23 @@ select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage
 select d.run_id::text, d.document_key, d.model, d.lineage, d.version, h.created_at, h.markdown,
        h.html
   from rendered_document h
-  join document d on d.id = h.document_id
- where h.id = %(resource_id)s;
+  join document d on d.org_id = :org and d.id = h.document_id
+ where h.org_id = :org and h.id = %(resource_id)s;
 
 -- name: run_texts
 -- Return the texts of a run of which the audit contains only the hash, as columns of their rows.
 select 'job_part' as entity, p.job_id::text as id, json_build_object('content', p.content) as values
   from job_part p
- where p.run_id = %(run_id)s
+ where p.org_id = :org and p.run_id = %(run_id)s
  union all
 select 'document', d.id::text, json_build_object('content', d.content)
   from document d
- where d.run_id = %(run_id)s
+ where d.org_id = :org and d.run_id = %(run_id)s
  union all
 select 'rendered_document', h.id::text, json_build_object('markdown', h.markdown, 'html', h.html)
   from rendered_document h
- where h.run_id = %(run_id)s
+ where h.org_id = :org and h.run_id = %(run_id)s
  union all
 select 'late_result', l.id::text, json_build_object('content', l.content)
   from late_result l
- where l.run_id = %(run_id)s;
+ where l.org_id = :org and l.run_id = %(run_id)s;

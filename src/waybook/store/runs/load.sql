@@ -5,23 +5,23 @@ select r.id::text, r.name, r.dag_slug, r.dag_version, r.completed_at, r.audit_se
        app_now() as now, r.usage, r.updated_at, r.canceled_at, r.canceled_by, r.cancel_reason,
        r.copied_from::text, r.copied_seq
   from run r
- where r.id = %(run_id)s;
+ where r.org_id = :org and r.id = %(run_id)s;
 
 -- name: load_stages
 select stage_slug, models, prior, started_at, completed_at, feedback, feedback_at, feedback_by
   from stage_run
- where run_id = %(run_id)s
+ where org_id = :org and run_id = %(run_id)s
  order by started_at, stage_slug;
 
 -- name: load_steps
 select stage_slug, step_key, total, done, failed, opened_at, closed_at
   from stage_step
- where run_id = %(run_id)s;
+ where org_id = :org and run_id = %(run_id)s;
 
 -- name: run_brief
 select input, created_at, created_by
   from run_brief
- where run_id = %(run_id)s;
+ where org_id = :org and run_id = %(run_id)s;
 
 -- name: runs_by_activity
 -- Return a list of runs, most recent activity first, without document counts. Open and ended runs
@@ -46,7 +46,7 @@ select :row_of_run, null::bigint as documents_available, null::timestamptz as aw
                   limit %(most)s)) r
          order by r.updated_at desc, r.id desc
          limit %(most)s) r
-  join run_brief b on b.run_id = r.id
+  join run_brief b on b.org_id = :org and b.run_id = r.id
  order by r.updated_at desc, r.id desc;
 
 -- name: runs_by_start
@@ -55,8 +55,8 @@ select :row_of_run,
        (select count(distinct (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
                                coalesce(d.reviewer, '')))
           from rendered_document h
-          join document d on d.id = h.document_id
-         where h.run_id = r.id) as documents_available,
+          join document d on d.org_id = :org and d.id = h.document_id
+         where h.org_id = :org and h.run_id = r.id) as documents_available,
        null::timestamptz as awaiting_since
   from :runs_asked_for
  order by r.id desc
@@ -70,16 +70,16 @@ select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by
        null::bigint as documents_available, r.awaiting_since
   from (select r.*
           from run r
-         where r.awaiting_since is not null
+         where r.org_id = :org and r.awaiting_since is not null
          order by r.awaiting_since, r.id
          limit %(most)s) r
-  join run_brief b on b.run_id = r.id
+  join run_brief b on b.org_id = :org and b.run_id = r.id
   cross join lateral (
          select json_agg(json_build_array(g.stage_slug, true, g.feedback is not null, 0, 0,
                                           g.models)
                          order by g.started_at, g.stage_slug) as stages
            from stage_run g
-          where g.run_id = r.id) g
+          where g.org_id = :org and g.run_id = r.id) g
  order by r.awaiting_since, r.id;
 
 -- name: run_recent_events
@@ -87,7 +87,7 @@ select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by
 select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action' as action,
        coalesce(nullif(e.details ->> 'stepKey', ''), e.details ->> 'stageSlug') as subject
   from audit_entry e
- where e.subject_id = %(run_id)s
+ where e.org_id = :org and e.subject_id = %(run_id)s
  order by e.seq desc
  limit %(most)s;
 
@@ -100,22 +100,22 @@ select 'run' as entity, r.id::text, json_build_object(
          'cancel_reason', r.cancel_reason, 'copied_from', r.copied_from,
          'copied_seq', r.copied_seq) as values
   from run r
-  join run_brief b on b.run_id = r.id
- where r.id = %(run_id)s
+  join run_brief b on b.org_id = :org and b.run_id = r.id
+ where r.org_id = :org and r.id = %(run_id)s
  union all
 select 'stage_run', g.stage_slug, json_build_object(
          'models', g.models, 'prior', g.prior, 'started_at', g.started_at,
          'completed_at', g.completed_at, 'feedback', g.feedback, 'feedback_at', g.feedback_at,
          'feedback_by', g.feedback_by)
   from stage_run g
- where g.run_id = %(run_id)s
+ where g.org_id = :org and g.run_id = %(run_id)s
  union all
 select 'stage_step', replace(replace(s.stage_slug, '~', '~0'), '/', '~1') || '/' || s.step_key,
        json_build_object(
          'total', s.total, 'done', s.done, 'failed', s.failed, 'opened_at', s.opened_at,
          'closed_at', s.closed_at)
   from stage_step s
- where s.run_id = %(run_id)s
+ where s.org_id = :org and s.run_id = %(run_id)s
  union all
 select 'job', j.id::text, json_build_object(
          'stage_slug', j.stage_slug, 'step_key', j.step_key, 'job_type', j.job_type,
@@ -126,12 +126,12 @@ select 'job', j.id::text, json_build_object(
          'continues_id', j.continues_id, 'part', j.part, 'document_id', j.document_id,
          'counted', j.counted)
   from job j
- where j.run_id = %(run_id)s
+ where j.org_id = :org and j.run_id = %(run_id)s
  union all
 select 'job_part', p.job_id::text, json_build_object(
          'part', p.part, 'content_hash', encode(sha256(convert_to(p.content, 'UTF8')), 'hex'))
   from job_part p
- where p.run_id = %(run_id)s
+ where p.org_id = :org and p.run_id = %(run_id)s
  union all
 select 'document', d.id::text, json_build_object(
          'stage_slug', d.stage_slug, 'step_key', d.step_key, 'job_id', d.job_id,
@@ -139,45 +139,46 @@ select 'document', d.id::text, json_build_object(
          'reviewer', d.reviewer, 'version', d.version, 'copied_from', d.copied_from,
          'content_hash', encode(sha256(convert_to(d.content, 'UTF8')), 'hex'))
   from document d
- where d.run_id = %(run_id)s
+ where d.org_id = :org and d.run_id = %(run_id)s
  union all
 select 'rendered_document', h.id::text, json_build_object(
          'document_id', h.document_id, 'job_id', h.job_id, 'created_at', h.created_at,
          'content_hash',
          encode(sha256(convert_to(h.markdown || chr(31) || h.html, 'UTF8')), 'hex'))
   from rendered_document h
- where h.run_id = %(run_id)s
+ where h.org_id = :org and h.run_id = %(run_id)s
  union all
 select 'late_result', l.id::text, json_build_object(
          'job_id', l.job_id, 'attempt', l.attempt, 'created_at', l.created_at,
          'created_by', l.created_by,
          'content_hash', encode(sha256(convert_to(l.content, 'UTF8')), 'hex'))
   from late_result l
- where l.run_id = %(run_id)s
+ where l.org_id = :org and l.run_id = %(run_id)s
  union all
 select 'usage', u.id::text, json_build_object(
          'job_id', u.job_id, 'attempt', u.attempt, 'input_tokens', u.input_tokens,
          'output_tokens', u.output_tokens, 'cost_micros', u.cost_micros, 'model', u.model,
          'at', u.at, 'by', u.by, 'session', u.session)
   from usage u
- where u.run_id = %(run_id)s;
+ where u.org_id = :org and u.run_id = %(run_id)s;
 
 -- name: definition
 -- Return a version of a DAG definition; the latest if no version is given.
 select :row_of_definition
   from dag_definition d
- where d.slug = %(slug)s and (%(version)s::integer is null or d.version = %(version)s::integer)
+ where d.org_id = :org
+   and d.slug = %(slug)s and (%(version)s::integer is null or d.version = %(version)s::integer)
  order by d.version desc
  limit 1;
 
 -- name: lock_definition
 -- Serialize transactions that add versions of this DAG definition.
-select pg_advisory_xact_lock(hashtextextended(app_org()::text || '/' || %(slug)s, 0));
+select pg_advisory_xact_lock(hashtextextended(:org::text || '/' || %(slug)s, 0));
 
 -- name: definitions
 -- Return the latest version of each DAG definition.
 select distinct on (d.slug) :row_of_definition
-  from dag_definition d
+  from dag_definition d where d.org_id = :org
  order by d.slug, d.version desc;
 
 -- name: definitions_named
@@ -185,12 +186,13 @@ select distinct on (d.slug) :row_of_definition
 select :row_of_definition
   from dag_definition d
   join json_to_recordset(%(named)s::json) as n (slug text, version integer)
-    on d.slug = n.slug and d.version = n.version;
+    on d.slug = n.slug and d.version = n.version
+ where d.org_id = :org;
 
 -- name: versions
 -- Return the versions of a DAG definition, latest first.
 select d.version, d.created_at, d.created_by
   from dag_definition d
- where d.slug = %(slug)s
+ where d.org_id = :org and d.slug = %(slug)s
  order by d.version desc
  limit %(most)s;

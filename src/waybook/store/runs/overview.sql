@@ -12,7 +12,7 @@ select :row_of_run, null::bigint as documents_available, null::timestamptz as aw
                        j.status = 'retry_loop_failed' as out_of_retries,
                        count(*) over (partition by j.stage_slug) as jobs
                   from job j
-                 where j.run_id = r.id
+                 where j.org_id = :org and j.run_id = r.id
                    and j.status in ('failed', 'retry_loop_failed')
                    and j.job_type <> 'RENDER'
                  order by j.stage_slug, j.completed_at desc, j.id) j) as failures
@@ -20,7 +20,7 @@ select :row_of_run, null::bigint as documents_available, null::timestamptz as aw
           from :failed_runs
          order by r.updated_at desc, r.id desc
          limit %(most)s) r
-  join run_brief b on b.run_id = r.id
+  join run_brief b on b.org_id = :org and b.run_id = r.id
  order by r.updated_at desc, r.id desc;
 
 -- name: runs_running
@@ -30,13 +30,13 @@ select :row_of_run, null::bigint as documents_available, null::timestamptz as aw
        r.running,
        (select json_agg(distinct j.held_by)
           from job j
-         where j.run_id = r.id and j.status = 'processing' and j.held_by is not null) as holders
+         where j.org_id = :org and j.run_id = r.id and j.status = 'processing' and j.held_by is not null) as holders
   from (select r.*, count(*) over () as running
           from :newest_open_runs
          where :run_is_running
          order by r.updated_at desc, r.id desc
          limit %(most)s) r
-  join run_brief b on b.run_id = r.id
+  join run_brief b on b.org_id = :org and b.run_id = r.id
  order by r.updated_at desc, r.id desc;
 
 -- name: runs_finished
@@ -50,5 +50,5 @@ select r.id::text, r.name, r.completed_at is null as canceled, r.canceled_by, r.
           from :runs_ended_since
          order by r.ended_at desc, r.id desc
          limit %(most)s) r
-  join run_brief b on b.run_id = r.id
+  join run_brief b on b.org_id = :org and b.run_id = r.id
  order by r.ended_at desc, r.id desc;

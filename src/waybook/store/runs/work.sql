@@ -5,7 +5,7 @@
 with used as (
   select u.job_id, :usage_sums
     from usage u
-   where u.run_id = %(run_id)s
+   where u.org_id = :org and u.run_id = %(run_id)s
    group by u.job_id)
 select j.id::text, j.stage_slug as stage, j.step_key, j.job_type, j.model,
        j.unit ->> 'lineage' as lineage, j.unit ->> 'reviewer' as reviewer, j.status, j.attempt,
@@ -16,7 +16,8 @@ select j.id::text, j.stage_slug as stage, j.step_key, j.job_type, j.model,
        count(*) over () as total
   from job j
   left join used on used.job_id = j.id
- where j.run_id = %(run_id)s
+ where j.org_id = :org
+   and j.run_id = %(run_id)s
    and (%(job_id)s::uuid is null or j.id = %(job_id)s::uuid)
    and (%(stage)s::text is null or j.stage_slug = %(stage)s::text)
    and (%(step_key)s::text is null or j.step_key = %(step_key)s::text)
@@ -32,7 +33,8 @@ offset %(skipped)s;
 select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action' as action,
        (e.details ->> 'attempt')::bigint as attempt, e.details ->> 'error' as error
   from audit_entry e
- where e.subject_id = %(run_id)s
+ where e.org_id = :org
+   and e.subject_id = %(run_id)s
    and e.details ->> 'jobId' = %(job_id)s::text
  order by e.seq
  limit %(most)s;
@@ -41,7 +43,8 @@ select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action' as actio
 -- Return the usage of each attempt at a job.
 select u.attempt, :usage_sums
   from usage u
- where u.run_id = %(run_id)s
+ where u.org_id = :org
+   and u.run_id = %(run_id)s
    and u.job_id = %(job_id)s
  group by u.attempt
  order by u.attempt;
@@ -50,7 +53,7 @@ select u.attempt, :usage_sums
 -- Return the usage of a run by model, highest cost first.
 select u.model, :usage_sums
   from usage u
- where u.run_id = %(run_id)s
+ where u.org_id = :org and u.run_id = %(run_id)s
  group by u.model
  order by cost_micros desc, u.model
  limit %(most)s;
@@ -60,7 +63,8 @@ select u.model, :usage_sums
 -- belong to the server.
 select j.stage_slug as stage, j.step_key, j.model, j.status, count(*) as jobs
   from job j
- where j.run_id = %(run_id)s
+ where j.org_id = :org
+   and j.run_id = %(run_id)s
    and j.job_type <> 'RENDER'
  group by j.stage_slug, j.step_key, j.model, j.status;
 
@@ -69,7 +73,8 @@ select j.stage_slug as stage, j.step_key, j.model, j.status, count(*) as jobs
 select j.id::text, j.stage_slug as stage, j.step_key, j.model, j.status, j.started_at,
        j.completed_at, count(*) over () as total
   from job j
- where j.run_id = %(run_id)s
+ where j.org_id = :org
+   and j.run_id = %(run_id)s
    and j.job_type <> 'RENDER'
    and j.started_at is not null
  order by j.started_at desc, j.id desc
@@ -80,11 +85,13 @@ select j.id::text, j.stage_slug as stage, j.step_key, j.model, j.status, j.start
 -- versions, those with its key first.
 select :row_of_readable
   from document k
-  join document d on d.run_id = k.run_id
+  join document d on d.org_id = :org and d.run_id = k.run_id
                  and (d.stage_slug = k.stage_slug and d.document_key = k.document_key
                       or d.lineage = k.lineage)
-  join rendered_document h on h.document_id = d.id
- where k.id = (select r.document_id from rendered_document r where r.id = %(resource_id)s)
+  join rendered_document h on h.org_id = :org and h.document_id = d.id
+ where k.org_id = :org
+   and k.id = (select r.document_id from rendered_document r where r.org_id = :org
+                                                               and r.id = %(resource_id)s)
    and k.run_id = %(run_id)s
  order by d.stage_slug <> k.stage_slug or d.document_key <> k.document_key, d.stage_slug,
           d.document_key, d.model, d.lineage, coalesce(d.reviewer, ''), d.version desc
@@ -94,8 +101,9 @@ select :row_of_readable
 -- Return the rendered documents of a step or of a job in all versions, newest first.
 select :row_of_readable
   from document d
-  join rendered_document h on h.document_id = d.id
- where d.run_id = %(run_id)s
+  join rendered_document h on h.org_id = :org and h.document_id = d.id
+ where d.org_id = :org
+   and d.run_id = %(run_id)s
    and d.stage_slug = %(stage)s
    and d.step_key = %(step_key)s
    and (%(job_id)s::uuid is null or d.job_id = %(job_id)s::uuid)
@@ -106,5 +114,6 @@ select :row_of_readable
 -- Return the beginning of a rendered document of a run as Markdown.
 select left(h.markdown, %(most)s) as markdown, length(h.markdown)
   from rendered_document h
- where h.id = %(resource_id)s
+ where h.org_id = :org
+   and h.id = %(resource_id)s
    and h.run_id = %(run_id)s;

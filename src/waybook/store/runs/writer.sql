@@ -26,7 +26,7 @@ update run
        audit_seq = case when audit_seq = %(old_seq)s then %(audit_seq)s::integer end,
        audit_hash = %(audit_hash)s,
        updated_at = %(now)s
- where id = %(id)s;
+ where org_id = :org and id = %(id)s;
 
 -- name: update_unchanged_run
 -- Lock and update a run if it has not changed since it was cached and the database time is as
@@ -42,13 +42,14 @@ with updated as (
          audit_seq = %(audit_seq)s,
          audit_hash = %(audit_hash)s,
          updated_at = %(now)s
-   where id = %(id)s
+   where org_id = :org
+     and id = %(id)s
      and audit_seq = %(old_seq)s
      and audit_hash = %(old_hash)s
-     and app_now() >= %(now)s::timestamptz - interval '5 ms'
-     and app_now() <= %(now)s::timestamptz + interval '1 s'
+     and app_statement_time() >= %(now)s::timestamptz - interval '5 ms'
+     and app_statement_time() <= %(now)s::timestamptz + interval '1 s'
   returning 1)
-select 1 / count(*) as updated, app_now() as now from updated;
+select 1 / count(*) as updated, app_statement_time() as now from updated;
 
 -- name: insert_stage
 insert into stage_run (run_id, stage_slug, models, prior, started_at, completed_at, feedback,
@@ -62,7 +63,7 @@ update stage_run
        feedback = %(feedback)s,
        feedback_at = %(feedback_at)s,
        feedback_by = %(feedback_by)s
- where run_id = %(run_id)s and stage_slug = %(stage_slug)s;
+ where org_id = :org and run_id = %(run_id)s and stage_slug = %(stage_slug)s;
 
 -- name: insert_steps
 insert into stage_step (run_id, stage_slug, step_key, total, done, failed, opened_at, closed_at)
@@ -73,7 +74,8 @@ update stage_step
    set done = %(done)s,
        failed = %(failed)s,
        closed_at = %(closed_at)s
- where run_id = %(run_id)s and stage_slug = %(stage_slug)s and step_key = %(step_key)s;
+ where org_id = :org
+   and run_id = %(run_id)s and stage_slug = %(stage_slug)s and step_key = %(step_key)s;
 
 -- name: insert_jobs
 -- Insert jobs, given as their rows in the audit. A list of values would have to be parsed and
@@ -104,10 +106,10 @@ update job
        started_at = %(started_at)s,
        completed_at = %(completed_at)s,
        error = %(error)s
- where id = %(id)s;
+ where org_id = :org and id = %(id)s;
 
 -- name: touch_job
-update job set seen_at = %(now)s where id = %(id)s;
+update job set seen_at = %(now)s where org_id = :org and id = %(id)s;
 
 -- name: insert_parts
 insert into job_part (job_id, run_id, part, content, content_hash)
@@ -127,7 +129,7 @@ with copied as (
   select n.id, %(run_id)s, d.stage_slug, d.step_key, n.job_id, d.document_key, d.model, d.lineage,
          d.reviewer, 1, d.content, d.content_hash, %(now)s, d.id
     from json_to_recordset(%(items)s::json) as n (id uuid, job_id uuid, copied_from uuid)
-    join document d on d.id = n.copied_from
+    join document d on d.org_id = :org and d.id = n.copied_from
   returning 1)
 select 1 / (case when count(*) = %(count)s then 1 else 0 end) from copied;
 

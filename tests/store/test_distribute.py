@@ -1,0 +1,22 @@
+"""Distribution of the tables over a cluster: decision 0087."""
+
+import psycopg
+import pytest
+
+from postgres_servers import ServerDatabase
+from waybook.errors import Misconfigured
+from waybook.store.maintenance.distribute import DIRECTORY, SQL, distribute
+from waybook.store.maintenance.org_tables import org_tables
+
+
+def test_distribute_without_the_extension_citus_is_refused(shared_place: ServerDatabase) -> None:
+    with pytest.raises(Misconfigured, match="no extension citus"):
+        distribute(shared_place.owner_dsn)
+
+
+def test_distribution_includes_every_table_with_rows_of_orgs(shared_place: ServerDatabase) -> None:
+    with psycopg.connect(shared_place.owner_dsn) as connection:
+        rows = connection.execute(SQL["tables_to_distribute"].text.encode()).fetchall()
+        expected = {table.name for table in org_tables(connection)}
+    assert rows[0] == (DIRECTORY,)
+    assert {name for (name,) in rows} == expected

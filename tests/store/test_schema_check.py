@@ -1,0 +1,121 @@
+"""Check of the schema and of the queries before they are distributed by org: decision 0087."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from postgres_servers import ServerDatabase
+from tools.schema_check.check import (
+    Catalog,
+    check,
+    check_queries,
+    check_schema,
+    query_texts,
+    read_catalog,
+)
+from tools.schema_check.exceptions import OBJECTS, QUERIES
+
+CATALOG = Catalog(frozenset({"plan", "run", "source"}), frozenset({"app_now", "random"}))
+TABLE = "create table planted (org_id uuid not null, id uuid not null)"
+FUNCTION = "create function planted() returns trigger language plpgsql as 'begin end'"
+
+
+@pytest.fixture
+def connection(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
+    """Yield a connection whose changes are rolled back."""
+    with psycopg.connect(shared_place.owner_dsn) as opened:
+        yield opened
+        opened.rollback()
+
+
+def test_check_finds_nothing_in_the_schema_and_the_queries(connection: psycopg.Connection) -> None:
+    assert list(map(str, check(connection))) == []
+
+
+def test_each_exception_of_the_check_is_needed(connection: psycopg.Connection) -> None:
+    catalog = read_catalog(connection)
+    schema = {violation.name for violation in check_schema(connection, catalog)}
+    queries = {violation.name for violation in check_queries(query_texts(), catalog)}
+    assert (schema, queries) == ({*OBJECTS}, {*QUERIES})
+
+
+@pytest.mark.parametrize(
+    ("planted", "name", "rule"),
+    [
+        ("create table planted (id uuid)", "planted", "no column org_id"),
+        (TABLE, "planted", "row-level security"),
+        (f"{TABLE}; alter table planted add primary key (id)", "planted_pkey", "unique index"),
+        (f"{TABLE}; alter table planted add unique (id)", "planted_id_key", "unique index"),
+        (f"{TABLE}; create unique index on planted (id)", "planted_id_idx", "unique index"),
+        (
+            f"{TABLE}; create unique index on planted (id) include (org_id)",
+            "planted_id_org_id_idx",
+            "unique index",
+        ),
+        (
+            f"{TABLE}; alter table planted add foreign key (id) references target",
+            "planted.planted_id_fkey",
+            "foreign key",
+        ),
+        (
+            f"{FUNCTION}; create trigger planted after delete on plan execute function planted()",
+            "plan.planted",
+            "trigger",
+        ),
+        (
+            f"{TABLE}; alter table planted alter id set default gen_random_uuid()",
+            "planted.id",
+            "gen_random_uuid",
+        ),
+        (
+            "create function planted() returns integer language sql security definer as 'select 1'",
+            "planted",
+            "rights of its owner",
+        ),
+    ],
+)
+def test_check_finds_a_planted_violation_in_the_schema(
+    connection: psycopg.Connection, planted: str, name: str, rule: str
+) -> None:
+    connection.execute("create table target (id uuid primary key)")
+    connection.execute(planted.encode())
+    violations = check_schema(connection, read_catalog(connection))
+    assert [item for item in violations if item.name == name and rule in item.rule]
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("select name from plan", "org of plan"),
+        ("select name from plan where id = %(id)s", "org of plan"),
+        ("select 1 from plan p join run r on r.id = p.id where p.org_id = %(org)s", "org of run"),
+        ("select 1 from plan p, run r where p.org_id = %(org)s", "org of run"),
+        ("select (select name from run r where r.id = p.id) from plan p where p.org_id = 1", "run"),
+        ("select 1 from plan where org_id = 1 union select 1 from plan", "org of plan"),
+        ("update plan set name = 'x' where id = %(id)s", "org of plan"),
+        ("delete from plan p using source s where p.org_id = %(org)s", "org of source"),
+        ("with p as (delete from plan) select 1", "org of plan"),
+        ("update plan set at = app_now() where org_id = %(org)s", "volatile app_now"),
+        ("delete from plan where org_id = %(org)s and random() < 1", "volatile random"),
+    ],
+)
+def test_check_finds_a_planted_violation_in_a_query(text: str, rule: str) -> None:
+    (violation,) = check_queries({"planted": text}, CATALOG)
+    assert rule in violation.rule
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select name from plan where org_id = %(org)s::uuid",
+        "select name from plan p where %(org)s = p.org_id for update of p",
+        "select app_now() from plan where org_id = %(org)s for no key update",
+        "select 1 from plan p join run r on r.org_id = p.org_id where p.org_id = %(org)s",
+        "select 1 from plan p join run r using (org_id, id) where p.org_id = %(org)s",
+        "insert into plan (id) values (%(id)s) on conflict (org_id, id) do update set n = 1",
+        "select 1",
+    ],
+)
+def test_check_accepts_a_query_with_a_condition_on_each_org(text: str) -> None:
+    assert [*check_queries({"q": text}, CATALOG)] == []

@@ -1,0 +1,110 @@
+"""Check that the schema and the queries can be distributed over a cluster by org.
+
+A cluster such as Citus stores all rows of an org on one node, and sends a query to that node if the
+query compares `org_id` with a parameter. It supports no triggers, no keys without `org_id`, and no
+volatile functions in updates.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import psycopg
+
+from tools.schema_check.exceptions import OBJECTS, QUERIES
+from tools.schema_check.references import references
+from waybook.store.driver.queries import load
+
+STORE = Path(__file__).parents[2] / "src" / "waybook" / "store"
+#: Files that are not files of queries, and queries that only create the schema.
+NO_QUERIES = {"parts", "schema", "maintenance/migrate"}
+_CALL = re.compile(r"\b(\w+)\s*\(")
+_LOCK_OR_UPSERT = re.compile(r"\b(?:for|no\s+key|do)\s+update\b")
+_CHANGE = re.compile(r"\b(?:update|delete\s+from)\b")
+
+
+class Violation(NamedTuple):
+    """Object or query that cannot be distributed, and the rule that it breaks."""
+
+    name: str
+    rule: str
+
+    def __str__(self) -> str:
+        """Return the violation as a line of the report."""
+        return f"{self.name}: {self.rule}"
+
+
+class Catalog(NamedTuple):
+    """Tables with rows of orgs, and functions that must not be used in updates."""
+
+    tenant_tables: frozenset[str]
+    volatile_functions: frozenset[str]
+
+
+def check(connection: psycopg.Connection) -> list[Violation]:
+    """Return everything in a migrated database and in the queries that cannot be distributed."""
+    catalog = read_catalog(connection)
+    violations = [*check_schema(connection, catalog), *check_queries(query_texts(), catalog)]
+    return [item for item in violations if item.name not in OBJECTS | QUERIES]
+
+
+def read_catalog(connection: psycopg.Connection) -> Catalog:
+    """Return the tables of orgs and the volatile functions of the database."""
+    sql = _catalog_queries()
+    names = (
+        frozenset(row[0] for row in connection.execute(sql[query].encode()))
+        for query in ("tenant_tables", "volatile_functions")
+    )
+    return Catalog(*names)
+
+
+def check_schema(connection: psycopg.Connection, catalog: Catalog) -> Iterator[Violation]:
+    """Yield the violations in the schema, including those that are listed as exceptions."""
+    sql = _catalog_queries()
+    for name in sql:
+        if name.startswith("violation_"):
+            yield from map(Violation._make, connection.execute(sql[name].encode()))
+    for table, column, default in connection.execute(sql["defaults"].encode()):
+        if functions := _calls(default) & catalog.volatile_functions:
+            yield Violation(f"{table}.{column}", f"default calls volatile {_listed(functions)}")
+
+
+def check_queries(texts: Mapping[str, str], catalog: Catalog) -> Iterator[Violation]:
+    """Yield the violations in SQL queries, including those that are listed as exceptions."""
+    for name, text in texts.items():
+        lacking = {
+            reference.table
+            for reference in references(text, catalog.tenant_tables)
+            if not reference.has_org_condition
+        }
+        if lacking:
+            yield Violation(name, f"no condition on the org of {_listed(lacking)}")
+        is_change = _CHANGE.search(_LOCK_OR_UPSERT.sub("", text))
+        if is_change and (functions := _calls(text) & catalog.volatile_functions):
+            yield Violation(name, f"an update or delete calls volatile {_listed(functions)}")
+
+
+def query_texts() -> dict[str, str]:
+    """Return every query of the store with shared fragments inserted, by file and name."""
+    files = (path.relative_to(STORE).with_suffix("").as_posix() for path in STORE.rglob("*.sql"))
+    return {
+        f"{file}.{name}": query.text
+        for file in sorted(files)
+        if file not in NO_QUERIES and not file.startswith("migrations/")
+        for name, query in load(file).items()
+    }
+
+
+def _calls(text: str) -> set[str]:
+    return {name.lower() for name in _CALL.findall(text)}
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _catalog_queries() -> dict[str, str]:
+    text = Path(__file__).with_name("catalog.sql").read_text("utf-8")
+    pieces = (piece.split("\n", 1) for piece in text.split("-- name: ")[1:])
+    return {name.strip(): body for name, body in pieces}

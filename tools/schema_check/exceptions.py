@@ -1,0 +1,31 @@
+"""Names that the check of the schema and of the queries does not report, each with its reason."""
+
+from typing import Final
+
+#: Objects of the schema.
+OBJECTS: Final = {
+    "schema_migration": "belongs to no org; it stays on the coordinator",
+    "org_slug_key": "org is a reference table, with all its rows on every node",
+    "passage_embedding.added": "an insert evaluates the default on the coordinator",
+    "passage_deletion.deleted": "an insert evaluates the default on the coordinator",
+}
+
+_UNKNOWN_ORG = "the org is not known before the secret is looked up"
+_DIRECTORY = "lists the orgs, a reference table"
+_ERASURES = "lists erased orgs for the operator"
+
+#: Queries on tables of orgs without a condition on the org; row-level security still confines them.
+QUERIES: Final = {
+    "accounts/accounts.name_org_by_token": _UNKNOWN_ORG,
+    "accounts/accounts.name_org_by_session": _UNKNOWN_ORG,
+    "accounts/accounts.person_of_session": _UNKNOWN_ORG,
+    "links.name_org_by_link": _UNKNOWN_ORG,
+    "accounts/accounts.name_org_by_slug": _DIRECTORY,
+    "accounts/accounts.orgs": _DIRECTORY,
+    "accounts/accounts.member": "the org is not known before its slug is looked up",
+    "maintenance/erasure.find_org": _DIRECTORY,
+    "maintenance/retention.orgs": _DIRECTORY,
+    "maintenance/retention.erased_orgs": _ERASURES,
+    "maintenance/org_tables.orgs": _ERASURES,
+    "maintenance/owner.all_org_ids": _ERASURES,
+}
