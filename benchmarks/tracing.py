@@ -37,6 +37,7 @@ from waybook.settings_reading import read_settings
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Database, Transaction
 from waybook.store.driver.group_commit import Call
+from waybook.store.driver.queries import Statement
 from waybook.tracing import TRACING
 
 #: Part of the calls that are sampled in the mode `sampled`.
@@ -71,13 +72,18 @@ async def commit_without_hook(self: Database, call: Call) -> Results:
     return await self._groups.commit(call)
 
 
+async def send_without_hook(self: Transaction, *statements: Statement | str) -> Results:
+    """Send SQL statements without looking for a tracer."""
+    return await self._send(statements)
+
+
 @contextmanager
 def without_hooks() -> Iterator[None]:
     """Replace the methods that look for a tracer."""
     with (
         patch.object(Dispatcher, "dispatch", dispatch_without_hook),
         patch.object(Database, "commit", commit_without_hook),
-        patch.object(Transaction, "send", Transaction.send_untraced),
+        patch.object(Transaction, "send", send_without_hook),
     ):
         yield
 

@@ -136,8 +136,8 @@ BUGS: Final = (
         (
             Edit(
                 "store/driver/database.py",
-                "f\"set local app.org_id = '{org_id}'\"",
-                "f\"set app.org_id = '{org_id}'\"",
+                "f\"set local app.org_id = '{org}'\"",
+                "f\"set app.org_id = '{org}'\"",
             ),
         ),
     ),

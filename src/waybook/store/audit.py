@@ -230,7 +230,7 @@ class Patches:
 
 
 def _merge_row(patch: Patch, row: Json) -> None:
-    """Merge the creation of a row, or its removal if `row` is None, into the patch."""
+    """Merge an inserted row into the patch, or a removal if `row` is None."""
     if isinstance(row, dict):
         patch.made = True
         patch.values.update(row)

@@ -87,7 +87,6 @@ job j
 job j
  where j.org_id = :org
    and j.run_id = %(run_id)s
-   and j.completed_at is null
    and j.job_type <> 'RENDER'
    and j.status = 'processing'
  order by j.started_at, j.id;
@@ -209,27 +208,6 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
                      from step_brief i
                     where i.org_id = :org and i.step_id = s.id));
 
--- name: blocked_plans
--- Open plans that are stalled or have a failed step, a limited number of the newest of each. Each plan
--- is looked up by key: a join might be planned as a scan of all open plans.
-(select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason, p.audit_seq
-   from ((select p.id
-            from plan p
-           where p.org_id = :org and p.status = 'stalled'
-           order by p.id desc
-           limit %(newest)s)
-          union
-         (select f.plan_id
-            from (select s.plan_id
-                    from plan_step s
-                   where s.org_id = :org
-                     and s.fail_reason is not null
-                     and s.status = 'failed'
-                   order by s.plan_id desc
-                   limit %(newest)s) f)) f
-  cross join lateral (select p.* from plan p where p.org_id = :org and p.id = f.id offset 0) p
-  where p.completed_at is null) p;
-
 -- name: plan_is_canceled
 -- True if a person or agent canceled the plan.
 (p.status = 'failed'
@@ -238,20 +216,6 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
                 and e.subject_id = p.id
                 and e.event = 'plan_modified'
                 and e.details ->> 'action' = 'cancel_plan'));
-
--- name: plans_failed_lately
--- Plans that failed and were not canceled since the reader's last look or within a day, among a
--- limited number of the latest.
-(select p.*
-   from (select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason, p.audit_seq,
-                p.completed_at
-           from plan p
-          where p.org_id = :org
-            and p.status = 'failed'
-            and p.completed_at >= (select least(:last_look, app_now() - interval '1 day'))
-          order by p.completed_at desc
-          limit %(newest)s) p
-  where not :plan_is_canceled) p;
 
 -- name: last_change_of_plan
 -- Actor of the latest audit entry that may have ended the plan.

@@ -77,7 +77,7 @@ def is_id(value: object) -> bool:
 
 
 def id_of(beginning: bytes, end: bytes) -> str | int | None:
-    """Return the JSON-RPC id found in the first or last bytes of a request, or None.
+    """Return the JSON-RPC id in the first or last bytes of a request; None without an id.
 
     >>> id_of(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"id":8,', b'"id":9}}')
     7

@@ -56,6 +56,9 @@ class Transaction:
         self._line = line
         self._opening = opening
         self._check = check
+        #: Whether a message of the transaction has a span. A group of calls has none, because a
+        #: task of its own sends it.
+        self.is_traced = True
 
     async def send(self, *statements: Statement | str) -> Results:
         """Send SQL statements in the transaction; the first call also begins the transaction.
@@ -63,15 +66,14 @@ class Transaction:
         Raises:
             StaleCredential: the caller's cached credential does not match the database.
         """
-        tracer = TRACING.tracer
+        tracer = TRACING.tracer if self.is_traced else None
         span = None if tracer is None else tracer.message(len(statements))
         if span is None:
-            return await self.send_untraced(*statements)
+            return await self._send(statements)
         with span:
-            return await self.send_untraced(*statements)
+            return await self._send(statements)
 
-    async def send_untraced(self, *statements: Statement | str) -> Results:
-        """Send SQL statements like `send`, without a span."""
+    async def _send(self, statements: Message) -> Results:
         opening, self._opening = self._opening, ()
         check, self._check = self._check, None
         if check is None:
@@ -228,14 +230,12 @@ class Database:
         return self.pool.dsn
 
     async def _write_org(self, org_id: UUID, statements: Message) -> Results:
-        """Write the statements of calls, which contain the checks of their credentials.
-
-        There is no span here, because a group of calls is sent by a task of its own.
-        """
+        """Write the statements of calls, which contain the checks of their credentials."""
         org = str(org_id)
         opening = self._opening(BEGIN, org)
         async with TransactionScope(self.pool, opening, org_id, org.encode()) as tx:
-            return (await tx.send_untraced(*statements, COMMIT))[:-1]
+            tx.is_traced = False
+            return await tx.commit(*statements)
 
     def _opening(self, begin: Statement, org: str) -> Message:
         return self._opened(begin, f"set local app.org_id = '{org}'")

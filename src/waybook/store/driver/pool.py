@@ -6,138 +6,24 @@ succeed as soon as the database is reachable again. A broken connection is close
 at once, and so do the free connections, which lead to the same server. If the connection string
 names several hosts, and a new connection reaches another primary than the others, the others are
 given up.
-
-Fair queue over orgs: the waiting org that holds the fewest connections is served first.
-
-Calls of one org wait in order of arrival. Among orgs that hold equally many connections, the one
-that has waited longest for its turn is served. An org that makes too many calls therefore delays
-mainly its own calls; a call of another org waits only until one connection is released. If only one
-org is active, it may hold all connections. If several orgs are active, each may hold three quarters
-of them, because it may take seconds until a connection is released.
 """
 
 import asyncio
-from collections import defaultdict, deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from random import uniform
-from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from waybook.errors import Busy, Unavailable
+from waybook.errors import Unavailable
 from waybook.store.driver.addresses import follows_primary
 from waybook.store.driver.connection import DbConnection
 from waybook.store.driver.dial import first_opened
+from waybook.store.driver.fair_queue import FairQueue
 from waybook.store.driver.wire import LOCK_TIMEOUT, WireSettings
-
-T = TypeVar("T")
-
-#: Maximum number of calls of one org that may wait for a connection at the same time.
-MAX_QUEUED: Final = 256
-
-
-class FairQueue(Generic[T]):
-    def __init__(self, size: int, most_waiting: int = MAX_QUEUED) -> None:
-        """Create a fair queue for a pool of `size` connections."""
-        self._size = size
-        self._share = size - size // 4
-        self._most_waiting = most_waiting
-        self._held: defaultdict[Hashable, int] = defaultdict(int)
-        #: Waiting calls, grouped by the number of connections that their org holds. Within each
-        #: group, the orgs are in the order in which they are served.
-        self._waiting: defaultdict[int, dict[Hashable, deque[T]]] = defaultdict(dict)
-        #: Number of waiting calls. It is usually zero, and if it is zero, no search for the next
-        #: call is needed.
-        self._crowd = 0
-        self._first_org: Hashable = None
-        self._most_each = size
-
-    def register(self, org: Hashable) -> None:
-        """Register an active org, to detect several orgs; None stands for the server itself."""
-        if org == self._first_org or org is None:
-            return
-        if self._first_org is None:
-            self._first_org = org
-        else:
-            self._most_each = self._share
-
-    def can_acquire(self, org: Hashable) -> bool:
-        """Return whether an org may hold one more connection."""
-        return self._held.get(org, 0) < self._most_each
-
-    def acquire(self, org: Hashable) -> None:
-        """Record that an org holds one more connection."""
-        held = self._held[org]
-        self._held[org] = held + 1
-        if self._crowd:
-            self._move(org, held, held + 1)
-
-    def release(self, org: Hashable) -> None:
-        """Record that an org holds one fewer connection."""
-        held = self._held.pop(org)
-        if held > 1:
-            self._held[org] = held - 1
-        if self._crowd:
-            self._move(org, held, held - 1)
-
-    def enqueue(self, org: Hashable, waiting: T) -> None:
-        """Add a call that waits for a connection to the queue.
-
-        Raises:
-            Busy: too many calls of this org are waiting.
-        """
-        level = self._waiting[self._held.get(org, 0)]
-        queue = level.setdefault(org, deque())
-        if len(queue) >= self._most_waiting:
-            raise Busy(
-                f"{self._most_waiting} calls of your org wait for the database already; nothing "
-                "was written. Wait a second, then repeat the call, and make fewer at a time",
-                limit=self._most_waiting,
-            )
-        queue.append(waiting)
-        self._crowd += 1
-
-    def dequeue(self, org: Hashable, waiting: T) -> None:
-        """Remove a call that no longer waits for a connection from the queue."""
-        level = self._waiting[self._held.get(org, 0)]
-        queue = level.get(org)
-        if queue is not None and waiting in queue:
-            queue.remove(waiting)
-            self._crowd -= 1
-            if not queue:
-                del level[org]
-
-    def pop_next(self) -> tuple[Hashable, T] | None:
-        """Remove and return the next waiting call with its org; count a connection for the org.
-
-        Return None if every waiting org holds its maximum number of connections.
-        """
-        for held in range(self._most_each if self._crowd else 0):
-            level = self._waiting.get(held)
-            if level:
-                org = next(iter(level))
-                queue = level[org]
-                waiting = queue.popleft()
-                self._crowd -= 1
-                if not queue:
-                    del level[org]
-                self.acquire(org)
-                return org, waiting
-        return None
-
-    def waiting_count(self) -> int:
-        """Return the number of waiting calls."""
-        return self._crowd
-
-    def _move(self, org: Hashable, old: int, new: int) -> None:
-        """Move an org's waiting calls to the queue of the orgs that hold `new` connections."""
-        queue = self._waiting[old].pop(org, None) if old in self._waiting else None
-        if queue is not None:
-            self._waiting[new][org] = queue
-
 
 #: Org of a call, represented as a number because numbers can be hashed fast; None for calls of the
 #: server itself.

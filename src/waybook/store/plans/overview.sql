@@ -43,11 +43,36 @@ select :row_of_plan, p.fail_reason,
                count(*) filter (where p.completed_at >= :last_look) over () as finished
           from (select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason,
                        null::timestamptz as completed_at
-                  from :blocked_plans
+                  from (select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason, p.audit_seq
+                          from ((select p.id
+                                   from plan p
+                                  where p.org_id = :org and p.status = 'stalled'
+                                  order by p.id desc
+                                  limit %(newest)s)
+                                 union
+                                (select f.plan_id
+                                   from (select s.plan_id
+                                           from plan_step s
+                                          where s.org_id = :org
+                                            and s.fail_reason is not null
+                                            and s.status = 'failed'
+                                          order by s.plan_id desc
+                                          limit %(newest)s) f)) f
+                         cross join lateral (select p.* from plan p where p.org_id = :org and p.id = f.id offset 0) p
+                         where p.completed_at is null) p
                  union all
                 select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason,
                        p.completed_at
-                  from :plans_failed_lately) p
+                  from (select p.*
+                          from (select p.id, p.name, p.status, p.revision, p.updated_at, p.fail_reason, p.audit_seq,
+                                       p.completed_at
+                                  from plan p
+                                 where p.org_id = :org
+                                   and p.status = 'failed'
+                                   and p.completed_at >= (select least(:last_look, app_now() - interval '1 day'))
+                                 order by p.completed_at desc
+                                 limit %(newest)s) p
+                         where not :plan_is_canceled) p) p
          order by p.updated_at desc, p.id desc
          limit %(most)s) p
   :details_of_plan

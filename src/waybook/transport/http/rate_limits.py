@@ -142,7 +142,7 @@ class RequestThrottle:
         return None if too_many else caller.org_id
 
     async def slot_of(self, request: Request) -> tuple[UUID | None, ConcurrencyLimiter]:
-        """Count an API request; return the org in whose slot it runs, and the limiter of the slot.
+        """Count an API request; return the org that provides its slot, and the limiter of the slot.
 
         The org is None if the request runs without a slot.
         """
