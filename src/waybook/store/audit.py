@@ -230,7 +230,7 @@ class Patches:
 
 
 def _merge_row(patch: Patch, row: Json) -> None:
-    """Merge an inserted row into the patch, or a removal if `row` is None."""
+    """Merge an inserted row into the patch; with None, merge a removal."""
     if isinstance(row, dict):
         patch.made = True
         patch.values.update(row)

@@ -227,33 +227,6 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
   order by e.seq desc
   limit 1);
 
--- name: newest_open_runs
--- Open runs, a limited number of those that were started last.
-(select r.id, r.name, r.dag_slug, r.dag_version, r.updated_at, r.completed_at, r.canceled_at,
-        r.awaiting_since
-   from run r
-  where r.org_id = :org
-    and r.completed_at is null
-    and r.canceled_at is null
-  order by r.id desc
-  limit %(newest)s) r;
-
--- name: failed_runs
--- Open runs with a step whose jobs failed permanently, a limited number of the newest; each is looked
--- up by key.
-(select r.id, r.name, r.dag_slug, r.dag_version, r.updated_at, r.completed_at, r.canceled_at
-   from (select distinct f.run_id
-           from (select s.run_id
-                   from stage_step s
-                  where s.org_id = :org
-                    and s.failed > 0
-                    and s.closed_at is null
-                  order by s.run_id desc
-                  limit %(newest)s) f) f
-  cross join lateral (select r.* from run r where r.org_id = :org and r.id = f.run_id offset 0) r
-  where r.completed_at is null
-    and r.canceled_at is null) r;
-
 -- name: runs_ended_since
 -- Runs that were completed or canceled since the reader's last look, a limited number of the latest.
 ((select r.id, r.name, r.completed_at, r.canceled_by, r.cancel_reason, r.completed_at as ended_at
@@ -267,13 +240,6 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
    where r.org_id = :org and r.canceled_at >= :last_look
    order by r.canceled_at desc
    limit %(newest)s)) r;
-
--- name: run_is_running
--- True if a stage of an open run is in progress, and no step of the run failed.
-r.awaiting_since is null
-and not exists (select from stage_step s
-                 where s.org_id = :org
-                   and s.run_id = r.id and s.failed > 0 and s.closed_at is null);
 
 -- name: plan_is_less_active
 -- True if the plan comes after the last plan of the previous page, by last activity; on the first

@@ -17,7 +17,21 @@ select :row_of_run, null::bigint as documents_available, null::timestamptz as aw
                    and j.job_type <> 'RENDER'
                  order by j.stage_slug, j.completed_at desc, j.id) j) as failures
   from (select r.*, count(*) over () as in_trouble
-          from :failed_runs
+          from (select r.id, r.name, r.dag_slug, r.dag_version, r.updated_at, r.completed_at, r.canceled_at
+                  from (select distinct f.run_id
+                          from (select s.run_id
+                                  from stage_step s
+                                 where s.org_id = :org
+                                   and s.failed > 0
+                                   and s.closed_at is null
+                                 order by s.run_id desc
+                                 limit %(newest)s) f) f
+                 cross join lateral (select r.*
+                                       from run r
+                                      where r.org_id = :org and r.id = f.run_id
+                                     offset 0) r
+                 where r.completed_at is null
+                   and r.canceled_at is null) r
          order by r.updated_at desc, r.id desc
          limit %(most)s) r
   join run_brief b on b.org_id = :org and b.run_id = r.id
@@ -30,10 +44,21 @@ select :row_of_run, null::bigint as documents_available, null::timestamptz as aw
        r.running,
        (select json_agg(distinct j.held_by)
           from job j
-         where j.org_id = :org and j.run_id = r.id and j.status = 'processing' and j.held_by is not null) as holders
+         where j.org_id = :org and j.run_id = r.id
+           and j.status = 'processing' and j.held_by is not null) as holders
   from (select r.*, count(*) over () as running
-          from :newest_open_runs
-         where :run_is_running
+          from (select r.id, r.name, r.dag_slug, r.dag_version, r.updated_at, r.completed_at, r.canceled_at,
+                       r.awaiting_since
+                  from run r
+                 where r.org_id = :org
+                   and r.completed_at is null
+                   and r.canceled_at is null
+                 order by r.id desc
+                 limit %(newest)s) r
+         where r.awaiting_since is null
+               and not exists (select from stage_step s
+                                where s.org_id = :org
+                                  and s.run_id = r.id and s.failed > 0 and s.closed_at is null)
          order by r.updated_at desc, r.id desc
          limit %(most)s) r
   join run_brief b on b.org_id = :org and b.run_id = r.id

@@ -144,7 +144,7 @@ class RequestThrottle:
     async def slot_of(self, request: Request) -> tuple[UUID | None, ConcurrencyLimiter]:
         """Count an API request; return the org that provides its slot, and the limiter of the slot.
 
-        The org is None if the request runs without a slot.
+        Without a slot, the org is None.
         """
         if request.scope["path"].startswith(LIMITED_PATHS):
             return await self.admit(request), self.limiter
