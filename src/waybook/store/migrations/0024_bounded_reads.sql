@@ -19,16 +19,6 @@ create table plan_word (
   primary key (org_id, word, plan_id)
 );
 
--- Row-level security hides all rows from the owner outside an org; the migration reads them all.
-alter table plan no force row level security;
-alter table run no force row level security;
-alter table stage_run no force row level security;
-
-insert into plan_word (org_id, word, plan_id)
-select p.org_id, w.word, p.id
-  from plan p
- cross join lateral unnest(app_name_parts(p.name)) as w (word);
-
 alter table plan_word enable row level security;
 alter table plan_word force row level security;
 create policy tenant on plan_word using (org_id = app_org()) with check (org_id = app_org());
@@ -38,7 +28,6 @@ grant select, insert on plan_word to waybook_app;
 -- in progress at the last check. Calls of agents seldom change the column, so that they can still
 -- update the row in place.
 alter table plan add column stall_check_at timestamptz;
-update plan set stall_check_at = updated_at where status = 'executing';
 create index plan_stall_check on plan (org_id, stall_check_at) where stall_check_at is not null;
 
 -- Plans that ended and plans that failed, by the time of their end.
@@ -51,22 +40,42 @@ create index plan_closed_activity on plan (org_id, active_minute) where complete
 
 -- Time since which an open run waits for a person's feedback on its completed stages.
 alter table run add column awaiting_since timestamptz;
-update run r
-   set awaiting_since = g.since
-  from (select org_id, run_id, max(completed_at) as since
-          from stage_run
-         group by org_id, run_id
-        having bool_and(completed_at is not null) and bool_or(feedback is null)) g
- where g.org_id = r.org_id and g.run_id = r.id and r.completed_at is null and r.canceled_at is null;
+
+-- Row-level security hides the rows of an org from everyone outside the org, also from the owner, so
+-- the rows of each org are filled in within that org.
+do $$
+declare
+  one_org uuid;
+begin
+  set local app.sweep = 'on';
+  for one_org in select org_id from org loop
+    perform set_config('app.org_id', one_org::text, true);
+    insert into plan_word (org_id, word, plan_id)
+    select p.org_id, w.word, p.id
+      from plan p
+     cross join lateral unnest(app_name_parts(p.name)) as w (word)
+     where p.org_id = one_org;
+    update plan set stall_check_at = updated_at where org_id = one_org and status = 'executing';
+    update run r
+       set awaiting_since = g.since
+      from (select run_id, max(completed_at) as since
+              from stage_run
+             where org_id = one_org
+             group by run_id
+            having bool_and(completed_at is not null) and bool_or(feedback is null)) g
+     where r.org_id = one_org and g.run_id = r.id
+       and r.completed_at is null and r.canceled_at is null;
+  end loop;
+  perform set_config('app.org_id', '', true);
+  set local app.sweep = 'off';
+end
+$$;
+
 create index run_awaiting on run (org_id, awaiting_since, id) where awaiting_since is not null;
 
 -- The condition does not name the closing time, because most changes of a step could not be made in
 -- place then.
 create index stage_step_failed on stage_step (org_id, run_id) where failed > 0;
-
-alter table plan force row level security;
-alter table run force row level security;
-alter table stage_run force row level security;
 
 -- On a table without statistics, an index that begins with the org seems to find one row by the org
 -- alone. A lookup by id then used the newest such index and read all rows of the org, until the
