@@ -83,12 +83,11 @@ job j
  order by j.rank, j.id;
 
 -- name: jobs_in_progress
--- Jobs of a run that workers hold, longest running first.
-job j
- where j.org_id = :org
-   and j.run_id = %(run_id)s
+-- Jobs of a run that workers hold, longest running first. The jobs in progress of the org are read by
+-- their own index, because an index of the run's jobs would read all of them.
+(select j.* from job j where j.org_id = :org and j.status = 'processing' offset 0) j
+ where j.run_id = %(run_id)s
    and j.job_type <> 'RENDER'
-   and j.status = 'processing'
  order by j.started_at, j.id;
 
 -- name: stages_of_run
