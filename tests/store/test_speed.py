@@ -1,6 +1,5 @@
 """Frequent queries use an index, and frequent updates change no index."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
@@ -318,13 +317,24 @@ def test_full_text_search_query_uses_the_index_or_reads_only_newest_rows(
         assert TEXT_INDEXES[kind] <= set(indexes(query_plan))
 
 
-async def test_most_updates_of_plans_and_steps_change_no_index(
+#: Plans and steps per plan in the test of updates.
+WORKED_PLANS, WORKED_STEPS = 100, 3
+
+
+async def test_updates_of_plans_and_steps_change_an_index_only_with_the_plan_status(
     own_place: ServerDatabase,
 ) -> None:
-    """Claim and submit three hundred steps; at least 90 % of the updates must change no index."""
+    """Claim and submit three hundred steps; each plan changes its status when it begins and ends.
+
+    Pages that are nearly empty have room for all versions of their rows. Otherwise the number would
+    also depend on when dead versions are removed, and with that on concurrent transactions.
+    """
+    with psycopg.connect(own_place.owner_dsn) as owner:
+        for table in ("plan", "plan_step"):
+            owner.execute(f"alter table {table} set (fillfactor = 10)".encode())
     async with make_env(own_place) as world:
-        for _ in range(15):
-            await world.agent.work_through(await world.agent.plan(20))
+        for _ in range(WORKED_PLANS):
+            await world.agent.work_through(await world.agent.plan(WORKED_STEPS))
 
     def updates() -> dict[str, tuple[int, int]]:
         with psycopg.connect(own_place.admin_dsn) as admin:
@@ -334,10 +344,13 @@ async def test_most_updates_of_plans_and_steps_change_no_index(
             ).fetchall()
         return {name: (hot, every) for name, hot, every in rows}
 
+    # A claim and a submission update the step and the plan once each.
+    least = 2 * WORKED_PLANS * WORKED_STEPS
     counts = eventually(
-        lambda: updates() if all(n >= 600 for _, n in updates().values()) else None,
+        lambda: updates() if all(n >= least for _, n in updates().values()) else None,
         "the server has counted",
     )
     assert counts is not None
-    for table, (hot, every) in counts.items():
-        assert hot / every >= 0.9, (table, hot, every, json.dumps(counts))
+    changed = {table: every - hot for table, (hot, every) in counts.items()}
+    assert changed["plan"] <= 2 * WORKED_PLANS, counts
+    assert changed["plan_step"] == 0, counts
