@@ -35,7 +35,7 @@ from waybook.store.maintenance.migrate import bundled_migrations
 STEADY_SECONDS = 5.0
 STALLED_PLANS = 10
 SCOPES = ("--scope", "plan:read", "--scope", "plan:write")
-PLANTED = """-- Oldest compatible migration: {newest:04}
+PLANTED = """-- Oldest compatible migration: {oldest:04}
 alter table plan add column if not exists planted text;
 create index planted on plan (org_id, planted) where planted is not null;
 """
@@ -51,10 +51,10 @@ def newer_version(home: Path) -> Path:
     """Return a copy of this version with one more migration, which adds a column and an index."""
     copy = home / "newer"
     shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    newest = bundled_migrations()[-1].number
-    name = f"{newest + 1:04}_planted.sql"
+    newest = bundled_migrations()[-1]
+    name = f"{newest.number + 1:04}_planted.sql"
     migrations = copy / "waybook" / "store" / "migrations"
-    (migrations / name).write_text(PLANTED.format(newest=newest), "utf-8")
+    (migrations / name).write_text(PLANTED.format(oldest=newest.oldest_compatible), "utf-8")
     compile_version(copy)
     return copy
 
