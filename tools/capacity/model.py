@@ -50,10 +50,24 @@ class Costs:
     source: str
 
 
-#: Costs measured by the simulator with 100 agents on two servers.
+#: Costs measured by the simulator with 1,000 agents that think for 30 seconds, on two servers and
+#: two cores with a load average of 8. With alternating calls, they are 1.41 and 2.04 times as high
+#: in `benchmarks/workers.py`.
 DEFAULT_COSTS: Final[dict[Balancing, Costs]] = {
-    "sticky": Costs(server_ms=4.1, database_ms=2.8, source="constants of the model"),
-    "alternating": Costs(server_ms=5.8, database_ms=5.7, source="constants of the model"),
+    "sticky": Costs(
+        server_ms=7.4,
+        database_ms=5.6,
+        idle_server=0.008,
+        idle_database=0.007,
+        source="constants of the model",
+    ),
+    "alternating": Costs(
+        server_ms=10.5,
+        database_ms=11.4,
+        idle_server=0.008,
+        idle_database=0.007,
+        source="constants of the model",
+    ),
 }
 
 
