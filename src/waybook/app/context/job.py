@@ -300,12 +300,8 @@ def _frame(job_input: JobInput, job: Job) -> int:
 
 
 def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> tuple[list[JobInput], int]:
-    """Return the first inputs of a job, as many as fit in `room` bytes with part of their text.
-
-    Also return the size in bytes of these inputs in the reply, excluding their texts.
-    """
-    shown: list[JobInput] = []
-    frames = 0
+    """Return the first inputs of a job that fit in `room` bytes, and their size without texts."""
+    shown, frames = list[JobInput](), 0
     for job_input in supplied:
         frame = _frame(job_input, job)
         room -= frame + min(MIN_SHARE_BYTES, job_input.length)
