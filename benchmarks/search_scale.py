@@ -465,8 +465,14 @@ def report(passages: int, results: list[Measurement], key_ms: float) -> None:
         "search_scale",
         checks,
         passages=passages,
-        milliseconds={
-            result.label: [statistics.median(result.times), result.p95] for result in results
+        rows={
+            result.label: {
+                "p50": statistics.median(result.times),
+                "p95": result.p95,
+                "recall": result.recall,
+                "memory": result.memory,
+            }
+            for result in results
         },
     )
 

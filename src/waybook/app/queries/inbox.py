@@ -15,7 +15,7 @@ from waybook.store.runs.rows import RunSummaryRow
 
 __all__ = ["PendingCounts", "PendingReview", "ReviewRecord"]
 
-#: Number of waiting reviews and of waiting runs at which counting stops. Every page shows the number.
+#: Number of waiting reviews and of waiting runs at which counting stops; every page shows it.
 MAX_PENDING = 250
 
 
