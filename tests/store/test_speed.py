@@ -280,6 +280,17 @@ def test_running_plans_and_runs_look_up_failed_steps_one_by_one(full: ServerData
     assert all("plan_id" in text or "run_id" in text for text in conditions), conditions
 
 
+def test_work_in_trouble_is_looked_up_by_id(full: ServerDatabase) -> None:
+    """Other indexes would read all open plans and runs of the org."""
+    query_plan = explained(full, unbounded_reads()["in trouble"], "enable_seqscan = off")
+    conditions = [
+        node["Index Cond"]
+        for index in set(indexes(query_plan)) & {"plan_pkey", "plan_open", "run_pkey", "run_open"}
+        for node in _through(query_plan, index)
+    ]
+    assert sum("id = ANY" in condition for condition in conditions) == 2, conditions
+
+
 SEARCHES_BY_NAME = {
     "plan_word_pkey": summaries_statement(
         PlanFilter(order=PlanOrder.CREATION, all=True, text="river delta"), 20
