@@ -863,6 +863,19 @@ create policy tenant on run_brief as permissive for all to public
   with check (org_id = app_org());
 grant select, insert on run_brief to waybook_app;
 
+create table run_word (
+  org_id uuid not null default app_org(),
+  word text not null,
+  run_id uuid not null,
+  constraint run_word_pkey PRIMARY KEY (org_id, word, run_id)
+);
+alter table run_word enable row level security;
+alter table run_word force row level security;
+create policy tenant on run_word as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert on run_word to waybook_app;
+
 create table saved_view (
   org_id uuid not null default app_org(),
   user_name text not null,
