@@ -15,6 +15,7 @@ select p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, 
 
 -- name: lock_if_unchanged
 -- Lock the plan if it has not changed since it was cached and the database time is as expected.
+-- This is for calls that do not update the plan; see `update_plan_if_unchanged` for the others.
 -- Otherwise the division by zero fails, and with it all later statements of the message.
 select 1 / count(*) as locked, max(same.now) as now
   from (select app_now() as now
@@ -23,8 +24,7 @@ select 1 / count(*) as locked, max(same.now) as now
            and p.id = %(plan_id)s
            and p.audit_seq = %(seq)s
            and p.audit_hash = %(hash)s
-           and app_now() >= %(now)s::timestamptz - interval '5 ms'
-           and app_now() <= %(now)s::timestamptz + interval '1 s'
+           and :time_is_expected
            for update of p) as same;
 
 -- name: load_steps
