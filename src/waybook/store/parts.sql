@@ -6,7 +6,13 @@
 
 -- name: row_of_entry
 -- Columns of an audit entry, with its details as the exact stored text.
-subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash;
+subject_id::text, subject, seq, at, event, actor, channel, session,
+:details_of_entry as details, hash;
+
+-- name: details_of_entry
+-- Details of an audit entry as the exact text that its seal covers. The column `details` alone
+-- suffices for events that are never packed.
+app_entry_details(details, packed, step_id, subject_id, at, actor, session);
 
 -- name: entry_is_asked_for
 -- True if the audit entry matches the filters of a page; a filter that is null accepts every entry.
