@@ -68,8 +68,8 @@ BUGS: Final = (
         (
             Edit(
                 "store/audit.py",
-                'rows = [_row(entry) for entry in sealed]',
-                """rows = [_row(one) for one in sealed if '"decision":"skip"' not in one.details]""",
+                "rows = [_row(entry) for entry in sealed]",
+                """rows = [_row(e) for e in sealed if '"decision":"skip"' not in e.details]""",
             ),
         ),
     ),

@@ -37,13 +37,17 @@ PHRASES = (
     ("\x07", ',"attempt":'),
     (
         "\x08",
-        f'["step","{STEP}",{{"status":["pending","in_progress"],"in_progress_since":["{TIME}"],'
-        f'"held_by":[{ACTOR}],"held_session":[{SESSION}]}}]',
+        (
+            f'["step","{STEP}",{{"status":["pending","in_progress"],"in_progress_since":["{TIME}"],'
+            f'"held_by":[{ACTOR}],"held_session":[{SESSION}]}}]'
+        ),
     ),
     (
         "\x0e",
-        f'["step","{STEP}",{{"status":["in_progress","completed"],"completed_at":["{TIME}"],'
-        '"result_summary":[',
+        (
+            f'["step","{STEP}",{{"status":["in_progress","completed"],"completed_at":["{TIME}"],'
+            '"result_summary":['
+        ),
     ),
     ("\x0f", '],"confidence":['),
     ("\x10", f'["session",{SESSION},{{"*":[{{"seen_at":"{TIME}"}}]}}]'),

@@ -255,8 +255,13 @@ update plan
 
 -- name: time_is_expected
 -- True if the database time is close to the time with which a call on a cached copy was decided.
-app_now() >= %(now)s::timestamptz - interval '5 ms'
-and app_now() <= %(now)s::timestamptz + interval '1 s';
+app_statement_time() >= %(now)s::timestamptz - interval '5 ms'
+and app_statement_time() <= %(now)s::timestamptz + interval '1 s';
+
+-- name: time_of_batched_call
+-- Time of a call in a batch of the call log; its first value is the number of seconds before the
+-- latest call of the batch.
+(b.at - make_interval(secs => (c.value ->> 0)::float8));
 
 -- name: runs_ended_since
 -- Runs that were completed or canceled since the reader's last look, a limited number of the latest.

@@ -1050,6 +1050,24 @@ create policy tenant on tombstone as permissive for all to public
   with check (org_id = app_org());
 grant select on tombstone to waybook_app;
 
+create table tool_call_batch (
+  org_id uuid not null default app_org(),
+  at timestamp with time zone not null,
+  id uuid not null,
+  actor text not null,
+  channel text not null,
+  size integer not null,
+  calls json not null,
+  constraint tool_call_batch_pkey PRIMARY KEY (org_id, at, id),
+  constraint tool_call_batch_size_check CHECK ((size >= 1))
+);
+alter table tool_call_batch enable row level security;
+alter table tool_call_batch force row level security;
+create policy tenant on tool_call_batch as permissive for all to public
+  using (org_id = app_org())
+  with check (org_id = app_org());
+grant select, insert on tool_call_batch to waybook_app;
+
 create table usage (
   org_id uuid not null default app_org(),
   id uuid not null,

@@ -143,6 +143,8 @@ class LockedPlan(Locked[Decision[object]]):
         moved = plan.status is not before.status
 
         def remember() -> None:
+            if head is not self.head:
+                ctx.audited.append(plan.id)
             ctx.services.plan_cache.put(self._key, LoadedPlan(plan, self.now, head))
             for step_id in decision.touched:
                 ctx.cache_step_plan(step_id, plan.id)

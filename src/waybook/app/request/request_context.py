@@ -71,6 +71,8 @@ class RequestContext:
     #: Number of operations of each condition evaluated so far in this call, which the rate limit
     #: charges.
     operations: list[int] = field(default_factory=list, compare=False)
+    #: Plans to whose audit this call has added entries.
+    audited: list[str] = field(default_factory=list, compare=False)
 
     def actor(self) -> Actor:
         """Return the caller as an actor for decision rules and audit entries."""

@@ -24,7 +24,8 @@ select 1 / count(*) as locked, max(same.now) as now
            and p.id = %(plan_id)s
            and p.audit_seq = %(seq)s
            and p.audit_hash = %(hash)s
-           and :time_is_expected
+           and app_now() >= %(now)s::timestamptz - interval '5 ms'
+           and app_now() <= %(now)s::timestamptz + interval '1 s'
            for update of p) as same;
 
 -- name: load_steps

@@ -31,8 +31,8 @@ with changed as (
      and audit_seq = %(old_seq)s
      and audit_hash = %(old_hash)s
      and :time_is_expected
-  returning app_now() as now)
-select 1 / count(*) as locked, max(now) as now from changed;
+  returning id)
+select 1 / count(*) as locked, app_statement_time() as now from changed;
 
 -- name: check_stalls
 -- Check the executing plans that are due, a limited number of those due longest, and return those
