@@ -142,7 +142,7 @@ async def test_call_log_does_not_store_call_arguments(world: OrgEnv, agent: Agen
     assert not [row for row in rows if "secret" in str(row[0])]
 
 
-async def test_successful_calls_of_a_user_and_channel_are_one_row(
+async def test_successful_calls_of_a_user_and_channel_share_a_row(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(3)
@@ -155,7 +155,7 @@ async def test_successful_calls_of_a_user_and_channel_are_one_row(
     assert not single
 
 
-async def test_calls_about_a_step_are_found_whether_batched_or_single(
+async def test_calls_of_step_include_batched_and_single_calls(
     world: OrgEnv, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Calls in the audit are found by their times, repeated and refused calls by the step."""
@@ -171,12 +171,12 @@ async def test_calls_about_a_step_are_found_whether_batched_or_single(
     await world.dispatcher.calls.flush()
     plan_id, step_id = full_id(plan["planId"]), full_id(taken["stepId"])
 
-    async def found() -> list[tuple[str, str]]:
+    async def listed() -> list[tuple[str, str]]:
         statement = calls.calls_of_step(plan_id, step_id)
         (rows,) = await world.database.read_org(agent.org_id, statement)
         return sorted((row.tool, row.code or "") for row in rows)
 
-    assert await found() == [
+    assert await listed() == [
         ("get_next_step", ""),
         ("get_next_step", ""),
         ("get_step_context", ""),
@@ -185,7 +185,7 @@ async def test_calls_about_a_step_are_found_whether_batched_or_single(
         ("submit_step_result", "STALE_ATTEMPT"),
     ]
     monkeypatch.setattr(calls, "MAX_SHOWN", 2)
-    assert len(await found()) == 2
+    assert len(await listed()) == 2
 
 
 async def test_call_statistics_count_batched_and_single_calls_up_to_the_limit(

@@ -107,7 +107,7 @@ def test_details_that_queries_search_or_that_have_no_step_are_not_packed(details
     assert pack_details(details, PLAN_ID, AT, "ann", "s") is None
 
 
-def test_details_written_into_a_packed_entry_are_returned_as_they_are(world: OrgEnv) -> None:
+def test_details_written_into_a_packed_entry_are_not_hidden(world: OrgEnv) -> None:
     """Otherwise the seal would not reveal them."""
     packed = pack_details(claim("ann", "s", AT), PLAN_ID, AT, "ann", "s")
     with psycopg.connect(world.place.admin_dsn) as admin:

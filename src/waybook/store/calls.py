@@ -22,9 +22,9 @@ from waybook.core.usage import Totals, Usage
 from waybook.errors import IdempotencyConflict, WaybookError
 from waybook.json_values import Json
 from waybook.store.driver.database import Database
-from waybook.store.driver.queries import Statement, load
+from waybook.store.driver.queries import AsJson, Statement, load
 from waybook.store.logged_calls import LoggedCall, log_statements
-from waybook.store.packed_answers import unpack
+from waybook.store.packed_answers import pack, unpack
 
 log = logging.getLogger(__name__)
 
@@ -225,6 +225,22 @@ class StoredAnswer:
 def hash_arguments(arguments: Json) -> bytes:
     """Return a hash of the call arguments, independent of their order."""
     return sha256(orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)).digest()
+
+
+def store_answer(
+    *, tool: str, key: str, arguments_hash: bytes, is_error: bool, answer: Json, now: datetime
+) -> Statement:
+    """Store the answer to a call under the call's idempotency key."""
+    packed = pack(answer)
+    return SQL["insert_answer"](
+        tool=tool,
+        key=key,
+        arguments_hash=arguments_hash,
+        is_error=is_error,
+        answer=AsJson(answer) if packed is None else None,
+        packed=packed,
+        now=now,
+    )
 
 
 def lookup_statement(key: Key) -> Statement:

@@ -73,6 +73,10 @@ select c.at, c.tool, c.actor, c.channel, c.session, c.duration_ms, c.code
  order by c.at desc, c.id desc
  limit %(most)s;
 
+-- name: insert_answer
+insert into idempotency_answer (tool, key, arguments_hash, is_error, answer, packed, created_at)
+values (%(tool)s, %(key)s, %(arguments_hash)s, %(is_error)s, %(answer)s, %(packed)s, %(now)s);
+
 -- name: stored_answer
 select encode(arguments_hash, 'hex') as arguments_hash, is_error, answer,
        encode(packed, 'hex') as packed

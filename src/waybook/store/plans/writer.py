@@ -6,7 +6,6 @@ that the audit records.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from typing import NamedTuple
 
 from waybook.core.changes import Entity, Entry
@@ -23,7 +22,6 @@ from waybook.store.audit import (
     sealed_entries,
 )
 from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, load
-from waybook.store.packed_answers import pack
 from waybook.store.plans.parameters import fill, scalar, scalars
 from waybook.store.plans.rows import LockRow
 
@@ -114,22 +112,6 @@ def store_standalone(
         *_origins(patches, write_context),
         *audit_statements(sealed),
     ]
-
-
-def store_answer(
-    *, tool: str, key: str, arguments_hash: bytes, is_error: bool, answer: Json, now: datetime
-) -> Statement:
-    """Store the answer to a call under the call's idempotency key."""
-    packed = pack(answer)
-    return SQL["insert_answer"](
-        tool=tool,
-        key=key,
-        arguments_hash=arguments_hash,
-        is_error=is_error,
-        answer=AsJson(answer) if packed is None else None,
-        packed=packed,
-        now=now,
-    )
 
 
 def _head(sealed: list[SealedEntry]) -> dict[str, Value]:

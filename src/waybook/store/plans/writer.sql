@@ -208,7 +208,3 @@ with written as (
    where org_id = :org and id = %(id)s and status = 'started'
   returning 1)
 select 1 / count(*) from written;
-
--- name: insert_answer
-insert into idempotency_answer (tool, key, arguments_hash, is_error, answer, packed, created_at)
-values (%(tool)s, %(key)s, %(arguments_hash)s, %(is_error)s, %(answer)s, %(packed)s, %(now)s);
