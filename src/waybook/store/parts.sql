@@ -49,7 +49,7 @@ length(d.content), (select j.held_by from job j where j.org_id = :org
 n.id, n.stage, n.step_key, n.document_key, n.model, n.lineage, n.reviewer, n.length, n.by, n.at,
 case when sum(n.length) over (order by n.number, n.id) <= %(most)s
      then (select d.content from document d where d.org_id = :org
-                                              and d.id = n.id::uuid) end as content;
+                                              and d.id = n.document_id) end as content;
 
 -- name: row_of_definition
 -- Columns of a version of a DAG definition.
