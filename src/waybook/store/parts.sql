@@ -6,7 +6,13 @@
 
 -- name: row_of_entry
 -- Columns of an audit entry, with its details as the exact stored text.
-subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash;
+subject_id::text, subject, seq, at, event, actor, channel, session,
+:details_of_entry as details, hash;
+
+-- name: details_of_entry
+-- Details of an audit entry as the exact text that its seal covers. The column `details` alone
+-- suffices for events that are never packed.
+app_entry_details(details, packed, step_id, subject_id, at, actor, session);
 
 -- name: entry_is_asked_for
 -- True if the audit entry matches the filters of a page; a filter that is null accepts every entry.
@@ -242,6 +248,37 @@ coalesce(s.title, (select left(i.instructions, %(wide)s)
     and e.event in ('step_completed', 'step_failed', 'plan_modified', 'user_reviewed')
   order by e.seq desc
   limit 1);
+
+-- name: update_of_plan
+-- Update of a plan. If its audit sequence number or status is no longer the loaded one, the number
+-- becomes null and violates the NOT NULL constraint: the database rejects a stale update. The time
+-- of the next stall check changes only if the plan was not checked while executing, or has new
+-- steps, because an update that changes an indexed column is not made in place.
+update plan
+   set status = %(status)s,
+       revision = %(revision)s,
+       resumed_at = %(resumed_at)s,
+       completed_at = coalesce(completed_at, %(completed_at)s),
+       fail_reason = %(fail_reason)s,
+       usage = coalesce(%(usage)s, usage),
+       audit_seq = case when audit_seq = %(old_seq)s and status = %(old_status)s
+                        then %(audit_seq)s::integer end,
+       audit_hash = %(audit_hash)s,
+       stall_check_at = case when %(status)s <> 'executing' then null
+                             when status <> 'executing' or %(has_new_steps)s then %(now)s
+                             else coalesce(stall_check_at, %(now)s) end,
+       updated_at = %(now)s
+ where org_id = :org and id = %(id)s;
+
+-- name: time_is_expected
+-- True if the database time is close to the time with which a call on a cached copy was decided.
+app_statement_time() >= %(now)s::timestamptz - interval '5 ms'
+and app_statement_time() <= %(now)s::timestamptz + interval '1 s';
+
+-- name: time_of_batched_call
+-- Time of a call in a batch of the call log; its first value is the number of seconds before the
+-- latest call of the batch.
+(b.at - make_interval(secs => (c.value ->> 0)::float8));
 
 -- name: runs_ended_since
 -- Runs that were completed or canceled since the reader's last look, a limited number of the latest.

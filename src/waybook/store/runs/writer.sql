@@ -52,8 +52,7 @@ with updated as (
      and id = %(id)s
      and audit_seq = %(old_seq)s
      and audit_hash = %(old_hash)s
-     and app_statement_time() >= %(now)s::timestamptz - interval '5 ms'
-     and app_statement_time() <= %(now)s::timestamptz + interval '1 s'
+     and :time_is_expected
   returning 1)
 select 1 / count(*) as updated, app_statement_time() as now from updated;
 
