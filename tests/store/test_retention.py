@@ -59,6 +59,7 @@ async def test_new_tool_calls_are_logged_in_the_partition_of_the_current_week(
     now = today(admin)
     made = [named(now + timedelta(weeks=ahead)) for ahead in range(5)]
     assert set(partitions(admin)) == {"mcp_tool_call_log_default", *made}
+    own_world.database.frozen_now = now
     for _ in range(2):
         await own_world.agent.refused("get_next_step", planId="nope")
     await own_world.dispatcher.calls.flush()
@@ -107,6 +108,7 @@ async def test_retention_deletes_only_expired_calls_in_default_partition(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     """No server was running to create the partition for the week of these logged calls."""
+    own_world.database.frozen_now = today(admin)
     for agent in (own_world.agent, own_world.other_org):
         await agent.refused("get_next_step", planId="nope")
         await agent.refused("submit_step_result", stepId="nope", resultSummary=1)
