@@ -1034,7 +1034,8 @@ create table step_result (
   formatting_notes text,
   usage json,
   words tsvector generated always as (app_json_words(org_id, result_summary)) stored,
-  constraint step_result_pkey PRIMARY KEY (org_id, step_id)
+  constraint step_result_pkey PRIMARY KEY (org_id, step_id),
+  constraint step_result_org_id_step_id_fkey FOREIGN KEY (org_id, step_id) REFERENCES plan_step(org_id, id)
 );
 CREATE INDEX step_result_words ON public.step_result USING gin (words) WITH (gin_pending_list_limit='256');
 alter table step_result enable row level security;

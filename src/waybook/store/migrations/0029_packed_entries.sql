@@ -1,7 +1,6 @@
--- Oldest compatible migration: 0030
+-- Oldest compatible migration: 0029
 --
--- Fewer bytes per step: packed audit entries, a shorter call log, and no lock of a step whose result
--- is stored.
+-- Fewer bytes per step: packed audit entries.
 
 -- Details of frequent audit entries in a short form; `details` is then an empty object. The function
 -- restores the exact text, which the seal covers. Entries without a packed form stay as they are.
@@ -39,7 +38,3 @@ return case when packed is null or details::text <> '{}' then details::text else
     chr(5), subject_id::text),
     chr(1), coalesce(step_id::text, ''))
 end;
-
--- The result of a step is written in the transaction that updates the step, so the step exists.
--- Checking the foreign key locked the step again, and wrote this lock to the write-ahead log.
-alter table step_result drop constraint step_result_org_id_step_id_fkey;

@@ -1,9 +1,9 @@
--- Oldest compatible migration: 0030
+-- Oldest compatible migration: 0029
 --
 -- Calls that succeeded are logged in batches, one row per batch, user and channel: a row of its own
 -- took 400 bytes of write-ahead log and 300 bytes on disk per call. Calls that failed, and calls
 -- about a step that the audit does not record, keep a row of their own in `mcp_tool_call_log`, so
--- that they are found by the step. A program that knows only migration 0030 does not show the calls
+-- that they are found by the step. A program that knows only migration 0029 does not show the calls
 -- in batches.
 create table tool_call_batch (
   org_id uuid        not null default app_org(),

@@ -1,4 +1,4 @@
--- Oldest compatible migration: 0026
+-- Oldest compatible migration: 0029
 --
 -- Words of the names of runs, with which a search by name reads a limited number of rows, as
 -- `plan_word` for plans. A name never changes. Programs that do not know the table write no words;
