@@ -89,6 +89,11 @@ def list_statement(*, by_activity: bool, **values: str | int | None) -> Statemen
     return query(**values)
 
 
+def text_statement(**values: str | int | bool | None) -> Statement:
+    """Select runs whose id begins with a text or whose name contains it."""
+    return SQL["runs_with_text"](**values)
+
+
 def awaiting_statement(most: int) -> Statement:
     """Select the runs that wait for a person's feedback."""
     return SQL["awaiting_runs"](most=most)

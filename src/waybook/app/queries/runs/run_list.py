@@ -178,7 +178,7 @@ def page_statement(wanted: RunFilter, most: int) -> Statement:
     first_id, last_id = id_range(wanted.text)
     # With another filter or order, the newest runs that match may not be those of this page.
     is_page = not by_activity and wanted.state is None and wanted.dag is None
-    return load.SQL["runs_with_text"](
+    return load.text_statement(
         **filters,
         text=wanted.text,
         first_id=first_id,
