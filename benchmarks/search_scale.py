@@ -351,8 +351,8 @@ async def measure(
             nearest = {UUID(passage.subject_id) for passage in lists["meaning"][:NEAREST]}
             hits[number] += len(nearest & exact)
     return [
-        Measurement(searcher.label, took, found / NEAREST / len(questions), searcher.memory)
-        for searcher, took, found in zip(searchers, times, hits, strict=True)
+        Measurement(searcher.label, took, count / NEAREST / len(questions), searcher.memory)
+        for searcher, took, count in zip(searchers, times, hits, strict=True)
     ]
 
 

@@ -54,7 +54,7 @@ TEXT_COLUMNS: Final = frozenset(
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, text: int = 0) -> str:
     """Return a Markdown table, with columns of numbers aligned to the right.
 
-    `text` is the number of first columns that contain text whatever their names are.
+    The first `text` columns contain text, as do those in `TEXT_COLUMNS`.
     """
     rules = [
         "---" if name in TEXT_COLUMNS or number < text else "---:"
